@@ -1,0 +1,11 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  ssr: { resolve: { conditions: ["latchkey-source"] } },
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
+    env: { NODE_OPTIONS: "--conditions=latchkey-source" },
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+  },
+});
