@@ -1,0 +1,141 @@
+import {
+  type Fingerprint,
+  type FinishedRecord,
+  type Guard,
+  guardOf,
+  type InProgressRecord,
+  type LatchkeyRecord,
+} from "./record.ts";
+
+/** What admission answers. `execute` is not in here: it is an act, and comes as a `Verdict`. */
+export type Decision =
+  | { readonly kind: "replay"; readonly record: FinishedRecord }
+  | { readonly kind: "in_progress"; readonly recordId: string | null; readonly leaseEndsAt: number | null }
+  | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
+  | { readonly kind: "unknown"; readonly recordId: string; readonly reconcileAfter: number | null }
+  | { readonly kind: "expired" };
+
+/** Why a dead attempt is settled as `unknown` instead of being taken over. */
+export type GiveUpReason = "lease-ended" | "attempts-spent" | "past-expiry";
+
+/**
+ * What to do next. `answer` is final; each of the others is one guarded write, and when that write finds the record
+ * changed, the whole decision runs again on what is there.
+ */
+export type Verdict =
+  /** Start a new life; `replaces` names the forgotten or expired record to overwrite, if its row is still there. */
+  | { readonly kind: "create"; readonly replaces: Guard | null }
+  | { readonly kind: "take_over"; readonly guard: Guard }
+  /** The record is this caller's own attempt: its admission happened, only the reply was lost. */
+  | { readonly kind: "own"; readonly record: InProgressRecord }
+  | { readonly kind: "give_up"; readonly guard: Guard; readonly because: GiveUpReason }
+  | { readonly kind: "answer"; readonly decision: Decision };
+
+/** The request as admission sees it. */
+export interface AdmissionRequest {
+  readonly operation: string;
+  readonly fingerprint: Fingerprint;
+  readonly principal: string | null;
+  /** The token this caller would own the record with. */
+  readonly token: string;
+  /** What a key does between `expiresAt` and `forgetAt`. */
+  readonly reuse: "reject" | "execute";
+  readonly leaseEnd: "reconcile" | "rerun";
+  /** How often one life may be started, the first time included. */
+  readonly attemptsMax: number;
+}
+
+/**
+ * The whole admission decision, on one reading of the record and the store's time at that reading. It judges
+ * expiry itself and never depends on the record-cleaner having run.
+ */
+export function decide(record: LatchkeyRecord | null, request: AdmissionRequest, now: number): Verdict {
+  if (record === null) return { kind: "create", replaces: null };
+  if (mayRunAsNew(record, request, now)) return { kind: "create", replaces: guardOf(record) };
+  const misuse = misuseOf(record, request);
+  if (misuse !== null) return answer({ kind: "key_misuse", because: misuse });
+  if (isExpired(record, now)) return answer({ kind: "expired" });
+  return decideLive(record, request, now);
+}
+
+function decideLive(record: LatchkeyRecord, request: AdmissionRequest, now: number): Verdict {
+  switch (record.state) {
+    case "completed":
+    case "failed":
+      return answer({ kind: "replay", record });
+    case "pending":
+      return answer({ kind: "in_progress", recordId: record.id, leaseEndsAt: null });
+    case "in_progress":
+      return decideInProgress(record, request, now);
+    case "retryable":
+      return { kind: "take_over", guard: guardOf(record) };
+    case "unknown":
+      return answer({ kind: "unknown", recordId: record.id, reconcileAfter: record.reconcileAfter });
+    case "expired":
+      return answer({ kind: "expired" });
+    default:
+      return record satisfies never;
+  }
+}
+
+function decideInProgress(record: InProgressRecord, request: AdmissionRequest, now: number): Verdict {
+  if (record.fence.token === request.token) return { kind: "own", record };
+  if (now < record.leaseEndsAt) {
+    return answer({ kind: "in_progress", recordId: record.id, leaseEndsAt: record.leaseEndsAt });
+  }
+  const because = giveUpReason(record, request, now);
+  const guard = guardOf(record);
+  return because === null ? { kind: "take_over", guard } : { kind: "give_up", guard, because };
+}
+
+/** Why an attempt whose lease has ended must not be taken over, or null when it may be. */
+export function giveUpReason(
+  record: InProgressRecord,
+  policy: Pick<AdmissionRequest, "leaseEnd" | "attemptsMax">,
+  now: number,
+): GiveUpReason | null {
+  if (policy.leaseEnd === "reconcile") return "lease-ended";
+  if (record.fence.attempt >= policy.attemptsMax) return "attempts-spent";
+  if (now >= record.expiresAt) return "past-expiry";
+  return null;
+}
+
+function mayRunAsNew(record: LatchkeyRecord, request: AdmissionRequest, now: number): boolean {
+  switch (record.state) {
+    case "completed":
+    case "failed":
+    case "expired":
+      return now >= record.forgetAt || (request.reuse === "execute" && isExpired(record, now));
+    default:
+      return false;
+  }
+}
+
+function isExpired(record: LatchkeyRecord, now: number): boolean {
+  switch (record.state) {
+    case "completed":
+    case "failed":
+      return now >= record.expiresAt;
+    default:
+      return record.state === "expired";
+  }
+}
+
+function misuseOf(
+  record: LatchkeyRecord,
+  request: AdmissionRequest,
+): "fingerprint" | "principal" | "operation" | null {
+  if (record.principal !== request.principal) return "principal";
+  if (record.operation !== request.operation) return "operation";
+  return sameFingerprint(record.fingerprint, request.fingerprint) ? null : "fingerprint";
+}
+
+/** Equality of two digests of one version; digests of different versions never compare equal. */
+export function sameFingerprint(left: Fingerprint, right: Fingerprint): boolean {
+  if (left.version !== right.version || left.digest.length !== right.digest.length) return false;
+  return left.digest.every((byte, index) => byte === right.digest[index]);
+}
+
+function answer(decision: Decision): Verdict {
+  return { kind: "answer", decision };
+}

@@ -1,0 +1,146 @@
+/**
+ * Every error Latchkey throws on purpose carries a stable `code`. Codes do not change between minor versions,
+ * messages may. A programmer's mistake that is found at construction is a plain `TypeError` without a code.
+ * Decisions (replay, in progress, key misuse …) are values, never errors.
+ */
+
+/** What each code means and what to do about it; `docs/errors.md` is generated from this table. */
+export const errorCodes = {
+  "answer-missing": {
+    summary: "The handler finished without answering.",
+    remedy: "Send an answer before the handler's promise resolves, or return one.",
+  },
+  "answer-too-large": {
+    summary: "The answer is larger than the hard cap Latchkey holds in memory until it may be sent.",
+    remedy: "Answer with a link to the large thing, or raise `answerHoldBytes`.",
+  },
+  "answer-twice": {
+    summary: "The handler answered a second time.",
+    remedy: "Return after the first answer.",
+  },
+  "attempt-limit": {
+    summary: "The attempt ran longer than its limit and was stopped.",
+    remedy: "Raise `transactionLimitMs` or `attemptLimitMs`, or do less inside the handler.",
+  },
+  "body-consumed": {
+    summary: "A body parser read the request before Latchkey could see its bytes.",
+    remedy: 'Keep them: `express.json({ verify: keepRawBody })`, or opt in to `fingerprint: "parsed"`.',
+  },
+  "commit-in-doubt": {
+    summary: "Whether the attempt's last write happened could not be found out in time.",
+    remedy: "Retry with the same key: the answer will be the first one or a first execution, never both.",
+  },
+  "data-directory-locked": {
+    summary: "Another process holds the embedded database's folder.",
+    remedy: "Stop the other process, use another folder, or use Postgres.",
+  },
+  "embedded-in-production": {
+    summary: "The embedded database was opened with NODE_ENV=production.",
+    remedy:
+      "Use Postgres; or pass `allowProduction: true` and accept that it survives a crash, not a power loss.",
+  },
+  "nested-key": {
+    summary: "A handler started the same operation with the key it is running under.",
+    remedy: "Use another key for the inner operation, or call its work directly.",
+  },
+  "not-executed": {
+    summary: "The handler reported that nothing happened.",
+    remedy: "Nothing to do: the key may be retried.",
+  },
+  "request-too-large": {
+    summary: "The body of a keyed request is over the cap.",
+    remedy: "Raise `bodyLimitBytes`, or upload large things outside the protected route.",
+  },
+  "schema-invalid": {
+    summary: "Latchkey's tables are missing or of another version.",
+    remedy:
+      "Run `npx latchkey migrate`, or paste the output of `npx latchkey migrate --sql` into your migrations.",
+  },
+  "store-unavailable": {
+    summary: "The store could not be reached or refused; no business code ran, or all of it was rolled back.",
+    remedy: "Retry with the same key once the store is back.",
+  },
+  "tenant-missing": {
+    summary: "The tenant function threw or returned nothing.",
+    remedy: "Authenticate before Latchkey, and return a non-empty string for every authenticated caller.",
+  },
+  "transaction-aborted": {
+    summary: "A SQL error inside the handler was swallowed, so its transaction could not commit.",
+    remedy: "Let the error through, or wrap the risky statement in a savepoint.",
+  },
+  "transaction-changed": {
+    summary:
+      "The transaction Latchkey opened was ended inside the handler, so record and writes are separated.",
+    remedy:
+      "Never COMMIT or ROLLBACK inside a handler. The key's outcome is now unknown and waits for a person.",
+  },
+  "transaction-control": {
+    summary: "BEGIN, COMMIT or ROLLBACK was sent through a handler's `tx`.",
+    remedy: "Remove it; return to commit, throw to roll back. Savepoints are allowed.",
+  },
+  "tx-revoked": {
+    summary: "`tx` was used after the handler had answered.",
+    remedy: "Await every query before answering.",
+  },
+  "tx-unused": {
+    summary: "A handler under `transaction` execution finished with 2xx and never used its `tx`.",
+    remedy: 'Write through `tx`; if there is nothing to write, say `writes: "none"` on the operation.',
+  },
+} as const satisfies Record<string, { readonly summary: string; readonly remedy: string }>;
+
+export type ErrorCode = keyof typeof errorCodes;
+
+export interface LatchkeyErrorOptions {
+  readonly cause?: unknown;
+  /** What happened this time; the code's summary when absent. */
+  readonly message?: string;
+}
+
+export class LatchkeyError extends Error {
+  override readonly name: string = "LatchkeyError";
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, options: LatchkeyErrorOptions = {}) {
+    const text = options.message ?? errorCodes[code].summary;
+    super(text, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+  }
+}
+
+/**
+ * What is known after a store call failed.
+ * - `not_sent`: nothing reached the store.
+ * - `rolled_back`: the store itself said that nothing happened.
+ * - `in_doubt`: it may have happened.
+ */
+export type Certainty = "not_sent" | "rolled_back" | "in_doubt";
+
+/** A store call that failed. Nothing is known to have happened; `certainty` says how sure that is. */
+export class StoreError extends LatchkeyError {
+  override readonly name = "StoreError";
+  readonly certainty: Certainty;
+
+  constructor(certainty: Certainty, options: LatchkeyErrorOptions = {}) {
+    super("store-unavailable", options);
+    this.certainty = certainty;
+  }
+}
+
+/**
+ * Throw this from a handler under `lease` execution to say, with certainty, that nothing happened outside: the
+ * key is released and may be retried.
+ */
+export class NotExecuted extends LatchkeyError {
+  override readonly name = "NotExecuted";
+
+  constructor(options: LatchkeyErrorOptions = {}) {
+    super("not-executed", options);
+  }
+}
+
+/** True for an error of Latchkey's own, also one from another copy of the package. */
+export function isLatchkeyError(error: unknown): error is LatchkeyError {
+  return (
+    error instanceof Error && "code" in error && typeof error.code === "string" && error.code in errorCodes
+  );
+}

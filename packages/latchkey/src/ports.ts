@@ -1,0 +1,78 @@
+/**
+ * The process's clock, timers and randomness. Everything in Latchkey that waits, measures or draws goes through
+ * these two ports, so that a proof can drive every schedule. This is the only file that touches the real ones.
+ */
+import { randomBytes } from "node:crypto";
+
+/** Stops a timer. Calling it twice, or after the timer fired, does nothing. */
+export type CancelTimer = () => void;
+
+/**
+ * Process time. It is used only to stop early and to wait; what a record says is always judged by database time.
+ */
+export interface Clock {
+  /** Milliseconds from an arbitrary start; never goes back, is not wall-clock time. */
+  monotonicMs(): number;
+  /** Wall-clock milliseconds since the Unix epoch. For logs and key suggestions only, never for a decision. */
+  wallMs(): number;
+  /** Runs `task` once after `delayMs` milliseconds. The timer does not keep the process alive. */
+  startTimer(delayMs: number, task: () => void): CancelTimer;
+}
+
+export interface Random {
+  /** A fresh 128-bit token as 32 lower-case hexadecimal digits: the random half of a fence. */
+  token(): string;
+  /** A UUID version 7 (RFC 9562) whose time part is `epochMs`; pass database time where there is one. */
+  uuid(epochMs: number): string;
+  /** A number in [0, 1), for jitter. */
+  fraction(): number;
+}
+
+export interface Ports {
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const systemClock: Clock = {
+  monotonicMs: () => performance.now(),
+  wallMs: () => Date.now(),
+  startTimer(delayMs, task) {
+    const timer = setTimeout(task, delayMs);
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+const systemRandom: Random = {
+  token: () => randomBytes(16).toString("hex"),
+  uuid: (epochMs) => uuidVersion7(epochMs, randomBytes(10)),
+  fraction: () => randomBytes(4).readUInt32BE() / 0x1_0000_0000,
+};
+
+/** The real clock and randomness of this process. */
+export const systemPorts: Ports = { clock: systemClock, random: systemRandom };
+
+/** Lays out a UUID version 7: 48 bits of `epochMs`, then 74 of the 80 bits in `entropy`. */
+export function uuidVersion7(epochMs: number, entropy: Uint8Array): string {
+  const bytes = Buffer.alloc(16);
+  bytes.writeUIntBE(Math.floor(epochMs), 0, 6);
+  bytes.set(entropy.subarray(0, 10), 6);
+  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+  const hex = bytes.toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+/** Resolves after `delayMs`, or at once when `signal` aborts. Never rejects. */
+export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const done = () => {
+      cancel();
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const cancel = clock.startTimer(delayMs, done);
+    signal?.addEventListener("abort", done, { once: true });
+  });
+}
