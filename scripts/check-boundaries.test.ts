@@ -1,0 +1,93 @@
+import { expect, test } from "vitest";
+import { findBoundaryProblems, rules } from "./check-boundaries.ts";
+
+const publicFiles = new Set([
+  "index.ts",
+  "stores/store.ts",
+  "stores/memory.ts",
+  "stores/postgres.ts",
+  "http/hono.ts",
+]);
+
+/** Problems of one module, as `line: message`. */
+function problemsOf(path: string, text: string, boundaries = rules): readonly string[] {
+  return findBoundaryProblems(new Map([[path, text]]), publicFiles, boundaries).map(
+    ({ where, message }) => `${where}: ${message}`,
+  );
+}
+
+test.each([
+  ["engine/decide.ts", 'import { LatchkeyError } from "../errors.ts";'],
+  ["engine/decide.ts", 'import type { Store } from "../stores/store.ts";'],
+  ["engine/decide.ts", 'import { createHash } from "node:crypto";'],
+  ["key/parse-key.ts", 'import type { Policy } from "../policies/policy.ts";'],
+  ["fingerprint/fingerprint.ts", 'import { decide } from "../engine/decide.ts";'],
+  ["fingerprint/fingerprint.ts", 'import { readFileSync } from "node:fs";'],
+  ["policies/stripe.ts", 'import { problemTypes } from "../http/problem-types.ts";'],
+  ["stores/postgres.ts", 'import { memoryStore } from "./memory.ts";'],
+  ["stores/postgres.ts", 'export { memoryStore } from "./memory.ts";'],
+  ["stores/postgres/admit.ts", 'import { memoryStore } from "../memory.ts";'],
+  ["attempt/run.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
+  ["attempt/run.ts", 'const { postgresStore } = await import("../stores/postgres.ts");'],
+  ["attempt/run.ts", 'import { fakeClock } from "../testing/fake-clock.ts";'],
+  ["index.ts", 'import { main } from "./cli/main.ts";'],
+  ["transactions/pg.ts", 'import { Pool } from "pg";'],
+  ["transactions/pg.ts", 'import type { Pool } from "pg";'],
+  ["transactions/pg.ts", 'type Pool = import("pg").Pool;'],
+  ["http/express.ts", 'import type { Store } from "latchkey/stores/store";'],
+  ["attempt/run.ts", 'import { scheduler } from "node:timers/promises";'],
+  ["index.ts", 'import manifest from "../package.json" with { type: "json" };'],
+])("%s may not have: %s", (path, text) => {
+  const problems = problemsOf(path, `// first line\n${text}`);
+  expect(problems).toHaveLength(1);
+  expect(problems[0]).toContain(`${path}:2: imports`);
+});
+
+test.each([
+  ["engine/decide.ts", 'import { edges } from "./edges.ts";'],
+  ["key/parse-key.ts", 'import type { RecordKey } from "../engine/record.ts";'],
+  ["fingerprint/fingerprint.ts", 'import { createHash } from "node:crypto";'],
+  ["stores/postgres.ts", 'import type { Store } from "./store.ts";'],
+  ["stores/postgres.ts", 'import { admit } from "./postgres/admit.ts";'],
+  ["attempt/run.ts", 'import type { Store } from "../stores/store.ts";'],
+  ["cli/main.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
+  ["testing/index.ts", 'import { memoryStore } from "../stores/memory.ts";'],
+  ["http/node.ts", 'import type { IncomingMessage } from "node:http";'],
+])("%s may have: %s", (path, text) => {
+  expect(problemsOf(path, text)).toEqual([]);
+});
+
+test.each([
+  "Date.now()",
+  "new Date()",
+  "new Date",
+  "Math.random()",
+  "globalThis.setTimeout(f, 1)",
+  "setInterval(f, 1)",
+  "performance.now()",
+  "crypto.randomUUID()",
+  "AbortSignal.timeout(1000)",
+])("only ports.ts and the CLI may write %s", (use) => {
+  const text = `export const value = ${use};`;
+  expect(problemsOf("attempt/lease.ts", text)).toHaveLength(1);
+  expect(problemsOf("ports.ts", text)).toEqual([]);
+  expect(problemsOf("cli/main.ts", text)).toEqual([]);
+});
+
+test("a date made from a stored number is no use of the clock", () => {
+  expect(
+    problemsOf("http/problem.ts", "export const date = (ms: number) => new Date(ms).toUTCString();"),
+  ).toEqual([]);
+});
+
+test("an exception allows one import of one file and nothing else", () => {
+  const from = "stores/postgres.ts";
+  const withException = {
+    ...rules,
+    exceptions: [{ from, to: "stores/memory.ts", reason: "a test of exceptions" }],
+  };
+  expect(problemsOf(from, 'import { memoryStore } from "./memory.ts";', withException)).toEqual([]);
+  expect(
+    problemsOf("stores/other.ts", 'import { memoryStore } from "./memory.ts";', withException),
+  ).toHaveLength(1);
+});

@@ -1,0 +1,205 @@
+/**
+ * Checks which file of the library may import which, and which may touch the process's clock and randomness.
+ * The rules are the data below; import cycles, barrels and `node:` prefixes are Biome's part.
+ */
+import { readFileSync } from "node:fs";
+import { join, posix } from "node:path";
+
+import { type Problem, readFiles, report, repositoryRoot } from "./support/repository.ts";
+import { type ModuleImport, type ModuleSyntax, readSyntax } from "./support/syntax.ts";
+
+/** Paths are relative to `packages/latchkey/src`; a path that ends in `/` means everything below it. */
+export interface BoundaryRules {
+  /** Folders that may import only their own files and what is listed here. */
+  readonly closed: readonly {
+    readonly folder: string;
+    readonly types: readonly string[];
+    readonly builtins: readonly string[];
+  }[];
+  /** Folders of one contract and its adapters. A public file that is not `core` is an adapter. */
+  readonly families: readonly { readonly folder: string; readonly core: readonly string[] }[];
+  /** What nothing outside it may import. */
+  readonly entrances: readonly string[];
+  /** Who may import adapters from outside their family. */
+  readonly assemblers: readonly string[];
+  /** Imports that break a rule for a reason. */
+  readonly exceptions: readonly { readonly from: string; readonly to: string; readonly reason: string }[];
+  /** The process's clock, timers and randomness, and who may touch them. */
+  readonly ports: {
+    readonly files: readonly string[];
+    readonly names: readonly string[];
+    readonly emptyCalls: readonly string[];
+    readonly builtins: readonly string[];
+  };
+}
+
+export const rules: BoundaryRules = {
+  closed: [
+    { folder: "engine/", types: [], builtins: [] },
+    { folder: "key/", types: ["engine/"], builtins: ["node:crypto"] },
+    { folder: "fingerprint/", types: ["engine/"], builtins: ["node:crypto"] },
+    { folder: "policies/", types: ["engine/"], builtins: ["node:crypto"] },
+  ],
+  families: [
+    { folder: "stores/", core: ["stores/store.ts"] },
+    { folder: "transactions/", core: ["transactions/transaction.ts"] },
+    {
+      folder: "http/",
+      core: ["http/exchange.ts", "http/problem.ts", "http/problem-types.ts", "http/capture.ts"],
+    },
+    { folder: "messages/", core: ["messages/broker.ts", "messages/inbox.ts"] },
+  ],
+  entrances: ["testing/", "cli/"],
+  assemblers: ["testing/", "cli/"],
+  exceptions: [],
+  ports: {
+    files: ["ports.ts", "cli/"],
+    names: [
+      "AbortSignal.timeout",
+      "Date.now",
+      "Math.random",
+      "crypto.getRandomValues",
+      "crypto.randomUUID",
+      "getRandomValues",
+      "performance.now",
+      "performance.timeOrigin",
+      "process.hrtime",
+      "process.uptime",
+      "randomBytes",
+      "randomInt",
+      "randomUUID",
+      "setImmediate",
+      "setInterval",
+      "setTimeout",
+    ],
+    emptyCalls: ["Date"],
+    builtins: ["node:timers", "node:timers/promises", "node:perf_hooks"],
+  },
+};
+
+/**
+ * Finds what breaks `rules`.
+ *
+ * @param sources texts of the library's modules by path below `src`, without tests
+ * @param publicFiles those of them that `package.json` exports
+ */
+export function findBoundaryProblems(
+  sources: ReadonlyMap<string, string>,
+  publicFiles: ReadonlySet<string>,
+  boundaries: BoundaryRules = rules,
+): readonly Problem[] {
+  return [...sources].flatMap(([from, text]) => {
+    const syntax = readSyntax(text);
+    const imports = syntax.imports.flatMap((item) =>
+      importProblems(from, item, publicFiles, boundaries).map((message) => ({
+        where: `${from}:${item.line}`,
+        message,
+      })),
+    );
+    return [...imports, ...portProblems(from, syntax, boundaries)];
+  });
+}
+
+function importProblems(
+  from: string,
+  item: ModuleImport,
+  publicFiles: ReadonlySet<string>,
+  boundaries: BoundaryRules,
+): readonly string[] {
+  const to = item.specifier.startsWith(".")
+    ? posix.join(posix.dirname(from), item.specifier)
+    : item.specifier;
+  if (boundaries.exceptions.some((exception) => exception.from === from && exception.to === to)) return [];
+  if (to.startsWith("..")) return [`imports ${to}, which is outside src`];
+  if (!item.specifier.startsWith(".")) return packageProblems(from, to, boundaries);
+  return [
+    ...closedProblems(from, to, item.typeOnly, boundaries),
+    ...adapterProblems(from, to, publicFiles, boundaries),
+    ...boundaries.entrances
+      .filter((entrance) => isWithin(to, entrance) && !isWithin(from, entrance))
+      .map((entrance) => `imports ${to}; nothing outside ${entrance} may import it`),
+  ];
+}
+
+function packageProblems(from: string, specifier: string, boundaries: BoundaryRules): readonly string[] {
+  if (!specifier.startsWith("node:")) {
+    return [
+      `imports the package ${specifier}; type what is needed of it structurally (users may not have it)`,
+    ];
+  }
+  const closed = boundaries.closed.find(({ folder }) => isWithin(from, folder));
+  if (closed && !closed.builtins.includes(specifier))
+    return [`imports ${specifier}; ${closed.folder} may not`];
+  if (boundaries.ports.builtins.includes(specifier) && !isOneOf(from, boundaries.ports.files)) {
+    return [`imports ${specifier}; use the ports (Clock, Random) instead`];
+  }
+  return [];
+}
+
+function closedProblems(
+  from: string,
+  to: string,
+  typeOnly: boolean,
+  boundaries: BoundaryRules,
+): readonly string[] {
+  const closed = boundaries.closed.find(({ folder }) => isWithin(from, folder));
+  if (!closed || isWithin(to, closed.folder)) return [];
+  if (!isOneOf(to, closed.types)) return [`imports ${to}; ${closed.folder} may not`];
+  return typeOnly ? [] : [`imports values of ${to}; ${closed.folder} may import only its types`];
+}
+
+function adapterProblems(
+  from: string,
+  to: string,
+  publicFiles: ReadonlySet<string>,
+  boundaries: BoundaryRules,
+): readonly string[] {
+  const family = boundaries.families.find(({ folder }) => isWithin(to, folder));
+  if (!family || family.core.includes(to) || !publicFiles.has(to)) return [];
+  if (isOneOf(from, boundaries.assemblers)) return [];
+  const shared = `move what both need into a file of ${family.folder} that is not exported`;
+  if (!isWithin(from, family.folder))
+    return [`imports the adapter ${to}; import the contract ${family.core[0]}`];
+  return [`imports the sibling adapter ${to}; ${shared}`];
+}
+
+function portProblems(from: string, syntax: ModuleSyntax, boundaries: BoundaryRules): readonly Problem[] {
+  if (isOneOf(from, boundaries.ports.files)) return [];
+  const uses = [
+    ...syntax.reads.filter(({ name }) => boundaries.ports.names.includes(name)),
+    ...syntax.emptyCalls.filter(({ name }) => boundaries.ports.emptyCalls.includes(name)),
+  ];
+  return uses.map(({ name, line }) => ({
+    where: `${from}:${line}`,
+    message: `uses ${name}; only ports.ts touches the clock, timers and randomness: use Clock or Random`,
+  }));
+}
+
+function isWithin(path: string, target: string): boolean {
+  return target.endsWith("/") ? path.startsWith(target) : path === target;
+}
+
+function isOneOf(path: string, targets: readonly string[]): boolean {
+  return targets.some((target) => isWithin(path, target));
+}
+
+/** Reads the files that `package.json` of the library exports, by path below `src`. */
+export function readPublicFiles(packageFolder: string): ReadonlySet<string> {
+  const manifest: { exports?: Record<string, { "latchkey-source"?: string }> } = JSON.parse(
+    readFileSync(join(packageFolder, "package.json"), "utf8"),
+  );
+  const sources = Object.values(manifest.exports ?? {}).map((row) => row["latchkey-source"] ?? "");
+  return new Set(sources.map((source) => source.replace(/^\.\/src\//, "")));
+}
+
+if (import.meta.main) {
+  const packageFolder = join(repositoryRoot, "packages/latchkey");
+  const all = readFiles(join(packageFolder, "src"), "**/*.ts");
+  const sources = new Map([...all].filter(([path]) => !path.endsWith(".test.ts")));
+  const problems = findBoundaryProblems(sources, readPublicFiles(packageFolder));
+  const located = problems.map(({ where, message }) => ({
+    where: `packages/latchkey/src/${where}`,
+    message,
+  }));
+  report("boundaries", located, `${sources.size} modules of packages/latchkey/src`);
+}
