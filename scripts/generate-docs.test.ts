@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { findStalePages, generatePages, renderErrors, renderStateMachine } from "./generate-docs.ts";
+
+test("the generated documents in the repository are what the code says now", async () => {
+  const { pages } = await generatePages();
+  expect(findStalePages(pages)).toEqual([]);
+});
+
+test("a document that differs by one character is found", async () => {
+  const { pages } = await generatePages();
+  const changed = pages.map((page) => ({ ...page, text: `${page.text} ` }));
+  expect(findStalePages(changed).map(({ where }) => where)).toEqual(pages.map(({ path }) => path));
+});
+
+test("every edge is an arrow and a row, with the absence of a record drawn as a dot", () => {
+  const text = renderStateMachine([
+    { from: "none", event: "admit", by: ["request"], to: "in_progress", note: "a | b" },
+    { from: "expired", event: "forget", by: ["record-cleaner", "operator"], to: "none" },
+  ]);
+  expect(text).toContain("  [*] --> in_progress: admit\n  expired --> [*]: forget\n");
+  expect(text).toContain("| (none) | `admit` | request | `in_progress` | a \\| b |");
+  expect(text).toContain("| `expired` | `forget` | record-cleaner, operator | (none) |  |");
+});
+
+test("every problem has a heading that its code links to, and every error a row", () => {
+  const text = renderErrors(
+    { "tx-revoked": { summary: "Used too late.", remedy: "Await it." } },
+    {
+      "key-misuse": {
+        status: 422,
+        title: "Key misuse",
+        retryable: false,
+        safeNewKey: true,
+        detail: "Another body.",
+      },
+    },
+  );
+  expect(text).toContain("### key-misuse\n\nStatus 422. Key misuse.\n\nAnother body.\n");
+  expect(text).toContain("(`retryable`): **no**\n- Use a new key (`safe_new_key`): yes");
+  expect(text).toContain("| `tx-revoked` | Used too late. | Await it. |");
+});

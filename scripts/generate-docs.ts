@@ -1,0 +1,151 @@
+/**
+ * Writes the documents that are made from tables in the code, or with `--check` says which are out of date.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { type Edge, edges } from "../packages/latchkey/src/engine/edges.ts";
+import { errorCodes } from "../packages/latchkey/src/errors.ts";
+import { type Problem, report, repositoryRoot } from "./support/repository.ts";
+
+export interface ProblemType {
+  readonly status: number;
+  readonly title: string;
+  readonly retryable: boolean;
+  readonly safeNewKey: boolean;
+  readonly detail: string;
+}
+
+export interface ErrorText {
+  readonly summary: string;
+  readonly remedy: string;
+}
+
+export interface GeneratedPage {
+  /** Relative to the repository's root. */
+  readonly path: string;
+  readonly text: string;
+}
+
+const sourceFolder = "packages/latchkey/src";
+
+/** The text of every generated page whose tables exist, and a line for each table that does not exist yet. */
+export async function generatePages(): Promise<{
+  pages: readonly GeneratedPage[];
+  missing: readonly string[];
+}> {
+  const problemTypes = await loadProblemTypes();
+  return {
+    pages: [
+      { path: "docs/state-machine.md", text: renderStateMachine(edges) },
+      { path: "docs/errors.md", text: renderErrors(errorCodes, problemTypes ?? {}) },
+    ],
+    missing: problemTypes ? [] : [`${sourceFolder}/http/problem-types.ts`],
+  };
+}
+
+async function loadProblemTypes(): Promise<Readonly<Record<string, ProblemType>> | undefined> {
+  const path = join(repositoryRoot, sourceFolder, "http/problem-types.ts");
+  if (!existsSync(path)) return undefined;
+  const module: { problemTypes?: Readonly<Record<string, ProblemType>> } = await import(
+    pathToFileURL(path).href
+  );
+  if (!module.problemTypes) throw new TypeError(`${path} does not export problemTypes`);
+  return module.problemTypes;
+}
+
+/** The state machine as a diagram and a table. */
+export function renderStateMachine(table: readonly Edge[]): string {
+  const node = (state: string): string => (state === "none" ? "[*]" : state);
+  const cell = (state: string): string => (state === "none" ? "(none)" : `\`${state}\``);
+  return page(
+    "State machine of a record",
+    `${sourceFolder}/engine/edges.ts`,
+    "These are all the edges; no other exists. `(none)`, drawn as a dot, is the absence of a record: no row, or a row " +
+      "that admission treats as forgotten.",
+    [
+      "```mermaid",
+      "stateDiagram-v2",
+      ...table.map(({ from, to, event }) => `  ${node(from)} --> ${node(to)}: ${event}`),
+      "```",
+    ].join("\n"),
+    renderTable(
+      ["From", "Event", "Who", "To", "When"],
+      table.map(({ from, event, by, to, note }) => [
+        cell(from),
+        `\`${event}\``,
+        by.join(", "),
+        cell(to),
+        note ?? "",
+      ]),
+    ),
+  );
+}
+
+/** Problem types (HTTP answers), then the codes of thrown errors. */
+export function renderErrors(
+  codes: Readonly<Record<string, ErrorText>>,
+  problems: Readonly<Record<string, ProblemType>>,
+): string {
+  return page(
+    "Problems and errors",
+    `${sourceFolder}/http/problem-types.ts and ${sourceFolder}/errors.ts`,
+    "A *problem* is an HTTP answer that Latchkey gives in a handler's place (`application/problem+json`, RFC 9457); " +
+      "its `code` is the heading. An *error* is thrown at the service's own code; its `code` never changes between " +
+      "minor versions.",
+    "## Problems",
+    ...Object.entries(problems).map(([code, problem]) => renderProblem(code, problem)),
+    "## Errors",
+    renderTable(
+      ["Code", "What it means", "What to do"],
+      Object.entries(codes).map(([code, { summary, remedy }]) => [`\`${code}\``, summary, remedy]),
+    ),
+  );
+}
+
+function renderProblem(code: string, { status, title, retryable, safeNewKey, detail }: ProblemType): string {
+  const answer = (yes: boolean): string => (yes ? "yes" : "**no**");
+  return [
+    `### ${code}`,
+    `Status ${status}. ${title}.`.replace(/\.\.$/, "."),
+    detail,
+    `- Retry with the same key (\`retryable\`): ${answer(retryable)}\n` +
+      `- Use a new key (\`safe_new_key\`): ${answer(safeNewKey)}`,
+  ].join("\n\n");
+}
+
+function page(title: string, source: string, ...blocks: readonly string[]): string {
+  const origin = `<!-- Generated from ${source} by \`npm run docs:generate\`. Do not edit. -->`;
+  return `${[origin, `# ${title}`, ...blocks].join("\n\n")}\n`;
+}
+
+function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+/** The pages whose file differs from what the code says now. */
+export function findStalePages(pages: readonly GeneratedPage[]): readonly Problem[] {
+  return pages
+    .filter(({ path, text }) => {
+      const file = join(repositoryRoot, path);
+      return !existsSync(file) || readFileSync(file, "utf8") !== text;
+    })
+    .map(({ path }) => ({
+      where: path,
+      message: "is out of date: run `npm run docs:generate` and commit it",
+    }));
+}
+
+if (import.meta.main) {
+  const { pages, missing } = await generatePages();
+  for (const source of missing)
+    console.log(`generated docs: ${source} does not exist yet; its part is left out`);
+  if (process.argv.includes("--check")) {
+    report("generated docs", findStalePages(pages), pages.map(({ path }) => path).join(", "));
+  } else {
+    for (const { path, text } of pages) writeFileSync(join(repositoryRoot, path), text);
+    console.log(`generated docs: wrote ${pages.map(({ path }) => path).join(", ")}`);
+  }
+}
