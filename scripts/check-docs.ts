@@ -1,0 +1,98 @@
+/**
+ * Checks that the documents are true as far as a machine can say: every TypeScript block type-checks against the
+ * sources, and every link between files leads to a file and a heading.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join, posix } from "node:path";
+import { type MarkdownDocument, readMarkdown, type Snippet } from "./support/markdown.ts";
+import { type Problem, readFiles, report, repositoryRoot } from "./support/repository.ts";
+
+const documentPattern = "{*.md,docs/**/*.md,packages/*/*.md,examples/*/*.md}";
+
+/** Links to files or headings that do not exist. `exists` is asked for paths relative to the repository's root. */
+export function findLinkProblems(
+  documents: readonly MarkdownDocument[],
+  exists: (path: string) => boolean,
+): readonly Problem[] {
+  const anchorsOf = new Map(documents.map(({ path, anchors }) => [path, anchors]));
+  return documents.flatMap(({ path, links }) =>
+    links.flatMap(({ target, line }) => {
+      if (/^[a-z][a-z+.-]*:/i.test(target)) return [];
+      const [file = "", anchor] = target.split("#");
+      const linked = file === "" ? path : posix.join(posix.dirname(path), decodeURI(file));
+      const where = `${path}:${line}`;
+      if (!exists(linked)) return [{ where, message: `links to ${target}, which does not exist` }];
+      const anchors = anchorsOf.get(linked);
+      if (anchor === undefined || anchors === undefined || anchors.has(anchor)) return [];
+      return [{ where, message: `links to ${target}, but ${linked} has no such heading` }];
+    }),
+  );
+}
+
+/** Type-checks all snippets in one compiler run, in a folder from which `latchkey` resolves to its sources. */
+export function findTypeProblems(snippets: readonly Snippet[]): readonly Problem[] {
+  if (snippets.length === 0) return [];
+  const cache = join(repositoryRoot, "node_modules/.cache");
+  mkdirSync(cache, { recursive: true });
+  const folder = mkdtempSync(join(cache, "latchkey-docs-"));
+  try {
+    return compile(folder, snippets);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function compile(folder: string, snippets: readonly Snippet[]): readonly Problem[] {
+  const files = snippets.map((_, index) => `snippet-${index}.ts`);
+  for (const [index, { lines }] of snippets.entries())
+    writeFileSync(join(folder, `snippet-${index}.ts`), lines.join("\n"));
+  // Without it the folder would count as CommonJS: package scopes end at node_modules.
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
+  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false, moduleDetection: "force" };
+  const base = join(repositoryRoot, "tsconfig.base.json");
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ extends: base, compilerOptions, files }));
+
+  const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
+  const result = spawnSync(process.execPath, [compiler, "-p", folder, "--pretty", "false"], {
+    cwd: folder,
+    encoding: "utf8",
+  });
+  if (result.status === 0) return [];
+  const problems = parseCompilerOutput(result.stdout, snippets);
+  if (problems.length > 0) return problems;
+  throw new Error(
+    `the compiler ended with ${result.status} and no diagnostics: ${result.stdout}${result.stderr}`,
+  );
+}
+
+function parseCompilerOutput(output: string, snippets: readonly Snippet[]): readonly Problem[] {
+  return output.split("\n").flatMap((text) => {
+    const [, file = "", line = "", column = "", message = ""] =
+      /^(.+?)\((\d+),(\d+)\): (.*)$/.exec(text) ?? [];
+    if (message === "") return [];
+    const [, index] = /(?:^|\/)snippet-(\d+)\.ts$/.exec(file) ?? [];
+    const document = index === undefined ? file : (snippets[Number(index)]?.document ?? file);
+    return [{ where: `${document}:${line}:${column}`, message }];
+  });
+}
+
+if (import.meta.main) {
+  const documents = [...readFiles(repositoryRoot, documentPattern)].map(([path, text]) =>
+    readMarkdown(path, text),
+  );
+  const snippets = documents.flatMap((document) => document.snippets);
+  const problems = [
+    ...documents.flatMap(({ path, problems }) =>
+      problems.map(({ line, message }) => ({ where: `${path}:${line}`, message })),
+    ),
+    ...findLinkProblems(documents, (path) => existsSync(join(repositoryRoot, path))),
+    ...findTypeProblems(snippets),
+  ];
+  const links = documents.reduce((sum, document) => sum + document.links.length, 0);
+  report(
+    "docs",
+    problems,
+    `${documents.length} documents, ${snippets.length} TypeScript blocks, ${links} links`,
+  );
+}
