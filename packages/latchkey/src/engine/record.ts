@@ -56,8 +56,8 @@ export interface FinishedRecord extends RecordBase {
   readonly expiresAt: number;
   /** When the key is forgotten and may run as new. Never before `expiresAt`. */
   readonly forgetAt: number;
-  /** The encoded answer (see `attempt/answer.ts`), as the codec stored it. */
-  readonly answer: Uint8Array;
+  /** The encoded answer (see `attempt/answer.ts`), as the codec stored it; null for a `pending` that timed out. */
+  readonly answer: Uint8Array | null;
   readonly lastErrorCode: string | null;
 }
 

@@ -1,0 +1,122 @@
+/** What both executions share: the request as `decide` sees it, and a decision as a caller is told. */
+import type { CodecContext } from "../codec.ts";
+import type { AdmissionRequest, Decision } from "../engine/decide.ts";
+import type { FinishedRecord } from "../engine/record.ts";
+import type { Operation } from "../operation.ts";
+import { pause } from "../ports.ts";
+import { decodeAnswer } from "./answer.ts";
+import type { Result, Submission } from "./attempt.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** A running attempt of unknown length: ask again after a second. */
+const retryAfterDefaultMs = 1_000;
+const waitStepMinMs = 20;
+const waitStepMaxMs = 250;
+
+export function admissionRequest(
+  operation: Operation,
+  submission: Submission,
+  token: string,
+): AdmissionRequest {
+  const { reuse, leaseEnd, attemptsMax } = operation.settings;
+  return {
+    operation: operation.name,
+    fingerprint: submission.fingerprint,
+    principal: submission.principal,
+    token,
+    reuse,
+    leaseEnd: operation.execution === "lease" ? leaseEnd : "reconcile",
+    attemptsMax,
+  };
+}
+
+/** A decision, as a caller is told. */
+export async function resultOf<Tx>(runtime: Runtime<Tx>, decision: Decision, now: number): Promise<Result> {
+  switch (decision.kind) {
+    case "replay":
+      return replayOf(runtime, decision.record);
+    case "in_progress":
+      return { kind: "in_progress", recordId: decision.recordId, retryAfterMs: retryAfterDefaultMs };
+    case "key_misuse":
+      return { kind: "key_misuse", because: decision.because };
+    case "unknown": {
+      const after = decision.reconcileAfter;
+      const retryAfterMs = after === null ? null : Math.max(retryAfterDefaultMs, after - now);
+      return { kind: "unknown", recordId: decision.recordId, retryAfterMs };
+    }
+    case "expired":
+      return { kind: "expired" };
+    default:
+      return decision satisfies never;
+  }
+}
+
+async function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Promise<Result> {
+  if (record.answer === null) return { kind: "timeout", recordId: record.id };
+  const plain = await runtime.codec.decode(
+    record.answer,
+    codecContext(record, record.id, record.fingerprint.digest),
+  );
+  return { kind: "replay", recordId: record.id, answer: decodeAnswer(plain), expiresAt: record.expiresAt };
+}
+
+export function codecContext(
+  key: Submission["key"],
+  recordId: string,
+  fingerprint: Uint8Array,
+): CodecContext {
+  return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint };
+}
+
+/** Reports how a submission ended, where the attempt itself has not. */
+export function report<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  result: Result,
+): void {
+  const event = eventOf(result);
+  if (event === null) return;
+  runtime.emit({ operation: operation.name, keyHash: runtime.keyHash(submission.key), ...event });
+}
+
+function eventOf(result: Result) {
+  switch (result.kind) {
+    case "replay":
+    case "timeout":
+      return { type: "replayed", recordId: result.recordId } as const;
+    case "in_progress":
+    case "expired":
+      return { type: result.kind } as const;
+    case "key_misuse":
+      return { type: "key_misuse", because: result.because } as const;
+    case "unknown":
+      return { type: "unknown", recordId: result.recordId } as const;
+    case "executed":
+    case "commit_in_doubt":
+      return null;
+    default:
+      return result satisfies never;
+  }
+}
+
+/**
+ * Repeats `submit` while the key is running and the operation's wait has time left. Nothing is held between two tries.
+ */
+export async function waiting<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submit: () => Promise<Result>,
+): Promise<Result> {
+  const { clock, random } = runtime.ports;
+  const { waitMs } = operation.settings;
+  const deadline = clock.monotonicMs() + (waitMs === false ? 0 : waitMs);
+  let stepMs = waitStepMinMs;
+  for (;;) {
+    const result = await submit();
+    const leftMs = deadline - clock.monotonicMs();
+    if (result.kind !== "in_progress" || leftMs <= 0) return result;
+    await pause(clock, Math.min(leftMs, stepMs * (0.5 + random.fraction())));
+    stepMs = Math.min(stepMs * 2, waitStepMaxMs);
+  }
+}

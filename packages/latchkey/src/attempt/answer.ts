@@ -1,0 +1,41 @@
+/**
+ * What an attempt answers, and its stored form. Schema version 1: one line of JSON (status, headers, omission), a
+ * newline, then the body's bytes as they were sent.
+ */
+
+export interface Answer {
+  readonly status: number;
+  /** Names as given, in order, one entry per field line: multi-value fields stay apart. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: Uint8Array;
+  /** Why the stored form has no body; null when it has. */
+  readonly omitted: "too-large" | "not-storable" | null;
+}
+
+export const answerSchemaVersion = 1;
+
+interface AnswerHead {
+  readonly v: number;
+  readonly s: number;
+  readonly h: readonly (readonly [string, string])[];
+  readonly o: "too-large" | "not-storable" | null;
+}
+
+const newline = 0x0a;
+
+/** Encodes an answer; a body over `limitBytes` is left out and the tombstone says so. */
+export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
+  const omitted = answer.omitted ?? (answer.body.byteLength > limitBytes ? "too-large" : null);
+  const head: AnswerHead = { v: answerSchemaVersion, s: answer.status, h: answer.headers, o: omitted };
+  const body = omitted === null ? answer.body : new Uint8Array(0);
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`, "utf8"), body]);
+}
+
+/** @throws {Error} when the bytes are not an answer of a known schema version. */
+export function decodeAnswer(encoded: Uint8Array): Answer {
+  const end = encoded.indexOf(newline);
+  if (end < 0) throw new Error("Stored answer has no head");
+  const head = JSON.parse(Buffer.from(encoded.subarray(0, end)).toString("utf8")) as AnswerHead;
+  if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
+  return { status: head.s, headers: head.h, body: encoded.slice(end + 1), omitted: head.o };
+}

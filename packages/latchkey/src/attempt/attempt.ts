@@ -1,0 +1,62 @@
+import type { Execution } from "../engine/classify.ts";
+import type { Fence, Fingerprint, RecordKey } from "../engine/record.ts";
+import type { Retention } from "../stores/store.ts";
+import type { Answer } from "./answer.ts";
+
+/** One execution for a record, as its handler sees it. */
+export interface Attempt {
+  /** The record's stable id (UUIDv7), for domain rows to refer to. Cleaning never touches those rows. */
+  readonly id: string;
+  /** Attempt number and token; hand them to systems that can refuse a stale owner. */
+  readonly fence: Fence;
+  /** Aborts before the lease can be taken by another, and when the attempt's time is over. */
+  readonly signal: AbortSignal;
+  /**
+   * Declines storing: the answer is sent, the key may be used again. Under `transaction` the writes are rolled back.
+   * For answers that say nothing happened, such as a validation error.
+   */
+  release(): void;
+  /** Keeps this answer for another time than the operation's. */
+  retain(retention: Partial<Retention>): void;
+}
+
+/** What a handler is given beside the framework's own arguments. */
+export type HandlerContext<Tx, E extends Execution> = E extends "transaction"
+  ? { readonly tx: Tx; readonly attempt: Attempt }
+  : { readonly attempt: Attempt };
+
+/** A request, as admission needs it. */
+export interface Submission {
+  readonly key: RecordKey;
+  readonly fingerprint: Fingerprint;
+  readonly principal: string | null;
+}
+
+/**
+ * Runs the handler once and captures its answer. It may be called again, after a rollback, and must then start from a
+ * clean response.
+ */
+export type Work<Tx, E extends Execution = Execution> = (context: HandlerContext<Tx, E>) => Promise<Answer>;
+
+/** How a submission ended. Everything a caller can be told; errors of the handler itself are thrown. */
+export type Result =
+  /** The handler ran. `stored` is false when its answer was released or its outcome is unknown. */
+  | {
+      readonly kind: "executed";
+      readonly recordId: string;
+      readonly answer: Answer;
+      readonly stored: boolean;
+      readonly expiresAt: number | null;
+    }
+  | {
+      readonly kind: "replay";
+      readonly recordId: string;
+      readonly answer: Answer;
+      readonly expiresAt: number;
+    }
+  | { readonly kind: "timeout"; readonly recordId: string }
+  | { readonly kind: "in_progress"; readonly recordId: string | null; readonly retryAfterMs: number }
+  | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
+  | { readonly kind: "unknown"; readonly recordId: string; readonly retryAfterMs: number | null }
+  | { readonly kind: "expired" }
+  | { readonly kind: "commit_in_doubt"; readonly retryAfterMs: number };

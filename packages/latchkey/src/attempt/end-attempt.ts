@@ -1,0 +1,75 @@
+import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../engine/record.ts";
+import { pause } from "../ports.ts";
+import type { AttemptEnd } from "../stores/store.ts";
+import type { Runtime } from "./runtime.ts";
+
+const retryStepMs = 50;
+/** With a long lease a caller should not wait that long to hear that the end is in doubt. */
+const patienceMaxMs = 10_000;
+
+export type Ended =
+  | { readonly kind: "ended"; readonly expiresAt: number | null }
+  | { readonly kind: "lost" }
+  | { readonly kind: "in_doubt" };
+
+/**
+ * Writes the end of an attempt until its fate is known. Repeating is safe: the write is guarded by the fence, and two
+ * copies of it say the same. A read alone never decides that it did not happen; only a guarded write that found the
+ * record elsewhere does.
+ */
+export async function endAttempt<Tx>(
+  runtime: Runtime<Tx>,
+  record: InProgressRecord,
+  end: AttemptEnd,
+  leaseMs: number,
+): Promise<Ended> {
+  const { clock } = runtime.ports;
+  const deadline = clock.monotonicMs() + Math.min(leaseMs, patienceMaxMs);
+  let doubtful = false;
+  for (;;) {
+    try {
+      const receipt = await runtime.store.end(record, record.id, record.fence, end);
+      if (receipt !== null) return { kind: "ended", expiresAt: receipt.expiresAt };
+      return doubtful ? await ownEarlierWrite(runtime, record, end) : { kind: "lost" };
+    } catch {
+      doubtful = true;
+    }
+    if (clock.monotonicMs() >= deadline) return { kind: "in_doubt" };
+    await pause(clock, retryStepMs);
+  }
+}
+
+/** An earlier copy of the write, whose reply was lost, may be what the guard met. */
+async function ownEarlierWrite<Tx>(
+  runtime: Runtime<Tx>,
+  record: InProgressRecord,
+  end: AttemptEnd,
+): Promise<Ended> {
+  const reading = await runtime.store.read(record).catch(() => null);
+  if (reading === null) return { kind: "in_doubt" };
+  return isOwn(reading.record, record, end)
+    ? {
+        kind: "ended",
+        expiresAt: reading.record !== null && "expiresAt" in reading.record ? reading.record.expiresAt : null,
+      }
+    : { kind: "lost" };
+}
+
+function isOwn(found: LatchkeyRecord | null, record: InProgressRecord, end: AttemptEnd): boolean {
+  if (found === null) return end.event === "release";
+  if (found.id !== record.id || !sameFence(found.fence, record.fence)) return false;
+  switch (end.event) {
+    case "complete":
+      return found.state === "completed";
+    case "fail":
+      return found.state === "failed";
+    case "doubt":
+      return found.state === "unknown";
+    case "retry_later":
+      return found.state === "retryable";
+    case "release":
+      return false;
+    default:
+      return end satisfies never;
+  }
+}

@@ -1,0 +1,42 @@
+import type { Fence } from "../engine/record.ts";
+import type { OperationSettings } from "../operation.ts";
+import type { Retention } from "../stores/store.ts";
+import type { Attempt } from "./attempt.ts";
+
+/** An attempt, and what its handler has asked for so far. */
+export interface AttemptHandle {
+  readonly attempt: Attempt;
+  declined(): boolean;
+  retention(): Retention;
+}
+
+export function createHandle(
+  id: string,
+  fence: Fence,
+  signal: AbortSignal,
+  settings: OperationSettings,
+): AttemptHandle {
+  let declined = false;
+  let retention: Retention = { retentionMs: settings.retentionMs, forgetAfterMs: settings.forgetAfterMs };
+  const attempt: Attempt = {
+    id,
+    fence,
+    signal,
+    release() {
+      declined = true;
+    },
+    retain(wanted) {
+      retention = checkedRetention(wanted, retention);
+    },
+  };
+  return { attempt, declined: () => declined, retention: () => retention };
+}
+
+function checkedRetention(wanted: Partial<Retention>, current: Retention): Retention {
+  const retentionMs = wanted.retentionMs ?? current.retentionMs;
+  const forgetAfterMs = wanted.forgetAfterMs ?? Math.max(retentionMs, current.forgetAfterMs);
+  if (!(retentionMs > 0) || !(forgetAfterMs >= retentionMs)) {
+    throw new TypeError("retain: retentionMs must be positive and forgetAfterMs not shorter");
+  }
+  return { retentionMs, forgetAfterMs };
+}

@@ -1,0 +1,70 @@
+/**
+ * Keeps a lease alive, and says in time when it cannot. The process's monotonic clock is used only to stop early: it
+ * counts from before a renewal was sent, so it always ends before the store's own clock does.
+ */
+import type { Fence, RecordKey } from "../engine/record.ts";
+import type { CancelTimer } from "../ports.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** Renew three times per lease: two renewals may fail in a row. */
+const renewalsPerLease = 3;
+/** Stop when this share of the lease is left, so that nothing is under way when another takes over. */
+const marginShare = 1 / 6;
+
+export interface Heartbeat {
+  /** Ends renewing. Calling it twice does nothing. */
+  stop(): void;
+}
+
+export interface HeartbeatOptions {
+  readonly key: RecordKey;
+  readonly id: string;
+  readonly fence: Fence;
+  readonly leaseMs: number;
+  /** Monotonic time before the admission was sent. */
+  readonly ownedFromMs: number;
+  /** Called once, when the lease is lost or can no longer be shown to hold. */
+  readonly onLost: () => void;
+}
+
+export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptions): Heartbeat {
+  const { clock } = runtime.ports;
+  const { leaseMs } = options;
+  let stopped = false;
+  let cancelBeat: CancelTimer = () => {};
+  let cancelDeadline: CancelTimer = () => {};
+
+  const stop = () => {
+    stopped = true;
+    cancelBeat();
+    cancelDeadline();
+  };
+  const lose = () => {
+    if (stopped) return;
+    stop();
+    options.onLost();
+  };
+  const ownedFrom = (sentAtMs: number) => {
+    cancelDeadline();
+    const endsAtMs = sentAtMs + leaseMs * (1 - marginShare);
+    cancelDeadline = clock.startTimer(Math.max(0, endsAtMs - clock.monotonicMs()), lose);
+  };
+  const renew = async () => {
+    const sentAtMs = clock.monotonicMs();
+    const renewed = await runtime.store
+      .renew(options.key, options.id, options.fence, leaseMs)
+      .catch(() => null);
+    if (stopped) return;
+    if (renewed === false) return lose();
+    if (renewed === true) ownedFrom(sentAtMs);
+    // An unconfirmed renewal is tried again sooner; the deadline decides when it is too late.
+    cancelBeat = clock.startTimer(leaseMs / renewalsPerLease / (renewed === null ? 4 : 1), beat);
+  };
+
+  const beat = () => {
+    void renew();
+  };
+  ownedFrom(options.ownedFromMs);
+  cancelBeat = clock.startTimer(leaseMs / renewalsPerLease, beat);
+  return { stop };
+}

@@ -1,0 +1,26 @@
+import type { Clock } from "../ports.ts";
+
+export type Limited<T> =
+  | { readonly kind: "returned"; readonly value: T }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | { readonly kind: "timed_out" };
+
+/** Runs `work` for at most `limitMs`. Never rejects; what a late `work` does afterwards is nobody's answer any more. */
+export function withLimit<T>(clock: Clock, limitMs: number, work: () => Promise<T>): Promise<Limited<T>> {
+  return new Promise((resolve) => {
+    const cancel = clock.startTimer(limitMs, () => resolve({ kind: "timed_out" }));
+    const settle = (outcome: Limited<T>) => {
+      cancel();
+      resolve(outcome);
+    };
+    startNow(work).then(
+      (value) => settle({ kind: "returned", value }),
+      (error: unknown) => settle({ kind: "threw", error }),
+    );
+  });
+}
+
+/** Turns a synchronous throw into a rejection. */
+async function startNow<T>(work: () => Promise<T>): Promise<T> {
+  return work();
+}

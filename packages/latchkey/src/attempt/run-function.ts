@@ -1,0 +1,81 @@
+/** Running a function under an operation, without HTTP. */
+import type { Execution } from "../engine/classify.ts";
+import { fingerprintOf } from "../fingerprint/fingerprint.ts";
+import type { Operation } from "../operation.ts";
+import type { Answer } from "./answer.ts";
+import type { HandlerContext, Result, Submission, Work } from "./attempt.ts";
+
+export interface RunRequest {
+  /** On whose behalf it runs; from authentication, never from the input. */
+  readonly tenant: string;
+  /** The idempotency key, 1 to 255 characters. */
+  readonly key: string;
+  /** What is asked for, as JSON. The same key with another input is key misuse. */
+  readonly input: unknown;
+  /** Who asks, within the tenant. A replay to another principal is refused. Default: nobody in particular. */
+  readonly principal?: string;
+}
+
+export type RunResult<R> =
+  | { readonly kind: "executed" | "replay"; readonly recordId: string; readonly value: R }
+  /** It ran once; its value was too large to keep. */
+  | { readonly kind: "answer_not_stored"; readonly recordId: string }
+  | Exclude<Result, { readonly kind: "executed" | "replay" }>;
+
+type Execute<Tx> = <E extends Execution>(
+  operation: Operation<E>,
+  submission: Submission,
+  work: Work<Tx, E>,
+) => Promise<Result>;
+
+export async function runFunction<Tx, E extends Execution, R>(
+  execute: Execute<Tx>,
+  operation: Operation<E>,
+  request: RunRequest,
+  work: (context: HandlerContext<Tx, E>) => Promise<R>,
+): Promise<RunResult<R>> {
+  const submission = submissionOf(operation, request);
+  const result = await execute(operation, submission, async (context) => answerOf(await work(context)));
+  switch (result.kind) {
+    case "executed":
+      return { kind: "executed", recordId: result.recordId, value: parseValue<R>(result.answer) };
+    case "replay":
+      return result.answer.omitted === null
+        ? { kind: "replay", recordId: result.recordId, value: parseValue<R>(result.answer) }
+        : { kind: "answer_not_stored", recordId: result.recordId };
+    default:
+      return result;
+  }
+}
+
+/** Where a submission's record lives. */
+export function scopeOf(operation: Operation): string {
+  return operation.settings.keyScope === "tenant" ? "*" : operation.name;
+}
+
+function submissionOf(operation: Operation, request: RunRequest): Submission {
+  requireText("tenant", request.tenant);
+  requireText("key", request.key);
+  if (request.key.length > 255) throw new TypeError("key must have at most 255 characters");
+  return {
+    key: { tenant: request.tenant, scope: scopeOf(operation), key: request.key },
+    fingerprint: fingerprintOf(operation.name, request.input),
+    principal: request.principal ?? null,
+  };
+}
+
+function requireText(field: string, value: unknown): void {
+  if (typeof value !== "string" || value.length === 0)
+    throw new TypeError(`${field} must be a non-empty string`);
+}
+
+/** `undefined` has no JSON; it is kept as an empty body. */
+function answerOf(value: unknown): Answer {
+  const json = value === undefined ? "" : JSON.stringify(value);
+  return { status: 200, headers: [], body: Buffer.from(json, "utf8"), omitted: null };
+}
+
+function parseValue<R>(answer: Answer): R {
+  const json = Buffer.from(answer.body).toString("utf8");
+  return (json === "" ? undefined : JSON.parse(json)) as R;
+}

@@ -1,0 +1,249 @@
+/**
+ * `lease` execution: the reservation commits first, a heartbeat keeps it, and the end of the attempt is a fenced write.
+ * For work that leaves the database.
+ */
+import { classifyAnswer } from "../engine/classify.ts";
+import { decide } from "../engine/decide.ts";
+import type { InProgressRecord } from "../engine/record.ts";
+import { NotExecuted, StoreError } from "../errors.ts";
+import type { Operation } from "../operation.ts";
+import { pause } from "../ports.ts";
+import type { AttemptEnd, LeaseTerms, NewLife } from "../stores/store.ts";
+import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import { type Answer, encodeAnswer } from "./answer.ts";
+import type { Result, Submission, Work } from "./attempt.ts";
+import { endAttempt } from "./end-attempt.ts";
+import { type AttemptHandle, createHandle } from "./handle.ts";
+import { startHeartbeat } from "./heartbeat.ts";
+import { type Limited, withLimit } from "./limit.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** How often admission starts over: each time somebody else has changed the record. */
+const admissionsMax = 20;
+const backOffMs = 5;
+const doubtRetryAfterMs = 2_000;
+
+interface Job<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: Operation;
+  readonly submission: Submission;
+  readonly work: Work<Tx, "lease">;
+  /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
+  readonly token: string;
+}
+
+interface Admitted {
+  readonly record: InProgressRecord;
+  /** Monotonic time before the admission was sent. */
+  readonly sentAtMs: number;
+}
+
+export async function runLease<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  work: Work<Tx, "lease">,
+): Promise<Result> {
+  const result = await waiting(runtime, operation, async () => {
+    const job: Job<Tx> = { runtime, operation, submission, work, token: runtime.ports.random.token() };
+    const admitted = await admit(job);
+    return "record" in admitted ? perform(job, admitted) : admitted;
+  });
+  report(runtime, operation, submission, result);
+  return result;
+}
+
+async function admit<Tx>(job: Job<Tx>): Promise<Admitted | Result> {
+  const { clock, random } = job.runtime.ports;
+  for (let round = 1; round <= admissionsMax; round++) {
+    const admitted = await tryAdmit(job);
+    if (admitted !== null) return admitted;
+    await pause(clock, backOffMs * round * random.fraction());
+  }
+  throw new StoreError("rolled_back", {
+    message: `Gave up after ${admissionsMax} admissions lost to others`,
+  });
+}
+
+async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
+  const { runtime, operation, submission, token } = job;
+  const { store } = runtime;
+  const sentAtMs = runtime.ports.clock.monotonicMs();
+  const { record, now } = await store.read(submission.key);
+  const verdict = decide(record, admissionRequest(operation, submission, token), now);
+  switch (verdict.kind) {
+    case "answer":
+      return resultOf(runtime, verdict.decision, now);
+    case "own":
+      return { record: verdict.record, sentAtMs };
+    case "give_up":
+      await store.giveUp(submission.key, verdict.guard, verdict.because, null);
+      return null;
+    case "create": {
+      const life = newLife(job, now);
+      return admittedOrNull(sentAtMs, () => store.create(life, verdict.replaces, termsOf(operation)));
+    }
+    case "take_over":
+      return admittedOrNull(sentAtMs, () =>
+        store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, termsOf(operation)),
+      );
+    default:
+      return verdict satisfies never;
+  }
+}
+
+/** A reply that was lost is found again by reading: the record then carries this submission's token. */
+async function admittedOrNull(
+  sentAtMs: number,
+  write: () => Promise<InProgressRecord | null>,
+): Promise<Admitted | null> {
+  try {
+    const record = await write();
+    return record === null ? null : { record, sentAtMs };
+  } catch (error) {
+    if (error instanceof StoreError && error.certainty === "in_doubt") return null;
+    throw error;
+  }
+}
+
+function newLife<Tx>(job: Job<Tx>, now: number): NewLife {
+  const { key, fingerprint, principal } = job.submission;
+  return {
+    tenant: key.tenant,
+    scope: key.scope,
+    key: key.key,
+    id: job.runtime.ports.random.uuid(now),
+    operation: job.operation.name,
+    fingerprint,
+    principal,
+    fence: { attempt: 1, token: job.token },
+  };
+}
+
+function termsOf(operation: Operation): LeaseTerms {
+  const { leaseMs, leaseEnd, attemptsMax, retentionMs } = operation.settings;
+  return { leaseMs, leaseEnd, attemptsMax, abandonAfterMs: retentionMs };
+}
+
+async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
+  const { runtime, operation, submission } = job;
+  const { record } = admitted;
+  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
+  const abort = new AbortController();
+  const handle = createHandle(record.id, record.fence, abort.signal, operation.settings);
+  const heartbeat = startHeartbeat(runtime, {
+    key: submission.key,
+    id: record.id,
+    fence: record.fence,
+    leaseMs: operation.settings.leaseMs,
+    ownedFromMs: admitted.sentAtMs,
+    onLost: () => {
+      runtime.emit({ ...about, type: "lease_lost" });
+      abort.abort(new Error("The lease was lost"));
+    },
+  });
+  try {
+    const startedAt = runtime.ports.clock.monotonicMs();
+    const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () =>
+      job.work({ attempt: handle.attempt }),
+    );
+    if (ran.kind === "timed_out") abort.abort(new Error("The attempt ran longer than its limit"));
+    const result = await conclude(job, record, handle, ran);
+    const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
+    if (result.kind === "executed") {
+      runtime.emit({ ...about, type: "executed", attempt: record.fence.attempt, durationMs });
+    }
+    return result;
+  } finally {
+    heartbeat.stop();
+  }
+}
+
+async function conclude<Tx>(
+  job: Job<Tx>,
+  record: InProgressRecord,
+  handle: AttemptHandle,
+  ran: Limited<Answer>,
+): Promise<Result> {
+  const end = await endOf(job, record, handle, ran);
+  const ended = await endAttempt(job.runtime, record, end, job.operation.settings.leaseMs);
+  if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
+  if (ended.kind === "in_doubt" && ran.kind !== "threw") {
+    return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+  }
+  return resultOfLoser(job, ran);
+}
+
+async function endOf<Tx>(
+  job: Job<Tx>,
+  record: InProgressRecord,
+  handle: AttemptHandle,
+  ran: Limited<Answer>,
+): Promise<AttemptEnd> {
+  const { runtime, operation } = job;
+  if (ran.kind === "timed_out") return doubt("attempt-limit");
+  if (ran.kind === "threw") return endOfThrow(operation, handle, ran.error);
+  const disposition = classifyAnswer({
+    execution: "lease",
+    status: ran.value.status,
+    declined: handle.declined(),
+    serverErrors: operation.settings.serverErrors,
+  });
+  if (disposition === "release") return { event: "release" };
+  if (disposition === "doubt") return doubt(`status-${ran.value.status}`);
+  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const encoded = encodeAnswer(ran.value, operation.settings.answerLimitBytes);
+  return {
+    event: "complete",
+    answer: await runtime.codec.encode(encoded, context),
+    retention: handle.retention(),
+    errorCode: null,
+  };
+}
+
+function endOfThrow(operation: Operation, handle: AttemptHandle, error: unknown): AttemptEnd {
+  const proven = error instanceof NotExecuted || operation.settings.isNotExecuted(error);
+  return proven || handle.declined() ? { event: "release" } : doubt("handler-threw");
+}
+
+function doubt(errorCode: string): AttemptEnd {
+  return { event: "doubt", errorCode, reconcileAfterMs: null };
+}
+
+/** The end of the attempt is confirmed: the owner's own result is the truth. */
+function resultOfOwner(
+  record: InProgressRecord,
+  ran: Limited<Answer>,
+  end: AttemptEnd,
+  expiresAt: number | null,
+): Result {
+  switch (ran.kind) {
+    case "returned":
+      return {
+        kind: "executed",
+        recordId: record.id,
+        answer: ran.value,
+        stored: end.event === "complete",
+        expiresAt,
+      };
+    case "threw":
+      throw ran.error;
+    case "timed_out":
+      return { kind: "unknown", recordId: record.id, retryAfterMs: null };
+    default:
+      return ran satisfies never;
+  }
+}
+
+/** The fence was lost: the caller gets what the record now says, never the loser's own result. */
+async function resultOfLoser<Tx>(job: Job<Tx>, ran: Limited<Answer>): Promise<Result> {
+  const { runtime, operation, submission } = job;
+  const reading = await runtime.store.read(submission.key).catch(() => null);
+  if (reading !== null) {
+    const request = admissionRequest(operation, submission, runtime.ports.random.token());
+    const verdict = decide(reading.record, request, reading.now);
+    if (verdict.kind === "answer") return resultOf(runtime, verdict.decision, reading.now);
+  }
+  if (ran.kind === "threw") throw ran.error;
+  return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+}

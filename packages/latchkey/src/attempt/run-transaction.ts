@@ -1,0 +1,347 @@
+/**
+ * `transaction` execution: admission, the handler's writes and the stored answer are one transaction of the user's
+ * database. The store and its bridge move bytes; every decision is here or in `engine`.
+ */
+import { classifyAnswer } from "../engine/classify.ts";
+import { type AdmissionRequest, type Decision, decide } from "../engine/decide.ts";
+import type { Guard, RecordKey } from "../engine/record.ts";
+import { LatchkeyError, StoreError } from "../errors.ts";
+import type { Operation } from "../operation.ts";
+import { pause } from "../ports.ts";
+import type {
+  NewLife,
+  OpenTransaction,
+  TransactionOutcome,
+  TransactionSupport,
+  TransactionWork,
+} from "../stores/store.ts";
+import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import { type Answer, encodeAnswer } from "./answer.ts";
+import type { Result, Submission, Work } from "./attempt.ts";
+import { type AttemptHandle, createHandle } from "./handle.ts";
+import { withLimit } from "./limit.ts";
+import type { Runtime } from "./runtime.ts";
+import { isSerializationFailure } from "./sql-state.ts";
+
+/** How often one submission starts over: each time some other transaction has made progress. */
+const roundsMax = 8;
+const backOffMs = 5;
+/** How long a COMMIT in doubt is waited for before the caller is told so. */
+const resolveLimitMs = 5_000;
+const doubtRetryAfterMs = 2_000;
+
+/** What the transaction's work hands back, whatever then becomes of the transaction. */
+type Ran =
+  | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
+  | { readonly kind: "dead_lease"; readonly guard: Guard }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | {
+      readonly kind: "answered";
+      readonly answer: Answer;
+      readonly life: NewLife;
+      readonly replaces: Guard | null;
+    };
+
+interface Job<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: Operation;
+  readonly submission: Submission;
+  readonly support: TransactionSupport<Tx>;
+  readonly work: Work<Tx, "transaction">;
+}
+
+/** `null`: what was decided on has changed; start over on what is there now. */
+type Round = Result | null;
+
+export async function runTransaction<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  work: Work<Tx, "transaction">,
+): Promise<Result> {
+  const support = runtime.store.transactions;
+  if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
+  const job: Job<Tx> = { runtime, operation, submission, support, work };
+  const result = await waiting(runtime, operation, () => untilDecided(job));
+  report(runtime, operation, submission, result);
+  return result;
+}
+
+async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
+  const { clock, random } = job.runtime.ports;
+  for (let round = 1; round <= roundsMax; round++) {
+    const result = await runRound(job);
+    if (result !== null) return result;
+    await pause(clock, backOffMs * round * random.fraction());
+  }
+  throw new StoreError("rolled_back", { message: `Gave up after ${roundsMax} transactions lost to others` });
+}
+
+async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
+  const { runtime, operation, submission } = job;
+  const { settings } = operation;
+  const startedAt = runtime.ports.clock.monotonicMs();
+  const request = admissionRequest(operation, submission, runtime.ports.random.token());
+  const outcome = await job.support.run<Ran>(
+    {
+      key: submission.key,
+      isolation: settings.isolation,
+      idleLimitMs: settings.transactionLimitMs,
+      savepoint: settings.serverErrors === "store",
+    },
+    (open) => inTransaction(job, open, request),
+  );
+  const result = await settle(job, outcome);
+  if (result?.kind === "executed" && outcome.value.kind === "answered") {
+    runtime.emit({
+      type: "executed",
+      operation: operation.name,
+      keyHash: runtime.keyHash(submission.key),
+      recordId: result.recordId,
+      attempt: outcome.value.life.fence.attempt,
+      durationMs: runtime.ports.clock.monotonicMs() - startedAt,
+    });
+  }
+  return result;
+}
+
+async function inTransaction<Tx>(
+  job: Job<Tx>,
+  open: OpenTransaction<Tx>,
+  request: AdmissionRequest,
+): Promise<TransactionWork<Ran>> {
+  const { record, now } = open.reading;
+  const verdict = decide(record, request, now);
+  switch (verdict.kind) {
+    case "answer":
+      return rollback({ kind: "decided", decision: verdict.decision, now });
+    case "give_up":
+      return rollback({ kind: "dead_lease", guard: verdict.guard });
+    case "own":
+      return rollback(runningElsewhere(verdict.record.id, now));
+    case "create":
+    case "take_over": {
+      if (!open.exclusive) return rollback(runningElsewhere(record?.id ?? null, now));
+      const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
+      const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
+      return execute(job, open, life, replaces);
+    }
+    default:
+      return verdict satisfies never;
+  }
+}
+
+function runningElsewhere(recordId: string | null, now: number): Ran {
+  return { kind: "decided", decision: { kind: "in_progress", recordId, leaseEndsAt: null }, now };
+}
+
+/** A new life, or the next attempt of the `retryable` one. */
+function lifeOf<Tx>(job: Job<Tx>, retried: Guard | null, token: string, now: number): NewLife {
+  const { key, fingerprint, principal } = job.submission;
+  return {
+    ...recordKey(key),
+    id: retried?.id ?? job.runtime.ports.random.uuid(now),
+    operation: job.operation.name,
+    fingerprint,
+    principal,
+    fence: { attempt: (retried?.fence.attempt ?? 0) + 1, token },
+  };
+}
+
+function recordKey(key: RecordKey): RecordKey {
+  return { tenant: key.tenant, scope: key.scope, key: key.key };
+}
+
+async function execute<Tx>(
+  job: Job<Tx>,
+  open: OpenTransaction<Tx>,
+  life: NewLife,
+  replaces: Guard | null,
+): Promise<TransactionWork<Ran>> {
+  const { runtime, operation } = job;
+  const abort = new AbortController();
+  const handle = createHandle(life.id, life.fence, abort.signal, operation.settings);
+  const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
+    job.work({ tx: open.tx, attempt: handle.attempt }),
+  );
+  open.revoke();
+  switch (ran.kind) {
+    case "timed_out": {
+      const error = new LatchkeyError("attempt-limit");
+      abort.abort(error);
+      return { end: "abandon", value: { kind: "threw", error } };
+    }
+    case "threw":
+      return rollback({ kind: "threw", error: ran.error });
+    case "returned":
+      return concludes(job, open, handle, { kind: "answered", answer: ran.value, life, replaces });
+    default:
+      return ran satisfies never;
+  }
+}
+
+async function concludes<Tx>(
+  job: Job<Tx>,
+  open: OpenTransaction<Tx>,
+  handle: AttemptHandle,
+  ran: Extract<Ran, { kind: "answered" }>,
+): Promise<TransactionWork<Ran>> {
+  const { runtime, operation } = job;
+  const { serverErrors, answerLimitBytes } = operation.settings;
+  const { answer, life, replaces } = ran;
+  const disposition = classifyAnswer({
+    execution: "transaction",
+    status: answer.status,
+    declined: handle.declined(),
+    serverErrors,
+  });
+  if (disposition === "release" || disposition === "doubt") return rollback(ran);
+  if (disposition === "keep" && forgotTx(operation, open, answer)) {
+    if (runtime.strict) return rollback({ kind: "threw", error: new LatchkeyError("tx-unused") });
+    runtime.emit({ type: "tx_unused", operation: operation.name, keyHash: runtime.keyHash(life) });
+  }
+  const context = codecContext(life, life.id, life.fingerprint.digest);
+  return {
+    end: "commit",
+    value: ran,
+    life,
+    replaces,
+    answer: await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context),
+    retention: handle.retention(),
+    undoWrites: disposition === "keep_answer_only",
+  };
+}
+
+function forgotTx<Tx>(operation: Operation, open: OpenTransaction<Tx>, answer: Answer): boolean {
+  return operation.settings.writes === "required" && answer.status < 300 && !open.used();
+}
+
+async function settle<Tx>(job: Job<Tx>, outcome: TransactionOutcome<Ran>): Promise<Round> {
+  const { value } = outcome;
+  switch (outcome.kind) {
+    case "committed":
+      return executed(expectAnswered(value), true, outcome.expiresAt);
+    case "rolled_back":
+      return settleRolledBack(job, value);
+    case "lost":
+      return rerun(job, "lost");
+    case "refused":
+      return settleRefused(job, value, outcome.because, outcome.error);
+    case "in_doubt":
+      return settleInDoubt(job, expectAnswered(value));
+    case "changed":
+      return settleChanged(job, expectAnswered(value));
+    default:
+      return outcome satisfies never;
+  }
+}
+
+async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran): Promise<Round> {
+  switch (ran.kind) {
+    case "decided":
+      return resultOf(job.runtime, ran.decision, ran.now);
+    case "dead_lease":
+      await job.runtime.store.giveUp(job.submission.key, ran.guard, "lease-ended", null);
+      return null;
+    case "answered":
+      return executed(ran, false, null);
+    case "threw":
+      return isSerializationFailure(ran.error) ? rerun(job, "serialization") : afterError(job, ran.error);
+    default:
+      return ran satisfies never;
+  }
+}
+
+async function settleRefused<Tx>(
+  job: Job<Tx>,
+  ran: Ran,
+  because: "serialization" | "aborted" | "other",
+  error: unknown,
+): Promise<Round> {
+  if (because === "serialization") return rerun(job, "serialization");
+  if (because === "other") return afterError(job, error);
+  const answered = expectAnswered(ran);
+  // Nothing can be stored in an aborted transaction. A refusal is still true without its record; a success is not.
+  const refusal = answered.answer.status >= 400 && answered.answer.status < 500;
+  return refusal
+    ? executed(answered, false, null)
+    : afterError(job, new LatchkeyError("transaction-aborted", { cause: error }));
+}
+
+async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
+  const { runtime, submission, support, operation } = job;
+  const resolved = await support.resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs);
+  runtime.emit({
+    type: "commit_in_doubt",
+    resolved,
+    operation: operation.name,
+    keyHash: runtime.keyHash(submission.key),
+  });
+  switch (resolved) {
+    case "committed":
+      return executed(ran, true, null);
+    case "rolled_back":
+      return rerun(job, "commit_rolled_back");
+    case "in_doubt":
+      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+    default:
+      return resolved satisfies never;
+  }
+}
+
+async function settleChanged<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
+  const { runtime, submission, operation } = job;
+  const lost = await runtime.store.loseTransaction(ran.life, ran.replaces, "transaction-changed");
+  runtime.emit({
+    type: "transaction_changed",
+    operation: operation.name,
+    keyHash: runtime.keyHash(submission.key),
+  });
+  return lost === null ? null : { kind: "unknown", recordId: lost.id, retryAfterMs: null };
+}
+
+/**
+ * The handler failed, and its error may be the shadow of another attempt's success (a unique violation, for one): what
+ * the record says comes first.
+ *
+ * @throws the handler's error when the record says nothing.
+ */
+async function afterError<Tx>(job: Job<Tx>, error: unknown): Promise<Result> {
+  const { runtime, operation, submission } = job;
+  const reading = await runtime.store.read(submission.key).catch(() => null);
+  if (reading?.record) {
+    const request = admissionRequest(operation, submission, runtime.ports.random.token());
+    const verdict = decide(reading.record, request, reading.now);
+    if (verdict.kind === "answer") return resultOf(runtime, verdict.decision, reading.now);
+  }
+  throw error;
+}
+
+function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back"): null {
+  const { runtime, submission, operation } = job;
+  runtime.emit({
+    type: "transaction_rerun",
+    because,
+    operation: operation.name,
+    keyHash: runtime.keyHash(submission.key),
+  });
+  return null;
+}
+
+function executed(
+  ran: Extract<Ran, { kind: "answered" }>,
+  stored: boolean,
+  expiresAt: number | null,
+): Result {
+  return { kind: "executed", recordId: ran.life.id, answer: ran.answer, stored, expiresAt };
+}
+
+function expectAnswered(ran: Ran): Extract<Ran, { kind: "answered" }> {
+  if (ran.kind !== "answered")
+    throw new TypeError(`A transaction that ${ran.kind} cannot have been committed`);
+  return ran;
+}
+
+function rollback(value: Ran): TransactionWork<Ran> {
+  return { end: "rollback", value };
+}

@@ -1,0 +1,18 @@
+import type { Codec } from "../codec.ts";
+import type { RecordKey } from "../engine/record.ts";
+import type { Ports } from "../ports.ts";
+import type { Store } from "../stores/store.ts";
+import type { LatchkeyEvent } from "../telemetry/events.ts";
+
+/** What running an attempt needs; resolved once by `createLatchkey`. */
+export interface Runtime<Tx> {
+  readonly store: Store<Tx>;
+  readonly codec: Codec;
+  readonly ports: Ports;
+  /** Whether a 2xx that never used its `tx` is an error. */
+  readonly strict: boolean;
+  /** Reports an event; never throws. */
+  readonly emit: (event: LatchkeyEvent) => void;
+  /** The keyed hash under which a key may appear in events and logs. */
+  readonly keyHash: (key: RecordKey) => string;
+}

@@ -1,0 +1,26 @@
+/** How deep an ORM may wrap a driver's error. */
+const causeDepthMax = 5;
+
+/** The SQLSTATE an error or one of its causes carries, or null. ORMs wrap the driver's error in their own. */
+export function sqlStateOf(error: unknown): string | null {
+  let current = error;
+  for (let depth = 0; depth < causeDepthMax && current instanceof Error; depth++) {
+    const code = "code" in current ? current.code : undefined;
+    if (typeof code === "string" && isSqlState(code)) return code;
+    current = current.cause;
+  }
+  return null;
+}
+
+function isSqlState(code: string): boolean {
+  return (
+    code.length === 5 &&
+    [...code].every((char) => (char >= "0" && char <= "9") || (char >= "A" && char <= "Z"))
+  );
+}
+
+/** True when the database undid a transaction that may succeed when it runs again: 40001 and 40P01. */
+export function isSerializationFailure(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  return state === "40001" || state === "40P01";
+}

@@ -1,0 +1,23 @@
+export type { Answer } from "./attempt/answer.ts";
+export type { Attempt, HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
+export type { RunRequest, RunResult } from "./attempt/run-function.ts";
+export type { Codec, CodecContext } from "./codec.ts";
+export type { Execution, ServerErrors } from "./engine/classify.ts";
+export type { Fence, LatchkeyRecord, RecordKey, RecordState } from "./engine/record.ts";
+export {
+  type Certainty,
+  type ErrorCode,
+  errorCodes,
+  isLatchkeyError,
+  LatchkeyError,
+  NotExecuted,
+  StoreError,
+} from "./errors.ts";
+export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
+export type { Operation, OperationOptions } from "./operation.ts";
+export { ietf } from "./policies/ietf.ts";
+export type { Policy, ProblemCode } from "./policies/policy.ts";
+export { stripe } from "./policies/stripe.ts";
+export type { Clock, Ports, Random } from "./ports.ts";
+export type { IsolationLevel, Store, StoreCapabilities } from "./stores/store.ts";
+export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";

@@ -1,0 +1,160 @@
+/** An operation: a named, protected unit of work, with everything that is decided about it in one place. */
+import type { Execution, ServerErrors } from "./engine/classify.ts";
+import type { Policy } from "./policies/policy.ts";
+import type { IsolationLevel, StoreCapabilities } from "./stores/store.ts";
+
+export interface OperationOptions<E extends Execution = Execution> {
+  /**
+   * `transaction`: record, business writes and answer commit together. `lease`: a reservation first, for work that
+   * leaves the database. Default: `transaction` where the store has transactions, else `lease`.
+   */
+  readonly execution?: E;
+  /** Whether a request without a key is refused or runs unprotected. Default: the policy's. */
+  readonly key?: "required" | "optional";
+  /** `tenant` makes a key unique across the operations that say so. Default `operation`. */
+  readonly keyScope?: "operation" | "tenant";
+  /**
+   * What a duplicate of a running request gets: an answer at once, or the first answer if it comes within `waitMs`.
+   * No connection is held while it waits. Default `false`.
+   */
+  readonly waitMs?: number | false;
+  /** How long the answer can be replayed, from the end of the attempt. Default 24 hours. */
+  readonly retentionMs?: number;
+  /** When the key may run as new, from the end of the attempt. Default: `retentionMs`. */
+  readonly forgetAfterMs?: number;
+  /** What the key does between the two. Default: the policy's. */
+  readonly reuse?: "reject" | "execute";
+  /** What a 5xx answer means. Default: the policy's. */
+  readonly serverErrors?: ServerErrors;
+  /** Answers with a larger body leave a tombstone: never run again, replayed without body. Default 1 MiB. */
+  readonly answerLimitBytes?: number;
+  /** The most Latchkey holds in memory until an answer may be sent; a larger one fails. Default 32 MiB. */
+  readonly answerHoldBytes?: number;
+
+  /** `transaction` only. Default: the database's own. */
+  readonly isolation?: IsolationLevel;
+  /** `transaction` only: the handler's time; then it is rolled back. Default 30 seconds. */
+  readonly transactionLimitMs?: number;
+  /** `transaction` only: `none` says that a 2xx without a write through `tx` is meant. Default `required`. */
+  readonly writes?: "required" | "none";
+
+  /** `lease` only: how long a silent owner keeps the key. Choose above the p99 of a pause, not of the work. Default 30 seconds. */
+  readonly leaseMs?: number;
+  /** `lease` only: the handler's time; then its outcome is unknown. Default 15 minutes. */
+  readonly attemptLimitMs?: number;
+  /** `lease` only: what a dead attempt means. `rerun` only where running twice is harmless. Default `reconcile`. */
+  readonly leaseEnd?: "reconcile" | "rerun";
+  /** `lease` only: how often one life may start under `rerun`, the first time included. Default 5. */
+  readonly attemptsMax?: number;
+  /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
+  readonly isNotExecuted?: (error: unknown) => boolean;
+}
+
+export interface Operation<E extends Execution = Execution> {
+  readonly name: string;
+  readonly execution: E;
+  readonly settings: OperationSettings;
+}
+
+/** Every option of an operation, resolved. */
+export interface OperationSettings {
+  readonly key: "required" | "optional";
+  readonly keyScope: "operation" | "tenant";
+  readonly waitMs: number | false;
+  readonly retentionMs: number;
+  readonly forgetAfterMs: number;
+  readonly reuse: "reject" | "execute";
+  readonly serverErrors: ServerErrors;
+  readonly answerLimitBytes: number;
+  readonly answerHoldBytes: number;
+  readonly isolation: IsolationLevel | null;
+  readonly transactionLimitMs: number;
+  readonly writes: "required" | "none";
+  readonly leaseMs: number;
+  readonly attemptLimitMs: number;
+  readonly leaseEnd: "reconcile" | "rerun";
+  readonly attemptsMax: number;
+  readonly isNotExecuted: (error: unknown) => boolean;
+}
+
+const day = 24 * 60 * 60 * 1000;
+/** Shorter leases would end between two heartbeats of a busy process. */
+const leaseMinMs = 300;
+
+/**
+ * Resolves and checks an operation.
+ *
+ * @throws {TypeError} when an option is out of range, or asks for what the store cannot do.
+ */
+export function defineOperation<E extends Execution>(
+  name: string,
+  options: OperationOptions<E>,
+  policy: Policy,
+  capabilities: StoreCapabilities,
+): Operation<E> {
+  if (name.length === 0 || name.length > 200 || name === "*") {
+    throw new TypeError(
+      `An operation's name has 1 to 200 characters and is not "*" (got ${JSON.stringify(name)})`,
+    );
+  }
+  const execution = (options.execution ?? (capabilities.transactions ? "transaction" : "lease")) as E;
+  if (execution === "transaction" && !capabilities.transactions) {
+    throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
+  }
+  const settings = resolveSettings(options, policy);
+  checkSettings(name, settings);
+  return Object.freeze({ name, execution, settings: Object.freeze(settings) });
+}
+
+function resolveSettings(options: OperationOptions, policy: Policy): OperationSettings {
+  const retentionMs = options.retentionMs ?? day;
+  return {
+    key: options.key ?? policy.key,
+    keyScope: options.keyScope ?? "operation",
+    waitMs: options.waitMs ?? false,
+    retentionMs,
+    forgetAfterMs: options.forgetAfterMs ?? retentionMs,
+    reuse: options.reuse ?? policy.reuse,
+    serverErrors: options.serverErrors ?? policy.serverErrors,
+    answerLimitBytes: options.answerLimitBytes ?? 1024 * 1024,
+    answerHoldBytes: options.answerHoldBytes ?? 32 * 1024 * 1024,
+    isolation: options.isolation ?? null,
+    transactionLimitMs: options.transactionLimitMs ?? 30_000,
+    writes: options.writes ?? "required",
+    leaseMs: options.leaseMs ?? 30_000,
+    attemptLimitMs: options.attemptLimitMs ?? 15 * 60 * 1000,
+    leaseEnd: options.leaseEnd ?? "reconcile",
+    attemptsMax: options.attemptsMax ?? 5,
+    isNotExecuted: options.isNotExecuted ?? (() => false),
+  };
+}
+
+function checkSettings(name: string, settings: OperationSettings): void {
+  const positive = [
+    "retentionMs",
+    "forgetAfterMs",
+    "answerLimitBytes",
+    "answerHoldBytes",
+    "transactionLimitMs",
+    "leaseMs",
+    "attemptLimitMs",
+    "attemptsMax",
+  ] as const;
+  for (const field of positive) {
+    const value = settings[field];
+    if (!Number.isSafeInteger(value) || value <= 0) {
+      throw new TypeError(`Operation ${name}: ${field} must be a positive whole number (got ${value})`);
+    }
+  }
+  if (settings.waitMs !== false && !(settings.waitMs > 0 && settings.waitMs <= 60_000)) {
+    throw new TypeError(
+      `Operation ${name}: waitMs must be false or between 1 and 60,000 (got ${settings.waitMs})`,
+    );
+  }
+  if (settings.forgetAfterMs < settings.retentionMs) {
+    throw new TypeError(`Operation ${name}: forgetAfterMs must not be shorter than retentionMs`);
+  }
+  if (settings.leaseMs < leaseMinMs) {
+    throw new TypeError(`Operation ${name}: leaseMs must be at least ${leaseMinMs}`);
+  }
+}

@@ -1,0 +1,11 @@
+import type { Policy } from "./policy.ts";
+
+/** Behaves like Stripe's API v1, for clients built against it: optional keys, 400 on misuse, stored 5xx. */
+export const stripe: Policy = {
+  name: "stripe",
+  key: "optional",
+  statuses: { "key-misuse": 400 },
+  reuse: "execute",
+  serverErrors: "store",
+  shouldRetryHeaders: true,
+};

@@ -1,0 +1,45 @@
+/** The typed list of what Latchkey reports about itself. Keys appear only as keyed hashes. */
+
+interface About {
+  readonly operation: string;
+  /** Prefix of a keyed hash of (tenant, scope, key). */
+  readonly keyHash: string;
+}
+
+export type LatchkeyEvent =
+  | (About & {
+      readonly type: "executed";
+      readonly recordId: string;
+      readonly attempt: number;
+      readonly durationMs: number;
+    })
+  | (About & { readonly type: "replayed"; readonly recordId: string })
+  | (About & { readonly type: "in_progress" })
+  | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
+  | (About & { readonly type: "unknown"; readonly recordId: string })
+  | (About & { readonly type: "expired" })
+  | (About & { readonly type: "released"; readonly recordId: string })
+  | (About & { readonly type: "attempt_failed"; readonly recordId: string; readonly error: unknown })
+  | (About & { readonly type: "lease_lost"; readonly recordId: string })
+  | (About & { readonly type: "lease_rescued"; readonly recordId: string; readonly because: string })
+  | (About & {
+      readonly type: "commit_in_doubt";
+      readonly resolved: "committed" | "rolled_back" | "in_doubt";
+    })
+  | (About & { readonly type: "transaction_changed" })
+  | (About & {
+      readonly type: "transaction_rerun";
+      readonly because: "serialization" | "lost" | "commit_rolled_back";
+    })
+  | (About & { readonly type: "tx_unused" })
+  | (About & { readonly type: "store_error"; readonly error: unknown })
+  | {
+      readonly type: "cleaned";
+      readonly abandoned: number;
+      readonly purged: number;
+      readonly forgotten: number;
+    }
+  | { readonly type: "service_error"; readonly service: string; readonly error: unknown };
+
+/** Called synchronously; must not throw (what it throws is dropped: reporting never changes an outcome). */
+export type EventListener = (event: LatchkeyEvent) => void;
