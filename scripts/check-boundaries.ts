@@ -14,6 +14,7 @@ export interface BoundaryRules {
   readonly closed: readonly {
     readonly folder: string;
     readonly types: readonly string[];
+    readonly values?: readonly string[];
     readonly builtins: readonly string[];
   }[];
   /** Folders of one contract and its adapters. A public file that is not `core` is an adapter. */
@@ -36,7 +37,12 @@ export interface BoundaryRules {
 export const rules: BoundaryRules = {
   closed: [
     { folder: "engine/", types: [], builtins: [] },
-    { folder: "key/", types: ["engine/"], builtins: ["node:crypto"] },
+    {
+      folder: "key/",
+      types: ["engine/"],
+      values: ["fingerprint/characters.ts", "fingerprint/length-prefixed.ts"],
+      builtins: ["node:crypto"],
+    },
     { folder: "fingerprint/", types: ["engine/"], builtins: ["node:crypto"] },
     { folder: "policies/", types: ["engine/"], builtins: ["node:crypto"] },
   ],
@@ -143,7 +149,7 @@ function closedProblems(
   boundaries: BoundaryRules,
 ): readonly string[] {
   const closed = boundaries.closed.find(({ folder }) => isWithin(from, folder));
-  if (!closed || isWithin(to, closed.folder)) return [];
+  if (!closed || isWithin(to, closed.folder) || isOneOf(to, closed.values ?? [])) return [];
   if (!isOneOf(to, closed.types)) return [`imports ${to}; ${closed.folder} may not`];
   return typeOnly ? [] : [`imports values of ${to}; ${closed.folder} may import only its types`];
 }

@@ -1,0 +1,57 @@
+import { expect, test } from "vitest";
+import { consumerText, findContentProblems, findManifestProblems, type Manifest } from "./check-package.ts";
+
+const manifest: Manifest = {
+  name: "latchkey",
+  exports: {
+    ".": { types: "./dist/index.d.ts", default: "./dist/index.js" },
+    "./stores/memory": { types: "./dist/stores/memory.d.ts", default: "./dist/stores/memory.js" },
+  },
+  bin: { latchkey: "./dist/cli/main.js" },
+};
+const files = [
+  "LICENSE",
+  "README.md",
+  "package.json",
+  "dist/index.d.ts",
+  "dist/index.js",
+  "dist/stores/memory.d.ts",
+  "dist/stores/memory.js",
+  "dist/cli/main.js",
+  "sql/postgres/0001_records.sql",
+];
+
+test("a package without dependencies and with all its files has no problem", () => {
+  expect(findManifestProblems(manifest)).toEqual([]);
+  expect(findContentProblems(manifest, files)).toEqual([]);
+});
+
+test.each(["dependencies", "peerDependencies", "optionalDependencies"])("%s are refused", (kind) => {
+  expect(findManifestProblems({ ...manifest, [kind]: { pg: "^8.23.1" } })).toEqual([
+    expect.stringContaining(`${kind} (pg)`),
+  ]);
+  expect(findManifestProblems({ ...manifest, [kind]: {} })).toEqual([]);
+});
+
+test.each(["LICENSE", "README.md", "dist/index.js", "dist/stores/memory.d.ts", "dist/cli/main.js"])(
+  "a tarball without %s is refused",
+  (path) => {
+    const rest = files.filter((file) => file !== path);
+    expect(findContentProblems(manifest, rest)).toEqual([`the tarball lacks ${path}`]);
+  },
+);
+
+test.each([
+  "src/index.ts",
+  "dist/index.test.js",
+  "dist/index.test.d.ts",
+  "dist/index.ts",
+  ".env",
+  "dist/.keep",
+])("a tarball with %s is refused", (path) => {
+  expect(findContentProblems(manifest, [...files, path])).toEqual([`the tarball holds ${path}`]);
+});
+
+test("the consumer imports every public module", () => {
+  expect(consumerText(manifest)).toContain('import * as module1 from "latchkey/stores/memory";');
+});

@@ -1,0 +1,171 @@
+/**
+ * Checks the library as its users get it: builds and packs a copy, looks into the tarball with publint and attw, then
+ * type-checks and runs a consumer that has nothing else installed but Node's types. Needs no network.
+ */
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join, relative } from "node:path";
+import { type Problem, report, repositoryRoot } from "./support/repository.ts";
+
+/** What of a published package.json matters here. */
+export interface Manifest {
+  readonly name: string;
+  readonly exports: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly bin?: Readonly<Record<string, string>>;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly peerDependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+  readonly bundleDependencies?: readonly string[];
+}
+
+interface Packed {
+  readonly tarball: string;
+  readonly files: readonly string[];
+}
+
+const packageFolder = "packages/latchkey";
+/** What every tarball must hold besides what `exports` and `bin` name. */
+const neededFiles = ["LICENSE", "README.md", "package.json"];
+/** What no tarball may hold: sources (they would be a second copy of the library), tests, build leftovers. */
+const strayFile = /^src\/|\.test\.|(?<!\.d)\.ts$|\.tsbuildinfo$|(^|\/)\./;
+
+/** Checks the packed package.json: no dependency of any kind. */
+export function findManifestProblems(manifest: Manifest): readonly string[] {
+  const kinds = ["dependencies", "peerDependencies", "optionalDependencies", "bundleDependencies"] as const;
+  return kinds
+    .map((kind) => ({ kind, names: Object.keys(manifest[kind] ?? {}) }))
+    .filter(({ names }) => names.length > 0)
+    .map(({ kind, names }) => `package.json has ${kind} (${names.join(", ")}); the library has none`);
+}
+
+/** Compares the tarball's files with what package.json promises. */
+export function findContentProblems(manifest: Manifest, files: readonly string[]): readonly string[] {
+  const exported = Object.values(manifest.exports).flatMap(({ types, default: built }) => [types, built]);
+  const named = [...exported, ...Object.values(manifest.bin ?? {})].map(
+    (path) => path?.replace(/^\.\//, "") ?? "",
+  );
+  const missing = [...neededFiles, ...named].filter((path) => !files.includes(path));
+  return [
+    ...missing.map((path) => `the tarball lacks ${path}`),
+    ...files.filter((path) => strayFile.test(path)).map((path) => `the tarball holds ${path}`),
+  ];
+}
+
+/** A module that imports every public module, as types and as values. */
+export function consumerText(manifest: Manifest): string {
+  const specifiers = Object.keys(manifest.exports).map((subpath) => `${manifest.name}${subpath.slice(1)}`);
+  return [
+    ...specifiers.map((specifier, index) => `import * as module${index} from "${specifier}";`),
+    `export const modules: readonly object[] = [${specifiers.map((_, index) => `module${index}`).join(", ")}];`,
+    "",
+  ].join("\n");
+}
+
+/** Runs a program without the repository's own settings. What it printed is returned when it fails, else undefined. */
+function failureOf(program: string, args: readonly string[], cwd: string): string | undefined {
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const result = spawnSync(program, args, { cwd, encoding: "utf8", env: { ...env, NO_COLOR: "1" } });
+  if (result.status === 0) return undefined;
+  const printed = `${result.error?.message ?? ""}${result.stdout ?? ""}${result.stderr ?? ""}`.trim();
+  return `\`${[basename(program), ...args].join(" ")}\` ended with ${result.status}:\n${printed}`;
+}
+
+function nodeTool(path: string): string {
+  return join(repositoryRoot, "node_modules", path);
+}
+
+/** Packs a copy, so that the build starts from nothing and leaves nothing in the working tree. */
+function pack(scratch: string): Packed | string {
+  const copy = join(scratch, packageFolder);
+  const skip = new Set(["dist", "node_modules"]);
+  cpSync(join(repositoryRoot, packageFolder), copy, {
+    recursive: true,
+    filter: (path) => !skip.has(basename(path)),
+  });
+  cpSync(join(repositoryRoot, "tsconfig.base.json"), join(scratch, "tsconfig.base.json"));
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const result = spawnSync("npm", ["pack", "--json", "--silent", "--pack-destination", scratch], {
+    cwd: copy,
+    encoding: "utf8",
+    env,
+  });
+  if (result.status !== 0) return `npm pack failed:\n${result.stdout}${result.stderr}`;
+  const json = result.stdout.slice(result.stdout.search(/^[[{]/m));
+  const [first]: readonly { filename: string; files: readonly { path: string }[] }[] = Object.values(
+    JSON.parse(json),
+  );
+  if (!first) return `npm pack reported no tarball:\n${result.stdout}`;
+  return { tarball: join(scratch, first.filename), files: first.files.map(({ path }) => path) };
+}
+
+/** Unpacks the tarball beside Node's types and nothing else, outside the repository. Returns the folder. */
+function installConsumer(tarball: string, consumer: string): Manifest {
+  const installed = join(consumer, "node_modules/latchkey");
+  mkdirSync(installed, { recursive: true });
+  const failure = failureOf("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], consumer);
+  if (failure) throw new Error(failure);
+  for (const types of ["@types/node", "undici-types"]) {
+    cpSync(nodeTool(types), join(consumer, "node_modules", types), { recursive: true });
+  }
+  const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  writeFileSync(join(consumer, "package.json"), JSON.stringify({ type: "module", private: true }));
+  writeFileSync(join(consumer, "consumer.ts"), consumerText(manifest));
+  const compilerOptions = {
+    target: "es2023",
+    module: "nodenext",
+    types: ["node"],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    noEmit: true,
+  };
+  writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["consumer.ts"] }));
+  return manifest;
+}
+
+function consumerProblems(manifest: Manifest, consumer: string): readonly (string | undefined)[] {
+  const { node } = process.versions;
+  const bins = Object.values(manifest.bin ?? {}).map((path) => join("node_modules/latchkey", path));
+  return [
+    failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
+    failureOf(process.execPath, ["consumer.ts"], consumer)?.replace(/^/, `on Node ${node}, `),
+    ...bins.map((path) => failureOf(process.execPath, [path, "--help"], consumer)),
+  ];
+}
+
+function checkPackage(scratch: string, consumer: string): readonly string[] {
+  const packed = pack(scratch);
+  if (typeof packed === "string") return [packed];
+  const manifest = installConsumer(packed.tarball, consumer);
+  const tarball = relative(scratch, packed.tarball);
+  return [
+    ...findManifestProblems(manifest),
+    ...findContentProblems(manifest, packed.files),
+    failureOf(process.execPath, [nodeTool("publint/src/cli.js"), "run", tarball, "--strict"], scratch),
+    failureOf(
+      process.execPath,
+      [nodeTool("@arethetypeswrong/cli/dist/index.js"), tarball, "--profile", "esm-only", "--no-emoji"],
+      scratch,
+    ),
+    ...consumerProblems(manifest, consumer),
+  ].filter((problem) => problem !== undefined);
+}
+
+if (import.meta.main) {
+  const cache = join(repositoryRoot, "node_modules/.cache");
+  mkdirSync(cache, { recursive: true });
+  // Below the repository's node_modules, so that the build finds the compiler; the consumer must not find anything.
+  const scratch = mkdtempSync(join(cache, "latchkey-package-"));
+  const consumer = mkdtempSync(join(tmpdir(), "latchkey-consumer-"));
+  try {
+    const problems: readonly Problem[] = checkPackage(scratch, consumer).map((message) => ({
+      where: packageFolder,
+      message,
+    }));
+    report("package", problems, "packed, publint, attw, type-checked and run as a consumer");
+  } finally {
+    rmSync(scratch, { recursive: true });
+    rmSync(consumer, { recursive: true });
+  }
+}
