@@ -1,0 +1,89 @@
+import { type JsonSink, scanJson } from "./json-scanner.ts";
+import { type JsonNode, parseJsonTree, type TreeFault, writeCanonical } from "./json-tree.ts";
+
+export interface CanonicalJsonLimits {
+  /** Arrays and objects that may be open at once. Default 512. */
+  readonly maxDepth?: number | undefined;
+  /** Size of the source in bytes. Default 1 MiB (1,048,576). */
+  readonly maxBytes?: number | undefined;
+}
+
+/**
+ * Why there is no canonical form.
+ *
+ * - `too-large`: judged before anything is read.
+ * - `not-json`: not one JSON text of RFC 8259 in valid UTF-8 without byte order mark.
+ * - `too-deep`: reading stops there, so the rest of the text may or may not be JSON.
+ * - `duplicate-name`: an object has two members whose unescaped names are equal.
+ * - `lone-surrogate`: a string holds an escaped surrogate without its partner.
+ * - `inexact-number`: a double does not hold the number, see `canonicalNumber`.
+ *
+ * A text with several faults: `too-large`, then whichever of `not-json` and `too-deep` comes first, then the first
+ * of the other three.
+ */
+export type NotCanonical = TreeFault | "too-large";
+
+export type CanonicalJsonResult =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  | { readonly ok: false; readonly reason: NotCanonical };
+
+/**
+ * The canonical form of a JSON text as RFC 8785 defines it, from a strict parse of its bytes. Two texts with the
+ * same canonical form mean the same to every reader that keeps decimal values: nothing is merged or rounded.
+ *
+ * Takes time in proportion to n log n and no recursion, whatever the input.
+ *
+ * @throws TypeError if a limit is not a positive whole number.
+ */
+export function canonicalJson(bytes: Uint8Array, limits: CanonicalJsonLimits = {}): CanonicalJsonResult {
+  const tree = parseExactJson(bytes, limits);
+  return tree.ok ? { ok: true, bytes: canonicalBytes(tree.root) } : tree;
+}
+
+/** Whether the bytes are one JSON text of RFC 8259 in valid UTF-8 without byte order mark; of any size and depth. */
+export function isJsonText(bytes: Uint8Array): boolean {
+  const text = decodeUtf8(bytes);
+  return text !== null && scanJson(text, NO_SINK, Number.POSITIVE_INFINITY) === "json";
+}
+
+export type ExactJsonResult =
+  | { readonly ok: true; readonly root: JsonNode }
+  | { readonly ok: false; readonly reason: NotCanonical };
+
+/** As `canonicalJson`, before the parts are put together. */
+export function parseExactJson(bytes: Uint8Array, limits: CanonicalJsonLimits): ExactJsonResult {
+  const maxDepth = checkLimit("maxDepth", limits.maxDepth ?? 512);
+  const maxBytes = checkLimit("maxBytes", limits.maxBytes ?? 1_048_576);
+  if (bytes.length > maxBytes) return { ok: false, reason: "too-large" };
+  const text = decodeUtf8(bytes);
+  return text === null ? { ok: false, reason: "not-json" } : parseJsonTree(text, maxDepth);
+}
+
+export function canonicalBytes(node: JsonNode): Uint8Array {
+  return new TextEncoder().encode(writeCanonical(node));
+}
+
+function checkLimit(name: string, limit: number): number {
+  if (Number.isSafeInteger(limit) && limit > 0) return limit;
+  throw new TypeError(`${name} must be a positive whole number`);
+}
+
+/** Null if invalid. A byte order mark is kept, so that it is refused as a character outside the grammar. */
+function decodeUtf8(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}
+
+function ignore(): void {}
+
+const NO_SINK: JsonSink = {
+  open: ignore,
+  close: ignore,
+  name: ignore,
+  string: ignore,
+  number: ignore,
+  literal: ignore,
+};

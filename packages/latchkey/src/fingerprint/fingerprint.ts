@@ -1,0 +1,174 @@
+import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { checkFieldNames, pickFields } from "./business-fields.ts";
+import { type CanonicalJsonLimits, canonicalBytes, parseExactJson } from "./canonical-json.ts";
+import { compareCodeUnits } from "./code-units.ts";
+import { encodeFields, type Field } from "./length-prefixed.ts";
+import { parseMediaType } from "./media-type.ts";
+import { parsedValueBytes } from "./parsed-value.ts";
+import { sortedQuery } from "./query.ts";
+
+/**
+ * The version of the algorithm that new fingerprints get. Any change to what is hashed needs a new number, and the
+ * old algorithm stays: a retry is compared with a stored fingerprint by computing it with the stored version.
+ */
+export const FINGERPRINT_VERSION = 1;
+
+/** Which form of the body was hashed. It is part of the digest, so bodies of different forms never compare equal. */
+export type BodyForm = "canonical-json" | "raw" | "fields" | "parsed";
+
+/** What a request asks for, as a digest of 32 bytes. */
+export interface Fingerprint {
+  readonly version: number;
+  readonly digest: Uint8Array;
+  readonly bodyForm: BodyForm;
+}
+
+export interface FingerprintRequest {
+  /** Name of the operation. */
+  readonly operation: string;
+  /** As received; methods are case-sensitive. */
+  readonly method: string;
+  /** The concrete path as received (`/orders/7`, not the route's template), without the query. */
+  readonly path: string;
+  /** The raw query string without its `?`; "" if there is none. */
+  readonly query: string;
+  /** The raw Content-Type value; null if absent. */
+  readonly mediaType: string | null;
+  /** Chosen headers such as an API version, as [name, value]; names in any case and order. */
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** The bytes as received, or the value a body parser made of them (only with the option `body: "parsed"`). */
+  readonly body: Uint8Array | { readonly parsed: unknown };
+}
+
+export interface FingerprintOptions {
+  /**
+   * `"auto"` (default): a JSON body (`application/json`, `+json`) in its canonical form, or its raw bytes if it has
+   * none; any other body as raw bytes. `"raw"`: raw bytes always.
+   *
+   * `{ fields }`: of a JSON object only these members, named at the top level or by a path with dots
+   * (`customer.id`; a name that itself has a dot, or an element of an array, cannot be chosen). A body that has no
+   * canonical form, is not an object or has none of them is treated as under `"auto"`.
+   *
+   * `"parsed"`: the body is a value a parser made. Weaker: what the parser has merged or rounded (duplicate names,
+   * 9007199254740993) is the same request.
+   */
+  readonly body?: "auto" | "raw" | "parsed" | { readonly fields: readonly string[] } | undefined;
+  /** With a secret the digest is an HMAC-SHA-256, so that guessing a body from the digest is of no use. Default none. */
+  readonly secret?: string | Uint8Array | undefined;
+  /** Bounds of the canonical form; beyond them raw bytes are hashed. */
+  readonly limits?: CanonicalJsonLimits | undefined;
+  /** The version of a stored fingerprint to compare with. Default FINGERPRINT_VERSION. */
+  readonly version?: number | undefined;
+}
+
+/**
+ * The fingerprint of an HTTP request: SHA-256 over a length-prefixed list of operation, method, path, sorted query,
+ * normalised media type, chosen headers, and the body in its form.
+ *
+ * @throws TypeError if an option is invalid, the version is unknown, or body and option `body` do not belong together.
+ * @throws NotFingerprintableError (a TypeError) for a parsed body that JSON cannot carry.
+ */
+export function fingerprint(request: FingerprintRequest, options: FingerprintOptions = {}): Fingerprint {
+  const body = requestBody(request, options);
+  return seal(
+    "request",
+    [
+      request.operation,
+      request.method,
+      request.path,
+      sortedQuery(request.query),
+      request.mediaType === null ? null : parseMediaType(request.mediaType).normalized,
+      sortedHeaders(request.headers),
+    ],
+    body,
+    options,
+  );
+}
+
+/**
+ * The fingerprint of work that is no HTTP request: of a JSON value (in canonical form, bodyForm `parsed`) or of bytes
+ * such as a broker message (as they are, bodyForm `raw`).
+ *
+ * @throws TypeError if an option is invalid or the version is unknown.
+ * @throws NotFingerprintableError (a TypeError) for a value that JSON cannot carry.
+ */
+export function fingerprintOf(
+  operation: string,
+  value: unknown,
+  options: Pick<FingerprintOptions, "secret" | "limits" | "version"> = {},
+): Fingerprint {
+  const body = value instanceof Uint8Array ? rawBody(value) : parsedBody(value, options.limits);
+  return seal("value", [operation], body, options);
+}
+
+/** Whether two fingerprints are of one version and digest; in a time that does not depend on the digests. */
+export function equalFingerprints(
+  left: Pick<Fingerprint, "version" | "digest">,
+  right: Pick<Fingerprint, "version" | "digest">,
+): boolean {
+  if (left.version !== right.version || left.digest.length !== right.digest.length) return false;
+  return timingSafeEqual(left.digest, right.digest);
+}
+
+interface Body {
+  readonly form: BodyForm;
+  readonly content: readonly Field[];
+}
+
+function rawBody(bytes: Uint8Array): Body {
+  return { form: "raw", content: [bytes] };
+}
+
+function parsedBody(value: unknown, limits: CanonicalJsonLimits = {}): Body {
+  const { canonical, bytes } = parsedValueBytes(value, limits);
+  return { form: "parsed", content: [canonical ? "canonical" : "stringified", bytes] };
+}
+
+function requestBody(request: FingerprintRequest, options: FingerprintOptions): Body {
+  const { body } = request;
+  const choice = options.body ?? "auto";
+  const names = typeof choice === "object" ? checkFieldNames(choice.fields) : null;
+  if ((choice === "parsed") === body instanceof Uint8Array) {
+    throw new TypeError(
+      'a parsed body needs the fingerprint option body: "parsed", and any other option the bytes',
+    );
+  }
+  if (!(body instanceof Uint8Array)) return parsedBody(body.parsed, options.limits);
+  const isJson = request.mediaType !== null && parseMediaType(request.mediaType).isJson;
+  return choice === "raw" || !isJson ? rawBody(body) : jsonBody(body, names, options.limits);
+}
+
+function jsonBody(
+  bytes: Uint8Array,
+  names: readonly string[] | null,
+  limits: CanonicalJsonLimits = {},
+): Body {
+  const tree = parseExactJson(bytes, limits);
+  if (!tree.ok) return rawBody(bytes);
+  const fields = names === null ? null : pickFields(tree.root, names);
+  if (fields !== null) return { form: "fields", content: fields };
+  return { form: "canonical-json", content: [canonicalBytes(tree.root)] };
+}
+
+/** Names in lower case, sorted; values of a repeated name keep their order. */
+function sortedHeaders(headers: FingerprintRequest["headers"]): Field[] {
+  return headers
+    .map(([name, value]) => [name.toLowerCase(), value] as const)
+    .sort(([left], [right]) => compareCodeUnits(left, right));
+}
+
+function seal(
+  kind: "request" | "value",
+  subject: readonly Field[],
+  body: Body,
+  options: FingerprintOptions,
+): Fingerprint {
+  const { secret, version = FINGERPRINT_VERSION } = options;
+  if (version !== FINGERPRINT_VERSION) throw new TypeError(`unknown fingerprint version ${version}`);
+  if (secret !== undefined && secret.length === 0)
+    throw new TypeError("the fingerprint secret must not be empty");
+  const hash = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
+  const fields = ["latchkey fingerprint", String(version), kind, subject, body.form, body.content];
+  for (const chunk of encodeFields(fields)) hash.update(chunk);
+  return { version, digest: new Uint8Array(hash.digest()), bodyForm: body.form };
+}

@@ -1,0 +1,131 @@
+import { isVisible } from "../fingerprint/characters.ts";
+import { looksPersonal } from "./looks-personal.ts";
+import { parseItem } from "./structured-field.ts";
+
+/** No key is longer than this after decoding; it is also the default `maxLength`. */
+export const MAX_KEY_LENGTH = 255;
+
+export interface ParseKeyOptions {
+  /**
+   * `"compat"` (default): a String of RFC 9651, or a bare value of visible ASCII without comma or double quote;
+   * `"k"` and `k` are the same key. `"strict"`: a String only.
+   */
+  readonly syntax?: "compat" | "strict" | undefined;
+  /** Least number of characters after decoding. Default 1. */
+  readonly minLength?: number | undefined;
+  /** Greatest number of characters after decoding, at most 255. Default 255. */
+  readonly maxLength?: number | undefined;
+  /**
+   * Searched in the decoded key after the length limits; anchor it (`^…$`) to match the whole key. Default none.
+   * Its cost is the user's own responsibility: a pattern that backtracks can be made slow by a client, within
+   * `maxLength` characters. The flags `g` and `y` carry no state from one key to the next.
+   */
+  readonly pattern?: RegExp | undefined;
+  /** Refuses keys that look like an e-mail address or a phone number, see `looksPersonal`. Default false. */
+  readonly refusePersonal?: boolean | undefined;
+  /**
+   * The one line comes from a Fetch `Headers`, which joins repeated field lines with a comma: a comma outside a
+   * quoted String is reported as a repeat. Two lines `"a` and `b"` cannot be told from one line `"a, b"` there.
+   * Default false.
+   */
+  readonly joined?: boolean | undefined;
+}
+
+/** `detail` says what to correct and never contains the key. */
+export type KeyResult =
+  | { readonly ok: true; readonly key: string }
+  | { readonly ok: false; readonly reason: "missing" | "invalid"; readonly detail: string };
+
+/**
+ * Reads the idempotency key from the field lines of its header.
+ *
+ * `lines` are the values as received, one per field line, as latin-1 text: `[]` is an absent header (`missing`),
+ * `[""]` an empty one and several lines a repeated one (both `invalid`). On Node take them from
+ * `headersDistinct`, since `headers` joins repeats.
+ *
+ * Spaces (not tabs) around the value are discarded. Parameters after a String are checked and ignored. Spaces
+ * inside a quoted key belong to the key, so stores must compare keys exactly; a key of spaces alone is empty.
+ *
+ * @throws TypeError if the length limits are not whole numbers with 1 ≤ minLength ≤ maxLength ≤ 255.
+ */
+export function parseKey(lines: readonly string[], options: ParseKeyOptions = {}): KeyResult {
+  const { minLength = 1, maxLength = MAX_KEY_LENGTH } = options;
+  checkLimits(minLength, maxLength);
+  const [line] = lines;
+  if (line === undefined) {
+    return { ok: false, reason: "missing", detail: "The idempotency key header is missing." };
+  }
+  if (lines.length > 1 || (options.joined === true && hasBareComma(line))) {
+    return invalid("The idempotency key header occurs more than once.");
+  }
+  const decoded = decode(line, options.syntax ?? "compat");
+  if (!decoded.ok) return decoded;
+  return checkKey(decoded.key, minLength, maxLength, options);
+}
+
+function invalid(detail: string): KeyResult {
+  return { ok: false, reason: "invalid", detail };
+}
+
+function checkLimits(minLength: number, maxLength: number): void {
+  const whole = Number.isInteger(minLength) && Number.isInteger(maxLength);
+  if (!whole || minLength < 1 || maxLength < minLength || maxLength > MAX_KEY_LENGTH) {
+    throw new TypeError("key length limits must be whole numbers with 1 <= minLength <= maxLength <= 255");
+  }
+}
+
+function decode(line: string, syntax: "compat" | "strict"): KeyResult {
+  const value = trimSpaces(line);
+  if (value === "") return invalid("The idempotency key is empty.");
+  if (syntax === "compat" && value.charCodeAt(0) !== 0x22) return decodeBare(value);
+  const result = parseItem(value);
+  if (!result.ok) return invalid(`The idempotency key is malformed: ${result.detail}.`);
+  const bareItem = result.item.value;
+  if (bareItem.type === "string") return { ok: true, key: bareItem.value };
+  return invalid(`The idempotency key must be a quoted String; as sent it is of type ${bareItem.type}.`);
+}
+
+function decodeBare(value: string): KeyResult {
+  for (let index = 0; index < value.length; index++) {
+    const code = value.charCodeAt(index);
+    if (!isVisible(code) || code === 0x22 || code === 0x2c) {
+      return invalid(
+        "An unquoted idempotency key may hold visible ASCII without comma, double quote or space only.",
+      );
+    }
+  }
+  return { ok: true, key: value };
+}
+
+function checkKey(key: string, minLength: number, maxLength: number, options: ParseKeyOptions): KeyResult {
+  if (trimSpaces(key) === "") return invalid("The idempotency key is empty.");
+  if (key.length < minLength) return invalid(`The idempotency key has fewer than ${minLength} characters.`);
+  if (key.length > maxLength) return invalid(`The idempotency key has more than ${maxLength} characters.`);
+  // `search` ignores lastIndex, so that a pattern with the flag g does not refuse every other key.
+  if (options.pattern !== undefined && key.search(options.pattern) === -1) {
+    return invalid("The idempotency key does not have the required form.");
+  }
+  if (options.refusePersonal === true && looksPersonal(key) !== null) {
+    return invalid("The idempotency key looks like personal data; use a random value such as a UUID.");
+  }
+  return { ok: true, key };
+}
+
+function trimSpaces(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (text.charCodeAt(start) === 0x20) start++;
+  while (end > start && text.charCodeAt(end - 1) === 0x20) end--;
+  return text.slice(start, end);
+}
+
+function hasBareComma(line: string): boolean {
+  let quoted = false;
+  for (let index = 0; index < line.length; index++) {
+    const code = line.charCodeAt(index);
+    if (code === 0x22) quoted = !quoted;
+    else if (quoted && code === 0x5c) index++;
+    else if (!quoted && code === 0x2c) return true;
+  }
+  return false;
+}
