@@ -14,6 +14,9 @@ export {
   StoreError,
 } from "./errors.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
+export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
+export { recordCleaner } from "./maintenance/record-cleaner.ts";
+export type { Service, ServiceOptions } from "./maintenance/service.ts";
 export type { Operation, OperationOptions } from "./operation.ts";
 export { ietf } from "./policies/ietf.ts";
 export type { Policy, ProblemCode } from "./policies/policy.ts";

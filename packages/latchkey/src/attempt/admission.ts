@@ -4,6 +4,7 @@ import type { AdmissionRequest, Decision } from "../engine/decide.ts";
 import type { FinishedRecord } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
+import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { decodeAnswer } from "./answer.ts";
 import type { Result, Submission } from "./attempt.ts";
 import type { Runtime } from "./runtime.ts";
@@ -75,23 +76,24 @@ export function report<Tx>(
   submission: Submission,
   result: Result,
 ): void {
-  const event = eventOf(result);
-  if (event === null) return;
-  runtime.emit({ operation: operation.name, keyHash: runtime.keyHash(submission.key), ...event });
+  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+  const event = eventOf(result, about);
+  if (event !== null) runtime.emit(event);
 }
 
-function eventOf(result: Result) {
+function eventOf(result: Result, about: { operation: string; keyHash: string }): LatchkeyEvent | null {
   switch (result.kind) {
     case "replay":
     case "timeout":
-      return { type: "replayed", recordId: result.recordId } as const;
+      return { ...about, type: "replayed", recordId: result.recordId };
     case "in_progress":
+      return { ...about, type: "in_progress" };
     case "expired":
-      return { type: result.kind } as const;
+      return { ...about, type: "expired" };
     case "key_misuse":
-      return { type: "key_misuse", because: result.because } as const;
+      return { ...about, type: "key_misuse", because: result.because };
     case "unknown":
-      return { type: "unknown", recordId: result.recordId } as const;
+      return { ...about, type: "unknown", recordId: result.recordId };
     case "executed":
     case "commit_in_doubt":
       return null;
