@@ -1,0 +1,53 @@
+/** Where the example keeps its payments: Postgres when DATABASE_URL says so, else an embedded one in ./.latchkey. */
+import type { Store } from "latchkey";
+
+/** What the example needs of a database: the part that `pg` and PGlite have in common. */
+export interface Database {
+  query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
+}
+
+export interface OpenDatabase {
+  readonly store: Store<Database>;
+  readonly query: Database["query"];
+  readonly description: string;
+  close(): Promise<void>;
+}
+
+const createPayments = `create table if not exists payments (
+  id integer generated always as identity primary key,
+  account text not null,
+  amount integer not null check (amount > 0),
+  currency text not null,
+  created_at timestamptz not null default now()
+)`;
+
+export async function openDatabase(url: string | undefined): Promise<OpenDatabase> {
+  const opened = url === undefined || url === "" ? await openEmbedded() : await openPostgres(url);
+  await opened.query(createPayments);
+  return opened;
+}
+
+async function openPostgres(connectionString: string): Promise<OpenDatabase> {
+  const { default: pg } = await import("pg");
+  const { migratePostgres, postgresStore } = await import("latchkey/postgres");
+  const pool = new pg.Pool({ connectionString });
+  await migratePostgres(pool);
+  return {
+    store: postgresStore({ pool }),
+    query: (text, values) => pool.query(text, values),
+    description: "Postgres at DATABASE_URL",
+    close: () => pool.end(),
+  };
+}
+
+async function openEmbedded(): Promise<OpenDatabase> {
+  const { PGlite } = await import("@electric-sql/pglite");
+  const { openPglite } = await import("latchkey/pglite");
+  const { store, database, close } = await openPglite(PGlite, { dataDir: ".latchkey/payments" });
+  return {
+    store,
+    query: (text, values) => database.query(text, values),
+    description: "the embedded database in ./.latchkey (for development)",
+    close,
+  };
+}
