@@ -23,6 +23,7 @@ test.each([
   ["key/parse-key.ts", 'import type { Policy } from "../policies/policy.ts";'],
   ["key/parse-key.ts", 'import { fingerprint } from "../fingerprint/fingerprint.ts";'],
   ["fingerprint/fingerprint.ts", 'import { parseKey } from "../key/parse-key.ts";'],
+  ["key/hash-key.ts", 'import { fingerprint } from "../fingerprint/fingerprint.ts";'],
   ["fingerprint/fingerprint.ts", 'import { decide } from "../engine/decide.ts";'],
   ["fingerprint/fingerprint.ts", 'import { readFileSync } from "node:fs";'],
   ["policies/stripe.ts", 'import { problemTypes } from "../http/problem-types.ts";'],
@@ -48,6 +49,7 @@ test.each([
 test.each([
   ["engine/decide.ts", 'import { edges } from "./edges.ts";'],
   ["key/parse-key.ts", 'import type { RecordKey } from "../engine/record.ts";'],
+  ["key/hash-key.ts", 'import { encodeFields } from "../fingerprint/length-prefixed.ts";'],
   ["key/hash-key.ts", 'import { encodeFields } from "../fingerprint/length-prefixed.ts";'],
   ["fingerprint/fingerprint.ts", 'import { createHash } from "node:crypto";'],
   ["stores/postgres.ts", 'import type { Store } from "./store.ts";'],

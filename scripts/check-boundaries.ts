@@ -13,7 +13,9 @@ export interface BoundaryRules {
   /** Folders that may import only their own files and what is listed here. */
   readonly closed: readonly {
     readonly folder: string;
+    /** May be imported with `import type`. */
     readonly types: readonly string[];
+    /** Pure helpers that may be imported for use. */
     readonly values?: readonly string[];
     readonly builtins: readonly string[];
   }[];
@@ -175,7 +177,8 @@ function portProblems(from: string, syntax: ModuleSyntax, boundaries: BoundaryRu
     ...syntax.reads.filter(({ name }) => boundaries.ports.names.includes(name)),
     ...syntax.emptyCalls.filter(({ name }) => boundaries.ports.emptyCalls.includes(name)),
   ];
-  return uses.map(({ name, line }) => ({
+  const byPlace = new Map(uses.map((use) => [`${use.line} ${use.name}`, use]));
+  return [...byPlace.values()].map(({ name, line }) => ({
     where: `${from}:${line}`,
     message: `uses ${name}; only ports.ts touches the clock, timers and randomness: use Clock or Random`,
   }));

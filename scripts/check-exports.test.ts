@@ -10,8 +10,8 @@ const row = (name: string) => ({
 const sound: Surface = {
   exports: {
     ".": row("index"),
-    "./stores/memory": row("stores/memory"),
-    "./stores/store": row("stores/store"),
+    "./memory": row("stores/memory"),
+    "./store": row("stores/store"),
   },
   files: new Map([
     ["src/index.ts", ""],
@@ -25,8 +25,8 @@ const sound: Surface = {
     "| Module | Source | What |",
     "| --- | --- | --- |",
     "| `latchkey` | `src/index.ts` | the start |",
-    "| `latchkey/stores/memory` | `src/stores/memory.ts` | a store |",
-    "| `latchkey/stores/store` | `src/stores/store.ts` | the contract |",
+    "| `latchkey/memory` | `src/stores/memory.ts` | a store |",
+    "| `latchkey/store` | `src/stores/store.ts` | the contract |",
   ].join("\n"),
 };
 
@@ -44,31 +44,33 @@ test("a wildcard is refused", () => {
 
 test.each([
   ["without the source condition", { types: "./dist/index.d.ts", default: "./dist/index.js" }],
-  ["with another file", row("other")],
+  ["with another built file", { ...row("index"), default: "./dist/other.js" }],
   ["with one condition more", { ...row("index"), require: "./dist/index.cjs" }],
   ["as a bare string", "./dist/index.js"],
 ])("a row %s is refused", (_, wrong) => {
   const exports = { ...sound.exports, ".": wrong };
-  expect(messages({ ...sound, exports })).toEqual([expect.stringContaining('exports["."] must be exactly')]);
+  expect(messages({ ...sound, exports })).toContainEqual(
+    expect.stringContaining('exports["."] must be of the form'),
+  );
 });
 
 test("an export without a source file, a test or a row in the table is refused", () => {
   expect(messages({ ...sound, files: without("src/stores/store.ts") })).toEqual([
-    'exports["./stores/store"] has no source file src/stores/store.ts',
+    'exports["./store"] has no source file src/stores/store.ts',
   ]);
   expect(messages({ ...sound, files: without("src/index.test.ts") })).toEqual([
     expect.stringContaining('exports["."] has no test'),
   ]);
   const modulesTable = sound.modulesTable.replace(/.*stores\/memory.*\n/, "");
   expect(messages({ ...sound, modulesTable })).toEqual([
-    "has no row for latchkey/stores/memory (`src/stores/memory.ts`)",
+    "has no row for latchkey/memory (`src/stores/memory.ts`)",
   ]);
 });
 
 test("a table row without an export, with another file, or twice is refused", () => {
   const added = (line: string) => messages({ ...sound, modulesTable: `${sound.modulesTable}\n${line}` });
-  expect(added("| `latchkey/stores/redis` | `src/stores/redis.ts` | later |")).toEqual([
-    "names latchkey/stores/redis, which packages/latchkey/package.json does not export",
+  expect(added("| `latchkey/redis` | `src/stores/redis.ts` | later |")).toEqual([
+    "names latchkey/redis, which packages/latchkey/package.json does not export",
   ]);
   expect(added("| `latchkey` | `src/main.ts` | the start |")).toEqual([
     "has a second row for latchkey",

@@ -22,11 +22,17 @@ const tablePath = "docs/modules.md";
 
 /** Finds where the four lists differ. */
 export function findExportProblems(surface: Surface): readonly Problem[] {
+  const rows = Object.entries(surface.exports);
   const documented = readTable(surface.modulesTable);
-  const specifiers = Object.keys(surface.exports).map(specifierOf);
+  const specifiers = rows.map(([subpath]) => specifierOf(subpath));
   return [
-    ...Object.entries(surface.exports).flatMap(([subpath, row]) => rowProblems(subpath, row, surface)),
-    ...Object.keys(surface.exports).flatMap((subpath) => tableProblems(subpath, documented)),
+    ...rows.flatMap(([subpath, row]) =>
+      rowProblems(subpath, row, surface).map((message) => ({
+        where: manifestPath,
+        message: `exports["${subpath}"] ${message}`,
+      })),
+    ),
+    ...rows.flatMap(([subpath, row]) => tableProblems(subpath, sourceOf(row), documented)),
     ...documented
       .filter(({ specifier }) => !specifiers.includes(specifier))
       .map(({ specifier, line }) => ({
@@ -37,34 +43,27 @@ export function findExportProblems(surface: Surface): readonly Problem[] {
   ];
 }
 
-function rowProblems(subpath: string, row: unknown, surface: Surface): readonly Problem[] {
-  const problem = (message: string) => [{ where: manifestPath, message: `exports["${subpath}"] ${message}` }];
-  if (subpath.includes("*")) return problem("is a wildcard: write one row per module");
-  const source = sourceOf(subpath);
+function rowProblems(subpath: string, row: unknown, surface: Surface): readonly string[] {
+  if (subpath.includes("*")) return ["is a wildcard: write one row per module"];
+  const source = sourceOf(row);
   if (!isDeepStrictEqual(row, expectedRow(source))) {
-    return problem(`must be exactly ${JSON.stringify(expectedRow(source))}`);
+    return [`must be of the form ${JSON.stringify(expectedRow("src/x.ts"))}`];
   }
-  if (!surface.files.has(source)) return problem(`has no source file ${source}`);
-  return isTested(source, surface.files)
-    ? []
-    : problem(`has no test: write ${testOf(source)}, or import it in one`);
+  if (!surface.files.has(source)) return [`has no source file ${source}`];
+  if (isTested(source, specifierOf(subpath), surface.files)) return [];
+  return [`has no test: write ${source.replace(/\.ts$/, ".test.ts")}, or import it in one`];
 }
 
-function tableProblems(subpath: string, documented: readonly TableRow[]): readonly Problem[] {
+function tableProblems(subpath: string, source: string, documented: readonly TableRow[]): readonly Problem[] {
   const specifier = specifierOf(subpath);
-  const source = sourceOf(subpath);
   const rows = documented.filter((row) => row.specifier === specifier);
   if (rows.length === 0)
     return [{ where: tablePath, message: `has no row for ${specifier} (\`${source}\`)` }];
-  return rows
-    .slice(1)
-    .map((row) => ({ line: row.line, message: `has a second row for ${specifier}` }))
-    .concat(
-      rows
-        .filter((row) => row.source !== source)
-        .map((row) => ({ line: row.line, message: `says ${row.source}; ${specifier} is ${source}` })),
-    )
-    .map(({ line, message }) => ({ where: `${tablePath}:${line}`, message }));
+  const repeated = rows.slice(1).map(({ line }) => ({ line, message: `has a second row for ${specifier}` }));
+  const misplaced = rows
+    .filter((row) => row.source !== source)
+    .map((row) => ({ line: row.line, message: `says ${row.source}; ${specifier} is ${source}` }));
+  return [...repeated, ...misplaced].map(({ line, message }) => ({ where: `${tablePath}:${line}`, message }));
 }
 
 interface TableRow {
@@ -73,7 +72,7 @@ interface TableRow {
   readonly line: number;
 }
 
-/** Rows such as ``| `latchkey/stores/store` | `src/stores/store.ts` | … |``. */
+/** Rows such as ``| `latchkey/memory` | `src/stores/memory.ts` | … |``. */
 function readTable(text: string): readonly TableRow[] {
   return text.split("\n").flatMap((content, index) => {
     const [, specifier, source] = /^\| *`(latchkey[^`]*)` *\| *`([^`]+)` *\|/.exec(content) ?? [];
@@ -82,17 +81,15 @@ function readTable(text: string): readonly TableRow[] {
 }
 
 /** A test beside the module that has its name, or any test that imports it (such as a family's suite). */
-function isTested(source: string, files: ReadonlyMap<string, string>): boolean {
+function isTested(source: string, specifier: string, files: ReadonlyMap<string, string>): boolean {
   const name = source.replace(/\.ts$/, "");
   const tests = [...files].filter(([path]) => path.endsWith(".test.ts"));
-  return tests.some(([path, text]) => path.startsWith(`${name}.`) || imports(path, text, source));
-}
-
-function imports(path: string, text: string, source: string): boolean {
-  return readSyntax(text).imports.some(
-    ({ specifier }) =>
-      (specifier.startsWith(".") && posix.join(posix.dirname(path), specifier) === source) ||
-      specifier === specifierOf(subpathOf(source)),
+  return tests.some(
+    ([path, text]) =>
+      path.startsWith(`${name}.`) ||
+      readSyntax(text).imports.some(
+        (item) => item.specifier === specifier || posix.join(posix.dirname(path), item.specifier) === source,
+      ),
   );
 }
 
@@ -114,12 +111,14 @@ function orphanTestProblems(files: ReadonlyMap<string, string>): readonly Proble
     }));
 }
 
-const sourceOf = (subpath: string): string =>
-  subpath === "." ? "src/index.ts" : `src/${subpath.slice(2)}.ts`;
-const testOf = (source: string): string => source.replace(/\.ts$/, ".test.ts");
-const subpathOf = (source: string): string =>
-  source === "src/index.ts" ? "." : source.replace(/^src\//, "./").replace(/\.ts$/, "");
 const specifierOf = (subpath: string): string => `latchkey${subpath.slice(1)}`;
+
+/** The source file that a row names, such as `src/stores/memory.ts`; empty when it names none. */
+function sourceOf(row: unknown): string {
+  const source =
+    typeof row === "object" && row !== null && "latchkey-source" in row ? row["latchkey-source"] : "";
+  return typeof source === "string" ? source.replace(/^\.\//, "") : "";
+}
 
 function expectedRow(source: string): Readonly<Record<string, string>> {
   const built = source.replace(/^src\//, "./dist/").replace(/\.ts$/, "");

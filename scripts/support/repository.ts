@@ -14,7 +14,7 @@ export interface Problem {
  * Paths of the files below `folder` that match `pattern`, sorted, relative to `folder`, with `/` between
  * the parts. Installed packages and built files are left out. A missing folder has no files.
  */
-export function listFiles(folder: string, pattern: string): readonly string[] {
+function listFiles(folder: string, pattern: string): readonly string[] {
   return globSync(pattern, { cwd: folder, exclude: (name) => name === "node_modules" || name === "dist" })
     .map((path) => path.replaceAll("\\", "/"))
     .sort();
