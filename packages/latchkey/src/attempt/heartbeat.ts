@@ -21,8 +21,8 @@ export interface HeartbeatOptions {
   readonly id: string;
   readonly fence: Fence;
   readonly leaseMs: number;
-  /** Monotonic time before the admission was sent. */
-  readonly ownedFromMs: number;
+  /** Monotonic time until which the lease certainly holds, when the heartbeat starts. */
+  readonly ownedUntilMs: number;
   /** Called once, when the lease is lost or can no longer be shown to hold. */
   readonly onLost: () => void;
 }
@@ -44,10 +44,10 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     stop();
     options.onLost();
   };
-  const ownedFrom = (sentAtMs: number) => {
+  const ownedUntil = (endsAtMs: number) => {
     cancelDeadline();
-    const endsAtMs = sentAtMs + leaseMs * (1 - marginShare);
-    cancelDeadline = clock.startTimer(Math.max(0, endsAtMs - clock.monotonicMs()), lose);
+    const leftMs = endsAtMs - leaseMs * marginShare - clock.monotonicMs();
+    cancelDeadline = clock.startTimer(Math.max(0, leftMs), lose);
   };
   const renew = async () => {
     const sentAtMs = clock.monotonicMs();
@@ -56,7 +56,7 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
       .catch(() => null);
     if (stopped) return;
     if (renewed === false) return lose();
-    if (renewed === true) ownedFrom(sentAtMs);
+    if (renewed === true) ownedUntil(sentAtMs + leaseMs);
     // An unconfirmed renewal is tried again sooner; the deadline decides when it is too late.
     cancelBeat = clock.startTimer(leaseMs / renewalsPerLease / (renewed === null ? 4 : 1), beat);
   };
@@ -64,7 +64,7 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
   const beat = () => {
     void renew();
   };
-  ownedFrom(options.ownedFromMs);
+  ownedUntil(options.ownedUntilMs);
   cancelBeat = clock.startTimer(leaseMs / renewalsPerLease, beat);
   return { stop };
 }

@@ -34,8 +34,8 @@ interface Job<Tx> {
 
 interface Admitted {
   readonly record: InProgressRecord;
-  /** Monotonic time before the admission was sent. */
-  readonly sentAtMs: number;
+  /** Monotonic time until which the lease certainly holds: counted from before the admission was sent. */
+  readonly ownedUntilMs: number;
 }
 
 export async function runLease<Tx>(
@@ -70,22 +70,24 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
   const { store } = runtime;
   const sentAtMs = runtime.ports.clock.monotonicMs();
   const { record, now } = await store.read(submission.key);
+  const terms = termsOf(operation);
+  const ownedUntilMs = sentAtMs + terms.leaseMs;
   const verdict = decide(record, admissionRequest(operation, submission, token), now);
   switch (verdict.kind) {
     case "answer":
       return resultOf(runtime, verdict.decision, now);
     case "own":
-      return { record: verdict.record, sentAtMs };
+      return { record: verdict.record, ownedUntilMs: sentAtMs + (verdict.record.leaseEndsAt - now) };
     case "give_up":
       await store.giveUp(submission.key, verdict.guard, verdict.because, null);
       return null;
     case "create": {
       const life = newLife(job, now);
-      return admittedOrNull(sentAtMs, () => store.create(life, verdict.replaces, termsOf(operation)));
+      return admittedOrNull(ownedUntilMs, () => store.create(life, verdict.replaces, terms));
     }
     case "take_over":
-      return admittedOrNull(sentAtMs, () =>
-        store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, termsOf(operation)),
+      return admittedOrNull(ownedUntilMs, () =>
+        store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, terms),
       );
     default:
       return verdict satisfies never;
@@ -94,12 +96,12 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
 
 /** A reply that was lost is found again by reading: the record then carries this submission's token. */
 async function admittedOrNull(
-  sentAtMs: number,
+  ownedUntilMs: number,
   write: () => Promise<InProgressRecord | null>,
 ): Promise<Admitted | null> {
   try {
     const record = await write();
-    return record === null ? null : { record, sentAtMs };
+    return record === null ? null : { record, ownedUntilMs };
   } catch (error) {
     if (error instanceof StoreError && error.certainty === "in_doubt") return null;
     throw error;
@@ -136,7 +138,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
     id: record.id,
     fence: record.fence,
     leaseMs: operation.settings.leaseMs,
-    ownedFromMs: admitted.sentAtMs,
+    ownedUntilMs: admitted.ownedUntilMs,
     onLost: () => {
       runtime.emit({ ...about, type: "lease_lost" });
       abort.abort(new Error("The lease was lost"));
