@@ -73,12 +73,13 @@ export interface Latchkey<Tx> {
 
 /** Makes the object that operations and adapters hang on. It opens nothing and starts no timer. */
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
+  const ports = options.ports ?? systemPorts;
   const runtime: Runtime<Tx> = {
     store: options.store,
     codec: options.codec ?? identityCodec,
-    ports: options.ports ?? systemPorts,
+    ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
-    ...createEmitter(options.onEvent, options.logSecret),
+    ...createEmitter(options.onEvent, options.logSecret, ports.random),
   };
   const policy = options.policy ?? ietf;
   const names = new Set<string>();
