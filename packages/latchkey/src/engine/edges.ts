@@ -33,6 +33,13 @@ export const edges = [
     to: "unknown",
     note: "the handler ended admission's transaction itself: never run again on a guess",
   },
+  {
+    from: "retryable",
+    event: "lose_transaction",
+    by: ["request"],
+    to: "unknown",
+    note: "same id: the handler ended admission's transaction itself",
+  },
   { from: "pending", event: "claim", by: ["worker"], to: "in_progress" },
   {
     from: "pending",

@@ -1,0 +1,32 @@
+/** The memory store: the whole store contract inside one process, for tests and for trying things out. */
+import { type Clock, systemPorts } from "../ports.ts";
+import { assembleMemoryStore } from "./memory/assemble.ts";
+import { MemoryRows } from "./memory/rows.ts";
+import { type BusinessRow, MemoryTables, type MemoryTransaction } from "./memory/tables.ts";
+import type { Store } from "./store.ts";
+
+export type { BusinessRow, MemoryTransaction };
+
+export interface MemoryStoreOptions {
+  /** Timers for the idle limit of transactions, and the default of `now`. The process's own by default. */
+  readonly ports?: { readonly clock: Clock };
+  /** The store's time in milliseconds since the Unix epoch. The clock's wall time by default. */
+  readonly now?: () => number;
+}
+
+export interface MemoryStore extends Store<MemoryTransaction> {
+  /** The committed rows that handlers inserted into `table`, oldest first. */
+  rows(table: string): readonly BusinessRow[];
+}
+
+/**
+ * Makes an empty store that lives as long as this object. Every call is one step that no other call can interrupt.
+ * The isolation level of a transaction makes no difference here: its handle only inserts and reads.
+ */
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  const { clock } = options.ports ?? systemPorts;
+  const now = options.now ?? (() => clock.wallMs());
+  const tables = new MemoryTables();
+  const store = assembleMemoryStore({ rows: new MemoryRows(), tables, clock, now });
+  return { ...store, rows: (table) => tables.rows(table) };
+}

@@ -1,0 +1,111 @@
+/** The writes on a running attempt, each one step on the rows. Null and false: the guard did not hold. */
+import { sameFingerprint } from "../../engine/decide.ts";
+import {
+  type Fence,
+  type Fingerprint,
+  type Guard,
+  type InProgressRecord,
+  type RecordKey,
+  sameFence,
+} from "../../engine/record.ts";
+import type { AttemptEnd, LeaseTerms } from "../store.ts";
+import { finished, leaseOf, lifeOf, move } from "./life.ts";
+import { guardHolds, type KeptTerms, type MemoryRows } from "./rows.ts";
+
+/** An attempt as its owner names it. */
+export interface Owner {
+  readonly key: RecordKey;
+  readonly id: string;
+  readonly fence: Fence;
+}
+
+export function takeOver(
+  rows: MemoryRows,
+  now: number,
+  { key, guard, fingerprint }: { key: RecordKey; guard: Guard; fingerprint: Fingerprint },
+  token: string,
+  terms: LeaseTerms,
+): InProgressRecord | null {
+  const record = rows.find(key)?.record;
+  if (record === undefined || !guardHolds(record, guard)) return null;
+  if (!sameFingerprint(record.fingerprint, fingerprint)) return null;
+  const state = move(record.state, "take_over", "in_progress");
+  if (record.state === "in_progress" && now < record.leaseEndsAt) return null;
+  const life = { ...lifeOf(record, record.createdAt), fence: { attempt: record.fence.attempt + 1, token } };
+  return rows.put({ ...life, state, ...leaseOf(terms, record.createdAt, now) }, terms);
+}
+
+function owned(
+  rows: MemoryRows,
+  { key, id, fence }: Owner,
+): { readonly record: InProgressRecord; readonly terms: KeptTerms | null } | null {
+  const row = rows.find(key);
+  if (row?.record.state !== "in_progress") return null;
+  const { record, terms } = row;
+  return record.id === id && sameFence(record.fence, fence) ? { record, terms } : null;
+}
+
+export function renew(rows: MemoryRows, now: number, owner: Owner, leaseMs: number): boolean {
+  const row = owned(rows, owner);
+  if (row === null || now >= row.record.leaseEndsAt) return false;
+  rows.put({ ...row.record, leaseEndsAt: now + leaseMs }, row.terms);
+  return true;
+}
+
+export function endAttempt(
+  rows: MemoryRows,
+  now: number,
+  owner: Owner,
+  end: AttemptEnd,
+): { readonly expiresAt: number | null } | null {
+  const record = owned(rows, owner)?.record;
+  if (record === undefined) return null;
+  const life = lifeOf(record, record.createdAt);
+  switch (end.event) {
+    case "complete":
+    case "fail": {
+      const state =
+        end.event === "complete"
+          ? move(record.state, "complete", "completed")
+          : move(record.state, "fail", "failed");
+      return { expiresAt: rows.put(finished(life, state, end, now)).expiresAt };
+    }
+    case "release":
+      move(record.state, "release", "none");
+      rows.remove(owner.key);
+      return { expiresAt: null };
+    case "retry_later": {
+      const state = move(record.state, "retry_later", "retryable");
+      rows.put({ ...life, state, lastErrorCode: end.errorCode });
+      return { expiresAt: null };
+    }
+    case "doubt": {
+      const state = move(record.state, "doubt", "unknown");
+      const reconcileAfter = pointInTime(now, end.reconcileAfterMs);
+      rows.put({ ...life, state, lastErrorCode: end.errorCode, reconcileAfter });
+      return { expiresAt: null };
+    }
+    default:
+      return end satisfies never;
+  }
+}
+
+export function giveUp(
+  rows: MemoryRows,
+  now: number,
+  { key, guard }: { key: RecordKey; guard: Guard },
+  lastErrorCode: string,
+  reconcileAfterMs: number | null,
+): boolean {
+  const record = rows.find(key)?.record;
+  if (record === undefined || !guardHolds(record, guard)) return false;
+  const state = move(record.state, "give_up", "unknown");
+  if (record.state === "in_progress" && now < record.leaseEndsAt) return false;
+  const reconcileAfter = pointInTime(now, reconcileAfterMs);
+  rows.put({ ...lifeOf(record, record.createdAt), state, lastErrorCode, reconcileAfter });
+  return true;
+}
+
+function pointInTime(now: number, delayMs: number | null): number | null {
+  return delayMs === null ? null : now + delayMs;
+}

@@ -1,0 +1,100 @@
+/** The writes that begin a life, each one step on the rows. Null: the guard did not hold. */
+import { sameFingerprint } from "../../engine/decide.ts";
+import type {
+  FinishedRecord,
+  Guard,
+  InProgressRecord,
+  LatchkeyRecord,
+  PendingRecord,
+  UnknownRecord,
+} from "../../engine/record.ts";
+import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+import { finished, leaseOf, lifeOf, move, type Place } from "./life.ts";
+import { guardHolds, type MemoryRows } from "./rows.ts";
+
+/** What a life is to begin with: itself, and the record it was decided on. */
+export interface Beginning {
+  readonly life: NewLife;
+  readonly replaces: Guard | null;
+}
+
+/**
+ * What a life meets where it is to begin, and when it began. Null: the guard does not hold. A finished record whose
+ * time has come counts as `none`; one whose time has not come keeps its state, from which no edge leads on.
+ */
+function placeOf(
+  rows: MemoryRows,
+  now: number,
+  { life, replaces }: Beginning,
+): { readonly from: Place; readonly createdAt: number } | null {
+  const row = rows.find(life);
+  if (row === null) return replaces === null ? { from: "none", createdAt: now } : null;
+  if (replaces === null || !guardHolds(row.record, replaces)) return null;
+  if (row.record.state !== "retryable") return { from: placeAt(row.record, now), createdAt: now };
+  const sameLife = row.record.id === life.id && sameFingerprint(row.record.fingerprint, life.fingerprint);
+  return sameLife ? { from: "retryable", createdAt: row.record.createdAt } : null;
+}
+
+function placeAt(record: LatchkeyRecord, now: number): Place {
+  switch (record.state) {
+    case "completed":
+    case "failed":
+      return now >= record.expiresAt ? "none" : record.state;
+    case "expired":
+      return "none";
+    default:
+      return record.state;
+  }
+}
+
+export function create(
+  rows: MemoryRows,
+  now: number,
+  beginning: Beginning,
+  terms: LeaseTerms,
+): InProgressRecord | null {
+  const place = placeOf(rows, now, beginning);
+  if (place === null) return null;
+  const state = move(place.from, "admit", "in_progress");
+  return rows.put({ ...lifeOf(beginning.life, now), state, ...leaseOf(terms, now, now) }, terms);
+}
+
+export function accept(
+  rows: MemoryRows,
+  now: number,
+  beginning: Beginning,
+  expiresAfterMs: number,
+): PendingRecord | null {
+  const place = placeOf(rows, now, beginning);
+  if (place === null) return null;
+  const state = move(place.from, "accept", "pending");
+  return rows.put({ ...lifeOf(beginning.life, now), state, expiresAt: now + expiresAfterMs });
+}
+
+export function loseTransaction(
+  rows: MemoryRows,
+  now: number,
+  beginning: Beginning,
+  errorCode: string,
+): UnknownRecord | null {
+  const place = placeOf(rows, now, beginning);
+  if (place === null) return null;
+  const state = move(place.from, "lose_transaction", "unknown");
+  const life = lifeOf(beginning.life, place.createdAt);
+  return rows.put({ ...life, state, lastErrorCode: errorCode, reconcileAfter: null });
+}
+
+/** The last write of a transaction. */
+export function commit(
+  rows: MemoryRows,
+  now: number,
+  beginning: Beginning,
+  answer: Uint8Array,
+  retention: Retention,
+): FinishedRecord | null {
+  const place = placeOf(rows, now, beginning);
+  if (place === null) return null;
+  const state = move(place.from, "commit", "completed");
+  const life = lifeOf(beginning.life, place.createdAt);
+  return rows.put(finished(life, state, { answer, retention, errorCode: null }, now));
+}

@@ -1,0 +1,47 @@
+/** How the memory store builds the next version of a record; every change of state goes through `move`. */
+import type { RecordEvent } from "../../engine/edges.ts";
+import type { FinishedRecord, LatchkeyRecord, PendingRecord, RecordState } from "../../engine/record.ts";
+import { IllegalTransition, transition } from "../../engine/transition.ts";
+import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+
+export type Place = RecordState | "none";
+
+/** What every state carries. */
+export type Life = Omit<PendingRecord, "state" | "expiresAt">;
+
+/**
+ * Takes the edge `event`, which leads to `to`.
+ *
+ * @throws {IllegalTransition} when it does not.
+ */
+export function move<To extends Place>(from: Place, event: RecordEvent, to: To): To {
+  if (transition(from, event) !== to) throw new IllegalTransition(from, event);
+  return to;
+}
+
+export function lifeOf(source: NewLife | LatchkeyRecord, createdAt: number): Life {
+  const { tenant, scope, key, id, operation, fingerprint, principal, fence } = source;
+  return { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+}
+
+export function leaseOf(terms: LeaseTerms, createdAt: number, now: number) {
+  return { leaseEndsAt: now + terms.leaseMs, expiresAt: createdAt + terms.abandonAfterMs };
+}
+
+interface Ending {
+  readonly answer: Uint8Array | null;
+  readonly retention: Retention;
+  readonly errorCode: string | null;
+}
+
+export function finished(
+  life: Life,
+  state: FinishedRecord["state"],
+  { answer, retention, errorCode }: Ending,
+  now: number,
+): FinishedRecord {
+  const { retentionMs, forgetAfterMs } = retention;
+  if (forgetAfterMs < retentionMs) throw new TypeError("forgetAfterMs must not be shorter than retentionMs");
+  const times = { finishedAt: now, expiresAt: now + retentionMs, forgetAt: now + forgetAfterMs };
+  return { ...life, state, answer, lastErrorCode: errorCode, ...times };
+}

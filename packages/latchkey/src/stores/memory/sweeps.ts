@@ -1,0 +1,60 @@
+/** What the background services ask of the memory store: dead leases and expiry. */
+import { giveUpReason } from "../../engine/decide.ts";
+import type { FinishedRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
+import type { CleanReport, EndedLease } from "../store.ts";
+import { finished, lifeOf, move } from "./life.ts";
+import type { MemoryRows } from "./rows.ts";
+
+export function endedLeases(rows: MemoryRows, now: number, limit: number): readonly EndedLease[] {
+  const ended: EndedLease[] = [];
+  for (const { record, terms } of rows.all()) {
+    if (record.state !== "in_progress" || terms === null || now < record.leaseEndsAt) continue;
+    if (giveUpReason(record, terms, now) !== null) ended.push({ record, ...terms });
+  }
+  ended.sort((left, right) => left.record.leaseEndsAt - right.record.leaseEndsAt);
+  return ended.slice(0, limit);
+}
+
+export function clean(rows: MemoryRows, now: number, limit: number): CleanReport {
+  const abandoned = take(rows, limit, (record) => record.state === "pending" && now >= record.expiresAt);
+  for (const record of abandoned) if (record.state === "pending") rows.put(timedOut(record, now));
+  const purged = take(rows, limit, (record) => isFinished(record) && now >= record.expiresAt);
+  for (const record of purged) if (isFinished(record)) purge(rows, record);
+  const forgotten = take(rows, limit, (record) => record.state === "expired" && now >= record.forgetAt);
+  for (const record of forgotten) {
+    move(record.state, "forget", "none");
+    rows.remove(record);
+  }
+  return { abandoned: abandoned.length, purged: purged.length, forgotten: forgotten.length };
+}
+
+function take(
+  rows: MemoryRows,
+  limit: number,
+  isDue: (record: LatchkeyRecord) => boolean,
+): readonly LatchkeyRecord[] {
+  return rows
+    .all()
+    .map(({ record }) => record)
+    .filter(isDue)
+    .slice(0, limit);
+}
+
+function isFinished(record: LatchkeyRecord): record is FinishedRecord {
+  return record.state === "completed" || record.state === "failed";
+}
+
+/** Kept as long again as it had waited, so that its client can still learn of it. */
+function timedOut(record: PendingRecord, now: number): FinishedRecord {
+  const state = move(record.state, "abandon", "failed");
+  const waitedMs = record.expiresAt - record.createdAt;
+  const retention = { retentionMs: waitedMs, forgetAfterMs: waitedMs };
+  const ending = { answer: null, retention, errorCode: "timeout" };
+  return finished(lifeOf(record, record.createdAt), state, ending, now);
+}
+
+function purge(rows: MemoryRows, record: FinishedRecord): void {
+  const state = move(record.state, "purge", "expired");
+  const { finishedAt, forgetAt } = record;
+  rows.put({ ...lifeOf(record, record.createdAt), state, finishedAt, forgetAt });
+}

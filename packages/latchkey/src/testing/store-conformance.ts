@@ -1,0 +1,109 @@
+/**
+ * The store conformance suite: proves that a store keeps the contract of `latchkey/stores/store`. It brings no test
+ * runner; the runner's function is handed in. Which groups run follows from the capabilities that the store declares.
+ */
+import assert from "node:assert/strict";
+import type { StoreCapabilities } from "../stores/store.ts";
+import { bytesCases } from "./store-conformance/bytes.ts";
+import type { CaseContext, StoreCase, StoreUnderTest } from "./store-conformance/case.ts";
+import { cleaningCases } from "./store-conformance/cleaning.ts";
+import { createCases } from "./store-conformance/create.ts";
+import { endCases } from "./store-conformance/end.ts";
+import { endedLeaseCases, giveUpCases, loseTransactionCases } from "./store-conformance/give-up.ts";
+import { isolationCases } from "./store-conformance/isolation.ts";
+import { lookupCases } from "./store-conformance/lookup.ts";
+import { raceCases } from "./store-conformance/races.ts";
+import { renewCases } from "./store-conformance/renew.ts";
+import { takeOverCases } from "./store-conformance/take-over.ts";
+import { transactionCases } from "./store-conformance/transactions.ts";
+import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
+import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
+
+export interface StoreConformanceOptions<Tx> {
+  /** Registers one test, as `test` or `it` of any runner does. */
+  readonly test: (name: string, body: () => Promise<void>) => void;
+  /**
+   * Makes one empty store per case. Cases run one after the other. A store with transactions is asked for up to four
+   * of them at once, so its pool needs at least six connections.
+   */
+  readonly factory: () => StoreUnderTest<Tx> | Promise<StoreUnderTest<Tx>>;
+  /** What the store declares; the first case compares the two. */
+  readonly capabilities: StoreCapabilities;
+  /** `frozen`: the store's time moves only by `advance`. `running`: it also moves by itself. */
+  readonly clock: "frozen" | "running";
+  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  readonly skip?: Readonly<Record<string, string>>;
+}
+
+const groups: readonly (readonly StoreCase[])[] = [
+  lookupCases,
+  createCases,
+  takeOverCases,
+  renewCases,
+  endCases,
+  giveUpCases,
+  endedLeaseCases,
+  loseTransactionCases,
+  cleaningCases,
+  isolationCases,
+  bytesCases,
+  raceCases,
+  transactionCases,
+  transactionGuardCases,
+  transactionResolveCases,
+];
+
+/**
+ * Registers one test for every sentence of the store contract that applies to the declared capabilities.
+ *
+ * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ */
+export function storeConformance<Tx>(options: StoreConformanceOptions<Tx>): void {
+  const cases = groups.flat();
+  const skip = new Map(Object.entries(options.skip ?? {}));
+  for (const [name, reason] of skip) {
+    if (!cases.some((candidate) => candidate.name === name))
+      throw new TypeError(`No case is named "${name}"`);
+    if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
+  }
+  options.test("manifest: the store declares what the suite was told", () =>
+    withStore(options, async (context) => {
+      assert.deepEqual({ ...context.store.capabilities }, { ...options.capabilities });
+      const { transactions } = options.capabilities;
+      assert.equal(
+        context.store.transactions !== null,
+        transactions,
+        "transactions are there exactly when declared",
+      );
+    }),
+  );
+  for (const candidate of cases.filter((one) => applies(one, options) && !skip.has(one.name))) {
+    options.test(candidate.name, () => withStore(options, candidate.run));
+  }
+}
+
+function applies<Tx>(candidate: StoreCase, options: StoreConformanceOptions<Tx>): boolean {
+  if (candidate.frozenClock && options.clock !== "frozen") return false;
+  return candidate.needs?.(options.capabilities) ?? true;
+}
+
+async function withStore<Tx>(
+  { factory, capabilities, clock }: StoreConformanceOptions<Tx>,
+  run: (context: CaseContext) => Promise<void>,
+): Promise<void> {
+  const subject = await factory();
+  try {
+    await run({
+      store: subject.store,
+      other: subject.secondStore ?? subject.store,
+      capabilities,
+      frozenClock: clock === "frozen",
+      business: subject.business ?? null,
+      async advance(milliseconds) {
+        await subject.advance(milliseconds);
+      },
+    });
+  } finally {
+    await subject.close();
+  }
+}

@@ -1,0 +1,107 @@
+/** `transactions.resolve`: what became of a COMMIT in doubt. */
+import assert from "node:assert/strict";
+import { day, minute, newId, newKey, newLife, newToken, putForgettable, second } from "./arrange.ts";
+import type { StoreCase } from "./case.ts";
+import { unchanged } from "./check.ts";
+import {
+  commitOf,
+  newRow,
+  transactional,
+  withImmediateAnswer,
+  withTransactions,
+  writing,
+} from "./transactions-arrange.ts";
+
+const longMs = 10 * second;
+const shortMs = 30;
+
+export const transactionResolveCases: readonly StoreCase[] = [
+  {
+    name: "resolve: a transaction that committed",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      const commit = commitOf(key);
+      const all = transactional(context);
+      await writing(all, key, newRow(), () => commit);
+      const { id, fence } = commit.life;
+      assert.equal(await all.otherSupport.resolve(key, id, fence, longMs), "committed");
+      await context.advance(day);
+      assert.equal(await all.otherSupport.resolve(key, id, fence, longMs), "committed", "also when expired");
+    },
+  },
+  {
+    name: "resolve: a transaction that rolled back, and nothing is inserted by asking",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      const { id, fence } = newLife(key);
+      const all = transactional(context);
+      await writing(all, key, newRow(), () => ({ end: "rollback", value: "" }));
+      const ask = () => all.otherSupport.resolve(key, id, fence, longMs);
+      assert.equal(await unchanged(context, key, "resolving", ask), "rolled_back");
+      const outcome = await writing(all, key, newRow(), () => commitOf(key));
+      assert.equal(outcome.kind, "committed", "the key must still be free");
+    },
+  },
+  {
+    name: "resolve: another transaction's record is not one's own",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      const commit = commitOf(key);
+      const all = transactional(context);
+      await writing(all, key, newRow(), () => commit);
+      const { id, fence } = commit.life;
+      const foreign = { attempt: fence.attempt, token: newToken() };
+      assert.equal(await all.otherSupport.resolve(key, newId(), fence, longMs), "rolled_back");
+      assert.equal(await all.otherSupport.resolve(key, id, foreign, longMs), "rolled_back");
+    },
+  },
+  {
+    name: "resolve: the record of an earlier life is not one's own",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      await putForgettable(context, key);
+      const { id, fence } = newLife(key);
+      const { otherSupport } = transactional(context);
+      assert.equal(await otherSupport.resolve(key, id, fence, longMs), "rolled_back");
+    },
+  },
+  {
+    name: "resolve: in doubt while the transaction can still commit",
+    needs: withImmediateAnswer,
+    async run(context) {
+      const key = newKey();
+      const commit = commitOf(key);
+      const { id, fence } = commit.life;
+      const all = transactional(context);
+      const outcome = await writing(all, key, newRow(), async () => {
+        assert.equal(await all.otherSupport.resolve(key, id, fence, shortMs), "in_doubt");
+        return commit;
+      });
+      assert.equal(outcome.kind, "committed");
+      assert.equal(await all.otherSupport.resolve(key, id, fence, longMs), "committed");
+    },
+  },
+  ...(["commit", "rollback"] as const).map(
+    (end): StoreCase => ({
+      name: `resolve: waits for an open transaction that then ends with ${end}`,
+      needs: withImmediateAnswer,
+      async run(context) {
+        const key = newKey();
+        const commit = commitOf(key);
+        const { id, fence } = commit.life;
+        const all = transactional(context);
+        let answer: Promise<string> = Promise.resolve("not asked");
+        await writing(all, key, newRow(), async () => {
+          answer = all.otherSupport.resolve(key, id, fence, minute);
+          for (let round = 0; round < 20; round += 1) await context.store.read(key);
+          return end === "commit" ? commit : { end, value: "" };
+        });
+        assert.equal(await answer, end === "commit" ? "committed" : "rolled_back");
+      },
+    }),
+  ),
+];
