@@ -37,5 +37,5 @@ export function decodeAnswer(encoded: Uint8Array): Answer {
   if (end < 0) throw new Error("Stored answer has no head");
   const head = JSON.parse(Buffer.from(encoded.subarray(0, end)).toString("utf8")) as AnswerHead;
   if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
-  return { status: head.s, headers: head.h, body: encoded.slice(end + 1), omitted: head.o };
+  return { status: head.s, headers: head.h, body: Uint8Array.from(encoded.subarray(end + 1)), omitted: head.o };
 }

@@ -6,7 +6,8 @@ export function sqlStateOf(error: unknown): string | null {
   let current = error;
   for (let depth = 0; depth < causeDepthMax && current instanceof Error; depth++) {
     const code = "code" in current ? current.code : undefined;
-    if (typeof code === "string" && isSqlState(code)) return code;
+    // A system error such as EPIPE has five characters too.
+    if (typeof code === "string" && isSqlState(code) && !("syscall" in current)) return code;
     current = current.cause;
   }
   return null;

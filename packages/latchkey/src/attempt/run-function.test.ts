@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { createLatchkey } from "../latchkey.ts";
+import { memoryStore } from "../stores/memory.ts";
+
+const request = { tenant: "t", key: "k", input: { amount: 1 } };
+
+function setUp() {
+  const store = memoryStore();
+  const latchkey = createLatchkey({ store });
+  return { store, latchkey, order: latchkey.operation("orders.create") };
+}
+
+test("every caller gets the value after one round trip through JSON, the first included", async () => {
+  const { latchkey, order } = setUp();
+  const work = () =>
+    latchkey.run(order, request, async ({ tx }) => {
+      await tx.insert("orders", { amount: 1 });
+      return { at: new Date(0), nothing: undefined };
+    });
+  const first = await work();
+  const second = await work();
+  const value = { at: "1970-01-01T00:00:00.000Z" };
+  expect(first).toMatchObject({ kind: "executed" });
+  expect(second).toMatchObject({ kind: "replay" });
+  if (!("value" in first) || !("value" in second)) throw new Error("no value");
+  expect(first.value).toStrictEqual(value);
+  expect(second.value).toStrictEqual(value);
+});
+
+test("a function without a result replays undefined", async () => {
+  const { latchkey, order } = setUp();
+  const work = () => latchkey.run(order, request, async ({ tx }) => tx.insert("orders", {}));
+  expect(await work()).toMatchObject({ kind: "executed", value: undefined });
+  expect(await work()).toMatchObject({ kind: "replay", value: undefined });
+});
+
+test("the same key with another input is misuse; the order of names does not matter", async () => {
+  const { latchkey, order, store } = setUp();
+  const run = (input: unknown) =>
+    latchkey.run(order, { ...request, input }, async ({ tx }) => tx.insert("orders", {}));
+  await run({ amount: 1, item: "a" });
+  expect(await run({ item: "a", amount: 1 })).toMatchObject({ kind: "replay" });
+  expect(await run({ item: "a", amount: 2 })).toEqual({ kind: "key_misuse", because: "fingerprint" });
+  expect(store.rows("orders")).toHaveLength(1);
+});
+
+test("a value too large to keep ran once and says that it is gone", async () => {
+  const { latchkey } = setUp();
+  const report = latchkey.operation("reports", { execution: "lease", answerLimitBytes: 4 });
+  const work = () => latchkey.run(report, request, async () => "much too long");
+  expect(await work()).toMatchObject({ kind: "executed", value: "much too long" });
+  expect(await work()).toMatchObject({ kind: "answer_not_stored" });
+});
+
+test("keys are unique across operations under keyScope: tenant", async () => {
+  const { latchkey } = setUp();
+  const a = latchkey.operation("a", { execution: "lease", keyScope: "tenant" });
+  const b = latchkey.operation("b", { execution: "lease", keyScope: "tenant" });
+  const c = latchkey.operation("c", { execution: "lease" });
+  await latchkey.run(a, request, async () => 1);
+  expect(await latchkey.run(b, request, async () => 2)).toEqual({ kind: "key_misuse", because: "operation" });
+  expect(await latchkey.run(c, request, async () => 3)).toMatchObject({ kind: "executed" });
+});
+
+test.each([
+  ["tenant", { ...request, tenant: "" }],
+  ["key", { ...request, key: "" }],
+  ["key", { ...request, key: "k".repeat(256) }],
+])("an unusable %s is refused before anything is stored", async (field, unusable) => {
+  const { latchkey, order } = setUp();
+  await expect(latchkey.run(order, unusable, async () => 1)).rejects.toThrow(field);
+});

@@ -1,0 +1,288 @@
+import { describe, expect, test } from "vitest";
+import type { RecordKey } from "../engine/record.ts";
+import { NotExecuted, StoreError } from "../errors.ts";
+import { createLatchkey } from "../latchkey.ts";
+import { leaseRescuer } from "../maintenance/lease-rescuer.ts";
+import type { OperationOptions } from "../operation.ts";
+import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
+import type { Store } from "../stores/store.ts";
+import type { LatchkeyEvent } from "../telemetry/events.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
+import type { Answer } from "./answer.ts";
+import type { Submission, Work } from "./attempt.ts";
+
+const key: RecordKey = { tenant: "t", scope: "op", key: "k" };
+const submission: Submission = {
+  key,
+  fingerprint: { version: 1, digest: new Uint8Array([1]) },
+  principal: null,
+};
+const leaseMs = 3_000;
+
+function answer(status: number, text = ""): Answer {
+  return { status, headers: [], body: Buffer.from(text), omitted: null };
+}
+
+type LeaseWork = Work<MemoryTransaction, "lease">;
+const answers: LeaseWork = async () => answer(200, "done");
+
+function setUp(
+  options: OperationOptions<"lease"> = {},
+  wrap: (store: Store<MemoryTransaction>) => Partial<Store<MemoryTransaction>> = () => ({}),
+) {
+  const ports = manualPorts();
+  const memory = memoryStore({ ports });
+  const events: LatchkeyEvent[] = [];
+  const latchkey = createLatchkey<MemoryTransaction>({
+    store: { ...memory, ...wrap(memory) },
+    ports,
+    onEvent: (event) => events.push(event),
+  });
+  // The other process: the same store, its own latchkey.
+  const other = createLatchkey<MemoryTransaction>({ store: memory, ports });
+  const defined = { execution: "lease", leaseMs, ...options } as const;
+  const operation = latchkey.operation("op", defined);
+  const otherOperation = other.operation("op", defined);
+  let starts = 0;
+  const counted =
+    (work: LeaseWork): LeaseWork =>
+    (context) => {
+      starts += 1;
+      return work(context);
+    };
+  return {
+    ports,
+    memory,
+    events,
+    latchkey,
+    other,
+    submit: (work: LeaseWork, given = submission) => latchkey.execute(operation, given, counted(work)),
+    submitElsewhere: (work: LeaseWork) => other.execute(otherOperation, submission, counted(work)),
+    starts: () => starts,
+  };
+}
+
+/** A handler that says when it has started and waits to be let go. */
+function gated(result: Answer | Error = answer(200, "late")) {
+  const started = Promise.withResolvers<AbortSignal>();
+  const gate = Promise.withResolvers<void>();
+  const work: LeaseWork = async ({ attempt }) => {
+    started.resolve(attempt.signal);
+    await gate.promise;
+    if (result instanceof Error) throw result;
+    return result;
+  };
+  return { work, started: started.promise, release: gate.resolve };
+}
+
+describe("an answer", () => {
+  test("is stored and replayed without running again", async () => {
+    const { submit, starts } = setUp();
+    const first = await submit(answers);
+    const second = await submit(answers);
+    expect(first).toMatchObject({ kind: "executed", stored: true });
+    expect(second).toMatchObject({ kind: "replay", answer: { status: 200 } });
+    expect(starts()).toBe(1);
+  });
+
+  test("of 5xx leaves the outcome unknown: nothing runs again", async () => {
+    const { submit, starts } = setUp();
+    expect(await submit(async () => answer(502))).toMatchObject({ kind: "executed", stored: false });
+    expect(await submit(answers)).toMatchObject({ kind: "unknown" });
+    expect(starts()).toBe(1);
+  });
+
+  test.each([408, 425, 429])("of %i frees the key", async (status) => {
+    const { submit, starts } = setUp();
+    expect(await submit(async () => answer(status))).toMatchObject({ kind: "executed", stored: false });
+    expect(await submit(answers)).toMatchObject({ kind: "executed", stored: true });
+    expect(starts()).toBe(2);
+  });
+
+  test("of 5xx is stored or released where the operation says so", async () => {
+    const stored = setUp({ serverErrors: "store" });
+    await stored.submit(async () => answer(500));
+    expect(await stored.submit(answers)).toMatchObject({ kind: "replay", answer: { status: 500 } });
+    const released = setUp({ serverErrors: "release" });
+    await released.submit(async () => answer(500));
+    expect(await released.submit(answers)).toMatchObject({ kind: "executed" });
+  });
+});
+
+describe("a handler that throws", () => {
+  test("leaves the outcome unknown, and its error reaches the caller", async () => {
+    const { submit, starts } = setUp();
+    await expect(submit(() => Promise.reject(new Error("socket hang up")))).rejects.toThrow("socket hang up");
+    expect(await submit(answers)).toMatchObject({ kind: "unknown" });
+    expect(starts()).toBe(1);
+  });
+
+  test("NotExecuted, or an error the operation knows, frees the key", async () => {
+    const { submit } = setUp({ isNotExecuted: (error) => error instanceof RangeError });
+    await expect(submit(() => Promise.reject(new NotExecuted()))).rejects.toBeInstanceOf(NotExecuted);
+    await expect(submit(() => Promise.reject(new RangeError("no")))).rejects.toThrow("no");
+    expect(await submit(answers)).toMatchObject({ kind: "executed" });
+  });
+});
+
+describe("a lease", () => {
+  test("is renewed for as long as the handler runs", async () => {
+    const { submit, submitElsewhere, ports } = setUp();
+    const { work, started, release } = gated();
+    const first = submit(work);
+    const signal = await started;
+    await ports.clock.advance(leaseMs * 10);
+    expect(signal.aborted).toBe(false);
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress" });
+    release();
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+  });
+
+  test("that cannot be renewed stops its owner before another could take it", async () => {
+    const { submit, submitElsewhere, ports, events } = setUp({}, () => ({
+      renew: async () => {
+        throw new StoreError("not_sent");
+      },
+    }));
+    const { work, started, release } = gated();
+    const first = submit(work);
+    const signal = await started;
+    await ports.clock.advance(leaseMs - 1);
+    expect(signal.aborted).toBe(true);
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress" });
+    expect(events).toContainEqual(expect.objectContaining({ type: "lease_lost" }));
+    await ports.clock.advance(1);
+    const seen = await Promise.race([submitElsewhere(answers), ports.clock.advance(100)]);
+    expect(seen).toMatchObject({ kind: "unknown" });
+    release();
+    await first;
+  });
+
+  test("that has ended means unknown under reconcile; the frozen owner loses and says so", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, ports, starts, other } = setUp({}, () => frozen);
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1 });
+    release();
+    expect(await first).toMatchObject({ kind: "unknown" });
+    expect(starts()).toBe(1);
+  });
+
+  test("that has ended is taken over under rerun; the frozen owner answers with the winner's answer", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, submitElsewhere, ports, starts, other } = setUp({ leaseEnd: "rerun" }, () => frozen);
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 0, rescued: 0 });
+    expect(await submitElsewhere(async () => answer(201, "winner"))).toMatchObject({ kind: "executed" });
+    release();
+    expect(await first).toMatchObject({ kind: "replay", answer: { status: 201 } });
+    expect(starts()).toBe(2);
+  });
+
+  test("is not taken over for ever: an operation that kills its owner ends in unknown", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, ports, starts } = setUp({ leaseEnd: "rerun", attemptsMax: 3 }, () => frozen);
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      const { work, started } = gated();
+      void submit(work);
+      await started;
+      await ports.clock.advance(leaseMs);
+    }
+    const seen = submit(answers);
+    await ports.clock.advance(100);
+    expect(await seen).toMatchObject({ kind: "unknown" });
+    expect(starts()).toBe(3);
+  });
+
+  test("lost by a handler that then throws: the caller gets what the record says", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, ports, other } = setUp({}, () => frozen);
+    const { work, started, release } = gated(new Error("aborted"));
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    await leaseRescuer(other).runOnce();
+    release();
+    expect(await first).toMatchObject({ kind: "unknown" });
+  });
+
+  test("that outlives the attempt's limit: stopped, unknown", async () => {
+    const { submit, ports } = setUp({ attemptLimitMs: 10_000 });
+    const { work, started } = gated();
+    const first = submit(work);
+    const signal = await started;
+    await ports.clock.advance(10_000);
+    expect(signal.aborted).toBe(true);
+    expect(await first).toMatchObject({ kind: "unknown" });
+    expect(await submit(answers)).toMatchObject({ kind: "unknown" });
+  });
+});
+
+describe("a reply that is lost", () => {
+  /** Does the write, then loses its reply, `times` times. */
+  function losing<A extends unknown[], R>(write: (...given: A) => Promise<R>, times: number) {
+    let left = times;
+    return async (...given: A): Promise<R> => {
+      const result = await write(...given);
+      left -= 1;
+      if (left >= 0) throw new StoreError("in_doubt");
+      return result;
+    };
+  }
+
+  test("at admission: the record is recognised as one's own, and the handler runs once", async () => {
+    const { submit, ports, starts } = setUp({}, (store) => ({ create: losing(store.create, 1) }));
+    const first = submit(answers);
+    await ports.clock.advance(100);
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+    expect(starts()).toBe(1);
+  });
+
+  test("at the end: the answer is the owner's all the same", async () => {
+    const { submit, ports } = setUp({}, (store) => ({ end: losing(store.end, 1) }));
+    const first = submit(answers);
+    await ports.clock.advance(100);
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+    expect(await submit(answers)).toMatchObject({ kind: "replay" });
+  });
+
+  test("at the end for good: in doubt, never success", async () => {
+    const { submit, ports } = setUp({}, () => ({
+      end: async () => {
+        throw new StoreError("in_doubt");
+      },
+    }));
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs + 100);
+    expect(await first).toMatchObject({ kind: "commit_in_doubt" });
+  });
+});
+
+test("a store that is down: no business code runs", async () => {
+  const { submit, starts } = setUp({}, () => ({
+    read: async () => {
+      throw new StoreError("not_sent");
+    },
+  }));
+  await expect(submit(answers)).rejects.toBeInstanceOf(StoreError);
+  expect(starts()).toBe(0);
+});
+
+test("many at once: one start, the others are told that it is running", async () => {
+  const { submit, ports, starts } = setUp();
+  const { work, started, release } = gated();
+  const all = Promise.all(Array.from({ length: 50 }, () => submit(work)));
+  await started;
+  await ports.clock.advance(100);
+  release();
+  const kinds = (await all).map((result) => result.kind);
+  expect(kinds.filter((kind) => kind === "executed")).toHaveLength(1);
+  expect(kinds.filter((kind) => kind === "in_progress")).toHaveLength(49);
+  expect(starts()).toBe(1);
+});

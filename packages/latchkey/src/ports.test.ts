@@ -1,0 +1,40 @@
+import { expect, test } from "vitest";
+import { pause, systemPorts, uuidVersion7 } from "./ports.ts";
+import { manualPorts } from "./testing/manual-ports.ts";
+
+test("a UUID has version 7, variant 10 and its time in front", () => {
+  const uuid = uuidVersion7(0x0102_0304_0506, new Uint8Array(10).fill(0xff));
+  expect(uuid).toBe("01020304-0506-7fff-bfff-ffffffffffff");
+  expect(systemPorts.random.uuid(0)).toMatch(/^00000000-0000-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+test("tokens have 128 bits and do not repeat", () => {
+  const tokens = new Set(Array.from({ length: 1_000 }, () => systemPorts.random.token()));
+  expect(tokens.size).toBe(1_000);
+  for (const token of tokens) expect(token).toMatch(/^[0-9a-f]{32}$/);
+});
+
+test("fractions stay in [0, 1)", () => {
+  for (let draw = 0; draw < 1_000; draw++) {
+    const fraction = systemPorts.random.fraction();
+    expect(fraction).toBeGreaterThanOrEqual(0);
+    expect(fraction).toBeLessThan(1);
+  }
+});
+
+test("a pause ends by its timer, or at once by its signal", async () => {
+  const { clock } = manualPorts();
+  let over = false;
+  void pause(clock, 100).then(() => {
+    over = true;
+  });
+  await clock.advance(99);
+  expect(over).toBe(false);
+  await clock.advance(1);
+  expect(over).toBe(true);
+  const abort = new AbortController();
+  const aborted = pause(clock, 1_000_000, abort.signal);
+  abort.abort();
+  await aborted;
+  await pause(clock, 1_000_000, abort.signal);
+});
