@@ -1,0 +1,80 @@
+/**
+ * The guard around a client that a handler gets as `tx`: it lets statements through, refuses what would end the
+ * transaction or take the connection away, and can be revoked. It catches accidents, such as an ORM's `transaction()`
+ * on the raw client; what it cannot see is caught by the guard that travels with COMMIT.
+ */
+import { LatchkeyError } from "../errors.ts";
+import { findTransactionControl } from "./transaction-control.ts";
+
+export interface GuardRules {
+  /** Methods that send SQL: their first argument is its text, or has it as `text`. */
+  readonly statementMethods: readonly string[];
+  /** Methods that would take the connection out of Latchkey's hands. */
+  readonly refusedMethods: readonly string[];
+}
+
+export interface GuardedClient<C> {
+  readonly tx: C;
+  /** Whether a statement was let through. */
+  used(): boolean;
+  /** From now on every call throws, or rejects with, `tx-revoked`. */
+  revoke(): void;
+}
+
+type Method = (...args: unknown[]) => unknown;
+
+export function guardClient<C extends object>(client: C, rules: GuardRules): GuardedClient<C> {
+  let used = false;
+  let revoked = false;
+
+  const call = (name: string, method: Method, args: unknown[]): unknown => {
+    if (revoked) return refuse(args, new LatchkeyError("tx-revoked"));
+    if (rules.refusedMethods.includes(name)) return refuse(args, notYours(`\`${name}()\` was called on`));
+    if (rules.statementMethods.includes(name)) {
+      const control = findTransactionControl(textOf(args[0]));
+      if (control !== null) return refuse(args, notYours(`${control} was sent through`));
+      used = true;
+    }
+    return Reflect.apply(method, client, args);
+  };
+
+  const tx = new Proxy(client, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function" || typeof property === "symbol" || property === "constructor") {
+        return value;
+      }
+      return (...args: unknown[]) => call(property, value as Method, args);
+    },
+  });
+  return {
+    tx,
+    used: () => used,
+    revoke: () => {
+      revoked = true;
+    },
+  };
+}
+
+function notYours(what: string): LatchkeyError {
+  return new LatchkeyError("transaction-control", { message: `${what} a handler's \`tx\`` });
+}
+
+/** The text of a statement given as a string, as a config object, or as a query object of its own. */
+function textOf(statement: unknown): string {
+  if (typeof statement === "string") return statement;
+  if (typeof statement !== "object" || statement === null || !("text" in statement)) return "";
+  return typeof statement.text === "string" ? statement.text : "";
+}
+
+/** In the way the caller asked to be told: its callback, an exception for a query object, else a rejected promise. */
+function refuse(args: readonly unknown[], error: LatchkeyError): unknown {
+  const callback = args.at(-1);
+  if (typeof callback === "function") {
+    queueMicrotask(() => Reflect.apply(callback, undefined, [error]));
+    return undefined;
+  }
+  const [first] = args;
+  if (typeof first === "object" && first !== null && "submit" in first) throw error;
+  return Promise.reject(error);
+}
