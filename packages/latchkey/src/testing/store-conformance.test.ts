@@ -1,6 +1,6 @@
 import { describe, test } from "vitest";
 import { memoryStore } from "../stores/memory.ts";
-import { storeConformance } from "./store-conformance.ts";
+import { storeConformance } from "./index.ts";
 
 /** Any day will do; the store's time moves only by `advance`. */
 const startMs = Date.UTC(2026, 0, 1);
