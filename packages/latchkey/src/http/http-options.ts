@@ -1,0 +1,201 @@
+import { type FingerprintOptions, fingerprint } from "../fingerprint/fingerprint.ts";
+import { type ParseKeyOptions, parseKey } from "../key/parse-key.ts";
+import { checkStoredHeaders, isToken } from "./capture.ts";
+import { headerSpecification, type Problem, type RenderedProblem } from "./problem.ts";
+
+type Possibly<T> = T | null | undefined;
+
+/** What every HTTP adapter takes; `R` is what the adapter's framework calls a request. */
+export interface HttpSettings<R> {
+  /**
+   * Who asks, within the tenant; a replay to another principal of the same tenant is refused. From authentication.
+   * `null` or `undefined` is nobody in particular. Default: always nobody in particular.
+   */
+  readonly principal?: (request: R) => Possibly<string> | Promise<Possibly<string>>;
+  /** Name of the header that carries the key. Default `Idempotency-Key`. */
+  readonly header?: string;
+  /** What a key may look like. Default: 1 to 255 characters, quoted or bare (see `parseKey`). */
+  readonly key?: Pick<ParseKeyOptions, "syntax" | "minLength" | "maxLength" | "pattern" | "refusePersonal">;
+  /**
+   * What makes two requests the same. A string is short for `{ body: … }`. Default: method, path, query, media type
+   * and the body (JSON in canonical form, anything else as its bytes); no headers.
+   */
+  readonly fingerprint?: "auto" | "raw" | "parsed" | HttpFingerprint;
+  /**
+   * For mounts over a whole app: the methods that are protected; requests with others pass untouched. A route that is
+   * protected by name is protected whatever its method. Default `POST` and `PATCH`.
+   */
+  readonly methods?: readonly string[];
+  /**
+   * For mounts over a whole app: answers `Idempotency-Status: ignored` to a key on a request that passes untouched.
+   * Default false.
+   */
+  readonly markIgnored?: boolean;
+  /** Header that marks a replay with the value `true`. Default `Idempotent-Replayed`. */
+  readonly replayHeader?: string;
+  /**
+   * What a problem's code is appended to, to make its `type`. The default is an identifier and no address:
+   * `urn:latchkey:problem:`.
+   */
+  readonly problemBase?: string;
+  /**
+   * What a problem's code is appended to, to make the address of its documentation (`Link` with `rel="describedby"`).
+   * Default: `problemBase` where that is an http(s) address, else the page of the header's specification, without code.
+   */
+  readonly problemDocs?: string;
+  /** Writes problems in the service's own envelope. Status and headers stay. Default: `application/problem+json`. */
+  readonly renderProblem?: (problem: Problem) => RenderedProblem;
+  /** Largest body of a protected request, in bytes. Larger ones are refused with 413. Default 1 MiB (1,048,576). */
+  readonly bodyLimitBytes?: number;
+  /** Headers of answers to store beside the usual ones (`Location`, `ETag`, `Link`, `Content-Type` …). Default none. */
+  readonly storedHeaders?: readonly string[];
+}
+
+export interface HttpFingerprint {
+  /** See `FingerprintOptions.body`. Default `auto`. */
+  readonly body?: FingerprintOptions["body"];
+  /** Request headers that belong to the fingerprint, such as one that chooses the API's version. Default none. */
+  readonly headers?: readonly string[];
+  /** Makes the digest an HMAC. Default none. */
+  readonly secret?: FingerprintOptions["secret"];
+  /** Bounds of the canonical form of JSON; beyond them the raw bytes count. */
+  readonly limits?: FingerprintOptions["limits"];
+}
+
+/**
+ * On whose behalf a request runs. From authentication, never from the body; it must be a non-empty string for every
+ * request that gets this far.
+ */
+export type TenantFunction<R> = (request: R) => Possibly<string> | Promise<Possibly<string>>;
+
+/** The options of an adapter: its settings, and whose request it is, which has no default. */
+export type HttpOptions<R> = HttpSettings<R> &
+  (
+    | { readonly tenant: TenantFunction<R>; readonly singleTenant?: never }
+    /** All requests are of one tenant. For services that have no tenants at all. */
+    | { readonly singleTenant: true; readonly tenant?: never }
+  );
+
+/** What one route may say differently from its adapter. */
+export type RouteOptions<R> = HttpSettings<R> & { readonly tenant?: TenantFunction<R> };
+
+/** Whose request it is. */
+export interface Identity<R> {
+  readonly tenant: TenantFunction<R>;
+  readonly principal: (request: R) => Possibly<string> | Promise<Possibly<string>>;
+}
+
+/** The options that need no request, resolved and checked. */
+export interface HttpRules {
+  readonly header: string;
+  readonly key: NonNullable<HttpSettings<never>["key"]>;
+  readonly fingerprint: Required<Pick<HttpFingerprint, "body" | "headers">> &
+    Pick<HttpFingerprint, "secret" | "limits">;
+  readonly methods: ReadonlySet<string>;
+  readonly markIgnored: boolean;
+  readonly replayHeader: string;
+  readonly problemBase: string;
+  readonly problemDocs: string;
+  readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
+  readonly bodyLimitBytes: number;
+  readonly storedHeaders: ReadonlySet<string>;
+}
+
+/** The tenant of a service that has none. Parentheses keep it apart from names that people give. */
+const singleTenantName = "(single)";
+
+const problemBaseDefault = "urn:latchkey:problem:";
+
+/**
+ * Resolves and checks the options of an adapter, or of one of its routes.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function resolveHttpOptions<R>(options: HttpOptions<R>): {
+  readonly identity: Identity<R>;
+  readonly rules: HttpRules;
+} {
+  const { problemBase = problemBaseDefault, bodyLimitBytes = 1024 * 1024 } = options;
+  if (!Number.isSafeInteger(bodyLimitBytes) || bodyLimitBytes <= 0) {
+    throw new TypeError(`bodyLimitBytes must be a positive whole number (got ${bodyLimitBytes})`);
+  }
+  const rules: HttpRules = {
+    header: headerName("header", options.header ?? "Idempotency-Key"),
+    key: checkKeyOptions(options.key ?? {}),
+    fingerprint: resolveFingerprint(options.fingerprint ?? "auto"),
+    methods: new Set(options.methods ?? ["POST", "PATCH"]),
+    markIgnored: options.markIgnored ?? false,
+    replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
+    problemBase: uriPart("problemBase", problemBase),
+    problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
+    renderProblem: options.renderProblem ?? null,
+    bodyLimitBytes,
+    storedHeaders: checkStoredHeaders(options.storedHeaders ?? []),
+  };
+  return {
+    identity: { tenant: resolveTenant(options), principal: options.principal ?? (() => null) },
+    rules,
+  };
+}
+
+/** An adapter's options as one route wants them. */
+export function withOverrides<R>(options: HttpOptions<R>, overrides: RouteOptions<R> = {}): HttpOptions<R> {
+  const { tenant, ...settings } = overrides;
+  if (tenant === undefined) return { ...options, ...settings };
+  const { singleTenant: _, ...rest } = options;
+  return { ...rest, ...settings, tenant };
+}
+
+/** Both throw for options out of range at the first request; here they throw at construction. */
+function checkKeyOptions(key: HttpRules["key"]): HttpRules["key"] {
+  parseKey(["k"], key);
+  return key;
+}
+
+function resolveFingerprint(
+  option: NonNullable<HttpSettings<never>["fingerprint"]>,
+): HttpRules["fingerprint"] {
+  const given: HttpFingerprint = typeof option === "string" ? { body: option } : option;
+  const headers = (given.headers ?? []).map((name) => headerName("fingerprint.headers", name));
+  const resolved = { ...given, body: given.body ?? "auto", headers };
+  const { headers: _, ...digestOptions } = resolved;
+  fingerprint(
+    { ...probe, body: resolved.body === "parsed" ? { parsed: {} } : Buffer.from("{}") },
+    digestOptions,
+  );
+  return resolved;
+}
+
+const probe = {
+  operation: "",
+  method: "POST",
+  path: "/",
+  query: "",
+  mediaType: "application/json",
+  headers: [],
+};
+
+function resolveTenant<R>(options: HttpOptions<R>): TenantFunction<R> {
+  if (options.singleTenant === true && options.tenant === undefined) return () => singleTenantName;
+  if (typeof options.tenant === "function" && options.singleTenant === undefined) return options.tenant;
+  throw new TypeError(
+    "Say on whose behalf requests run: either `tenant: (request) => …`, taken from authentication, or `singleTenant: true`",
+  );
+}
+
+function docsOf(problemBase: string): string {
+  return /^https?:/u.test(problemBase) ? problemBase : headerSpecification;
+}
+
+function headerName(option: string, name: string): string {
+  if (typeof name !== "string" || !isToken(name)) {
+    throw new TypeError(`${option}: ${JSON.stringify(name)} is not a header name`);
+  }
+  return name;
+}
+
+/** Goes into a JSON body and between the angle brackets of a Link header. */
+function uriPart(option: string, text: string): string {
+  if (/^[!#-;=?-Z[\]_a-z~]+$/u.test(text)) return text;
+  throw new TypeError(`${option}: ${JSON.stringify(text)} is not the beginning of a URI`);
+}

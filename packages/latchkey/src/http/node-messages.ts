@@ -1,0 +1,96 @@
+/** Reading Node's requests and writing Node's responses, for every adapter on `node:http`. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Reply } from "./capture.ts";
+import type { BodyReading, HeaderLines } from "./incoming.ts";
+import { groupLines } from "./response-head.ts";
+
+/**
+ * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
+ * become one valid String there. Requests that something else than `node:http` has made may have no raw headers.
+ */
+export function headerLines(req: IncomingMessage, name: string): HeaderLines {
+  const wanted = name.toLowerCase();
+  const { rawHeaders } = req;
+  const lines: string[] = [];
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === wanted) lines.push(rawHeaders[index + 1] ?? "");
+  }
+  const joined = req.headers[wanted];
+  if (lines.length > 0 || joined === undefined) return { lines, joined: false };
+  return { lines: typeof joined === "string" ? [joined] : joined, joined: true };
+}
+
+/** Whether the request's head announces a body. */
+export function announcesBody(req: IncomingMessage): boolean {
+  return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
+}
+
+/**
+ * Reads a request's body. One over the limit is read to its end without being kept, so that the answer can be
+ * delivered: a client does not listen while it sends.
+ *
+ * @throws {Error} with `status` 400 when the request ends early.
+ */
+export function readBytes(req: IncomingMessage, limitBytes: number): Promise<BodyReading> {
+  if (Number(req.headers["content-length"] ?? 0) > limitBytes) {
+    req.resume();
+    return Promise.resolve({ kind: "too-large" });
+  }
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const stop = () => {
+      req.off("data", onData).off("end", onEnd).off("error", onFailed).off("close", onFailed);
+    };
+    const onData = (chunk: Buffer) => {
+      size += chunk.byteLength;
+      if (size <= limitBytes) {
+        chunks.push(chunk);
+        return;
+      }
+      stop();
+      req.on("error", () => {});
+      req.resume();
+      resolve({ kind: "too-large" });
+    };
+    const onEnd = () => {
+      stop();
+      resolve({ kind: "bytes", bytes: Buffer.concat(chunks) });
+    };
+    const onFailed = (cause?: Error) => {
+      stop();
+      reject(badRequest("The request ended before its body was complete", "request.aborted", cause));
+    };
+    req.on("data", onData).on("end", onEnd).on("error", onFailed).on("close", onFailed);
+  });
+}
+
+/** An error that Node's frameworks answer with 400. */
+export function badRequest(message: string, type: string, cause: unknown): Error {
+  return Object.assign(new Error(message, { cause }), { status: 400, statusCode: 400, expose: true, type });
+}
+
+/** Sends a handler's own answer: these headers and no others. */
+export function sendHandlerReply(res: ServerResponse, reply: Reply): void {
+  const { sendDate } = res;
+  for (const name of res.getHeaderNames()) res.removeHeader(name);
+  res.sendDate = sendDate;
+  if (reply.statusText !== undefined) res.statusMessage = reply.statusText;
+  sendLatchkeyReply(res, reply);
+}
+
+/** Sends an answer of Latchkey's: headers that this response has already stay, unless the reply has the same. */
+export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
+  res.statusCode = reply.status;
+  for (const [name, values] of groupLines(reply.headers)) {
+    res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
+  }
+  // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
+  if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
+  if (reply.body.byteLength === 0) res.end();
+  else res.end(reply.body);
+}
+
+function mayHaveBody(res: ServerResponse): boolean {
+  return res.req.method !== "HEAD" && res.statusCode !== 204 && res.statusCode !== 304;
+}

@@ -1,0 +1,112 @@
+/** Problem bodies (RFC 9457) and the headers that go with them. */
+import type { Policy, ProblemCode } from "../policies/policy.ts";
+import type { HeaderEntry, Reply } from "./capture.ts";
+import { problemTypes } from "./problem-types.ts";
+
+/** Latchkey has no site of its own to point to; this page says what the header means. */
+export const headerSpecification =
+  "https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/";
+
+/** An answer that Latchkey gives in a handler's place, as its JSON body says it. */
+export interface Problem {
+  /** Identifies the kind of problem: `problemBase` and the code. */
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  /** For people; programs read `code`. */
+  readonly detail: string;
+  readonly code: ProblemCode;
+  /** Whether the same request with the same key may be sent again. */
+  readonly retryable: boolean;
+  /** Whether a new key is safe: without it, the effect could happen twice. */
+  readonly safe_new_key: boolean;
+  /** Id of the record it is about; only ever shown to the record's own caller. */
+  readonly operation_ref?: string;
+}
+
+/** A problem in the service's own envelope. */
+export interface RenderedProblem {
+  readonly body: string | Uint8Array;
+  readonly contentType: string;
+}
+
+/** What is known about one occurrence. */
+export interface Occurrence {
+  /** More exact than the detail of the kind. */
+  readonly detail?: string;
+  readonly operationRef?: string | null;
+  /** When to ask again; sent as whole seconds, at least 1. */
+  readonly retryAfterMs?: number | null;
+}
+
+export interface ProblemSettings {
+  readonly problemBase: string;
+  readonly problemDocs: string;
+  readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
+}
+
+/** The answer for a problem. */
+export function problemReply(
+  code: ProblemCode,
+  occurrence: Occurrence,
+  policy: Policy,
+  settings: ProblemSettings,
+): Reply {
+  const problem = describe(code, occurrence, policy, settings);
+  const { body, contentType } = (settings.renderProblem ?? renderStandard)(problem);
+  const { retryAfterMs } = occurrence;
+  const headers: HeaderEntry[] = [
+    ["Content-Type", contentType],
+    ["Cache-Control", "no-store"],
+    ["Link", `<${docsAddress(settings.problemDocs, code)}>; rel="describedby"`],
+  ];
+  if (typeof retryAfterMs === "number") headers.push(["Retry-After", wholeSeconds(retryAfterMs)]);
+  if (policy.shouldRetryHeaders) headers.push(...shouldRetryHeaders(problem.retryable));
+  return {
+    status: problem.status,
+    headers,
+    body: typeof body === "string" ? Buffer.from(body, "utf8") : body,
+  };
+}
+
+/** The headers by which clients of Stripe's and OpenAI's families are told whether to retry. */
+export function shouldRetryHeaders(retryable: boolean): readonly HeaderEntry[] {
+  return [
+    ["Stripe-Should-Retry", String(retryable)],
+    ["X-Should-Retry", String(retryable)],
+  ];
+}
+
+function describe(
+  code: ProblemCode,
+  occurrence: Occurrence,
+  policy: Policy,
+  settings: ProblemSettings,
+): Problem {
+  const kind = problemTypes[code];
+  const { operationRef } = occurrence;
+  return {
+    type: `${settings.problemBase}${code}`,
+    title: kind.title,
+    status: policy.statuses[code] ?? kind.status,
+    detail: occurrence.detail ?? kind.detail,
+    code,
+    retryable: kind.retryable,
+    safe_new_key: kind.safeNewKey,
+    ...(typeof operationRef === "string" ? { operation_ref: operationRef } : {}),
+  };
+}
+
+function renderStandard(problem: Problem): RenderedProblem {
+  return { body: JSON.stringify(problem), contentType: "application/problem+json" };
+}
+
+/** The address of the documentation of one problem. */
+function docsAddress(problemDocs: string, code: ProblemCode): string {
+  return problemDocs === headerSpecification ? problemDocs : `${problemDocs}${code}`;
+}
+
+/** `Retry-After: 0` makes clients hammer; the smallest wait is a second. */
+function wholeSeconds(ms: number): string {
+  return String(Math.max(1, Math.ceil(ms / 1000)));
+}

@@ -1,0 +1,40 @@
+/** Bodies of requests, as bytes and as values. */
+import { LatchkeyError } from "../errors.ts";
+import { parseMediaType } from "../fingerprint/media-type.ts";
+import type { BodyReading } from "./incoming.ts";
+
+/**
+ * JSON text, parsed; undefined for a body that is empty or says that it is something else.
+ *
+ * @throws {SyntaxError | TypeError} when it is not JSON in UTF-8.
+ */
+export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unknown {
+  if (bytes.byteLength === 0 || mediaType === null || !parseMediaType(mediaType).isJson) return undefined;
+  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+}
+
+/**
+ * The bytes that a fingerprint sees.
+ *
+ * @throws {LatchkeyError} `body-consumed`.
+ */
+export function rawForm(body: BodyReading): Uint8Array {
+  if (body.kind === "bytes") return body.bytes;
+  throw new LatchkeyError("body-consumed");
+}
+
+/**
+ * The value that stands for a body under the fingerprint option `parsed`. Bytes are preferred where they are there,
+ * because middleware may have changed the value.
+ *
+ * @throws {LatchkeyError} `body-consumed`.
+ */
+export function parsedForm(body: BodyReading, mediaType: string | null): unknown {
+  if (body.kind === "parsed") return body.value ?? null;
+  const bytes = rawForm(body);
+  try {
+    return parseJsonBody(bytes, mediaType) ?? Buffer.from(bytes).toString("latin1");
+  } catch {
+    return Buffer.from(bytes).toString("latin1");
+  }
+}

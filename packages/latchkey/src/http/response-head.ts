@@ -1,0 +1,86 @@
+/** Status and headers of a Node response, as a whole. */
+import { OutgoingMessage, type ServerResponse } from "node:http";
+import type { HeaderEntry } from "./capture.ts";
+
+export interface Head {
+  readonly statusCode: number;
+  readonly statusMessage: string;
+  readonly sendDate: boolean;
+  readonly headers: readonly (readonly [name: string, value: number | string | readonly string[]])[];
+}
+
+export function readHead(res: ServerResponse): Head {
+  // Missing in the types of ServerResponse, there since Node 15.
+  const names = (res as ServerResponse & { getRawHeaderNames(): string[] }).getRawHeaderNames();
+  const headers = names.map((name) => [name, res.getHeader(name) ?? ""] as const);
+  const { statusCode, statusMessage, sendDate } = res;
+  return { statusCode, statusMessage, sendDate, headers };
+}
+
+/** Brings a response back to an earlier head. One that has been sent stays. */
+export function restoreHead(res: ServerResponse, head: Head): void {
+  if (wasSent(res)) return;
+  // Not the response's own methods: they may be held, or wrapped by a middleware that counts calls.
+  const { removeHeader, setHeader } = OutgoingMessage.prototype;
+  for (const name of res.getHeaderNames()) removeHeader.call(res, name);
+  for (const [name, value] of head.headers) setHeader.call(res, name, value);
+  res.statusCode = head.statusCode;
+  res.statusMessage = head.statusMessage;
+  // Removing a Date header, as the loop above may, turns Node's own off.
+  res.sendDate = head.sendDate;
+}
+
+/** Whether the real response has begun, whatever is laid over it. */
+export function wasSent(res: ServerResponse): boolean {
+  return Reflect.get(OutgoingMessage.prototype, "headersSent", res);
+}
+
+/** The headers of a head as field lines. */
+export function headLines(head: Head): readonly HeaderEntry[] {
+  return head.headers.flatMap(([name, value]) =>
+    typeof value === "object"
+      ? value.map((each): HeaderEntry => [name, each])
+      : [[name, String(value)] satisfies HeaderEntry],
+  );
+}
+
+/** What `writeHead(status, reason?, headers?)` sets; headers are an object, a flat list or a list of pairs. */
+export function setHead(res: ServerResponse, status: number, rest: readonly unknown[]): void {
+  const [reason, given] = typeof rest[0] === "string" ? [rest[0], rest[1]] : [undefined, rest[0] ?? rest[1]];
+  res.statusCode = status;
+  if (reason !== undefined) res.statusMessage = reason;
+  for (const [name, values] of groupLines(linesOf(given))) {
+    res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
+  }
+}
+
+/** Field lines of one name together, at the place of the first. */
+export function groupLines(
+  lines: Iterable<HeaderEntry>,
+): Iterable<readonly [name: string, values: string[]]> {
+  const groups = new Map<string, readonly [name: string, values: string[]]>();
+  for (const [name, value] of lines) {
+    const group = groups.get(name.toLowerCase());
+    if (group === undefined) groups.set(name.toLowerCase(), [name, [value]]);
+    else group[1].push(value);
+  }
+  return groups.values();
+}
+
+function linesOf(given: unknown): HeaderEntry[] {
+  return pairsOf(given).flatMap(([name, value]) =>
+    Array.isArray(value)
+      ? value.map((each): HeaderEntry => [name, String(each)])
+      : [[name, String(value)] satisfies HeaderEntry],
+  );
+}
+
+function pairsOf(given: unknown): readonly (readonly [name: string, value: unknown])[] {
+  if (given === undefined || given === null) return [];
+  if (!Array.isArray(given)) return Object.entries(given).filter(([, value]) => value !== undefined);
+  if (given.every(Array.isArray)) return given.map(([name, value]: unknown[]) => [String(name), value]);
+  const pairs: [string, unknown][] = [];
+  for (let index = 0; index + 1 < given.length; index += 2)
+    pairs.push([String(given[index]), given[index + 1]]);
+  return pairs;
+}
