@@ -107,7 +107,7 @@ export function checkStoredHeaders(added: readonly string[]): ReadonlySet<string
 
 /** The answer without what HTTP says it does not have: framing, and a body where there can be none. */
 export function withoutFraming(method: string, reply: Reply): Reply {
-  const bodyless = method === "HEAD" || reply.status === 204 || reply.status === 304;
+  const bodyless = method === "HEAD" || reply.status === 204 || reply.status === 205 || reply.status === 304;
   const headers = reply.headers.filter(([name]) => !isFraming(name.toLowerCase()));
   return { ...reply, headers, body: bodyless ? new Uint8Array(0) : reply.body };
 }

@@ -1,12 +1,10 @@
 /** Express as Latchkey sees it. Apps keep their own types: what is here is what both of its major versions share. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
+// The name under which Express's own types let an app describe its request (`auth`, `user` …); what it adds merges here.
 declare global {
-  // biome-ignore lint/style/noNamespace: the name under which Express's own types let apps describe their request.
   namespace Express {
-    // biome-ignore lint/suspicious/noEmptyInterface: what an app adds to it (`auth`, `user` …) merges with this.
     interface Request {}
-    // biome-ignore lint/suspicious/noEmptyInterface: see above.
     interface Response {}
   }
 }

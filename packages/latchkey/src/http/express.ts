@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
+import { errorCodes } from "../errors.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import { createExchange, type Outcome } from "./exchange.ts";
@@ -158,7 +159,9 @@ async function readBody(req: ExpressMessage, limitBytes: number): Promise<BodyRe
     return kept.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: kept };
   if (!announcesBody(req)) return { kind: "bytes", bytes: new Uint8Array(0) };
   if (req.readableDidRead) {
-    return req.body === undefined ? { kind: "consumed" } : { kind: "parsed", value: req.body };
+    return req.body === undefined
+      ? { kind: "consumed", remedy: errorCodes["body-consumed"].remedy }
+      : { kind: "parsed", value: req.body };
   }
   const reading = await readBytes(req, limitBytes);
   if (reading.kind === "bytes") giveBody(req, reading.bytes);

@@ -19,6 +19,6 @@ export type BodyReading =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
   /** Somebody else has read the bytes and kept only this value. */
   | { readonly kind: "parsed"; readonly value: unknown }
-  /** Somebody else has read the bytes and kept nothing. */
-  | { readonly kind: "consumed" }
+  /** Somebody else has read the bytes and kept nothing; `remedy` tells the service's authors what to do. */
+  | { readonly kind: "consumed"; readonly remedy: string }
   | { readonly kind: "too-large" };

@@ -8,7 +8,7 @@ import { groupLines } from "./response-head.ts";
  * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
  * become one valid String there. Requests that something else than `node:http` has made may have no raw headers.
  */
-export function headerLines(req: IncomingMessage, name: string): HeaderLines {
+export function headerLines(req: Pick<IncomingMessage, "rawHeaders" | "headers">, name: string): HeaderLines {
   const wanted = name.toLowerCase();
   const { rawHeaders } = req;
   const lines: string[] = [];

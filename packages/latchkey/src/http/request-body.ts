@@ -1,5 +1,5 @@
 /** Bodies of requests, as bytes and as values. */
-import { LatchkeyError } from "../errors.ts";
+import { errorCodes, LatchkeyError } from "../errors.ts";
 import { parseMediaType } from "../fingerprint/media-type.ts";
 import type { BodyReading } from "./incoming.ts";
 
@@ -20,7 +20,9 @@ export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unkn
  */
 export function rawForm(body: BodyReading): Uint8Array {
   if (body.kind === "bytes") return body.bytes;
-  throw new LatchkeyError("body-consumed");
+  const { summary, remedy } = errorCodes["body-consumed"];
+  const fix = body.kind === "consumed" ? body.remedy : remedy;
+  throw new LatchkeyError("body-consumed", { message: `${summary} ${fix}` });
 }
 
 /**

@@ -1,0 +1,92 @@
+/** Reading Fetch requests and writing Fetch responses, for every adapter whose handlers return a `Response`. */
+import { LatchkeyError } from "../errors.ts";
+import type { HeaderEntry, Reply } from "./capture.ts";
+import type { BodyReading, HeaderLines } from "./incoming.ts";
+
+/** Path and query of a request. */
+export function targetOf(request: Request): string {
+  const { pathname, search } = new URL(request.url);
+  return pathname + search;
+}
+
+/** The value of a header. `Headers` has joined repeated lines. */
+export function joinedHeader(request: Request, name: string): HeaderLines {
+  const value = request.headers.get(name);
+  return { lines: value === null ? [] : [value], joined: true };
+}
+
+/** Reads a request's body. One over the limit goes on being read, unkept: a client does not listen while it sends. */
+export async function readRequestBytes(request: Request, limitBytes: number): Promise<BodyReading> {
+  if (request.bodyUsed)
+    return {
+      kind: "consumed",
+      remedy: "Hand the request to the protected handler unread (`request.clone()` for others).",
+    };
+  if (request.body === null) return { kind: "bytes", bytes: new Uint8Array(0) };
+  const reader = request.body.getReader();
+  const announced = Number(request.headers.get("content-length") ?? 0);
+  const bytes = announced > limitBytes ? null : await readUpTo(reader, limitBytes);
+  if (bytes !== null) return { kind: "bytes", bytes };
+  void drain(reader);
+  return { kind: "too-large" };
+}
+
+/** The request with its body unread, as often as it is asked for. */
+export function unread(request: Request, bytes: Uint8Array | null): Request {
+  const bodyless = bytes === null || request.method === "GET" || request.method === "HEAD";
+  return bodyless ? request : new Request(request, { body: bytes });
+}
+
+/**
+ * Reads a handler's response to its end.
+ *
+ * @throws {LatchkeyError} `answer-missing` when it is none that can be sent; `answer-too-large`.
+ */
+export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
+  if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
+  const { status, statusText, headers } = response;
+  const bytes =
+    response.body === null ? new Uint8Array(0) : await readUpTo(response.body.getReader(), limitBytes);
+  if (bytes === null) throw new LatchkeyError("answer-too-large");
+  return { status, headers: [...headers], body: bytes, ...(statusText === "" ? {} : { statusText }) };
+}
+
+/** What is no Response, an error response (status 0), or one whose body somebody has read, cannot be sent. */
+function isAnswer(response: Response | undefined): response is Response {
+  return typeof response?.status === "number" && response.status >= 200 && !response.bodyUsed;
+}
+
+/** A response to send; `prepared` are headers that the framework adds where the reply has none of their name. */
+export function toResponse(reply: Reply, prepared: Iterable<HeaderEntry> = []): Response {
+  const headers = new Headers();
+  for (const [name, value] of reply.headers) headers.append(name, value);
+  const own = new Set([...headers.keys()]);
+  for (const [name, value] of prepared) if (!own.has(name.toLowerCase())) headers.append(name, value);
+  const { status, statusText } = reply;
+  const bodyless = status === 204 || status === 205 || status === 304;
+  const init = { status, headers, ...(statusText === undefined ? {} : { statusText }) };
+  return new Response(bodyless ? null : Buffer.from(reply.body), init);
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** All bytes, or null as soon as there are more than the limit. */
+async function readUpTo(reader: Reader, limitBytes: number): Promise<Uint8Array | null> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return Buffer.concat(chunks);
+    size += value.byteLength;
+    if (size > limitBytes) return null;
+    chunks.push(value);
+  }
+}
+
+async function drain(reader: Reader): Promise<void> {
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The client is gone.
+  }
+}
