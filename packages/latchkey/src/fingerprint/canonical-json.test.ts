@@ -70,6 +70,7 @@ describe("no canonical form", () => {
     ['[{"x":{"":1,"b":2,"":1}}]', "<duplicate-name>"],
     ['"\\ud800"', "<lone-surrogate>"],
     ['"\\udc00\\ud800"', "<lone-surrogate>"],
+    ['"\\udc00\\udc01"', "<lone-surrogate>"],
     ['{"\\ud800":1}', "<lone-surrogate>"],
     ['"\\ud800\\u0041"', "<lone-surrogate>"],
     ["[9007199254740993]", "<inexact-number>"],
