@@ -1,4 +1,5 @@
 /** What a store's author and a user's own tests need from Latchkey. */
-
+export type { Fault, FaultPlan, StoreCall, StorePort } from "./faulty-store/fault.ts";
+export { type FaultyStore, faultyStore } from "./faulty-store.ts";
 export type { BusinessPort, StoreUnderTest } from "./store-conformance/case.ts";
 export { type StoreConformanceOptions, storeConformance } from "./store-conformance.ts";

@@ -1,0 +1,291 @@
+import { describe, expect, test } from "vitest";
+import { StoreError } from "../errors.ts";
+import type { MemoryTransaction } from "../stores/memory.ts";
+import { memoryStore } from "../stores/memory.ts";
+import type { Store, TransactionWork } from "../stores/store.ts";
+import { type Fault, type FaultPlan, faultyStore, type StoreCall, storeConformance } from "./index.ts";
+import { completion, defaultTerms, newKey, newLife } from "./store-conformance/arrange.ts";
+import { commitOf, isExclusive, requestFor } from "./store-conformance/transactions-arrange.ts";
+
+const never = new Promise<void>(() => {});
+
+/** The port named gets the fault, once; all other calls proceed. */
+function once(port: StoreCall["port"], fault: Fault): FaultPlan {
+  let done = false;
+  return (call) => {
+    if (done || call.port !== port) return "proceed";
+    done = true;
+    return fault;
+  };
+}
+
+/** Whether `promise` settles before everything that can run has run. */
+async function settles(promise: Promise<unknown>): Promise<boolean> {
+  let settled = false;
+  promise.then(
+    () => {
+      settled = true;
+    },
+    () => {
+      settled = true;
+    },
+  );
+  await new Promise((resolve) => setImmediate(resolve));
+  return settled;
+}
+
+async function failure(promise: Promise<unknown>): Promise<StoreError> {
+  const error = await promise.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof StoreError)) throw new TypeError("expected a StoreError");
+  return error;
+}
+
+function transactionsOf<Tx>(store: Store<Tx>) {
+  if (store.transactions === null) throw new TypeError("expected transactions");
+  return store.transactions;
+}
+
+describe("a faulty store whose calls all proceed keeps the contract", () => {
+  storeConformance<MemoryTransaction>({
+    test,
+    clock: "frozen",
+    capabilities: memoryStore().capabilities,
+    factory() {
+      let now = Date.UTC(2026, 0, 1);
+      const inner = memoryStore({ now: () => now });
+      return {
+        store: faultyStore(inner, () => "proceed").store,
+        secondStore: faultyStore(inner, () => Promise.resolve<Fault>("proceed")).store,
+        advance(milliseconds) {
+          now += milliseconds;
+        },
+        business: {
+          write: (tx, row) => tx.insert("rows", { row }),
+          committedRows: async () => inner.rows("rows").map(({ row }) => String(row)),
+        },
+        close() {},
+      };
+    },
+  });
+});
+
+describe("one call", () => {
+  const setUp = (plan: FaultPlan) => {
+    const inner = memoryStore();
+    const key = newKey();
+    const faulty = faultyStore(inner, plan);
+    const create = () => faulty.store.create(newLife(key), null, defaultTerms);
+    const exists = async () => (await inner.read(key)).record !== null;
+    return { inner, key, ...faulty, create, exists };
+  };
+
+  test.each<readonly [Fault, string, boolean]>([
+    ["not_sent", "not_sent", false],
+    ["request_lost", "in_doubt", false],
+    ["reply_lost", "in_doubt", true],
+  ])("%s fails as %s; took effect: %s", async (fault, certainty, tookEffect) => {
+    const { create, exists } = setUp(once("create", fault));
+    expect((await failure(create())).certainty).toBe(certainty);
+    expect(await exists()).toBe(tookEffect);
+  });
+
+  test.each<readonly [Fault, boolean]>([
+    ["crash_before", false],
+    ["crash_after", true],
+  ])("%s is never heard of, nor any later call; took effect: %s", async (fault, tookEffect) => {
+    const { create, exists, store, key } = setUp(once("create", fault));
+    expect(await settles(create())).toBe(false);
+    expect(await exists()).toBe(tookEffect);
+    expect(await settles(store.read(key))).toBe(false);
+  });
+
+  test("parked before the effect", async () => {
+    const plan = Promise.withResolvers<Fault>();
+    const { create, exists } = setUp(() => plan.promise);
+    const created = create();
+    expect(await settles(created)).toBe(false);
+    expect(await exists()).toBe(false);
+    plan.resolve("proceed");
+    expect(await created).not.toBeNull();
+  });
+
+  test("parked after the effect", async () => {
+    const reply = Promise.withResolvers<void>();
+    const { create, exists } = setUp(once("create", { kind: "reply", until: reply.promise }));
+    const created = create();
+    expect(await settles(created)).toBe(false);
+    expect(await exists()).toBe(true);
+    reply.resolve();
+    expect(await created).not.toBeNull();
+  });
+
+  test("late: in doubt at once, the effect comes afterwards", async () => {
+    const arrival = Promise.withResolvers<void>();
+    const { create, exists } = setUp(once("create", { kind: "late", until: arrival.promise }));
+    expect((await failure(create())).certainty).toBe("in_doubt");
+    expect(await exists()).toBe(false);
+    arrival.resolve();
+    await settles(never);
+    expect(await exists()).toBe(true);
+  });
+
+  test("a refused effect whose reply is lost is in doubt like any other", async () => {
+    const { inner, key, store } = setUp(once("end", "reply_lost"));
+    const life = newLife(key);
+    await inner.create(life, null, defaultTerms);
+    const end = store.end(key, life.id, { attempt: 9, token: "x" }, completion());
+    expect((await failure(end)).certainty).toBe("in_doubt");
+  });
+
+  test("calls are numbered and named, and their keys told", async () => {
+    const calls: StoreCall[] = [];
+    const { create, store, key } = setUp((call) => {
+      calls.push(call);
+      return "proceed";
+    });
+    await create();
+    await store.read(key);
+    await store.clean(1);
+    expect(calls.map(({ number, port }) => [number, port])).toEqual([
+      [1, "create"],
+      [2, "read"],
+      [3, "clean"],
+    ]);
+    expect(calls.map((call) => call.key?.key ?? null)).toEqual([key.key, key.key, null]);
+  });
+
+  test("a process killed while its call is parked hears nothing, and nothing happens", async () => {
+    const plan = Promise.withResolvers<Fault>();
+    const { create, exists, kill } = setUp(() => plan.promise);
+    const created = create();
+    kill();
+    plan.resolve("proceed");
+    expect(await settles(created)).toBe(false);
+    expect(await exists()).toBe(false);
+  });
+});
+
+describe("a transaction", () => {
+  const setUp = (plan: FaultPlan) => {
+    const inner = memoryStore();
+    const key = newKey();
+    const { store, kill } = faultyStore(inner, plan);
+    let runs = 0;
+    const commit = commitOf(key);
+    const run = (work = async (): Promise<TransactionWork<string>> => commit) =>
+      transactionsOf(store).run(requestFor(key), async (open) => {
+        runs += 1;
+        await open.tx.insert("rows", { row: 1 });
+        return work();
+      });
+    const left = async () => ({
+      rows: inner.rows("rows").length,
+      state: (await inner.read(key)).record?.state ?? null,
+      free: await isExclusive(transactionsOf(inner), key),
+    });
+    return { inner, key, store, kill, run, commit, left, runs: () => runs };
+  };
+  const nothing = { rows: 0, state: null, free: true };
+  const everything = { rows: 1, state: "completed", free: true };
+
+  test.each<readonly [Fault, string]>([
+    ["not_sent", "not_sent"],
+    ["request_lost", "in_doubt"],
+    ["reply_lost", "in_doubt"],
+  ])("that cannot open (%s) fails as %s, and no work runs", async (fault, certainty) => {
+    const { run, runs, left } = setUp(once("open", fault));
+    expect((await failure(run())).certainty).toBe(certainty);
+    expect(runs()).toBe(0);
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test("that opened unheard holds its key until the other side notices", async () => {
+    const noticed = Promise.withResolvers<void>();
+    const { run, left } = setUp(once("open", { kind: "late", until: noticed.promise }));
+    await failure(run());
+    expect((await left()).free).toBe(false);
+    noticed.resolve();
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<readonly [Fault, string, object]>([
+    ["proceed", "committed", everything],
+    ["not_sent", "refused", nothing],
+    ["request_lost", "in_doubt", nothing],
+    ["reply_lost", "in_doubt", everything],
+  ])("whose COMMIT meets %s is %s", async (fault, kind, state) => {
+    const { run, left } = setUp(once("commit", fault));
+    expect((await run()).kind).toBe(kind);
+    await settles(never);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose COMMIT comes late is in doubt, and can still be resolved", async () => {
+    const arrival = Promise.withResolvers<void>();
+    const { run, left, commit, inner, key } = setUp(once("commit", { kind: "late", until: arrival.promise }));
+    expect((await run()).kind).toBe("in_doubt");
+    expect(await left()).toEqual({ ...nothing, free: false });
+    const { id, fence } = commit.life;
+    const resolved = transactionsOf(inner).resolve(key, id, fence, 60_000);
+    expect(await settles(resolved)).toBe(false);
+    arrival.resolve();
+    expect(await resolved).toBe("committed");
+    expect(await left()).toEqual(everything);
+  });
+
+  test("whose COMMIT is answered late", async () => {
+    const reply = Promise.withResolvers<void>();
+    const { run, left } = setUp(once("commit", { kind: "reply", until: reply.promise }));
+    const outcome = run();
+    expect(await settles(outcome)).toBe(false);
+    expect(await left()).toEqual(everything);
+    reply.resolve();
+    expect((await outcome).kind).toBe("committed");
+  });
+
+  test.each<readonly [Fault, object]>([
+    ["crash_before", nothing],
+    ["crash_after", everything],
+  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+    const { run, left } = setUp(once("commit", fault));
+    expect(await settles(run())).toBe(false);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose process is killed inside the handler is ended by the store", async () => {
+    const { run, left, kill } = setUp(() => "proceed");
+    const outcome = run(() => never.then(() => commitOf(newKey())));
+    expect(await settles(outcome)).toBe(false);
+    expect((await left()).free).toBe(false);
+    kill();
+    expect(await settles(outcome)).toBe(false);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<Fault>(["not_sent", "request_lost", "reply_lost"])(
+    "that rolls back stays so (%s)",
+    async (fault) => {
+      const { run, left } = setUp(once("rollback", fault));
+      expect((await run(async () => ({ end: "rollback", value: "" }))).kind).toBe("rolled_back");
+      await settles(never);
+      expect(await left()).toEqual(nothing);
+    },
+  );
+
+  test("whose handler throws comes to a rollback of its own", async () => {
+    const ports: string[] = [];
+    const { run, left } = setUp(({ port }) => {
+      ports.push(port);
+      return "proceed";
+    });
+    const error = new Error("the handler failed");
+    await expect(run(() => Promise.reject(error))).rejects.toBe(error);
+    expect(ports).toEqual(["open", "rollback"]);
+    expect(await left()).toEqual(nothing);
+  });
+});

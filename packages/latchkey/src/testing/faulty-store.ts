@@ -1,0 +1,46 @@
+/**
+ * A store seen through a network that fails on purpose. Every call is one scheduling point: it can be parked before it
+ * reaches the store and after, fail, lose its request or its reply, arrive late, or never be heard of because the
+ * process that made it died.
+ */
+import type { Store } from "../stores/store.ts";
+import type { FaultPlan } from "./faulty-store/fault.ts";
+import { FaultyProcess } from "./faulty-store/process.ts";
+import { faultyTransactions } from "./faulty-store/transactions.ts";
+
+export interface FaultyStore<Tx> {
+  readonly store: Store<Tx>;
+  /**
+   * The process dies: no call of it is answered any more, and its open transactions are ended by the store, as when
+   * connections break.
+   */
+  kill(): void;
+}
+
+/** Wraps `inner` as one process sees it. Several wrappers around one store are several processes. */
+export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<Tx> {
+  const process = new FaultyProcess(plan);
+  const store: Store<Tx> = {
+    name: inner.name,
+    capabilities: inner.capabilities,
+    transactions: inner.transactions === null ? null : faultyTransactions(inner.transactions, process),
+    verify: () => process.call("verify", null, () => inner.verify()),
+    read: (key) => process.call("read", key, () => inner.read(key)),
+    create: (life, replaces, terms) =>
+      process.call("create", life, () => inner.create(life, replaces, terms)),
+    accept: (life, replaces, expiresAfterMs) =>
+      process.call("accept", life, () => inner.accept(life, replaces, expiresAfterMs)),
+    takeOver: (key, guard, fingerprint, token, terms) =>
+      process.call("takeOver", key, () => inner.takeOver(key, guard, fingerprint, token, terms)),
+    renew: (key, id, fence, leaseMs) =>
+      process.call("renew", key, () => inner.renew(key, id, fence, leaseMs)),
+    end: (key, id, fence, end) => process.call("end", key, () => inner.end(key, id, fence, end)),
+    giveUp: (key, guard, errorCode, reconcileAfterMs) =>
+      process.call("giveUp", key, () => inner.giveUp(key, guard, errorCode, reconcileAfterMs)),
+    loseTransaction: (life, replaces, errorCode) =>
+      process.call("loseTransaction", life, () => inner.loseTransaction(life, replaces, errorCode)),
+    endedLeases: (limit) => process.call("endedLeases", null, () => inner.endedLeases(limit)),
+    clean: (limit) => process.call("clean", null, () => inner.clean(limit)),
+  };
+  return { store, kill: () => process.kill() };
+}

@@ -1,0 +1,82 @@
+/** What can go wrong with one call to a store. */
+import type { RecordKey } from "../../engine/record.ts";
+
+/** The calls of a store that cross the network; a transaction crosses it when it opens and when it ends. */
+export type StorePort =
+  | "verify"
+  | "read"
+  | "create"
+  | "accept"
+  | "takeOver"
+  | "renew"
+  | "end"
+  | "giveUp"
+  | "loseTransaction"
+  | "endedLeases"
+  | "clean"
+  | "open"
+  | "commit"
+  | "rollback"
+  | "abandon"
+  | "resolve";
+
+export interface StoreCall {
+  /** 1 for the first call through this wrapper. */
+  readonly number: number;
+  readonly port: StorePort;
+  /** Null for calls about no single key. */
+  readonly key: RecordKey | null;
+}
+
+/**
+ * What happens to a call.
+ * - `proceed`: nothing unusual.
+ * - `not_sent`: it fails before it reaches the store, and the caller knows that.
+ * - `request_lost`: it never reaches the store; the caller cannot know (`in_doubt`).
+ * - `reply_lost`: it takes effect; the caller cannot know (`in_doubt`).
+ * - `crash_before`, `crash_after`: the caller's process dies before or after the effect and never hears anything.
+ * - `reply`: it takes effect at once, its reply comes when the promise resolves.
+ * - `late`: the caller hears `in_doubt` at once; the effect comes when the promise resolves.
+ */
+export type Fault =
+  | "proceed"
+  | "not_sent"
+  | "request_lost"
+  | "reply_lost"
+  | "crash_before"
+  | "crash_after"
+  | { readonly kind: "reply"; readonly until: Promise<void> }
+  | { readonly kind: "late"; readonly until: Promise<void> };
+
+/** Says what happens to each call. A promise that is still pending keeps the call from reaching the store. */
+export type FaultPlan = (call: StoreCall) => Fault | Promise<Fault>;
+
+/** How a fault shows: what becomes of the effect, and what the caller hears. */
+export interface Course {
+  readonly effect: "none" | "now" | "late";
+  readonly hears: "reply" | "not_sent" | "in_doubt" | "nothing";
+  readonly until: Promise<void>;
+}
+
+const atOnce = Promise.resolve();
+
+export function courseOf(fault: Fault): Course {
+  switch (fault) {
+    case "proceed":
+      return { effect: "now", hears: "reply", until: atOnce };
+    case "not_sent":
+      return { effect: "none", hears: "not_sent", until: atOnce };
+    case "request_lost":
+      return { effect: "none", hears: "in_doubt", until: atOnce };
+    case "reply_lost":
+      return { effect: "now", hears: "in_doubt", until: atOnce };
+    case "crash_before":
+      return { effect: "none", hears: "nothing", until: atOnce };
+    case "crash_after":
+      return { effect: "now", hears: "nothing", until: atOnce };
+    default:
+      return fault.kind === "reply"
+        ? { effect: "now", hears: "reply", until: fault.until }
+        : { effect: "late", hears: "in_doubt", until: fault.until };
+  }
+}
