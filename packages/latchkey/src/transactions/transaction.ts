@@ -52,7 +52,14 @@ export type BridgeOutcome<T> =
   | { readonly kind: "committed"; readonly value: T; readonly closed: readonly (readonly SqlRow[])[] }
   | { readonly kind: "rolled_back"; readonly value: T }
   /** A closing statement or COMMIT was refused by a live server: rolled back for certain. */
-  | { readonly kind: "refused"; readonly value: T; readonly sqlState: string; readonly error: unknown }
+  | {
+      readonly kind: "refused";
+      readonly value: T;
+      readonly sqlState: string;
+      /** What was refused: a closing statement, or COMMIT itself. Absent where the owner hides it. */
+      readonly during?: "closing" | "commit";
+      readonly error: unknown;
+    }
   /** COMMIT was sent; its tag was not seen, was not COMMIT, or came with a synchronous-replication warning. */
   | { readonly kind: "in_doubt"; readonly value: T; readonly error: unknown };
 

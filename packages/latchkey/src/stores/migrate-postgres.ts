@@ -1,0 +1,105 @@
+/** Numbered migrations of the Postgres schema: forward only, recorded, safe under concurrent runs. */
+import { readdirSync, readFileSync } from "node:fs";
+import type { PgPool } from "../transactions/pg/client.ts";
+
+export interface Migration {
+  readonly version: number;
+  /** The file's name without its ending. */
+  readonly name: string;
+  /** Text with `:"schema"` and `:'schema'` for the schema's name. */
+  readonly sql: string;
+}
+
+export interface MigrationReport {
+  readonly schema: string;
+  /** Names of the migrations that were applied, in order. */
+  readonly applied: readonly string[];
+  /** The version the schema now has. */
+  readonly version: number;
+}
+
+/** The same place from `src/stores` and from `dist/stores`. */
+const folder = new URL("../../sql/postgres/", import.meta.url);
+const fileName = /^(\d{4})_[a-z0-9_]+\.sql$/;
+
+/** All migrations this package brings, oldest first. */
+export function readMigrations(): readonly Migration[] {
+  return readdirSync(folder)
+    .sort()
+    .flatMap((file) => {
+      const [, version] = fileName.exec(file) ?? [];
+      if (version === undefined) return [];
+      const sql = readFileSync(new URL(file, folder), "utf8");
+      return [{ version: Number(version), name: file.slice(0, -".sql".length), sql }];
+    });
+}
+
+function inSchema(sql: string, schema: string): string {
+  return sql.replaceAll(':"schema"', `"${schema}"`).replaceAll(":'schema'", `'${schema}'`);
+}
+
+/** CREATE SCHEMA IF NOT EXISTS asks for a privilege even when there is nothing to create. */
+const foundation = `do $latchkey$
+begin
+  if not exists (select from pg_catalog.pg_namespace where nspname = :'schema') then
+    create schema :"schema";
+  end if;
+end
+$latchkey$;
+
+create table if not exists :"schema".migrations (
+  version integer primary key,
+  name text not null,
+  applied_at timestamptz not null default now()
+);
+`;
+
+function recorded({ version, name, sql }: Migration): string {
+  return `-- ${name}\n${sql}\ninsert into :"schema".migrations (version, name) values (${version}, '${name}');\n`;
+}
+
+/** The SQL of all migrations above version `after`, for one run in a fresh or so far migrated schema. */
+export function renderMigrations(schema: string, after: number): string {
+  const later = readMigrations().filter(({ version }) => version > after);
+  const head = `-- Latchkey, schema "${schema}"${after > 0 ? `, from version ${after}` : ""}\n`;
+  const parts = [...(after > 0 ? [] : [foundation]), ...later.map(recorded)];
+  return head + parts.map((part) => inSchema(part, schema)).join("\n");
+}
+
+/** What migrating needs of a pool: plain text in, rows out. */
+interface Migrator {
+  connect(): Promise<{
+    query(
+      text: string,
+      values?: readonly unknown[],
+    ): Promise<{ readonly rows: readonly { readonly version: number }[] }>;
+    on(event: "error", listener: () => void): unknown;
+    release(error?: boolean): void;
+  }>;
+}
+
+export async function applyMigrations(pool: PgPool, schema: string): Promise<MigrationReport> {
+  const migrator: Migrator = pool as PgPool & Migrator;
+  const client = await migrator.connect();
+  // Without a listener a connection that is lost between two statements would end the process.
+  client.on("error", () => {});
+  let broken = true;
+  try {
+    await client.query("begin");
+    // Two processes that start together: the second waits here and then finds nothing to do.
+    const lock = `latchkey migrations of ${schema}`;
+    await client.query("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))", [lock]);
+    await client.query(inSchema(foundation, schema));
+    const { rows } = await client.query(inSchema('select version from :"schema".migrations', schema));
+    const present = new Set(rows.map(({ version }) => version));
+    const missing = readMigrations().filter(({ version }) => !present.has(version));
+    for (const migration of missing) await client.query(inSchema(recorded(migration), schema));
+    await client.query("commit");
+    broken = false;
+    const applied = missing.map(({ name }) => name);
+    return { schema, applied, version: Math.max(...present, ...missing.map(({ version }) => version)) };
+  } finally {
+    // A failed migration leaves its transaction open; ending the connection rolls it back.
+    client.release(broken);
+  }
+}

@@ -1,0 +1,93 @@
+/** The Postgres store over a `pg` pool: records and business writes commit in one transaction. */
+import { pgBridge } from "../transactions/pg/bridge.ts";
+import type { PgPool, PgTx } from "../transactions/pg/client.ts";
+import { openConnections, type PgOptions } from "../transactions/pg/options.ts";
+import type { TransactionBridge } from "../transactions/transaction.ts";
+import { applyMigrations, type MigrationReport, renderMigrations } from "./migrate-postgres.ts";
+import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
+import { poolExecutor } from "./postgres/pool-executor.ts";
+import { assembleStore } from "./postgres/store.ts";
+import type { Store, StoreCapabilities } from "./store.ts";
+
+export type { MigrationReport, PgPool, PgTx };
+
+export interface PostgresStoreOptions<P extends PgPool> extends PgOptions<P> {
+  /** The schema that holds Latchkey's tables: a plain lower-case name. Default `latchkey`. */
+  readonly schema?: string;
+  /** The call that tells the store's time, e.g. `my_clock()`. Default `pg_catalog.clock_timestamp()`. */
+  readonly timeFunction?: string;
+  /**
+   * `synced` (default): no acknowledged record is lost by a crash; where the session says `synchronous_commit = off`,
+   * Latchkey's commits are synced all the same. `may-lose-acknowledged`: commits are as the session has them.
+   */
+  readonly durability?: StoreCapabilities["durability"];
+}
+
+export interface PostgresStore<Tx> extends Store<Tx> {
+  /**
+   * Gives back the connection that heartbeats hold while attempts under a lease run. Call it before ending the pool.
+   * The store can be used again afterwards.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes a store on a `pg` pool (8.11 or newer). It opens nothing and creates nothing: the schema comes from
+ * `migratePostgres`, `npx latchkey migrate`, or your own migrations. With `lease` execution the pool needs at least 2
+ * connections, with both executions 3.
+ *
+ * @param options `transactions`: who opens the transactions; default `pgTransactions` on the same pool
+ * @throws {TypeError} when an option is out of range
+ */
+export function postgresStore<P extends PgPool>(options: PostgresStoreOptions<P>): PostgresStore<PgTx<P>>;
+export function postgresStore<P extends PgPool, Tx>(
+  options: PostgresStoreOptions<P> & { readonly transactions: TransactionBridge<Tx> },
+): PostgresStore<Tx>;
+export function postgresStore<P extends PgPool>(
+  options: PostgresStoreOptions<P> & { readonly transactions?: TransactionBridge<unknown> },
+): PostgresStore<unknown> {
+  const connections = openConnections(options);
+  const bridge: TransactionBridge<unknown> = options.transactions ?? pgBridge<P>(connections);
+  const executor = poolExecutor(connections);
+  const store = assembleStore({
+    name: "postgres",
+    schema: checkSchemaName(options.schema ?? defaultSchema),
+    timeFunction: checkTimeFunction(options.timeFunction ?? defaultTimeFunction),
+    capabilities: {
+      transactions: true,
+      inProgress: "immediate",
+      durability: options.durability ?? "synced",
+      commitNotice: bridge.commitNotice,
+      fenceSurvivesFailover: true,
+      statusReads: "primary",
+    },
+    executor,
+    bridge,
+  });
+  return { ...store, close: () => executor.close() };
+}
+
+export interface MigrateOptions {
+  /** Default `latchkey`. */
+  readonly schema?: string;
+}
+
+/**
+ * Brings the schema to the version this code needs. Any number of processes may do it at once. Everything happens in
+ * one transaction, so it is all or nothing.
+ *
+ * @throws {TypeError} when the schema's name is not plain
+ * @throws whatever the database says
+ */
+export function migratePostgres(pool: PgPool, options: MigrateOptions = {}): Promise<MigrationReport> {
+  return applyMigrations(pool, checkSchemaName(options.schema ?? defaultSchema));
+}
+
+/**
+ * The migrations as SQL, to paste into those of Prisma, Drizzle or another tool.
+ *
+ * @param options `after`: leave out the migrations up to this version; default 0, which is none
+ */
+export function migratePostgresSql(options: MigrateOptions & { readonly after?: number } = {}): string {
+  return renderMigrations(checkSchemaName(options.schema ?? defaultSchema), options.after ?? 0);
+}

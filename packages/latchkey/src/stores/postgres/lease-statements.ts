@@ -1,0 +1,193 @@
+/** Statements of attempts under a lease: beginning, taking over, renewing, ending. Each is one atomic step. */
+import {
+  after,
+  commitSettings,
+  guardHolds,
+  keyIs,
+  mayBeginOver,
+  milliseconds,
+  type SqlNames,
+  timeOf,
+} from "./sql-parts.ts";
+import { template } from "./template.ts";
+
+export function leaseStatements(names: SqlNames) {
+  return {
+    create: template("create", begin(names, "in_progress", "insert")),
+    createOver: template("create_over", begin(names, "in_progress", "update")),
+    accept: template("accept", begin(names, "pending", "insert")),
+    acceptOver: template("accept_over", begin(names, "pending", "update")),
+    takeOverRetryable: template("take_over_retryable", takeOver(names, "retryable")),
+    takeOverEnded: template("take_over_ended", takeOver(names, "in_progress")),
+    renew: template("renew", renew(names)),
+    finish: template("finish", finish(names)),
+    park: template("park", park(names)),
+    release: template("release", release(names)),
+    giveUp: template("give_up", giveUp(names)),
+  };
+}
+
+type BeginState = "in_progress" | "pending";
+
+/** `create` and `accept`: a row where there is none, or over exactly the row that was decided on. */
+function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): string {
+  const row = how === "insert" ? insertRow(names, state) : updateRow(names, state);
+  const lease = state === "in_progress" ? `, l as (${putLease(names, "@attempt::int")})` : "";
+  return `with ${timeOf(names)}, r as (${row})${lease}
+    select ${milliseconds("r.created_at")} as created_at, ${milliseconds("r.expires_at")} as expires_at,
+      ${state === "in_progress" ? `${milliseconds("l.locked_until")} as lease_ends_at,` : ""}
+      ${commitSettings(names)}
+    from r ${state === "in_progress" ? ", l" : ""}`;
+}
+
+/** Looking first keeps a duplicate from waiting behind a transaction that has changed the row. */
+function insertRow({ records }: SqlNames, state: BeginState): string {
+  return `insert into ${records} (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint,
+      principal, attempt, token, created_at, expires_at)
+    select @tenant::text, @scope::text, @key::text, @id::uuid, @operation::text, '${state}',
+      @fingerprint_version::smallint, @fingerprint::bytea, @principal::text, @attempt::int, @token::uuid,
+      t.at, ${after("t.at", "expires_after_ms")}
+    from t where not exists (select 1 from ${records} x where ${keyIs("x")})
+    on conflict (tenant, scope, key) do nothing
+    returning created_at, expires_at`;
+}
+
+function updateRow({ records }: SqlNames, state: BeginState): string {
+  return `update ${records} r set
+      id = @id::uuid, operation = @operation::text, state = '${state}',
+      fingerprint_version = @fingerprint_version::smallint, fingerprint = @fingerprint::bytea,
+      principal = @principal::text, attempt = @attempt::int, token = @token::uuid,
+      recovery_point = null, operation_version = null, answer = null, response_schema_version = null,
+      last_error_code = null, created_at = t.at, finished_at = null,
+      expires_at = ${after("t.at", "expires_after_ms")}, forget_at = null, reconcile_after = null
+    from t where ${keyIs("r")} and ${guardHolds} and ${mayBeginOver}
+    returning r.created_at, r.expires_at`;
+}
+
+/** For the row that `r` has written. */
+function putLease({ leases }: SqlNames, attempt: string): string {
+  const values = {
+    record_id: "@id::uuid",
+    attempt,
+    token: "@token::uuid",
+    locked_until: after("t.at", "lease_ms"),
+    lease_end: "@lease_end::text",
+    attempts_max: "@attempts_max::int",
+    abandon_at: "r.expires_at",
+  };
+  const columns = Object.keys(values);
+  return `insert into ${leases} (tenant, scope, key, ${columns.join(", ")})
+    select @tenant::text, @scope::text, @key::text, ${Object.values(values).join(", ")} from r, t
+    on conflict (tenant, scope, key) do update set
+      ${columns.map((column) => `${column} = excluded.${column}`).join(", ")}
+    returning locked_until`;
+}
+
+/** The lease row of the guarded attempt, locked, if its time is over. Whoever holds it is changing the record. */
+function endedLease({ leases }: SqlNames): string {
+  return `lease as materialized (
+      select 1 from ${leases} l where ${keyIs("l")} and ${leaseIsGuarded("l")}
+        and l.locked_until <= (select at from t)
+      for update skip locked)`;
+}
+
+function leaseIsGuarded(alias: string): string {
+  return `${alias}.record_id = @guard_id::uuid and ${alias}.attempt = @guard_attempt::int
+    and ${alias}.token = @guard_token::uuid`;
+}
+
+/** An attempt without any lease row has no lease that could still run. */
+function leaseHasEnded({ leases }: SqlNames): string {
+  return `(exists (select 1 from lease)
+    or not exists (select 1 from ${leases} x where ${keyIs("x")} and ${leaseIsGuarded("x")}))`;
+}
+
+/** Locks the lease, then the record, and waits for neither. */
+function takeOver(names: SqlNames, from: "retryable" | "in_progress"): string {
+  const { records } = names;
+  const ended = from === "in_progress";
+  return `with ${timeOf(names)}, ${ended ? `${endedLease(names)},` : ""}
+    free as materialized (
+      select r.ctid as row_id from ${records} r
+      where ${keyIs("r")} and ${guardHolds} and r.state = '${from}'
+        and r.fingerprint_version = @fingerprint_version::smallint and r.fingerprint = @fingerprint::bytea
+        ${ended ? `and ${leaseHasEnded(names)}` : ""}
+      for update skip locked),
+    r as (
+      update ${records} r set state = 'in_progress', attempt = r.attempt + 1, token = @token::uuid,
+        expires_at = ${after("r.created_at", "expires_after_ms")}, last_error_code = null
+      where r.ctid = any (array(select row_id from free)) and ${keyIs("r")} and ${guardHolds}
+      returning r.*),
+    l as (${putLease(names, "r.attempt")})
+    select r.operation, r.principal, r.attempt, ${milliseconds("r.created_at")} as created_at,
+      ${milliseconds("r.expires_at")} as expires_at, ${milliseconds("l.locked_until")} as lease_ends_at,
+      ${commitSettings(names)}
+    from r, l`;
+}
+
+function renew({ leases, ...names }: SqlNames): string {
+  return `with ${timeOf({ leases, ...names })}
+    update ${leases} l set locked_until = ${after("t.at", "lease_ms")}
+    from t where ${keyIs("l")} and ${leaseIsOwned} and l.locked_until > t.at
+    returning 1 as renewed`;
+}
+
+const leaseIsOwned = "l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";
+
+const recordIsOwned =
+  "r.id = @id::uuid and r.state = 'in_progress' and r.attempt = @attempt::int and r.token = @token::uuid";
+
+/** Deletes the owner's lease before its record is touched: the order in which everybody locks the two. */
+function withoutLease({ leases }: SqlNames): string {
+  return `gone as (delete from ${leases} l where ${keyIs("l")} and ${leaseIsOwned} returning 1)`;
+}
+
+const afterLease = "(select pg_catalog.count(*) from gone) is not null";
+
+function finish(names: SqlNames): string {
+  return `with ${timeOf(names)}, ${withoutLease(names)},
+    r as (
+      update ${names.records} r set state = @state::text, answer = @answer::bytea, response_schema_version = 1,
+        last_error_code = @error_code::text, finished_at = t.at,
+        expires_at = ${after("t.at", "retention_ms")}, forget_at = ${after("t.at", "forget_after_ms")}
+      from t where ${keyIs("r")} and ${recordIsOwned} and ${afterLease}
+      returning r.expires_at)
+    select ${milliseconds("r.expires_at")} as expires_at, ${commitSettings(names)} from r`;
+}
+
+/** `retryable` or `unknown`: the attempt is over, the life is not. */
+function park(names: SqlNames): string {
+  return `with ${timeOf(names)}, ${withoutLease(names)},
+    r as (
+      update ${names.records} r set state = @state::text, last_error_code = @error_code::text,
+        expires_at = null, reconcile_after = ${after("t.at", "reconcile_after_ms")}
+      from t where ${keyIs("r")} and ${recordIsOwned} and ${afterLease}
+      returning 1)
+    select 1 as parked, ${commitSettings(names)} from r`;
+}
+
+function release(names: SqlNames): string {
+  return `with ${withoutLease(names)},
+    r as (
+      delete from ${names.records} r where ${keyIs("r")} and ${recordIsOwned} and ${afterLease}
+      returning 1)
+    select 1 as released, ${commitSettings(names)} from r`;
+}
+
+function giveUp(names: SqlNames): string {
+  const { records, leases } = names;
+  return `with ${timeOf(names)}, ${endedLease(names)},
+    free as materialized (
+      select r.ctid as row_id from ${records} r
+      where ${keyIs("r")} and ${guardHolds} and r.state = 'in_progress' and ${leaseHasEnded(names)}
+      for update skip locked),
+    r as (
+      update ${records} r set state = 'unknown', last_error_code = @error_code::text, expires_at = null,
+        reconcile_after = ${after("t.at", "reconcile_after_ms")}
+      from t where r.ctid = any (array(select row_id from free)) and ${keyIs("r")} and ${guardHolds}
+      returning 1),
+    gone as (
+      delete from ${leases} l where ${keyIs("l")} and ${leaseIsGuarded("l")} and exists (select 1 from r)
+      returning 1)
+    select 1 as given_up, (select pg_catalog.count(*)::int from gone) as leases, ${commitSettings(names)} from r`;
+}

@@ -1,0 +1,60 @@
+import type { RecordKey } from "../../engine/record.ts";
+import { LatchkeyError } from "../../errors.ts";
+import { hashKeyForLock } from "../../key/hash-key.ts";
+import { isSchemaMissing } from "../../transactions/sql-errors.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import { textOf } from "./rows.ts";
+import type { StatementTemplate } from "./template.ts";
+
+/** The version of the tables that this code works with: the number of the last migration. */
+export const schemaVersion = 1;
+
+/** What the migrations have written into the table `settings`. The secret never changes, so it is read once. */
+export class Settings {
+  readonly #executor: PostgresExecutor;
+  readonly #statement: StatementTemplate;
+  readonly #schema: string;
+  #secret: Promise<string> | null = null;
+
+  constructor(executor: PostgresExecutor, statement: StatementTemplate, schema: string) {
+    this.#executor = executor;
+    this.#statement = statement;
+    this.#schema = schema;
+  }
+
+  /** @throws {LatchkeyError} `schema-invalid` */
+  async verify(): Promise<void> {
+    const found = (await this.#read()).get("schema_version");
+    if (found !== String(schemaVersion)) {
+      const message = `Schema ${this.#schema} is of version ${found ?? "(none)"}, this code needs ${schemaVersion}`;
+      throw new LatchkeyError("schema-invalid", { message });
+    }
+  }
+
+  /** The number of the key's advisory lock, as text: no driver loses digits of it. */
+  async lockOf({ tenant, scope, key }: RecordKey): Promise<string> {
+    this.#secret ??= this.#readSecret().catch((error: unknown) => {
+      this.#secret = null;
+      throw error;
+    });
+    return hashKeyForLock(await this.#secret, tenant, scope, key).toString();
+  }
+
+  async #readSecret(): Promise<string> {
+    const secret = (await this.#read()).get("lock_secret");
+    if (secret === undefined || secret === "") {
+      throw new LatchkeyError("schema-invalid", { message: `Schema ${this.#schema} has no lock secret` });
+    }
+    return secret;
+  }
+
+  async #read(): Promise<ReadonlyMap<string, string>> {
+    const rows = await this.#executor.read(this.#statement.bind({}));
+    return new Map(rows.map((row) => [textOf(row, "name"), textOf(row, "value")]));
+  }
+}
+
+/** A missing table is a missing migration, not a database that is down. */
+export function asSchemaError(error: unknown): unknown {
+  return isSchemaMissing(error) ? new LatchkeyError("schema-invalid", { cause: error }) : error;
+}

@@ -1,0 +1,248 @@
+/** The store contract on Postgres. One statement per step: its guard decides, and null says that it did not hold. */
+import type { InProgressRecord, LatchkeyRecord, RecordKey, UnknownRecord } from "../../engine/record.ts";
+import { StoreError } from "../../errors.ts";
+import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
+import type { AttemptEnd, EndedLease, Reading, Store, StoreCapabilities } from "../store.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import { leaseStatements } from "./lease-statements.ts";
+import { maintenanceStatements } from "./maintenance-statements.ts";
+import {
+  begunLife,
+  booleanOf,
+  inProgressOf,
+  nullableText,
+  numberOf,
+  onlyRow,
+  recordOf,
+  textOf,
+} from "./rows.ts";
+import { Settings } from "./settings.ts";
+import type { SqlNames } from "./sql-parts.ts";
+import type { StatementTemplate } from "./template.ts";
+import { transactionStatements } from "./transaction-statements.ts";
+import { postgresTransactions } from "./transactions.ts";
+import {
+  fingerprintValues,
+  guardValues,
+  keyValues,
+  leaseValues,
+  lifeValues,
+  ownerValues,
+  retentionValues,
+} from "./values.ts";
+
+export interface StoreParts<Tx> {
+  readonly name: string;
+  readonly schema: string;
+  /** The call that tells the store's time. */
+  readonly timeFunction: string;
+  readonly capabilities: StoreCapabilities;
+  readonly executor: PostgresExecutor;
+  readonly bridge: TransactionBridge<Tx>;
+}
+
+export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
+  const { executor, bridge, schema, capabilities } = parts;
+  const names: SqlNames = {
+    records: `"${schema}".records`,
+    leases: `"${schema}".leases`,
+    settings: `"${schema}".settings`,
+    clock: parts.timeFunction,
+    synced: capabilities.durability === "synced",
+  };
+  const transaction = transactionStatements(names);
+  const maintenance = maintenanceStatements(names);
+  const settings = new Settings(executor, maintenance.settings, schema);
+  const read = async (key: RecordKey) =>
+    readingOf(await executor.read(transaction.read.bind(keyValues(key))));
+  return {
+    name: parts.name,
+    capabilities,
+    transactions: postgresTransactions({
+      bridge,
+      executor,
+      settings,
+      statements: transaction,
+      read,
+      readingOf,
+    }),
+    verify: () => settings.verify(),
+    read,
+    ...leaseMethods(executor, leaseStatements(names)),
+    ...maintenanceMethods(executor, maintenance),
+    async loseTransaction(life, replaces, errorCode) {
+      const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
+      const [row] = await executor.write(transaction.lose.bind(values));
+      return row === undefined ? null : lostLife(begunLife(life, row), errorCode);
+    },
+  };
+}
+
+function lostLife(life: ReturnType<typeof begunLife>, lastErrorCode: string): UnknownRecord {
+  return { ...life, state: "unknown", lastErrorCode, reconcileAfter: null };
+}
+
+/** @throws {StoreError} when a standby answered: what it says may be old */
+function readingOf(rows: readonly SqlRow[] | undefined): Reading {
+  const row = onlyRow(rows);
+  if (booleanOf(row, "standby")) {
+    throw new StoreError("rolled_back", { message: "The database is a standby; decisions need the primary" });
+  }
+  return { record: recordOf(row), now: numberOf(row, "now") };
+}
+
+type LeaseMethods = Pick<Store, "create" | "accept" | "takeOver" | "renew" | "end" | "giveUp">;
+
+function leaseMethods(
+  executor: PostgresExecutor,
+  statements: ReturnType<typeof leaseStatements>,
+): LeaseMethods {
+  const { heartbeats } = executor;
+
+  /** A row, or null when the guard did not hold. */
+  const write = async (statement: SqlStatement) => (await executor.write(statement))[0] ?? null;
+
+  /** While the attempt is new its heartbeat gets a connection, and loses it when there is no attempt after all. */
+  const begin = async (token: string, leaseMs: number, statement: SqlStatement) => {
+    await heartbeats.hold(token, leaseMs);
+    const row = await write(statement).catch((error: unknown) => {
+      heartbeats.drop(token);
+      throw error;
+    });
+    if (row === null) heartbeats.drop(token);
+    return row;
+  };
+
+  return {
+    async create(life, replaces, terms) {
+      const statement = replaces === null ? statements.create : statements.createOver;
+      const values = { ...lifeValues(life), ...guardValues(replaces), ...leaseValues(terms) };
+      const row = await begin(life.fence.token, terms.leaseMs, statement.bind(values));
+      return row === null ? null : runningLife(begunLife(life, row), row);
+    },
+
+    async accept(life, replaces, expiresAfterMs) {
+      const statement = replaces === null ? statements.accept : statements.acceptOver;
+      const values = { ...lifeValues(life), ...guardValues(replaces), expires_after_ms: expiresAfterMs };
+      const row = await write(statement.bind(values));
+      return row === null
+        ? null
+        : { ...begunLife(life, row), state: "pending", expiresAt: numberOf(row, "expires_at") };
+    },
+
+    async takeOver(key, guard, fingerprint, token, terms) {
+      const statement = takeOverFrom(statements, guard.state);
+      if (statement === null) return null;
+      const values = {
+        ...keyValues(key),
+        ...guardValues(guard),
+        ...fingerprintValues(fingerprint),
+        ...leaseValues(terms),
+        id: guard.id,
+        token,
+      };
+      const row = await begin(token, terms.leaseMs, statement.bind(values));
+      if (row === null) return null;
+      const fence = { attempt: numberOf(row, "attempt"), token };
+      const operation = textOf(row, "operation");
+      const principal = nullableText(row, "principal");
+      return runningLife(
+        begunLife({ ...key, id: guard.id, operation, fingerprint, principal, fence }, row),
+        row,
+      );
+    },
+
+    async renew(key, id, fence, leaseMs) {
+      const values = { ...keyValues(key), ...ownerValues(id, fence), lease_ms: leaseMs };
+      const [row] = await heartbeats.beat(statements.renew.bind(values));
+      if (row === undefined) heartbeats.drop(fence.token);
+      else await heartbeats.hold(fence.token, leaseMs);
+      return row !== undefined;
+    },
+
+    async end(key, id, fence, end) {
+      const [statement, values] = endOf(statements, end);
+      const row = await write(statement.bind({ ...keyValues(key), ...ownerValues(id, fence), ...values }));
+      heartbeats.drop(fence.token);
+      if (row === null) return null;
+      return { expiresAt: "expires_at" in row ? numberOf(row, "expires_at") : null };
+    },
+
+    async giveUp(key, guard, errorCode, reconcileAfterMs) {
+      const reason = { error_code: errorCode, reconcile_after_ms: reconcileAfterMs };
+      const values = { ...keyValues(key), ...guardValues(guard), ...reason };
+      return (await write(statements.giveUp.bind(values))) !== null;
+    },
+  };
+}
+
+function takeOverFrom(
+  statements: ReturnType<typeof leaseStatements>,
+  state: LatchkeyRecord["state"],
+): StatementTemplate | null {
+  if (state === "retryable") return statements.takeOverRetryable;
+  return state === "in_progress" ? statements.takeOverEnded : null;
+}
+
+function endOf(
+  statements: ReturnType<typeof leaseStatements>,
+  end: AttemptEnd,
+): [StatementTemplate, Readonly<Record<string, SqlValue>>] {
+  switch (end.event) {
+    case "complete":
+    case "fail": {
+      const state = end.event === "complete" ? "completed" : "failed";
+      const finished = { state, answer: end.answer, error_code: end.errorCode };
+      return [statements.finish, { ...finished, ...retentionValues(end.retention) }];
+    }
+    case "release":
+      return [statements.release, {}];
+    case "retry_later":
+      return [statements.park, { state: "retryable", error_code: end.errorCode, reconcile_after_ms: null }];
+    case "doubt": {
+      const { errorCode, reconcileAfterMs } = end;
+      return [
+        statements.park,
+        { state: "unknown", error_code: errorCode, reconcile_after_ms: reconcileAfterMs },
+      ];
+    }
+    default:
+      return end satisfies never;
+  }
+}
+
+function runningLife(life: ReturnType<typeof begunLife>, row: SqlRow): InProgressRecord {
+  const leaseEndsAt = numberOf(row, "lease_ends_at");
+  return { ...life, state: "in_progress", leaseEndsAt, expiresAt: numberOf(row, "expires_at") };
+}
+
+function maintenanceMethods(
+  executor: PostgresExecutor,
+  statements: ReturnType<typeof maintenanceStatements>,
+): Pick<Store, "endedLeases" | "clean"> {
+  const batch = async (statement: StatementTemplate, limit: number) =>
+    onlyRow(await executor.write(statement.bind({ limit })));
+  return {
+    async endedLeases(limit) {
+      const rows = await executor.read(statements.endedLeases.bind({ limit }));
+      return rows.map(endedLeaseOf);
+    },
+
+    async clean(limit) {
+      const abandoned = numberOf(await batch(statements.abandon, limit), "abandoned");
+      const forgotten = await batch(statements.forget, limit);
+      const purged = numberOf(forgotten, "purged");
+      const left = limit - purged;
+      const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
+      return { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
+    },
+  };
+}
+
+function endedLeaseOf(row: SqlRow): EndedLease {
+  return {
+    record: inProgressOf(row),
+    leaseEnd: textOf(row, "lease_end") === "rerun" ? "rerun" : "reconcile",
+    attemptsMax: numberOf(row, "attempts_max"),
+  };
+}

@@ -1,0 +1,125 @@
+/** Statements of `transaction` execution: what rides with BEGIN, what rides with COMMIT, and what settles a doubt. */
+import {
+  after,
+  commitSettings,
+  guardHolds,
+  keyIs,
+  leaseOfRecord,
+  mayBeginOver,
+  milliseconds,
+  recordColumns,
+  type SqlNames,
+  timeOf,
+} from "./sql-parts.ts";
+import { template } from "./template.ts";
+
+export function transactionStatements(names: SqlNames) {
+  return {
+    read: template("read", read(names)),
+    open: template("open", openSql),
+    savepoint: template("savepoint", "savepoint latchkey_handler"),
+    undo: template("undo", "rollback to savepoint latchkey_handler"),
+    complete: template("complete", complete(names)),
+    lose: template("lose", lose(names)),
+    waitSettings: template("wait_settings", waitSettings(names)),
+    waitLock: template(
+      "wait_lock",
+      "select 1 as held from pg_catalog.pg_advisory_xact_lock(@lock::text::bigint)",
+    ),
+    barrier: template(
+      "barrier",
+      "select pg_catalog.pg_logical_emit_message(true, 'latchkey', '')::text as lsn",
+    ),
+  };
+}
+
+/** One row always: the time, and the record if there is one. */
+function read(names: SqlNames): string {
+  return `select ${milliseconds("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
+    from (select ${names.clock} as at) t
+    left join ${names.records} r on ${keyIs("r")}
+    left join ${names.leases} l on ${leaseOfRecord}`;
+}
+
+/**
+ * Locks the key without waiting and bounds how long a dead or stuck process can keep it: when idle, and in a statement
+ * that outlives its caller. A lower limit of the user's own stays. The look-up must be another statement: the snapshot
+ * of this one is older than its lock.
+ */
+const openSql = `
+  select pg_catalog.pg_try_advisory_xact_lock(@lock::text::bigint) as exclusive,
+    extract(epoch from pg_catalog.now())::text as began,
+    pg_catalog.set_config('idle_in_transaction_session_timeout', @limit_ms::text, true) as idle_limit,
+    pg_catalog.set_config('statement_timeout', case
+      when pg_catalog.current_setting('statement_timeout')::interval
+        between interval '1 millisecond' and @limit_ms::text::float8 * interval '1 millisecond'
+      then pg_catalog.current_setting('statement_timeout') else @limit_ms::text end, true) as statement_limit`;
+
+/**
+ * Raises 2201F when this is not the transaction that admission opened. In a statement that is pipelined with COMMIT
+ * nothing less than an error stops the COMMIT. Both sides of the CASE depend on the transaction, so that the planner
+ * evaluates neither beforehand.
+ */
+const sameTransaction = `case when extract(epoch from pg_catalog.now()) = @began::text::numeric then true
+  else pg_catalog.sqrt(- extract(epoch from pg_catalog.now())::float8) > 0 end`;
+
+/** A transaction may also complete, or lose, the next run of the very life that waited for it. */
+const mayEndOver = `(${mayBeginOver} or (r.state = 'retryable' and r.id = excluded.id
+  and r.fingerprint_version = excluded.fingerprint_version and r.fingerprint = excluded.fingerprint))`;
+
+const lifeColumns = {
+  id: "@id::uuid",
+  operation: "@operation::text",
+  fingerprint_version: "@fingerprint_version::smallint",
+  fingerprint: "@fingerprint::bytea",
+  principal: "@principal::text",
+  attempt: "@attempt::int",
+  token: "@token::uuid",
+};
+
+/** Writes a whole life at once: where no row is, or over exactly the row that was decided on. */
+function upsert({ records }: SqlNames, columns: Readonly<Record<string, string>>): string {
+  const all = { ...lifeColumns, ...columns };
+  const rest = ["recovery_point", "operation_version", "answer", "response_schema_version", "finished_at"];
+  const cleared = [...rest, "expires_at", "forget_at", "reconcile_after"].filter(
+    (column) => !(column in all),
+  );
+  return `insert into ${records} as r (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
+    select @tenant::text, @scope::text, @key::text, t.at, ${Object.values(all).join(", ")} from t
+    on conflict (tenant, scope, key) do update set
+      created_at = case when r.id = excluded.id then r.created_at else excluded.created_at end,
+      ${Object.keys(all)
+        .map((column) => `${column} = excluded.${column}`)
+        .join(", ")},
+      ${cleared.map((column) => `${column} = null`).join(", ")}
+    where ${guardHolds} and ${mayEndOver}
+    returning r.created_at, r.expires_at`;
+}
+
+/** Raises 22012 when nothing was written, for the same reason. */
+function complete(names: SqlNames): string {
+  const row = upsert(names, {
+    state: "'completed'",
+    answer: "@answer::bytea",
+    response_schema_version: "1",
+    last_error_code: "null",
+    finished_at: "t.at",
+    expires_at: after("t.at", "retention_ms"),
+    forget_at: after("t.at", "forget_after_ms"),
+  });
+  return `with t as materialized (select ${names.clock} as at where ${sameTransaction}), w as (${row})
+    select 1 / pg_catalog.count(*)::int as written, ${milliseconds("pg_catalog.max(w.expires_at)")} as expires_at,
+      ${commitSettings(names)}
+    from w`;
+}
+
+function lose(names: SqlNames): string {
+  const row = upsert(names, { state: "'unknown'", last_error_code: "@error_code::text" });
+  return `with ${timeOf(names)}, w as (${row})
+    select ${milliseconds("w.created_at")} as created_at, ${commitSettings(names)} from w`;
+}
+
+function waitSettings(names: SqlNames): string {
+  return `select pg_catalog.set_config('lock_timeout', @limit_ms::text, true) as lock_limit,
+    ${commitSettings(names)}`;
+}

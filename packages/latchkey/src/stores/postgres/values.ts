@@ -1,0 +1,63 @@
+/** What the store is called with, as values for its statements. */
+import type { Fence, Fingerprint, Guard, RecordKey } from "../../engine/record.ts";
+import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+
+/** A row of the primary key's index holds at most 2,704 bytes; beyond that an INSERT fails after the handler ran. */
+const keyBytesMax = 2_000;
+
+/** NUL cannot be stored; two different lone surrogates would become the same character. */
+const unstorable = /\0|\p{Surrogate}/u;
+
+/** @throws {TypeError} when the key could not be stored, or not told from another */
+export function keyValues({ tenant, scope, key }: RecordKey) {
+  for (const [name, text] of Object.entries({ tenant, scope, key })) {
+    if (unstorable.test(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+  }
+  if (Buffer.byteLength(tenant) + Buffer.byteLength(scope) + Buffer.byteLength(key) > keyBytesMax) {
+    throw new TypeError(`tenant, scope and key are longer than ${keyBytesMax} bytes together`);
+  }
+  return { tenant, scope, key };
+}
+
+export function lifeValues(life: NewLife) {
+  return {
+    ...keyValues(life),
+    ...ownerValues(life.id, life.fence),
+    ...fingerprintValues(life.fingerprint),
+    operation: life.operation,
+    principal: life.principal,
+  };
+}
+
+export function ownerValues(id: string, fence: Fence) {
+  return { id, attempt: fence.attempt, token: fence.token };
+}
+
+export function fingerprintValues({ version, digest }: Fingerprint) {
+  return { fingerprint_version: version, fingerprint: digest };
+}
+
+/** Without a guard the values equal nothing, so a row that exists is never overwritten. */
+export function guardValues(guard: Guard | null) {
+  return {
+    guard_id: guard?.id ?? null,
+    guard_state: guard?.state ?? null,
+    guard_attempt: guard?.fence.attempt ?? null,
+    guard_token: guard?.fence.token ?? null,
+  };
+}
+
+export function leaseValues(terms: LeaseTerms) {
+  return {
+    lease_ms: terms.leaseMs,
+    lease_end: terms.leaseEnd,
+    attempts_max: terms.attemptsMax,
+    expires_after_ms: terms.abandonAfterMs,
+  };
+}
+
+/** @throws {TypeError} when a key would be forgotten before its answer */
+export function retentionValues({ retentionMs, forgetAfterMs }: Retention) {
+  if (forgetAfterMs < retentionMs) throw new TypeError("forgetAfterMs must not be shorter than retentionMs");
+  return { retention_ms: retentionMs, forget_after_ms: forgetAfterMs };
+}
