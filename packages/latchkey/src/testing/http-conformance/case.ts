@@ -1,0 +1,147 @@
+/** What a case of the HTTP suite is, and what it gets to work with. */
+import assert from "node:assert/strict";
+import type { Attempt } from "../../attempt/attempt.ts";
+import type { Execution } from "../../engine/classify.ts";
+import type { HttpSettings } from "../../http/http-options.ts";
+import type { Latchkey } from "../../latchkey.ts";
+import type { Operation, OperationOptions } from "../../operation.ts";
+import type { Policy, ProblemCode } from "../../policies/policy.ts";
+import type { LatchkeyEvent } from "../../telemetry/events.ts";
+import type { HttpAnswer, HttpCall } from "./client.ts";
+
+/** What a handler of the suite answers. The app under test writes it through its framework's response. */
+export interface HandlerAnswer {
+  readonly status: number;
+  /** One entry per field line. */
+  readonly headers?: readonly (readonly [name: string, value: string])[];
+  /** Default: none. What can be iterated is streamed. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+}
+
+interface RouteBase {
+  readonly method: "POST";
+  readonly path: string;
+}
+
+/** A route that the app under test protects. `readBody` gives what the handler's own framework gives it. */
+export type ProtectedRoute<Tx> =
+  | (RouteBase & {
+      readonly execution: "transaction";
+      readonly operation: Operation<"transaction">;
+      handle(
+        readBody: () => Promise<Uint8Array>,
+        context: { tx: Tx; attempt: Attempt },
+      ): Promise<HandlerAnswer>;
+    })
+  | (RouteBase & {
+      readonly execution: "lease";
+      readonly operation: Operation<"lease">;
+      handle(readBody: () => Promise<Uint8Array>, context: { attempt: Attempt }): Promise<HandlerAnswer>;
+    });
+
+/** A whole app. Errors that its handlers do not catch are answered with 500 by its framework. */
+export interface AppUnderTest<Tx> {
+  readonly latchkey: Latchkey<Tx>;
+  readonly route: ProtectedRoute<Tx>;
+  readonly settings: Omit<HttpSettings<never>, "principal">;
+  /** For the adapter's options, given the request's headers. `tenant` throws when it is told to. */
+  tenant(header: HeaderLookup): string | null;
+  principal(header: HeaderLookup): string | null;
+}
+
+export type HeaderLookup = (name: string) => string | null | undefined;
+
+export interface HandlerContextUnderTest {
+  readonly attempt: Attempt;
+  /** Writes a business row through `tx`; nothing under a lease. */
+  write(row: string): Promise<void>;
+  readBody(): Promise<Uint8Array>;
+}
+
+export interface Setup {
+  readonly execution: Execution;
+  /** Default: answers 201 with what it was sent. */
+  readonly handle?: (context: HandlerContextUnderTest) => Promise<HandlerAnswer>;
+  readonly options?: Omit<OperationOptions, "execution">;
+  readonly policy?: Policy;
+  readonly settings?: AppUnderTest<never>["settings"];
+}
+
+/** A running app. */
+export interface Subject {
+  readonly url: string;
+  send(call: HttpCall, signal?: AbortSignal): Promise<HttpAnswer>;
+  /** How often the handler was started. */
+  starts(): number;
+  readonly events: readonly LatchkeyEvent[];
+  /** The store fails every call from now on, or works again. */
+  setStoreDown(down: boolean): void;
+}
+
+export interface HttpCaseContext {
+  start(setup: Setup): Promise<Subject>;
+  advance(milliseconds: number): Promise<void>;
+  /** Null where the store has no transactions. */
+  readonly committedRows: (() => Promise<readonly string[]>) | null;
+  /** Whether the adapter sees repeated field lines as such, or joined. */
+  readonly seesFieldLines: boolean;
+}
+
+export interface HttpCase {
+  readonly name: string;
+  /** Default: it applies to both. */
+  readonly execution?: Execution;
+  run(context: HttpCaseContext, execution: Execution): Promise<void>;
+}
+
+/** Asserts that an answer is the problem `code`, with everything a problem must have. */
+export function assertProblem(
+  answer: HttpAnswer,
+  code: ProblemCode,
+  expected: { readonly status: number; readonly retryable: boolean; readonly safeNewKey: boolean },
+): void {
+  assert.equal(answer.status, expected.status, `${code}: status`);
+  assert.equal(answer.header("content-type"), "application/problem+json");
+  assert.equal(answer.header("cache-control"), "no-store");
+  assert.match(answer.header("link") ?? "", /^<[^>]+>; rel="describedby"$/u);
+  const problem = answer.json();
+  assert.equal(problem.code, code);
+  assert.equal(problem.status, expected.status, "the body's status is the real one");
+  assert.equal(problem.retryable, expected.retryable, `${code}: retryable`);
+  assert.equal(problem.safe_new_key, expected.safeNewKey, `${code}: safe_new_key`);
+  for (const member of ["type", "title", "detail"]) {
+    assert.ok(typeof problem[member] === "string" && problem[member] !== "", `${code}: ${member}`);
+  }
+  assert.equal(answer.header("idempotent-replayed"), null, "a problem is no replay");
+}
+
+/** Asserts `Retry-After`: whole seconds, at least one. */
+export function assertRetryAfter(answer: HttpAnswer): void {
+  const value = answer.header("retry-after") ?? "";
+  assert.match(value, /^[1-9][0-9]*$/u, "Retry-After is a whole number of seconds, at least 1");
+}
+
+/** Asserts that `replay` is `first` again: status, body, these headers line by line, and the marker on the replay alone. */
+export function assertReplay(first: HttpAnswer, replay: HttpAnswer, names: readonly string[] = []): void {
+  assert.equal(first.header("idempotent-replayed"), null, "a first execution is not marked");
+  assert.equal(replay.header("idempotent-replayed"), "true", "a replay is marked");
+  assert.equal(replay.status, first.status);
+  assert.deepEqual(replay.body, first.body);
+  const stored = new Set(["content-type", ...names]);
+  const linesOf = (answer: HttpAnswer) => answer.lines.filter(([name]) => stored.has(name));
+  assert.deepEqual(linesOf(replay), linesOf(first));
+}
+
+/** A gate that a handler waits at, and the sign that it has arrived. */
+export function createGate(): { arrived: Promise<void>; pass(): Promise<void>; open(): void } {
+  const arrival = Promise.withResolvers<void>();
+  const opening = Promise.withResolvers<void>();
+  return {
+    arrived: arrival.promise,
+    pass() {
+      arrival.resolve();
+      return opening.promise;
+    },
+    open: () => opening.resolve(),
+  };
+}

@@ -1,0 +1,140 @@
+/** The HTTP conformance suite's app, on each framework. */
+import { createRequire } from "node:module";
+import { Readable } from "node:stream";
+import { getRequestListener } from "@hono/node-server";
+import express, {
+  type Express,
+  type Response as ExpressResponse,
+  type NextFunction,
+  type Request,
+} from "express";
+import { type Context, Hono } from "hono";
+import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
+import { fetchProtect } from "../../packages/latchkey/src/http/fetch.ts";
+import { honoProtect } from "../../packages/latchkey/src/http/hono.ts";
+import type {
+  AppUnderTest,
+  HandlerAnswer,
+} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+import { type Listening, listen } from "../support/listen.ts";
+
+export interface Framework {
+  readonly name: string;
+  readonly seesFieldLines: boolean;
+  serve<Tx>(app: AppUnderTest<Tx>): Promise<Listening>;
+}
+
+const express4 = createRequire(import.meta.url)("express4") as typeof express;
+const parserOptions = { verify: keepRawBody, limit: "20mb" };
+
+export const frameworks: readonly Framework[] = [
+  expressFramework("Express 5", () => express()),
+  expressFramework("Express 5 with body parsers", () =>
+    express().use(express.json(parserOptions), express.raw({ ...parserOptions, type: "*/*" })),
+  ),
+  expressFramework("Express 4", () => express4()),
+  expressFramework("Express 4 with body parsers", () =>
+    express4().use(express4.json(parserOptions), express4.raw({ ...parserOptions, type: "*/*" })),
+  ),
+  { name: "Hono", seesFieldLines: true, serve: serveHono },
+  { name: "Fetch", seesFieldLines: false, serve: serveFetch },
+];
+
+function expressFramework(name: string, makeApp: () => Express): Framework {
+  return {
+    name,
+    seesFieldLines: true,
+    serve(app) {
+      const served = makeApp();
+      mountExpress(served, app);
+      return listen(served);
+    },
+  };
+}
+
+function mountExpress<Tx>(app: Express, under: AppUnderTest<Tx>): void {
+  const { latchkey, route, settings, tenant, principal } = under;
+  const protect = expressProtect(latchkey, {
+    ...settings,
+    tenant: (req: Request) => tenant((name) => req.get(name)),
+    principal: (req) => principal((name) => req.get(name)),
+  });
+  const handler =
+    route.execution === "lease"
+      ? protect(route.operation, async (req, res, context) =>
+          write(res, await route.handle(async () => sentBytes(req), context)),
+        )
+      : protect(route.operation, async (req, res, context) =>
+          write(res, await route.handle(async () => sentBytes(req), context)),
+        );
+  app.post(route.path, handler);
+  app.use((error: { status?: number }, _req: Request, res: ExpressResponse, _next: NextFunction) => {
+    res.status(error.status ?? 500).end("failed");
+  });
+}
+
+/** What was sent, as far as an Express handler can still tell. */
+function sentBytes(req: Request): Uint8Array {
+  if (req.body === undefined) return new Uint8Array(0);
+  return req.body instanceof Uint8Array ? req.body : Buffer.from(JSON.stringify(req.body));
+}
+
+function write(res: ExpressResponse, { status, headers = [], body }: HandlerAnswer): void {
+  res.status(status);
+  for (const [name, value] of headers) res.append(name, value);
+  if (body === undefined) res.end();
+  else if (typeof body === "string" || body instanceof Uint8Array) res.end(body);
+  else Readable.from(body).pipe(res);
+}
+
+function serveHono<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
+  const { latchkey, route, settings, tenant, principal } = under;
+  const protect = honoProtect(latchkey, {
+    ...settings,
+    tenant: (c: Context) => tenant((name) => c.req.header(name)),
+    principal: (c) => principal((name) => c.req.header(name)),
+  });
+  const app = new Hono().onError((_error, c) => c.text("failed", 500));
+  const handler =
+    route.execution === "lease"
+      ? protect(route.operation, async (c, context) =>
+          responseOf(await route.handle(() => c.req.bytes(), context)),
+        )
+      : protect(route.operation, async (c, context) =>
+          responseOf(await route.handle(() => c.req.bytes(), context)),
+        );
+  app.post(route.path, handler);
+  return listen(getRequestListener(app.fetch));
+}
+
+function serveFetch<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
+  const { latchkey, route, settings, tenant, principal } = under;
+  const protect = fetchProtect(latchkey, {
+    ...settings,
+    tenant: ({ headers }) => tenant((name) => headers.get(name)),
+    principal: ({ headers }) => principal((name) => headers.get(name)),
+  });
+  const handler =
+    route.execution === "lease"
+      ? protect(route.operation, async (request, context) =>
+          responseOf(await route.handle(() => request.bytes(), context)),
+        )
+      : protect(route.operation, async (request, context) =>
+          responseOf(await route.handle(() => request.bytes(), context)),
+        );
+  const guarded = (request: globalThis.Request) =>
+    handler(request).catch(() => new Response("failed", { status: 500 }));
+  return listen(getRequestListener(guarded));
+}
+
+function responseOf({ status, headers = [], body }: HandlerAnswer): Response {
+  const streamed = body !== undefined && typeof body !== "string" && !(body instanceof Uint8Array);
+  const content = streamed
+    ? ReadableStream.from(body)
+    : body === undefined
+      ? null
+      : Buffer.from(body as string);
+  const response = new Response(content, { status });
+  for (const [name, value] of headers) response.headers.append(name, value);
+  return response;
+}
