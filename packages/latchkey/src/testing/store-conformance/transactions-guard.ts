@@ -61,6 +61,12 @@ const overAbsorbing: readonly StoreCase[] = absorbing.map((state) => ({
 
 const raceCallers = 4;
 
+/** Real time, unlike the store's: it is the database that measures how long a session is idle. */
+const idleLimitMs = 50;
+const pollEveryMs = 10;
+/** Two seconds: forty times the limit. */
+const pollsMax = 200;
+
 /** Lets callers go on only when all of them have arrived. */
 function meeting(size: number): () => Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -251,14 +257,19 @@ export const transactionGuardCases: readonly StoreCase[] = [
       const row = newRow();
       const { support, otherSupport, business } = transactional(context);
       const thawed = Promise.withResolvers<void>();
-      const frozen = support.run(requestFor(key, { idleLimitMs: 50 }), async (open) => {
+      const frozen = support.run(requestFor(key, { idleLimitMs }), async (open) => {
         await business.write(open.tx, row);
         await thawed.promise;
         return commitOf(key);
       });
-      while (!(await isExclusive(otherSupport, key))) await pause(systemPorts.clock, 10);
+      let freed = false;
+      for (let poll = 0; poll < pollsMax && !freed; poll += 1) {
+        await pause(systemPorts.clock, pollEveryMs);
+        freed = await isExclusive(otherSupport, key);
+      }
       thawed.resolve();
       const outcome = await frozen.catch(() => null);
+      assert.ok(freed, "the key must be free soon after the limit");
       assert.notEqual(outcome?.kind, "committed");
       assert.ok(!(await business.committedRows()).includes(row), "no row may be left");
       assert.equal((await context.store.read(key)).record, null, "no record may be left");
