@@ -1,0 +1,116 @@
+import type pg from "pg";
+import { beforeAll, describe, expect, test } from "vitest";
+import { guardOf } from "../../packages/latchkey/src/engine/record.ts";
+import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { postgresVersions } from "../support/shared-postgres.ts";
+import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { newKey, newLife, request, supportOf, terms, writing } from "./arrange.ts";
+import { migratedDatabase, openPool } from "./harness.ts";
+
+/** Enough that a reply never slips between two writes of one flight. */
+const replyDelayMs = 5;
+
+describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
+  let url: string;
+  let proxy: TcpProxy;
+
+  beforeAll(async () => {
+    const direct = await migratedDatabase(version);
+    proxy = await startProxy({ to: { port: Number(new URL(direct).port) } });
+    url = proxy.url(direct);
+  });
+
+  async function flightsOf(act: () => Promise<unknown>): Promise<number> {
+    proxy.delay({ down: replyDelayMs });
+    const { flights } = proxy.counts();
+    await act();
+    const after = proxy.counts().flights;
+    await proxy.pass();
+    return after - flights;
+  }
+
+  /** The same work as anybody would write it by hand. */
+  async function byHand(pool: pg.Pool, statements: number) {
+    const client = await pool.connect();
+    await client.query("begin");
+    for (let count = 0; count < statements; count++) {
+      await client.query("insert into business values ($1)", ["by hand"]);
+    }
+    await client.query("commit");
+    client.release();
+  }
+
+  test.each([
+    { pipeline: false, named: true },
+    { pipeline: true, named: true },
+    { pipeline: false, named: false },
+  ])("a protected transaction takes as many as BEGIN … COMMIT by hand (%o)", async ({ pipeline, named }) => {
+    const pool = openPool(url, { max: 2, pipeline });
+    const store = postgresStore({ pool, namedStatements: named });
+    await writing(store, newLife(newKey()));
+    for (const statements of [1, 3]) {
+      const protectedFlights = await flightsOf(async () => {
+        const outcome = await writing(store, newLife(newKey()), async ({ tx }) => {
+          for (let count = 1; count < statements; count++) {
+            await tx.query("insert into business values ($1)", ["more"]);
+          }
+        });
+        expect(outcome.kind).toBe("committed");
+      });
+      expect(protectedFlights).toBe(statements + 2);
+      expect(await flightsOf(() => byHand(pool, statements))).toBe(protectedFlights);
+    }
+    await pool.end();
+  });
+
+  test("a savepoint and its undoing cost nothing more", async () => {
+    const pool = openPool(url, { max: 2 });
+    const store = postgresStore({ pool });
+    await writing(store, newLife(newKey()));
+    const flights = await flightsOf(() => writing(store, newLife(newKey()), undefined, { savepoint: true }));
+    expect(flights).toBe(3);
+    await pool.end();
+  });
+
+  test("a replay, a duplicate and each step of a lease", async () => {
+    const pool = openPool(url, { max: 4 });
+    const store = postgresStore({ pool });
+    const life = newLife(newKey());
+    await writing(store, life);
+    const replay = () =>
+      supportOf(store).run(request(life), async ({ reading }) => ({ end: "rollback", value: reading }));
+    expect(await flightsOf(replay), "BEGIN with the look-up, ROLLBACK").toBe(2);
+    expect(await flightsOf(() => store.read(life))).toBe(1);
+
+    const held = await store.create(newLife(newKey()), null, terms);
+    expect(held, "takes the connection for heartbeats").not.toBeNull();
+    const key = newKey();
+    const leased = newLife(key);
+    expect(await flightsOf(() => store.create(leased, null, terms))).toBe(1);
+    expect(await flightsOf(() => store.create(newLife(key), null, terms))).toBe(1);
+    await store.renew(key, leased.id, leased.fence, 60_000);
+    expect(await flightsOf(() => store.renew(key, leased.id, leased.fence, 60_000))).toBe(1);
+    const { record } = await store.read(key);
+    if (record === null) throw new Error("the record must be there");
+    expect(await flightsOf(() => store.giveUp(key, guardOf(record), "x", null))).toBe(1);
+    const retry = { event: "retry_later", errorCode: "x" } as const;
+    expect(await flightsOf(() => store.end(key, leased.id, leased.fence, retry))).toBe(1);
+    await store.close();
+    await pool.end();
+  });
+
+  test("one transaction leaves one row version", async () => {
+    const pool = openPool(url, { max: 2 });
+    const store = postgresStore({ pool });
+    const life = newLife(newKey());
+    await writing(store, life);
+    const { rows } = await pool.query<{ xmin: string; ctid: string; commits: number }>(
+      `select r.xmin::text, (select count(distinct b.xmin::text)::int from business b where b.row = r.key) as commits
+       from latchkey.records r where r.key = $1 and exists (
+         select from business b where b.row = r.key and b.xmin = r.xmin)`,
+      [life.key],
+    );
+    expect(rows, "the record and the business row carry the same transaction").toHaveLength(1);
+    await pool.end();
+  });
+});
