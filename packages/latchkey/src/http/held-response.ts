@@ -102,9 +102,11 @@ class HeldAnswer {
   #size = 0;
   #head: Omit<Reply, "body"> | null = null;
   readonly #ended: Promise<void>;
+  readonly #bytesBefore: number | null;
 
   constructor(res: ServerResponse, limitBytes: number) {
     this.#res = res;
+    this.#bytesBefore = bytesOnSocket(res);
     this.stream = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
         this.#size += chunk.byteLength;
@@ -153,7 +155,9 @@ class HeldAnswer {
 
   async reply(): Promise<Reply> {
     await this.#ended;
-    if (wasSent(this.#res)) {
+    const before = this.#bytesBefore;
+    const now = bytesOnSocket(this.#res);
+    if (wasSent(this.#res) || (before !== null && now !== null && now !== before)) {
       throw new LatchkeyError("answer-twice", {
         message: "The handler wrote to the socket, past the response that is held for it",
       });
@@ -161,6 +165,14 @@ class HeldAnswer {
     this.sendHead();
     return { status: 200, headers: [], ...this.#head, body: Buffer.concat(this.#chunks) };
   }
+}
+
+/**
+ * How much was written to the connection so far; null where that cannot be told: a pipelined response has no connection
+ * until its turn comes, and an encrypted one may write on its own account.
+ */
+function bytesOnSocket({ socket }: ServerResponse): number | null {
+  return socket === null || socket.destroyed || "encrypted" in socket ? null : socket.bytesWritten;
 }
 
 interface Overlay {

@@ -158,6 +158,11 @@ function resolveFingerprint(
   const given: HttpFingerprint = typeof option === "string" ? { body: option } : option;
   const headers = (given.headers ?? []).map((name) => headerName("fingerprint.headers", name));
   const resolved = { ...given, body: given.body ?? "auto", headers };
+  if (typeof resolved.body === "string" && !bodyForms.includes(resolved.body)) {
+    throw new TypeError(
+      `fingerprint: the body is ${bodyForms.join(", ")} or { fields } (got ${resolved.body})`,
+    );
+  }
   const { headers: _, ...digestOptions } = resolved;
   fingerprint(
     { ...probe, body: resolved.body === "parsed" ? { parsed: {} } : Buffer.from("{}") },
@@ -166,6 +171,7 @@ function resolveFingerprint(
   return resolved;
 }
 
+const bodyForms: readonly unknown[] = ["auto", "raw", "parsed"] satisfies FingerprintOptions["body"][];
 const probe = {
   operation: "",
   method: "POST",

@@ -87,8 +87,10 @@ export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
   }
   // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
   if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
-  if (reply.body.byteLength === 0) res.end();
-  else res.end(reply.body);
+  const { buffer, byteOffset, byteLength } = reply.body;
+  // A Buffer, because middleware that wraps `end` expects what handlers usually give it.
+  if (byteLength === 0) res.end();
+  else res.end(Buffer.from(buffer, byteOffset, byteLength));
 }
 
 function mayHaveBody(res: ServerResponse): boolean {
