@@ -28,7 +28,12 @@ export const answer = new TextEncoder().encode("answer");
 
 export function newKey(overrides: Partial<RecordKey> = {}): RecordKey {
   keysMade += 1;
-  return { tenant: "tenant-1", scope: "orders.create", key: `key-${keysMade}-${random.token()}`, ...overrides };
+  return {
+    tenant: "tenant-1",
+    scope: "orders.create",
+    key: `key-${keysMade}-${random.token()}`,
+    ...overrides,
+  };
 }
 
 export function newLife(key: RecordKey, overrides: Partial<NewLife> = {}): NewLife {
@@ -54,8 +59,21 @@ export function request(key: RecordKey, overrides: Partial<TransactionRequest> =
 
 export type Commit = Extract<TransactionWork<string>, { readonly end: "commit" }>;
 
-export function commitOf(life: NewLife, replaces: Guard | null = null, overrides: Partial<Commit> = {}): Commit {
-  return { end: "commit", value: "value", life, replaces, answer, retention, undoWrites: false, ...overrides };
+export function commitOf(
+  life: NewLife,
+  replaces: Guard | null = null,
+  overrides: Partial<Commit> = {},
+): Commit {
+  return {
+    end: "commit",
+    value: "value",
+    life,
+    replaces,
+    answer,
+    retention,
+    undoWrites: false,
+    ...overrides,
+  };
 }
 
 /** Writes a business row named like the key, lets `then` happen, and commits the life. */
