@@ -1,0 +1,64 @@
+import { chmodSync, chownSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+
+/** Whom servers run as. Postgres refuses to run as root. */
+export interface ServerUser {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export const isRoot = process.getuid?.() === 0;
+
+/** The unprivileged user for servers when we are root (`postgres`, else `nobody`); undefined: run as ourselves. */
+export function serverUser(): ServerUser | undefined {
+  if (!isRoot) return undefined;
+  const rows = readFileSync("/etc/passwd", "utf8")
+    .split("\n")
+    .map((row) => row.split(":"));
+  for (const name of ["postgres", "nobody"]) {
+    const row = rows.find(([first]) => first === name);
+    if (row) return { name, uid: Number(row[2]), gid: Number(row[3]) };
+  }
+  throw new Error("running as root, and neither user postgres nor user nobody exists to run servers as");
+}
+
+/** A Unix socket's path may have 103 bytes on macOS (107 on Linux); ours add up to 40 to the base. */
+const BASE_LENGTH_LIMIT = 60;
+
+function everyoneMayEnter(path: string): boolean {
+  const passable = (statSync(path).mode & 0o001) !== 0;
+  return passable && (path === dirname(path) || everyoneMayEnter(dirname(path)));
+}
+
+/** The temporary directory, or another one when its path is too long or the server's user cannot enter it. */
+function scratchBase(): string {
+  const usable = [tmpdir(), "/tmp", "/var/tmp"].find(
+    (path) => path.length <= BASE_LENGTH_LIMIT && (!isRoot || everyoneMayEnter(path)),
+  );
+  if (!usable) throw new Error("no temporary directory with a short path that a server's user can enter");
+  return usable;
+}
+
+/** Makes a fresh directory that everybody may enter, owned by the user that servers run as. */
+export function scratchDirectory(owner: ServerUser | undefined = serverUser()): string {
+  const path = mkdtempSync(join(scratchBase(), "lk-"));
+  chmodSync(path, 0o755);
+  if (owner) chownSync(path, owner.uid, owner.gid);
+  return path;
+}
+
+/**
+ * A directory kept between runs, one per user. In a shared temporary directory somebody else may have made it
+ * first with programs of his own inside, so it counts only if it is ours and nobody else can write to it.
+ */
+export function cacheDirectory(): string {
+  const uid = process.getuid?.() ?? 0;
+  const path = join(scratchBase(), `latchkey-test-${uid}`);
+  mkdirSync(path, { recursive: true });
+  const stat = lstatSync(path);
+  if (!stat.isDirectory() || stat.uid !== uid) return scratchDirectory(undefined);
+  chmodSync(path, 0o755);
+  return path;
+}

@@ -1,0 +1,4 @@
+import { afterAll } from "vitest";
+import { releaseAll } from "./resources.ts";
+
+afterAll(releaseAll);

@@ -1,0 +1,105 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { afterAll, beforeAll, describe, inject, it } from "vitest";
+import { askControl } from "./control.ts";
+import type {} from "./global-setup.ts";
+import { notRun } from "./not-run.ts";
+import type { PostgresVersion } from "./postgres-binaries.ts";
+
+export interface FreshDatabase {
+  readonly url: string;
+  /** Ends all its connections and drops it. */
+  drop(): Promise<void>;
+}
+
+export interface FreshDatabaseOptions {
+  /** Superuser URL of the server. Default: the run's shared server of `version`. */
+  server?: string;
+  /** Default: the oldest that is installed. */
+  version?: PostgresVersion;
+  /** Name of a database to copy, to which nobody is connected. Default: an empty one. */
+  template?: string;
+}
+
+/** A database for use inside `forEachPostgres`; `url` may be read from `beforeAll` on, not while collecting. */
+export interface TestDatabase {
+  readonly url: string;
+}
+
+const urls = new Map<PostgresVersion, Promise<string>>();
+
+/** Major versions that tests should run on: the oldest and newest installed, or all with LATCHKEY_ALL_POSTGRES=1. */
+export function postgresVersions(): PostgresVersion[] {
+  const all = inject("postgresVersions");
+  if (process.env.LATCHKEY_ALL_POSTGRES === "1") return all;
+  return all.filter((_, index) => index === 0 || index === all.length - 1);
+}
+
+/**
+ * Superuser URL of the server of that version which all test files of this run share; it starts on first use.
+ * Never kill, stop or configure it: use `startPostgres` for that.
+ */
+export function sharedPostgres(version: PostgresVersion = oldest()): Promise<string> {
+  const url = urls.get(version) ?? askForServer(version);
+  urls.set(version, url);
+  return url;
+}
+
+async function askForServer(version: PostgresVersion): Promise<string> {
+  const answer = await askControl(inject("controlPath"), { postgres: version });
+  if ("error" in answer) throw new Error(answer.error);
+  return answer.url;
+}
+
+function oldest(): PostgresVersion {
+  const [version] = inject("postgresVersions");
+  if (!version) throw new Error("no PostgreSQL is installed");
+  return version;
+}
+
+/** Creates a database with a random name, on the shared server unless told otherwise. */
+export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<FreshDatabase> {
+  const server = options.server ?? (await sharedPostgres(options.version));
+  const name = `test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;
+  await runOnce(server, `create database ${name} template ${options.template ?? "template0"}`);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return {
+    url: url.href,
+    drop: () => runOnce(server, `drop database if exists ${name} with (force)`),
+  };
+}
+
+async function runOnce(url: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
+
+/** Repeats a block of tests for each version of `postgresVersions`, each with a fresh database for the block. */
+export function forEachPostgres(tests: (version: PostgresVersion, database: TestDatabase) => void): void {
+  const versions = postgresVersions();
+  if (versions.length === 0) {
+    notRun("tests on PostgreSQL", "none is installed");
+    it("runs on PostgreSQL", (context) => context.skip("none is installed"));
+  }
+  for (const version of versions) {
+    describe(`PostgreSQL ${version}`, () => {
+      let database: FreshDatabase | undefined;
+      beforeAll(async () => {
+        database = await freshDatabase({ version });
+      });
+      afterAll(() => database?.drop());
+      tests(version, {
+        get url() {
+          if (!database) throw new Error("the database exists only while tests run");
+          return database.url;
+        },
+      });
+    });
+  }
+}
