@@ -1,5 +1,5 @@
 /** Faults at the one moment that matters: COMMIT is under way. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { isCommit, isCommitReply } from "../support/postgres-messages.ts";
 import { until } from "../support/until.ts";
 import { type Arena, openArena, type Server } from "./arena.ts";
@@ -14,7 +14,6 @@ beforeAll(async () => {
   arena = await openArena();
   [server, other] = await Promise.all([arena.serve(), arena.serve({ direct: true })]);
 });
-afterAll(() => arena?.close());
 beforeEach(() => {
   tenant = `tenant-${++count}`;
 });

@@ -1,5 +1,5 @@
 /** A process that is stopped for longer than it owns its key, and then goes on as if nothing had happened. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { type Arena, openArena, type Server } from "./arena.ts";
 
@@ -15,7 +15,6 @@ beforeAll(async () => {
     arena.serve({ args, direct: true }),
   ]);
 });
-afterAll(() => arena?.close());
 
 describe("a frozen owner", () => {
   test("under a lease loses, and does not answer with its own result", async () => {

@@ -1,25 +1,18 @@
 /** Many requests, two processes, one key. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { type Arena, openArena, type Reply, type Server } from "./arena.ts";
 
 let arena: Arena;
 let servers: Server[];
 
-/** A process whose wall clock is wrong by `hours`; its monotonic clock is right. */
-function clockOffBy(hours: number): string[] {
-  const code = `const real = Date.now; Date.now = () => real() + ${hours} * 3_600_000;`;
-  return ["--import", `data:text/javascript,${encodeURIComponent(code)}`];
-}
-
 beforeAll(async () => {
   arena = await openArena();
   servers = await Promise.all([
-    arena.serve({ execArgv: clockOffBy(+5), args: ["--retention-ms", "1500"] }),
-    arena.serve({ execArgv: clockOffBy(-5), args: ["--retention-ms", "1500"] }),
+    arena.serve({ clockOffHours: 5, args: ["--retention-ms", "1500"] }),
+    arena.serve({ clockOffHours: -5, args: ["--retention-ms", "1500"] }),
   ]);
 });
-afterAll(() => arena?.close());
 
 const [even, odd] = [0, 1];
 const serverOf = (index: number): Server => servers[index % 2 === 0 ? even : odd] as Server;

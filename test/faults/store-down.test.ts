@@ -1,5 +1,5 @@
 /** The store is not there: fail closed, and serve again without a restart. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
 import { until } from "../support/until.ts";
 import { type Arena, openArena, type Server } from "./arena.ts";
 
@@ -10,7 +10,6 @@ beforeAll(async () => {
   arena = await openArena();
   server = await arena.serve({ gated: true, args: ["--pool-max", "4"] });
 });
-afterAll(() => arena?.close());
 
 test.each(["/orders", "/status/200"])(
   "before %s starts: 503, no business code ran, and it works again",
