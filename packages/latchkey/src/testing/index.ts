@@ -5,3 +5,5 @@ export type { AppUnderTest, HandlerAnswer, HeaderLookup, ProtectedRoute } from "
 export { type HttpConformanceOptions, httpConformance } from "./http-conformance.ts";
 export type { BusinessPort, StoreUnderTest } from "./store-conformance/case.ts";
 export { type StoreConformanceOptions, storeConformance } from "./store-conformance.ts";
+export type { BridgeCapabilities, BridgeUnderTest } from "./transaction-conformance/case.ts";
+export { type TransactionConformanceOptions, transactionConformance } from "./transaction-conformance.ts";

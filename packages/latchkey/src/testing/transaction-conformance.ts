@@ -1,0 +1,78 @@
+/**
+ * The bridge conformance suite: proves that a transaction bridge keeps the contract of `transactions/transaction.ts`
+ * over PostgreSQL. It brings no test runner; the runner's function is handed in.
+ */
+import assert from "node:assert/strict";
+import { holdsNothing, makeTables } from "./transaction-conformance/arrange.ts";
+import type {
+  BridgeCapabilities,
+  BridgeCase,
+  BridgeContext,
+  BridgeUnderTest,
+} from "./transaction-conformance/case.ts";
+import { endCases } from "./transaction-conformance/ends.ts";
+import { faultCases } from "./transaction-conformance/faults.ts";
+import { guardCases } from "./transaction-conformance/guard.ts";
+import { valueCases } from "./transaction-conformance/values.ts";
+
+export interface TransactionConformanceOptions<Tx> extends BridgeCapabilities {
+  /** Registers one test, as `test` or `it` of any runner does. */
+  readonly test: (name: string, body: () => Promise<void>) => void;
+  /** Makes one bridge per case. Cases run one after the other; a pool needs at least three connections. */
+  readonly factory: () => BridgeUnderTest<Tx> | Promise<BridgeUnderTest<Tx>>;
+  /** After this long something that does not happen is a failure. Default 15 000. */
+  readonly patienceMs?: number;
+  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  readonly skip?: Readonly<Record<string, string>>;
+}
+
+const cases: readonly BridgeCase[] = [...endCases, ...guardCases, ...valueCases, ...faultCases];
+
+/**
+ * Registers one test for every sentence of the bridge contract that applies to the declared capabilities. It makes
+ * tables of its own, `latchkey_rows`, `latchkey_once` and `latchkey_slow`, on the current schema.
+ *
+ * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ */
+export function transactionConformance<Tx>(options: TransactionConformanceOptions<Tx>): void {
+  const { sessions, commitNotice } = options;
+  const skip = new Map(Object.entries(options.skip ?? {}));
+  for (const [name, reason] of skip) {
+    if (!cases.some((candidate) => candidate.name === name))
+      throw new TypeError(`No case is named "${name}"`);
+    if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
+  }
+  const manifest: BridgeCase = {
+    name: "manifest: the bridge declares what the suite was told",
+    run: async ({ bridge }) => assert.equal(bridge.commitNotice, commitNotice),
+  };
+  for (const candidate of [manifest, ...cases]) {
+    const applies = candidate.needs?.({ sessions, commitNotice }) ?? true;
+    if (applies && !skip.has(candidate.name)) {
+      options.test(candidate.name, () => withBridge(options, candidate));
+    }
+  }
+}
+
+async function withBridge<Tx>(
+  { factory, sessions, commitNotice, patienceMs = 15_000 }: TransactionConformanceOptions<Tx>,
+  candidate: BridgeCase,
+): Promise<void> {
+  const subject = await factory();
+  const context: BridgeContext = {
+    bridge: subject.bridge,
+    capabilities: { sessions, commitNotice },
+    patienceMs,
+    execute: (tx, text, values) => subject.execute(tx as Tx, text, values),
+    prepare: (tx, text) => subject.prepare(tx as Tx, text),
+    outside: (text, values) => subject.outside(text, values),
+    busyConnections: () => subject.busyConnections(),
+  };
+  try {
+    await makeTables(context);
+    await candidate.run(context);
+    await holdsNothing(context);
+  } finally {
+    await subject.close();
+  }
+}
