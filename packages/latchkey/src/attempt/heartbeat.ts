@@ -11,6 +11,11 @@ const renewalsPerLease = 3;
 /** Stop when this share of the lease is left, so that nothing is under way when another takes over. */
 const marginShare = 1 / 6;
 
+/** Monotonic time at which an owner whose lease ends at `ownedUntilMs` stops, and until which it may start. */
+export function stopsAtMs(ownedUntilMs: number, leaseMs: number): number {
+  return ownedUntilMs - leaseMs * marginShare;
+}
+
 export interface Heartbeat {
   /** Ends renewing. Calling it twice does nothing. */
   stop(): void;
@@ -44,10 +49,13 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     stop();
     options.onLost();
   };
+  const timerAt = (dueMs: number, task: () => void) =>
+    clock.startTimer(Math.max(0, dueMs - clock.monotonicMs()), task);
+  /** The next beat counts from the same moment as the lease, or a slow store would leave no time for it. */
   const ownedUntil = (endsAtMs: number) => {
     cancelDeadline();
-    const leftMs = endsAtMs - leaseMs * marginShare - clock.monotonicMs();
-    cancelDeadline = clock.startTimer(Math.max(0, leftMs), lose);
+    cancelDeadline = timerAt(stopsAtMs(endsAtMs, leaseMs), lose);
+    cancelBeat = timerAt(endsAtMs - leaseMs + leaseMs / renewalsPerLease, beat);
   };
   const renew = async () => {
     const sentAtMs = clock.monotonicMs();
@@ -56,15 +64,14 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
       .catch(() => null);
     if (stopped) return;
     if (renewed === false) return lose();
-    if (renewed === true) ownedUntil(sentAtMs + leaseMs);
+    if (renewed === true) return ownedUntil(sentAtMs + leaseMs);
     // An unconfirmed renewal is tried again sooner; the deadline decides when it is too late.
-    cancelBeat = clock.startTimer(leaseMs / renewalsPerLease / (renewed === null ? 4 : 1), beat);
+    cancelBeat = clock.startTimer(leaseMs / renewalsPerLease / 4, beat);
   };
 
   const beat = () => {
     void renew();
   };
   ownedUntil(options.ownedUntilMs);
-  cancelBeat = clock.startTimer(leaseMs / renewalsPerLease, beat);
   return { stop };
 }

@@ -224,6 +224,70 @@ describe("a lease", () => {
   });
 });
 
+describe("an admission whose reply comes after its lease has ended", () => {
+  /** Creates the record at once; the reply of the first creation waits for `reply`. */
+  function late() {
+    const reply = Promise.withResolvers<void>();
+    const wrap = (store: Store<MemoryTransaction>): Partial<Store<MemoryTransaction>> => {
+      let first = true;
+      return {
+        async create(...given) {
+          const created = await store.create(...given);
+          if (first) {
+            first = false;
+            await reply.promise;
+          }
+          return created;
+        },
+      };
+    };
+    return { wrap, reply: reply.resolve };
+  }
+
+  test("starts no handler when others have settled it meanwhile", async () => {
+    const { wrap, reply } = late();
+    const { submit, ports, starts, other } = setUp({}, wrap);
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs);
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1 });
+    reply();
+    await ports.clock.advance(1_000);
+    expect(await first).toMatchObject({ kind: "unknown" });
+    expect(starts()).toBe(0);
+  });
+
+  test("starts no handler under it: it is given back, and the next admission has a whole lease", async () => {
+    const { wrap, reply } = late();
+    const { submit, ports, starts } = setUp({}, wrap);
+    const { work, started, release } = gated();
+    const first = submit(work);
+    // Not ended, but nearer to its end than an owner may go.
+    await ports.clock.advance(leaseMs - 1);
+    reply();
+    await ports.clock.advance(100);
+    const signal = await started;
+    await ports.clock.advance(leaseMs * 2);
+    expect(signal.aborted).toBe(false);
+    release();
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+    expect(starts()).toBe(1);
+  });
+
+  test("beats at once when little of the lease is left", async () => {
+    const { wrap, reply } = late();
+    const { submit, ports } = setUp({}, wrap);
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await ports.clock.advance(leaseMs * 0.8);
+    reply();
+    const signal = await started;
+    await ports.clock.advance(leaseMs * 2);
+    expect(signal.aborted).toBe(false);
+    release();
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+  });
+});
+
 describe("a reply that is lost", () => {
   /** Does the write, then loses its reply, `times` times. */
   function losing<A extends unknown[], R>(write: (...given: A) => Promise<R>, times: number) {

@@ -14,7 +14,7 @@ import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { endAttempt } from "./end-attempt.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
-import { startHeartbeat } from "./heartbeat.ts";
+import { startHeartbeat, stopsAtMs } from "./heartbeat.ts";
 import { type Limited, withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -57,12 +57,28 @@ async function admit<Tx>(job: Job<Tx>): Promise<Admitted | Result> {
   const { clock, random } = job.runtime.ports;
   for (let round = 1; round <= admissionsMax; round++) {
     const admitted = await tryAdmit(job);
-    if (admitted !== null) return admitted;
+    if (admitted !== null) {
+      if (!("record" in admitted) || mayStart(job, admitted)) return admitted;
+      await giveBack(job, admitted.record);
+    }
     await pause(clock, backOffMs * round * random.fraction());
   }
   throw new StoreError("rolled_back", {
     message: `Gave up after ${admissionsMax} admissions lost to others`,
   });
+}
+
+/** A reply that took as long as the lease says nothing about who owns the record by now. */
+function mayStart<Tx>({ runtime, operation }: Job<Tx>, { ownedUntilMs }: Admitted): boolean {
+  return runtime.ports.clock.monotonicMs() < stopsAtMs(ownedUntilMs, operation.settings.leaseMs);
+}
+
+/** Frees an attempt whose handler was not started; where that fails, the next admission finds it again as its own. */
+async function giveBack<Tx>({ runtime }: Job<Tx>, record: InProgressRecord): Promise<void> {
+  // An earlier attempt of the same life may have run: then its key stays with its request.
+  const end: AttemptEnd =
+    record.fence.attempt === 1 ? { event: "release" } : { event: "retry_later", errorCode: "not-started" };
+  await runtime.store.end(record, record.id, record.fence, end).catch(() => null);
 }
 
 async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
