@@ -731,6 +731,36 @@ describe("a mount that records", () => {
     expect([retry.status, retry.body.toString()]).toEqual([201, "all of it"]);
   });
 
+  test("keeps what middleware inside it makes of an answer", async () => {
+    const order: string[] = [];
+    const { call } = await serveMount({}, (app) => {
+      app.use("/inside", (_req, res, next) => {
+        const { writeHead, write, end } = res;
+        res.writeHead = ((...args: Parameters<typeof writeHead>) => {
+          order.push("head");
+          res.setHeader("X-Order-Version", "7");
+          return writeHead.apply(res, args);
+        }) as typeof writeHead;
+        res.write = ((chunk: string) => {
+          if (!Reflect.get(res, "_header")) Reflect.apply(Reflect.get(res, "_implicitHeader"), res, []);
+          return write.call(res, chunk.toUpperCase(), "utf8");
+        }) as typeof write;
+        res.end = ((chunk?: string) => end.call(res, chunk?.toUpperCase() ?? "", "utf8")) as typeof end;
+        next();
+      });
+      app.post("/inside", (_req, res) => {
+        res.type("text").write("one ");
+        res.write("two ");
+        res.end("three");
+      });
+    });
+    const key = newKey();
+    const first = await call({ key, target: "/inside" });
+    expect([first.body.toString(), first.header("x-order-version")]).toEqual(["ONE TWO THREE", "7"]);
+    expect((await call({ key, target: "/inside" })).body.toString()).toBe("ONE TWO THREE");
+    expect(order).toEqual(["head"]);
+  });
+
   test("can give nobody a transaction", () => {
     const { latchkey, define, adapterOptions } = arrange();
     const record = expressRecord(latchkey, adapterOptions());

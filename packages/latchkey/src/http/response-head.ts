@@ -19,7 +19,7 @@ export function readHead(res: ServerResponse): Head {
 
 /** Brings a response back to an earlier head. One that has been sent stays. */
 export function restoreHead(res: ServerResponse, head: Head): void {
-  if (wasSent(res)) return;
+  if (res.headersSent) return;
   // Not the response's own methods: they may be held, or wrapped by a middleware that counts calls.
   const { removeHeader, setHeader } = OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
@@ -28,11 +28,6 @@ export function restoreHead(res: ServerResponse, head: Head): void {
   res.statusMessage = head.statusMessage;
   // Removing a Date header, as the loop above may, turns Node's own off.
   res.sendDate = head.sendDate;
-}
-
-/** Whether the real response has begun, whatever is laid over it. */
-export function wasSent(res: ServerResponse): boolean {
-  return Reflect.get(OutgoingMessage.prototype, "headersSent", res);
 }
 
 /** The headers of a head as field lines. */
