@@ -426,6 +426,74 @@ describe("the database", () => {
     expect(starts()).toBe(1);
   });
 
+  test.each<readonly [string, Work<MemoryTransaction, "transaction">]>([
+    ["threw", () => Promise.reject(Object.assign(new Error("conflict"), { code: "40001" }))],
+    ["answered 503", async () => answer(503)],
+    [
+      "declined to store",
+      async ({ attempt }) => {
+        attempt.release();
+        return answer(400);
+      },
+    ],
+  ])("was committed by a handler that then %s: unknown, and never run again", async (_what, work) => {
+    const { submitThrough, starts, events } = setUp({ wrap: endedByHandler });
+    expect(await submitThrough(work)).toMatchObject({ result: { kind: "unknown", retryAfterMs: null } });
+    expect(await submitThrough(work)).toMatchObject({ result: { kind: "unknown" } });
+    expect(starts()).toBe(1);
+    expect(events.map((event) => event.type)).toContain("transaction_changed");
+  });
+
+  test("was committed by the handler itself while the store fails: noted as soon as it is back", async () => {
+    const changed = (outcome: TransactionOutcome<unknown>) =>
+      ({ kind: "changed", value: outcome.value }) as const;
+    let failures = 3;
+    const { submitThrough, starts } = setUp({
+      wrap: (support) => ({ ...support, run: failFirst(support, changed) }),
+      store: (store) => ({
+        ...store,
+        loseTransaction: async (...given) => {
+          failures -= 1;
+          if (failures === 1) await store.loseTransaction(...given);
+          if (failures > 0) throw new StoreError("in_doubt");
+          return store.loseTransaction(...given);
+        },
+      }),
+    });
+    expect(await submitThrough(insertsOrder)).toMatchObject({ result: { kind: "unknown" } });
+    expect(await submitThrough(insertsOrder)).toMatchObject({ result: { kind: "unknown" } });
+    expect(starts()).toBe(1);
+  });
+
+  test("was committed by the handler itself and the store stays away: in doubt, not 'nothing happened'", async () => {
+    const { submitThrough } = setUp({
+      wrap: endedByHandler,
+      store: (store) => ({
+        ...store,
+        loseTransaction: async () => {
+          throw new StoreError("not_sent");
+        },
+      }),
+    });
+    const seen = await submitThrough(async () => answer(503));
+    expect(seen).toMatchObject({ result: { kind: "commit_in_doubt" } });
+  });
+
+  test("leaves a COMMIT in doubt and is then gone: in doubt, not 'nothing happened'", async () => {
+    const { submit, starts } = setUp({
+      wrap: (support) => ({
+        ...outcomes((outcome) => ({ kind: "in_doubt", value: outcome.value, error: new Error("reset") }))(
+          support,
+        ),
+        resolve: async () => {
+          throw new StoreError("not_sent");
+        },
+      }),
+    });
+    expect(await submit(insertsOrder)).toMatchObject({ kind: "commit_in_doubt" });
+    expect(starts()).toBe(1);
+  });
+
   test("cannot be reached: no business code runs", async () => {
     const { submit, starts } = setUp({
       wrap: (support) => ({
@@ -439,6 +507,24 @@ describe("the database", () => {
     expect(starts()).toBe(0);
   });
 });
+
+/** What bridges do when a rollback finds that the handler has ended the transaction: there is nothing to roll back. */
+function endedByHandler(
+  support: TransactionSupport<MemoryTransaction>,
+): TransactionSupport<MemoryTransaction> {
+  return {
+    ...support,
+    async run(request, work) {
+      let ran = false;
+      const outcome = await support.run(request, (open) => {
+        ran = open.exclusive && open.reading.record === null;
+        return work(open);
+      });
+      if (ran && outcome.kind === "rolled_back") throw new LatchkeyError("transaction-changed");
+      return outcome;
+    },
+  };
+}
 
 type Run = TransactionSupport<MemoryTransaction>["run"];
 

@@ -5,7 +5,7 @@
 import { classifyAnswer } from "../engine/classify.ts";
 import { type AdmissionRequest, type Decision, decide } from "../engine/decide.ts";
 import type { Guard, RecordKey } from "../engine/record.ts";
-import { LatchkeyError, StoreError } from "../errors.ts";
+import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type {
@@ -20,6 +20,7 @@ import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
 import { withLimit } from "./limit.ts";
+import { loseTransaction, type Start } from "./lose-transaction.ts";
 import type { Runtime } from "./runtime.ts";
 import { isSerializationFailure } from "./sql-state.ts";
 
@@ -35,12 +36,12 @@ type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard }
   | { readonly kind: "threw"; readonly error: unknown }
-  | {
-      readonly kind: "answered";
-      readonly answer: Answer;
-      readonly life: NewLife;
-      readonly replaces: Guard | null;
-    };
+  | (Start & { readonly kind: "answered"; readonly answer: Answer });
+
+/** Noted as soon as a handler is started, for what the transaction itself cannot hand back. */
+interface Started {
+  start: Start | null;
+}
 
 interface Job<Tx> {
   readonly runtime: Runtime<Tx>;
@@ -82,16 +83,25 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   const { settings } = operation;
   const startedAt = runtime.ports.clock.monotonicMs();
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const outcome = await job.support.run<Ran>(
-    {
-      key: submission.key,
-      isolation: settings.isolation,
-      idleLimitMs: settings.transactionLimitMs,
-      savepoint: settings.serverErrors === "store",
-    },
-    (open) => inTransaction(job, open, request),
-  );
-  const result = await settle(job, outcome);
+  const started: Started = { start: null };
+  let outcome: TransactionOutcome<Ran>;
+  try {
+    outcome = await job.support.run<Ran>(
+      {
+        key: submission.key,
+        isolation: settings.isolation,
+        idleLimitMs: settings.transactionLimitMs,
+        savepoint: settings.serverErrors === "store",
+      },
+      (open) => inTransaction(job, open, request, started),
+    );
+  } catch (error) {
+    // A bridge that was to roll back, and found that the handler had left nothing to roll back.
+    const changed = isLatchkeyError(error) && error.code === "transaction-changed";
+    if (started.start === null || !changed) throw error;
+    return settleChanged(job, started.start);
+  }
+  const result = await settle(job, outcome, started);
   if (result?.kind === "executed" && outcome.value.kind === "answered") {
     runtime.emit({
       type: "executed",
@@ -109,6 +119,7 @@ async function inTransaction<Tx>(
   job: Job<Tx>,
   open: OpenTransaction<Tx>,
   request: AdmissionRequest,
+  started: Started,
 ): Promise<TransactionWork<Ran>> {
   const { record, now } = open.reading;
   const verdict = decide(record, request, now);
@@ -124,7 +135,8 @@ async function inTransaction<Tx>(
       if (!open.exclusive) return rollback(runningElsewhere(record?.id ?? null, now));
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
       const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
-      return execute(job, open, life, replaces);
+      started.start = { life, replaces };
+      return execute(job, open, started.start);
     }
     default:
       return verdict satisfies never;
@@ -155,10 +167,10 @@ function recordKey(key: RecordKey): RecordKey {
 async function execute<Tx>(
   job: Job<Tx>,
   open: OpenTransaction<Tx>,
-  life: NewLife,
-  replaces: Guard | null,
+  start: Start,
 ): Promise<TransactionWork<Ran>> {
   const { runtime, operation } = job;
+  const { life } = start;
   const abort = new AbortController();
   const handle = createHandle(life.id, life.fence, abort.signal, operation.settings);
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
@@ -174,7 +186,7 @@ async function execute<Tx>(
     case "threw":
       return rollback({ kind: "threw", error: ran.error });
     case "returned":
-      return concludes(job, open, handle, { kind: "answered", answer: ran.value, life, replaces });
+      return concludes(job, open, handle, { ...start, kind: "answered", answer: ran.value });
     default:
       return ran satisfies never;
   }
@@ -216,7 +228,11 @@ function forgotTx<Tx>(operation: Operation, open: OpenTransaction<Tx>, answer: A
   return operation.settings.writes === "required" && answer.status < 300 && !open.used();
 }
 
-async function settle<Tx>(job: Job<Tx>, outcome: TransactionOutcome<Ran>): Promise<Round> {
+async function settle<Tx>(
+  job: Job<Tx>,
+  outcome: TransactionOutcome<Ran>,
+  { start }: Started,
+): Promise<Round> {
   const { value } = outcome;
   switch (outcome.kind) {
     case "committed":
@@ -230,7 +246,7 @@ async function settle<Tx>(job: Job<Tx>, outcome: TransactionOutcome<Ran>): Promi
     case "in_doubt":
       return settleInDoubt(job, expectAnswered(value));
     case "changed":
-      return settleChanged(job, expectAnswered(value));
+      return settleChanged(job, start ?? expectAnswered(value));
     default:
       return outcome satisfies never;
   }
@@ -270,7 +286,10 @@ async function settleRefused<Tx>(
 
 async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
   const { runtime, submission, support, operation } = job;
-  const resolved = await support.resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs);
+  const resolved = await support
+    .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
+    // An error would say that nothing was executed.
+    .catch(() => "in_doubt" as const);
   runtime.emit({
     type: "commit_in_doubt",
     resolved,
@@ -289,15 +308,24 @@ async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answer
   }
 }
 
-async function settleChanged<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
+async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
   const { runtime, submission, operation } = job;
-  const lost = await runtime.store.loseTransaction(ran.life, ran.replaces, "transaction-changed");
+  const lost = await loseTransaction(runtime, start);
   runtime.emit({
     type: "transaction_changed",
     operation: operation.name,
     keyHash: runtime.keyHash(submission.key),
   });
-  return lost === null ? null : { kind: "unknown", recordId: lost.id, retryAfterMs: null };
+  switch (lost.kind) {
+    case "unknown":
+      return { ...lost, retryAfterMs: null };
+    case "met":
+      return null;
+    case "in_doubt":
+      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+    default:
+      return lost satisfies never;
+  }
 }
 
 /**
