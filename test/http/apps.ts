@@ -2,14 +2,15 @@
 import { Readable } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import express, {
+  type ErrorRequestHandler,
   type Express,
   type Response as ExpressResponse,
-  type NextFunction,
   type Request,
 } from "express";
 import express4 from "express4";
 import { type Context, Hono } from "hono";
-import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
+import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
+import { expressProtect, expressRecord, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
 import { fetchProtect } from "../../packages/latchkey/src/http/fetch.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono.ts";
 import type {
@@ -74,16 +75,48 @@ function mountExpress<Tx>(app: Express, under: AppUnderTest<Tx>): void {
           write(res, await route.handle(async () => sentBytes(req), context)),
         );
   app.post(route.path, handler);
-  app.use((error: { status?: number }, _req: Request, res: ExpressResponse, _next: NextFunction) => {
-    res.status(error.status ?? 500).end("failed");
-  });
+  app.use(answerFailure);
 }
+
+const answerFailure: ErrorRequestHandler = (error, _req, res, _next) => {
+  res.status(error.status ?? 500).end("failed");
+};
 
 /** What was sent, as far as an Express handler can still tell. */
 function sentBytes(req: Request): Uint8Array {
   if (req.body === undefined) return new Uint8Array(0);
   return req.body instanceof Uint8Array ? req.body : Buffer.from(JSON.stringify(req.body));
 }
+
+/** A mount over the whole app, whose handlers know nothing of Latchkey. */
+export const recordedExpress: Framework = {
+  name: "Express 5, recorded by a mount",
+  seesFieldLines: true,
+  serve({ latchkey, route, settings, tenant, principal }) {
+    if (route.execution !== "lease") throw new TypeError("A mount records operations under a lease");
+    const { operation, handle } = route;
+    const record = expressRecord(latchkey, {
+      ...settings,
+      tenant: (req: Request) => tenant((name) => req.get(name)),
+      principal: (req) => principal((name) => req.get(name)),
+    });
+    const app = express().use(express.json(parserOptions), express.raw({ ...parserOptions, type: "*/*" }));
+    app.use(record(operation));
+    app.post(route.path, async (req, res) =>
+      write(res, await handle(async () => sentBytes(req), { attempt: noAttempt })),
+    );
+    app.use(answerFailure);
+    return listen(app);
+  },
+};
+
+const noAttempt: Attempt = {
+  id: "",
+  fence: { attempt: 1, token: "" },
+  signal: new AbortController().signal,
+  release() {},
+  retain() {},
+};
 
 function write(res: ExpressResponse, { status, headers = [], body }: HandlerAnswer): void {
   res.status(status);

@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { PassThrough, Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import express, {
   type ErrorRequestHandler,
   type Express,
@@ -527,6 +528,8 @@ describe("bodies", () => {
     expect((await call({ body: '{"a":1}' })).json()).toEqual({ body: { a: 1 } });
     expect((await call({ body: "abc", contentType: "text/plain" })).json()).toEqual({ bytes: 3 });
     expect((await call({ body: "", contentType: null })).json()).toEqual({ body: "none" });
+    const gzip: HttpCall = { body: gzipSync("{}"), headers: [["Content-Encoding", "gzip"]] };
+    expect((await call(gzip)).json()).toEqual({ bytes: gzipSync("{}").length });
     const malformed = await call({ body: "{" });
     expect([malformed.status, malformed.json().type]).toEqual([400, "entity.parse.failed"]);
   });
@@ -685,7 +688,7 @@ describe("a mount that records", () => {
   });
 
   test("says so where it is asked to, and covers the methods it is told to", async () => {
-    const { call } = await serveMount({ markIgnored: true, methods: ["DELETE"] });
+    const { call } = await serveMount({ markIgnored: true, methods: ["delete"] });
     expect((await call({ method: "POST" })).header("idempotency-status")).toBe("ignored");
     expect((await call({ method: "POST", key: null })).header("idempotency-status")).toBeNull();
     const key = newKey();

@@ -168,13 +168,14 @@ async function readBody(req: ExpressMessage, limitBytes: number): Promise<BodyRe
   return reading;
 }
 
-/** Nobody else can read these bytes any more: JSON as its value, anything else as the bytes. */
+/** Nobody else can read these bytes any more: JSON as its value, anything else (compressed JSON too) as the bytes. */
 function giveBody(req: ExpressMessage, bytes: Uint8Array): void {
   // What body parsers of Express 4 look at before they read.
   Object.defineProperty(req, "_body", { value: true, configurable: true, writable: true });
   if (req.body !== undefined) return;
   try {
-    req.body = parseJsonBody(bytes, req.headers["content-type"] ?? null) ?? bytes;
+    const encoded = req.headers["content-encoding"] !== undefined;
+    req.body = parseJsonBody(bytes, encoded ? null : (req.headers["content-type"] ?? null)) ?? bytes;
   } catch (cause) {
     throw badRequest("The request's body is not valid JSON", "entity.parse.failed", cause);
   }

@@ -123,7 +123,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     header: headerName("header", options.header ?? "Idempotency-Key"),
     key: checkKeyOptions(options.key ?? {}),
     fingerprint: resolveFingerprint(options.fingerprint ?? "auto"),
-    methods: new Set(options.methods ?? ["POST", "PATCH"]),
+    methods: new Set((options.methods ?? ["POST", "PATCH"]).map((method) => method.toUpperCase())),
     markIgnored: options.markIgnored ?? false,
     replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
     problemBase: uriPart("problemBase", problemBase),
