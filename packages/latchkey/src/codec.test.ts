@@ -1,0 +1,78 @@
+import { expect, test } from "vitest";
+import type { Codec, CodecContext } from "./codec.ts";
+import { createLatchkey } from "./latchkey.ts";
+import { memoryStore } from "./stores/memory.ts";
+
+/** Ciphers nothing, but keeps what an encrypting codec would authenticate in front of the bytes. */
+function sealing(): Codec & { readonly contexts: CodecContext[] } {
+  const contexts: CodecContext[] = [];
+  const seal = (context: CodecContext) => {
+    contexts.push(context);
+    const { tenant, scope, key, recordId, fingerprint } = context;
+    return Buffer.from(`${JSON.stringify([tenant, scope, key, recordId, [...fingerprint]])}\0`);
+  };
+  return {
+    contexts,
+    encode: async (plain, context) => Buffer.concat([seal(context), plain.map((byte) => byte ^ 0xff)]),
+    decode: async (stored, context) => {
+      const sealed = seal(context);
+      const front = Buffer.from(stored.subarray(0, sealed.length));
+      if (!front.equals(sealed)) throw new Error("This answer belongs to another record");
+      return stored.subarray(sealed.length).map((byte) => byte ^ 0xff);
+    },
+  };
+}
+
+const secret = "4111 1111 1111 1111";
+const request = { tenant: "t", key: "k", input: { amount: 1 } };
+
+test.each(["transaction", "lease"] as const)(
+  "under %s an answer is stored encoded and replayed decoded",
+  async (execution) => {
+    const codec = sealing();
+    const store = memoryStore();
+    const latchkey = createLatchkey({ store, codec });
+    const operation = latchkey.operation("cards.show", { execution, writes: "none" });
+    const run = () => latchkey.run(operation, request, async () => ({ secret }));
+    expect(await run()).toMatchObject({ kind: "executed", value: { secret } });
+    expect(await run()).toMatchObject({ kind: "replay", value: { secret } });
+    const { record } = await store.read({ tenant: "t", scope: "cards.show", key: "k" });
+    if (record?.state !== "completed" || record.answer === null) throw new Error("no answer");
+    expect(Buffer.from(record.answer).toString("latin1")).not.toContain(secret);
+    const [encoded, decoded] = codec.contexts;
+    expect(encoded).toMatchObject({ tenant: "t", scope: "cards.show", key: "k", recordId: record.id });
+    expect(decoded).toEqual(encoded);
+  },
+);
+
+test("an answer that does not decode is an error for the caller, never a second run", async () => {
+  const store = memoryStore();
+  let starts = 0;
+  const runWith = (codec: Codec) => {
+    const latchkey = createLatchkey({ store, codec });
+    const operation = latchkey.operation("cards.show", { writes: "none" });
+    return latchkey.run(operation, request, async () => {
+      starts += 1;
+      return { secret };
+    });
+  };
+  await runWith(sealing());
+  const swapped = sealing();
+  const decode: Codec["decode"] = (stored, context) =>
+    swapped.decode(stored, { ...context, tenant: "other" });
+  await expect(runWith({ ...swapped, decode })).rejects.toThrow("another record");
+  expect(starts).toBe(1);
+});
+
+test("an answer that does not encode is not stored, and the work is rolled back", async () => {
+  const store = memoryStore();
+  const encode = () => {
+    throw new Error("no key");
+  };
+  const latchkey = createLatchkey({ store, codec: { ...sealing(), encode } });
+  const operation = latchkey.operation("cards.create");
+  const run = latchkey.run(operation, request, ({ tx }) => tx.insert("cards", {}));
+  await expect(run).rejects.toThrow("no key");
+  expect(store.rows("cards")).toHaveLength(0);
+  expect((await store.read({ tenant: "t", scope: "cards.create", key: "k" })).record).toBeNull();
+});
