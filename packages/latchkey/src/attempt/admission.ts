@@ -1,12 +1,14 @@
 /** What both executions share: the request as `decide` sees it, and a decision as a caller is told. */
 import type { CodecContext } from "../codec.ts";
 import type { AdmissionRequest, Decision } from "../engine/decide.ts";
-import type { FinishedRecord } from "../engine/record.ts";
+import type { FinishedRecord, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
+import type { Reading } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { decodeAnswer } from "./answer.ts";
 import type { Result, Submission } from "./attempt.ts";
+import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** A running attempt of unknown length: ask again after a second. */
@@ -59,6 +61,15 @@ async function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Promi
     codecContext(record, record.id, record.fingerprint.digest),
   );
   return { kind: "replay", recordId: record.id, answer: decodeAnswer(plain), expiresAt: record.expiresAt };
+}
+
+/** An attempt has ended and its caller waits: a store that does not answer by then will not help. */
+const lookAgainLimitMs = 5_000;
+
+/** What the record says by now; null when the store fails or does not say. */
+export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promise<Reading | null> {
+  const seen = await withLimit(runtime.ports.clock, lookAgainLimitMs, () => runtime.store.read(key));
+  return seen.kind === "returned" ? seen.value : null;
 }
 
 export function codecContext(

@@ -1,6 +1,8 @@
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../engine/record.ts";
 import { pause } from "../ports.ts";
 import type { AttemptEnd } from "../stores/store.ts";
+import { lookAgain } from "./admission.ts";
+import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
 const retryStepMs = 50;
@@ -27,13 +29,16 @@ export async function endAttempt<Tx>(
   const deadline = clock.monotonicMs() + Math.min(leaseMs, patienceMaxMs);
   let doubtful = false;
   for (;;) {
-    try {
-      const receipt = await runtime.store.end(record, record.id, record.fence, end);
-      if (receipt !== null) return { kind: "ended", expiresAt: receipt.expiresAt };
+    // A call that never settled would keep its attempt, and with it the heartbeat and the key, for ever.
+    const leftMs = Math.max(1, deadline - clock.monotonicMs());
+    const written = await withLimit(clock, leftMs, () =>
+      runtime.store.end(record, record.id, record.fence, end),
+    );
+    if (written.kind === "returned") {
+      if (written.value !== null) return { kind: "ended", expiresAt: written.value.expiresAt };
       return doubtful ? await ownEarlierWrite(runtime, record, end) : { kind: "lost" };
-    } catch {
-      doubtful = true;
     }
+    doubtful = true;
     if (clock.monotonicMs() >= deadline) return { kind: "in_doubt" };
     await pause(clock, retryStepMs);
   }
@@ -45,7 +50,7 @@ async function ownEarlierWrite<Tx>(
   record: InProgressRecord,
   end: AttemptEnd,
 ): Promise<Ended> {
-  const reading = await runtime.store.read(record).catch(() => null);
+  const reading = await lookAgain(runtime, record);
   if (reading === null) return { kind: "in_doubt" };
   return isOwn(reading.record, record, end)
     ? {

@@ -109,12 +109,59 @@ describe("an answer", () => {
   });
 });
 
+test("an answer that the codec cannot encode leaves the outcome unknown at once", async () => {
+  const { ports, memory } = setUp();
+  const codec = {
+    encode: () => {
+      throw new Error("no key for this tenant");
+    },
+    decode: (stored: Uint8Array) => stored,
+  };
+  const latchkey = createLatchkey<MemoryTransaction>({ store: memory, ports, codec });
+  const operation = latchkey.operation("op", { execution: "lease" });
+  const submit = () => latchkey.execute(operation, submission, answers);
+  await expect(submit()).rejects.toThrow("no key");
+  expect(await submit()).toMatchObject({ kind: "unknown" });
+});
+
 describe("a handler that throws", () => {
   test("leaves the outcome unknown, and its error reaches the caller", async () => {
     const { submit, starts } = setUp();
     await expect(submit(() => Promise.reject(new Error("socket hang up")))).rejects.toThrow("socket hang up");
     expect(await submit(answers)).toMatchObject({ kind: "unknown" });
     expect(starts()).toBe(1);
+  });
+
+  test.each<readonly [string, () => unknown]>([
+    [
+      "throws",
+      () => {
+        throw new TypeError("cannot read properties of undefined");
+      },
+    ],
+    ["is a promise", async () => false],
+  ])(
+    "is in doubt where the operation's own judgement %s; its error reaches the caller",
+    async (_what, judge) => {
+      const { submit } = setUp({ isNotExecuted: judge as () => boolean });
+      await expect(submit(() => Promise.reject(new Error("socket hang up")))).rejects.toThrow(
+        "socket hang up",
+      );
+      expect(await submit(answers)).toMatchObject({ kind: "unknown" });
+    },
+  );
+
+  test("and has lost its lease does not answer with its error, whatever the record says by now", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, submitElsewhere, ports, starts } = setUp({ leaseEnd: "rerun" }, () => frozen);
+    const { work, started, release } = gated(new NotExecuted());
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    await submitElsewhere(async () => answer(429));
+    release();
+    expect(await first).toMatchObject({ kind: "commit_in_doubt" });
+    expect(starts()).toBe(2);
   });
 
   test("NotExecuted, or an error the operation knows, frees the key", async () => {
@@ -314,6 +361,17 @@ describe("a reply that is lost", () => {
     await ports.clock.advance(100);
     expect(await first).toMatchObject({ kind: "executed", stored: true });
     expect(await submit(answers)).toMatchObject({ kind: "replay" });
+  });
+
+  test("at the end, and the call never settles: in doubt, and the lease is not kept for ever", async () => {
+    const { submit, submitElsewhere, ports } = setUp({}, () => ({ end: () => new Promise<never>(() => {}) }));
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs + 100);
+    expect(await first).toMatchObject({ kind: "commit_in_doubt" });
+    await ports.clock.advance(leaseMs);
+    const second = submitElsewhere(answers);
+    await ports.clock.advance(100);
+    expect(await second).toMatchObject({ kind: "unknown" });
   });
 
   test("at the end for good: in doubt, never success", async () => {

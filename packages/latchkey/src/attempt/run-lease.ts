@@ -9,7 +9,7 @@ import { NotExecuted, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { AttemptEnd, LeaseTerms, NewLife } from "../stores/store.ts";
-import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import { admissionRequest, codecContext, lookAgain, report, resultOf, waiting } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { endAttempt } from "./end-attempt.ts";
@@ -181,15 +181,31 @@ async function conclude<Tx>(
   job: Job<Tx>,
   record: InProgressRecord,
   handle: AttemptHandle,
-  ran: Limited<Answer>,
+  handled: Limited<Answer>,
 ): Promise<Result> {
-  const end = await endOf(job, record, handle, ran);
+  const { ran, end } = await concluded(job, record, handle, handled);
   const ended = await endAttempt(job.runtime, record, end, job.operation.settings.leaseMs);
   if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
-  if (ended.kind === "in_doubt" && ran.kind !== "threw") {
-    return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+  if (ended.kind === "lost" || ran.kind === "threw") {
+    const said = await whatTheRecordSays(job);
+    if (said !== null) return said;
   }
-  return resultOfLoser(job, ran);
+  if (ended.kind === "in_doubt" && ran.kind === "threw") throw ran.error;
+  return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+}
+
+/** An answer that cannot be kept counts as a throw: something has happened, and nobody will be able to replay it. */
+async function concluded<Tx>(
+  job: Job<Tx>,
+  record: InProgressRecord,
+  handle: AttemptHandle,
+  ran: Limited<Answer>,
+): Promise<{ readonly ran: Limited<Answer>; readonly end: AttemptEnd }> {
+  try {
+    return { ran, end: await endOf(job, record, handle, ran) };
+  } catch (error) {
+    return { ran: { kind: "threw", error }, end: doubt("answer-not-encoded") };
+  }
 }
 
 async function endOf<Tx>(
@@ -220,8 +236,17 @@ async function endOf<Tx>(
 }
 
 function endOfThrow(operation: Operation, handle: AttemptHandle, error: unknown): AttemptEnd {
-  const proven = error instanceof NotExecuted || operation.settings.isNotExecuted(error);
+  const proven = error instanceof NotExecuted || provesNotExecuted(operation, error);
   return proven || handle.declined() ? { event: "release" } : doubt("handler-threw");
+}
+
+/** A judgement that throws, or a promise of one, proves nothing. */
+function provesNotExecuted(operation: Operation, error: unknown): boolean {
+  try {
+    return operation.settings.isNotExecuted(error) === true;
+  } catch {
+    return false;
+  }
 }
 
 function doubt(errorCode: string): AttemptEnd {
@@ -253,15 +278,12 @@ function resultOfOwner(
   }
 }
 
-/** The fence was lost: the caller gets what the record now says, never the loser's own result. */
-async function resultOfLoser<Tx>(job: Job<Tx>, ran: Limited<Answer>): Promise<Result> {
+/** The fence was lost or is in doubt: the caller gets what the record says by now, never the loser's own result. */
+async function whatTheRecordSays<Tx>(job: Job<Tx>): Promise<Result | null> {
   const { runtime, operation, submission } = job;
-  const reading = await runtime.store.read(submission.key).catch(() => null);
-  if (reading !== null) {
-    const request = admissionRequest(operation, submission, runtime.ports.random.token());
-    const verdict = decide(reading.record, request, reading.now);
-    if (verdict.kind === "answer") return resultOf(runtime, verdict.decision, reading.now);
-  }
-  if (ran.kind === "threw") throw ran.error;
-  return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+  const reading = await lookAgain(runtime, submission.key);
+  if (reading === null) return null;
+  const request = admissionRequest(operation, submission, runtime.ports.random.token());
+  const verdict = decide(reading.record, request, reading.now);
+  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
 }

@@ -15,7 +15,7 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../stores/store.ts";
-import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import { admissionRequest, codecContext, lookAgain, report, resultOf, waiting } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
@@ -336,7 +336,7 @@ async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
  */
 async function afterError<Tx>(job: Job<Tx>, error: unknown): Promise<Result> {
   const { runtime, operation, submission } = job;
-  const reading = await runtime.store.read(submission.key).catch(() => null);
+  const reading = await lookAgain(runtime, submission.key);
   if (reading?.record) {
     const request = admissionRequest(operation, submission, runtime.ports.random.token());
     const verdict = decide(reading.record, request, reading.now);
