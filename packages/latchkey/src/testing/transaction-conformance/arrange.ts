@@ -60,7 +60,7 @@ export const failing = statement(
   "select 1 / pg_catalog.count(*)::int as written from pg_catalog.generate_series(1, 0)",
 );
 
-export const plain: BridgeRequest = { isolation: null, opening: [] };
+const plain: BridgeRequest = { isolation: null, opening: [] };
 
 export type Work = (session: BridgeSession<unknown>) => Promise<BridgeWork<string>>;
 
@@ -89,7 +89,7 @@ export function writing(
   });
 }
 
-export async function isThere({ outside }: BridgeContext, row: string): Promise<boolean> {
+async function isThere({ outside }: BridgeContext, row: string): Promise<boolean> {
   return (await outside("select row from latchkey_rows where row = $1::text", [row])).length > 0;
 }
 
@@ -145,7 +145,7 @@ export async function inTime<T>(
 }
 
 /** Whether the error, or one that it wraps, carries this code. */
-export function hasCode(error: unknown, code: string): boolean {
+function hasCode(error: unknown, code: string): boolean {
   for (let current = error; current instanceof Error; current = current.cause) {
     if ("code" in current && current.code === code) return true;
   }
