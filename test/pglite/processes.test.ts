@@ -14,7 +14,7 @@ import { paidKeys, payments } from "./payments.ts";
 const openTimeoutMs = 40_000;
 const script = new URL("./store-process.ts", import.meta.url);
 
-const folder = scratchDirectory(undefined);
+const folder = scratchDirectory("us");
 const dataDir = join(folder, "not", "there", "yet");
 const lockFile = join(dataDir, "latchkey.lock");
 

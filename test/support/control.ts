@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { scratchDirectory } from "./scratch.ts";
+import { watchDirectory } from "./watchdog.ts";
 
 /**
  * A line from the test files to the process of Vitest's global set-up, so that what all files share starts on first
@@ -21,8 +22,9 @@ export interface ControlServer {
 export async function startControl(
   answer: (request: ControlRequest) => Promise<ControlAnswer>,
 ): Promise<ControlServer> {
-  const folder = scratchDirectory(undefined);
+  const folder = scratchDirectory("us");
   chmodSync(folder, 0o700);
+  const forget = watchDirectory(folder);
   const path = join(folder, "control");
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on("error", () => {});
@@ -36,6 +38,7 @@ export async function startControl(
     async close() {
       server.close();
       await rm(folder, { recursive: true, force: true });
+      forget();
     },
   };
 }

@@ -191,6 +191,7 @@ export class PrivatePostgres {
       detached: true,
     });
     closeSync(log);
+    child.on("error", () => {});
     if (!child.pid) throw new Error(`could not start ${child.spawnfile}`);
     const forget = watchProcess(child.pid, SHUTDOWN_SIGNALS.immediate);
     child.unref();

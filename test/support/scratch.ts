@@ -41,11 +41,12 @@ function scratchBase(): string {
   return usable;
 }
 
-/** Makes a fresh directory that everybody may enter, owned by the user that servers run as. */
-export function scratchDirectory(owner: ServerUser | undefined = serverUser()): string {
+/** Makes a fresh directory that everybody may enter, owned by the user that servers run as or by ourselves. */
+export function scratchDirectory(owner: "servers" | "us" = "servers"): string {
   const path = mkdtempSync(join(scratchBase(), "lk-"));
   chmodSync(path, 0o755);
-  if (owner) chownSync(path, owner.uid, owner.gid);
+  const user = owner === "servers" ? serverUser() : undefined;
+  if (user) chownSync(path, user.uid, user.gid);
   return path;
 }
 
@@ -58,7 +59,7 @@ export function cacheDirectory(): string {
   const path = join(scratchBase(), `latchkey-test-${uid}`);
   mkdirSync(path, { recursive: true });
   const stat = lstatSync(path);
-  if (!stat.isDirectory() || stat.uid !== uid) return scratchDirectory(undefined);
+  if (!stat.isDirectory() || stat.uid !== uid) return scratchDirectory("us");
   chmodSync(path, 0o755);
   return path;
 }

@@ -245,7 +245,9 @@ export class TcpProxy {
 
   #accept(client: Socket): void {
     this.#rules.counts.connections += 1;
-    const server = connect({ ...this.#options.to, allowHalfOpen: true, noDelay: true });
+    const { to } = this.#options;
+    const address = "path" in to ? { path: to.path } : { host: to.host ?? "127.0.0.1", port: to.port };
+    const server = connect({ ...address, allowHalfOpen: true, noDelay: true });
     const splitter = this.#options.protocol === "bytes" ? undefined : postgresSplitter();
     const connection = new Connection(client, server, this.#rules, splitter);
     this.#connections.add(connection);

@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import { deferred, signal, until, within } from "./until.ts";
+
+describe("until", () => {
+  it("answers the first truthy value", async () => {
+    let looks = 0;
+    expect(await until(() => (++looks === 3 ? "third" : undefined), { intervalMs: 1 })).toBe("third");
+  });
+
+  it("says what did not come true and what it saw last", async () => {
+    const never = until(() => 0, { timeoutMs: 20, intervalMs: 5, what: "rows appear" });
+    await expect(never).rejects.toThrow("not true within 20 ms: rows appear (last value: 0)");
+  });
+
+  it("keeps the last error as the cause", async () => {
+    const refused = new Error("refused");
+    const never = until(() => Promise.reject(refused), { timeoutMs: 20, intervalMs: 5 });
+    await expect(never).rejects.toMatchObject({ cause: refused });
+  });
+
+  it("does not report an error that a later look did not have", async () => {
+    let looks = 0;
+    const condition = () => {
+      if (++looks === 1) throw new Error("only once");
+      return false;
+    };
+    await expect(until(condition, { timeoutMs: 20, intervalMs: 5 })).rejects.toMatchObject({
+      cause: undefined,
+    });
+  });
+});
+
+describe("signals", () => {
+  it("wakes everybody who waits, before and after it is fired", async () => {
+    const admitted = signal("admitted");
+    const early = admitted.wait();
+    expect(admitted.fired).toBe(false);
+    admitted.fire();
+    await early;
+    await admitted.wait();
+    expect(admitted.fired).toBe(true);
+  });
+
+  it("names the signal that never came", async () => {
+    await expect(signal("admitted").wait(10)).rejects.toThrow('not settled within 10 ms: signal "admitted"');
+  });
+
+  it("passes on results and failures in time", async () => {
+    const done = deferred<number>();
+    done.resolve(1);
+    expect(await within(done.promise, "a number")).toBe(1);
+    await expect(within(Promise.reject(new Error("no")), "a number")).rejects.toThrow("no");
+  });
+});
