@@ -16,6 +16,17 @@ const retryAfterDefaultMs = 1_000;
 const waitStepMinMs = 20;
 const waitStepMaxMs = 250;
 
+/** NUL cannot be stored everywhere; two different lone surrogates become the same character on their way. */
+const unstorable = /\0|\p{Surrogate}/u;
+
+/** @throws {TypeError} when a store could not keep what names the record, or not tell it from another's. */
+export function checkSubmission({ key, principal }: Submission): void {
+  const texts = { tenant: key.tenant, scope: key.scope, key: key.key, principal: principal ?? "" };
+  for (const [name, text] of Object.entries(texts)) {
+    if (unstorable.test(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+  }
+}
+
 export function admissionRequest(
   operation: Operation,
   submission: Submission,

@@ -35,8 +35,11 @@ export function createHandle(
 function checkedRetention(wanted: Partial<Retention>, current: Retention): Retention {
   const retentionMs = wanted.retentionMs ?? current.retentionMs;
   const forgetAfterMs = wanted.forgetAfterMs ?? Math.max(retentionMs, current.forgetAfterMs);
-  if (!(retentionMs > 0) || !(forgetAfterMs >= retentionMs)) {
-    throw new TypeError("retain: retentionMs must be positive and forgetAfterMs not shorter");
+  const whole = Number.isSafeInteger(retentionMs) && Number.isSafeInteger(forgetAfterMs);
+  if (!whole || retentionMs <= 0 || forgetAfterMs < retentionMs) {
+    throw new TypeError(
+      "retain: retentionMs must be a positive whole number and forgetAfterMs one that is not shorter",
+    );
   }
   return { retentionMs, forgetAfterMs };
 }

@@ -6,13 +6,24 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { RecordKey } from "../engine/record.ts";
 import { LatchkeyError } from "../errors.ts";
 
-const running = new AsyncLocalStorage<readonly RecordKey[]>();
+interface Frame {
+  readonly key: RecordKey;
+  /** What an attempt has started may outlive it, and inherits its frame. */
+  over: boolean;
+}
+
+const running = new AsyncLocalStorage<readonly Frame[]>();
 
 /** @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key. */
-export function guardNesting<T>(key: RecordKey, run: () => Promise<T>): Promise<T> {
-  const outer = running.getStore() ?? [];
-  if (outer.some((other) => sameKey(other, key))) return Promise.reject(new LatchkeyError("nested-key"));
-  return running.run([...outer, key], run);
+export async function guardNesting<T>(key: RecordKey, run: () => Promise<T>): Promise<T> {
+  const outer = (running.getStore() ?? []).filter((frame) => !frame.over);
+  if (outer.some((frame) => sameKey(frame.key, key))) throw new LatchkeyError("nested-key");
+  const frame: Frame = { key, over: false };
+  try {
+    return await running.run([...outer, frame], run);
+  } finally {
+    frame.over = true;
+  }
 }
 
 function sameKey(left: RecordKey, right: RecordKey): boolean {

@@ -408,3 +408,44 @@ test("many at once: one start, the others are told that it is running", async ()
   expect(kinds.filter((kind) => kind === "in_progress")).toHaveLength(49);
   expect(starts()).toBe(1);
 });
+
+test("what a handler has started may use its key once the attempt is over", async () => {
+  const { submit, starts } = setUp();
+  const over = Promise.withResolvers<void>();
+  let later: Promise<unknown> = Promise.resolve();
+  await submit(async () => {
+    later = over.promise.then(() => submit(answers));
+    return answer(429);
+  });
+  over.resolve();
+  expect(await later).toMatchObject({ kind: "executed" });
+  expect(starts()).toBe(2);
+});
+
+test("inside its own handler a key is refused, also through another one", async () => {
+  const { submit, starts } = setUp();
+  const inner = { ...submission, key: { ...key, key: "inner" } };
+  const outcome = await submit(async () => {
+    const nested = submit(async () => (await submit(answers)) as never, inner);
+    await expect(nested).rejects.toMatchObject({ code: "nested-key" });
+    return answer(200);
+  });
+  expect(outcome).toMatchObject({ kind: "executed" });
+  expect(starts()).toBe(2);
+});
+
+test.each<readonly [string, Submission]>([
+  ["key", { ...submission, key: { ...key, key: "a\u0000b" } }],
+  ["key", { ...submission, key: { ...key, key: "\ud800" } }],
+  ["tenant", { ...submission, key: { ...key, tenant: "t\udc00" } }],
+  ["principal", { ...submission, principal: "p\u0000" }],
+])(
+  "a %s that a store could not keep, or not tell from another, is refused before anything",
+  async (what, given) => {
+    const { submit, starts } = setUp({}, () => ({
+      read: () => Promise.reject(new Error("it must not be asked")),
+    }));
+    await expect(submit(answers, given)).rejects.toThrow(what);
+    expect(starts()).toBe(0);
+  },
+);

@@ -9,7 +9,15 @@ import { NotExecuted, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { AttemptEnd, LeaseTerms, NewLife } from "../stores/store.ts";
-import { admissionRequest, codecContext, lookAgain, report, resultOf, waiting } from "./admission.ts";
+import {
+  admissionRequest,
+  checkSubmission,
+  codecContext,
+  lookAgain,
+  report,
+  resultOf,
+  waiting,
+} from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { endAttempt } from "./end-attempt.ts";
@@ -44,6 +52,7 @@ export async function runLease<Tx>(
   submission: Submission,
   work: Work<Tx, "lease">,
 ): Promise<Result> {
+  checkSubmission(submission);
   const result = await waiting(runtime, operation, async () => {
     const job: Job<Tx> = { runtime, operation, submission, work, token: runtime.ports.random.token() };
     const admitted = await admit(job);

@@ -261,6 +261,37 @@ describe("a handler", () => {
     expect(await submit(work)).toMatchObject({ kind: "executed" });
     expect(starts()).toBe(2);
   });
+
+  test.each([
+    ["no whole number", { retentionMs: 0.5 }],
+    ["endless", { retentionMs: Number.POSITIVE_INFINITY }],
+    ["past", { forgetAfterMs: 0 }],
+    ["no number", { retentionMs: Number.NaN }],
+  ])("cannot keep its answer for a time that is %s", async (_what, retention) => {
+    const { submit } = setUp();
+    const failing = submit(async (context) => {
+      context.attempt.retain(retention);
+      return insertsOrder(context);
+    });
+    await expect(failing).rejects.toThrow("retain");
+  });
+
+  test("that is run again starts without what it had asked for before", async () => {
+    const refusal = (outcome: TransactionOutcome<unknown>) =>
+      ({ kind: "refused", value: outcome.value, because: "serialization", error: new Error() }) as const;
+    const { submitThrough, submit, starts, ports } = setUp({
+      options: { retentionMs: 1_000 },
+      wrap: (support) => ({ ...support, run: failFirst(support, refusal) }),
+    });
+    const work: Work<MemoryTransaction, "transaction"> = async (context) => {
+      if (starts() === 1) context.attempt.retain({ retentionMs: 5_000 });
+      return insertsOrder(context);
+    };
+    expect(await submitThrough(work)).toMatchObject({ result: { stored: true } });
+    await ports.clock.advance(1_000);
+    expect(await submit(insertsOrder)).toMatchObject({ kind: "executed" });
+    expect(starts()).toBe(3);
+  });
 });
 
 describe("duplicates", () => {

@@ -15,7 +15,15 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../stores/store.ts";
-import { admissionRequest, codecContext, lookAgain, report, resultOf, waiting } from "./admission.ts";
+import {
+  admissionRequest,
+  checkSubmission,
+  codecContext,
+  lookAgain,
+  report,
+  resultOf,
+  waiting,
+} from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
@@ -60,6 +68,7 @@ export async function runTransaction<Tx>(
   submission: Submission,
   work: Work<Tx, "transaction">,
 ): Promise<Result> {
+  checkSubmission(submission);
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
   const job: Job<Tx> = { runtime, operation, submission, support, work };
