@@ -22,6 +22,20 @@ describe("what cannot be meant is refused at construction", () => {
     ["waitMs", { waitMs: 60_001 }],
     ["attemptsMax", { attemptsMax: 1.5 }],
     ["answerLimitBytes", { answerLimitBytes: Number.NaN }],
+    // Node fires a timer of more than 2^31 - 1 milliseconds at once.
+    ["attemptLimitMs", { attemptLimitMs: 2 ** 31 }],
+    ["transactionLimitMs", { transactionLimitMs: 2 ** 31 }],
+    ["leaseMs", { leaseMs: 2 ** 31 }],
+    // What another release may know, and what JavaScript lets through: a guess here would run things twice.
+    ["execution", { execution: "deferred" as "lease" }],
+    ["leaseEnd", { leaseEnd: "resume" as "rerun" }],
+    ["serverErrors", { serverErrors: "stored" as "store" }],
+    ["keyScope", { keyScope: "Tenant" as "tenant" }],
+    ["key", { key: true as unknown as "required" }],
+    ["reuse", { reuse: "run" as "execute" }],
+    ["writes", { writes: false as unknown as "none" }],
+    ["isolation", { isolation: "serialisable" as "serializable" }],
+    ["isNotExecuted", { isNotExecuted: true as unknown as () => boolean }],
   ])("%s", (field, options) => {
     expect(() => latchkey.operation(`bad-${field}`, options)).toThrow(TypeError);
     expect(() => latchkey.operation(`bad-${field}`, options)).toThrow(field);

@@ -1,6 +1,7 @@
 /** An operation: a named, protected unit of work, with everything that is decided about it in one place. */
 import type { Execution, ServerErrors } from "./engine/classify.ts";
 import type { Policy } from "./policies/policy.ts";
+import { timerMaxMs } from "./ports.ts";
 import type { IsolationLevel, StoreCapabilities } from "./stores/store.ts";
 
 export interface OperationOptions<E extends Execution = Execution> {
@@ -97,12 +98,14 @@ export function defineOperation<E extends Execution>(
       `An operation's name has 1 to 200 characters and is not "*" (got ${JSON.stringify(name)})`,
     );
   }
+  checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease"]);
   const execution = (options.execution ?? (capabilities.transactions ? "transaction" : "lease")) as E;
   if (execution === "transaction" && !capabilities.transactions) {
     throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
   }
   const settings = resolveSettings(options, policy);
   checkSettings(name, settings);
+  checkChoices(name, settings);
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
 }
 
@@ -146,6 +149,13 @@ function checkSettings(name: string, settings: OperationSettings): void {
       throw new TypeError(`Operation ${name}: ${field} must be a positive whole number (got ${value})`);
     }
   }
+  for (const field of ["transactionLimitMs", "leaseMs", "attemptLimitMs"] as const) {
+    if (settings[field] > timerMaxMs) {
+      throw new TypeError(
+        `Operation ${name}: ${field} must be at most ${timerMaxMs} (got ${settings[field]})`,
+      );
+    }
+  }
   if (settings.waitMs !== false && !(settings.waitMs > 0 && settings.waitMs <= 60_000)) {
     throw new TypeError(
       `Operation ${name}: waitMs must be false or between 1 and 60,000 (got ${settings.waitMs})`,
@@ -157,4 +167,29 @@ function checkSettings(name: string, settings: OperationSettings): void {
   if (settings.leaseMs < leaseMinMs) {
     throw new TypeError(`Operation ${name}: leaseMs must be at least ${leaseMinMs}`);
   }
+}
+
+/** What is out of the types' reach (JavaScript, a newer configuration) must not mean whatever is left over. */
+function checkChoices(name: string, settings: OperationSettings): void {
+  checkChoice(name, "key", settings.key, ["required", "optional"]);
+  checkChoice(name, "keyScope", settings.keyScope, ["operation", "tenant"]);
+  checkChoice(name, "reuse", settings.reuse, ["reject", "execute"]);
+  checkChoice(name, "serverErrors", settings.serverErrors, ["by-outcome", "store", "release"]);
+  checkChoice(name, "writes", settings.writes, ["required", "none"]);
+  checkChoice(name, "leaseEnd", settings.leaseEnd, ["reconcile", "rerun"]);
+  checkChoice(name, "isolation", settings.isolation, [
+    null,
+    "read committed",
+    "repeatable read",
+    "serializable",
+  ]);
+  if (typeof settings.isNotExecuted !== "function") {
+    throw new TypeError(`Operation ${name}: isNotExecuted must be a function`);
+  }
+}
+
+function checkChoice<T>(name: string, field: string, value: T, choices: readonly T[]): void {
+  if (choices.includes(value)) return;
+  const wanted = choices.filter((choice) => choice !== null).join(", ");
+  throw new TypeError(`Operation ${name}: ${field} must be one of ${wanted} (got ${String(value)})`);
 }

@@ -28,6 +28,9 @@ export interface Random {
   fraction(): number;
 }
 
+/** The longest delay a timer can have; Node fires one that is longer at once. */
+export const timerMaxMs = 2_147_483_647;
+
 export interface Ports {
   readonly clock: Clock;
   readonly random: Random;

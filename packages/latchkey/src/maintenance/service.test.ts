@@ -47,6 +47,25 @@ describe("a service", () => {
     expect(events.filter((event) => event.type === "cleaned")).toHaveLength(rounds);
   });
 
+  test("is stopped for everybody who stops it only when the batch under way is done", async () => {
+    const { ports, latchkey } = setUp();
+    const { store } = latchkey.runtime;
+    const batch = Promise.withResolvers<void>();
+    const slow = createLatchkey({
+      ports,
+      store: { ...store, clean: (limit) => batch.promise.then(() => store.clean(limit)) },
+    });
+    const cleaner = recordCleaner(slow, { intervalMs: 1_000 });
+    cleaner.start();
+    const stopped: string[] = [];
+    const both = ["first", "second"].map((name) => cleaner.stop().then(() => stopped.push(name)));
+    await ports.clock.advance(5_000);
+    expect(stopped).toEqual([]);
+    batch.resolve();
+    await Promise.all(both);
+    expect(stopped).toHaveLength(2);
+  });
+
   test("outlives an error of one round", async () => {
     const { ports, latchkey, events } = setUp();
     let failing = true;
@@ -74,6 +93,8 @@ describe("a service", () => {
     const { latchkey } = setUp();
     expect(() => recordCleaner(latchkey, { intervalMs: 0 })).toThrow(TypeError);
     expect(() => leaseRescuer(latchkey, { batchSize: 1.5 })).toThrow("batchSize");
+    // Node fires a timer of more than 2^31 - 1 milliseconds at once: the loop would never pause.
+    expect(() => leaseRescuer(latchkey, { intervalMs: 2_000_000_000 })).toThrow("intervalMs");
   });
 });
 

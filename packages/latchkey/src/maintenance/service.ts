@@ -4,7 +4,7 @@
  */
 
 import type { Runtime } from "../attempt/runtime.ts";
-import { pause } from "../ports.ts";
+import { pause, timerMaxMs } from "../ports.ts";
 
 export interface ServiceOptions {
   /** Pause between two rounds that found little to do. Default differs per service. */
@@ -33,25 +33,27 @@ export interface ServiceDefinition<Report> {
 
 /** Rounds of many processes should not fall together: each pause is between 80 % and 120 % of the interval. */
 const jitterShare = 0.2;
+const intervalMaxMs = Math.floor(timerMaxMs / (1 + jitterShare));
 
 export function createService<Tx, Report>(
   runtime: Runtime<Tx>,
   definition: ServiceDefinition<Report>,
 ): Service<Report> {
-  let running: { readonly abort: AbortController; readonly done: Promise<void> } | null = null;
+  let running: AbortController | null = null;
+  let done: Promise<unknown> = Promise.resolve();
   return {
     name: definition.name,
     runOnce: definition.runOnce,
     start() {
       if (running !== null) return;
-      const abort = new AbortController();
-      running = { abort, done: loop(runtime, definition, abort.signal) };
+      running = new AbortController();
+      // A loop that was stopped may still be in its last batch.
+      done = Promise.all([done, loop(runtime, definition, running.signal)]);
     },
     async stop() {
-      const stopping = running;
+      running?.abort();
       running = null;
-      stopping?.abort.abort();
-      await stopping?.done;
+      await done;
     },
   };
 }
@@ -82,7 +84,7 @@ async function round<Tx, Report>(
   }
 }
 
-/** @throws {TypeError} when a value is not a positive whole number. */
+/** @throws {TypeError} when a value is not a positive whole number, or the interval longer than a timer can be. */
 export function resolveServiceOptions(
   name: string,
   options: ServiceOptions,
@@ -96,6 +98,9 @@ export function resolveServiceOptions(
     if (!Number.isSafeInteger(value) || value <= 0) {
       throw new TypeError(`${name}: ${field} must be a positive whole number (got ${value})`);
     }
+  }
+  if (resolved.intervalMs > intervalMaxMs) {
+    throw new TypeError(`${name}: intervalMs must be at most ${intervalMaxMs} (got ${resolved.intervalMs})`);
   }
   return resolved;
 }

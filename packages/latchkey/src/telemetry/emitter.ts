@@ -3,17 +3,24 @@ import { hashKey } from "../key/hash-key.ts";
 import type { Random } from "../ports.ts";
 import type { EventListener, LatchkeyEvent } from "./events.ts";
 
-/** The reporting half of the runtime. What a listener throws is dropped: reporting never changes an outcome. */
+/**
+ * The reporting half of the runtime. What a listener throws is dropped: reporting never changes an outcome.
+ *
+ * @throws {TypeError} when the secret is empty.
+ */
 export function createEmitter(
   listener: EventListener | undefined,
   secret: string | undefined,
   random: Random,
 ): { emit: (event: LatchkeyEvent) => void; keyHash: (key: RecordKey) => string } {
   const hashSecret = secret ?? random.token();
+  if (hashSecret.length === 0) throw new TypeError("logSecret must not be empty");
   return {
     emit(event) {
       try {
-        listener?.(event);
+        // An asynchronous listener fits the type too, and its rejection would end the process.
+        const returned: unknown = listener?.(event);
+        if (returned instanceof Promise) returned.catch(() => {});
       } catch {
         // Dropped, see above.
       }
