@@ -1,7 +1,7 @@
 /** What both executions share: the request as `decide` sees it, and a decision as a caller is told. */
 import type { CodecContext } from "../codec.ts";
-import type { AdmissionRequest, Decision } from "../engine/decide.ts";
-import type { FinishedRecord, RecordKey } from "../engine/record.ts";
+import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
+import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { Reading } from "../stores/store.ts";
@@ -83,12 +83,46 @@ export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promi
   return seen.kind === "returned" ? seen.value : null;
 }
 
+/**
+ * What the record says by now to this submission, for an attempt whose own end is not the truth. Null: the store does
+ * not say, or only that the submission may be made again.
+ */
+export async function whatTheRecordSays<Tx>({
+  runtime,
+  operation,
+  submission,
+}: {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: Operation;
+  readonly submission: Submission;
+}): Promise<Result | null> {
+  const reading = await lookAgain(runtime, submission.key);
+  if (reading === null) return null;
+  const request = admissionRequest(operation, submission, runtime.ports.random.token());
+  const verdict = decide(reading.record, request, reading.now);
+  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
+}
+
 export function codecContext(
   key: Submission["key"],
   recordId: string,
   fingerprint: Uint8Array,
 ): CodecContext {
   return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint };
+}
+
+/** Settles a dead attempt as `unknown`. Somebody else may have been faster. */
+export async function giveUp<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  key: RecordKey,
+  guard: Guard,
+  because: GiveUpReason,
+): Promise<void> {
+  const done = await runtime.store.giveUp(key, guard, because, null);
+  if (!done) return;
+  const about = { operation: operation.name, keyHash: runtime.keyHash(key) };
+  runtime.emit({ ...about, type: "lease_rescued", recordId: guard.id, because });
 }
 
 /** Reports how a submission ended, where the attempt itself has not. */

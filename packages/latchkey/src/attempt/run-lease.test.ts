@@ -449,3 +449,45 @@ test.each<readonly [string, Submission]>([
     expect(starts()).toBe(0);
   },
 );
+
+describe("what is reported", () => {
+  const typesOf = (events: readonly LatchkeyEvent[]) => events.map(({ type }) => type);
+
+  test("a released answer: executed and released", async () => {
+    const { submit, events } = setUp();
+    await submit(async () => answer(429));
+    expect(typesOf(events)).toEqual(["released", "executed"]);
+  });
+
+  test("a handler's error, whatever it means for the record", async () => {
+    const { submit, events } = setUp();
+    const error = new NotExecuted();
+    await expect(submit(() => Promise.reject(error))).rejects.toBe(error);
+    expect(events).toMatchObject([{ type: "attempt_failed", error }, { type: "released" }]);
+    const other = new Error("socket hang up");
+    await expect(submit(() => Promise.reject(other))).rejects.toBe(other);
+    expect(events.slice(2)).toMatchObject([{ type: "attempt_failed", error: other }]);
+  });
+
+  test("a dead attempt that a request settles, as when the rescuer does", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, ports, events } = setUp({}, () => frozen);
+    const { work, started } = gated();
+    void submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    const second = submit(answers);
+    await ports.clock.advance(100);
+    expect(await second).toMatchObject({ kind: "unknown" });
+    expect(typesOf(events)).toEqual(["lease_lost", "lease_rescued", "unknown"]);
+    expect(events[1]).toMatchObject({ because: "lease-ended", operation: "op" });
+  });
+
+  test("an end in doubt", async () => {
+    const { submit, ports, events } = setUp({}, () => ({ end: () => Promise.reject(new Error("down")) }));
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs + 100);
+    expect(await first).toMatchObject({ kind: "commit_in_doubt" });
+    expect(events).toMatchObject([{ type: "commit_in_doubt", resolved: "in_doubt" }]);
+  });
+});

@@ -13,10 +13,11 @@ import {
   admissionRequest,
   checkSubmission,
   codecContext,
-  lookAgain,
+  giveUp,
   report,
   resultOf,
   waiting,
+  whatTheRecordSays,
 } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
@@ -104,7 +105,7 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
     case "own":
       return { record: verdict.record, ownedUntilMs: sentAtMs + (verdict.record.leaseEndsAt - now) };
     case "give_up":
-      await store.giveUp(submission.key, verdict.guard, verdict.because, null);
+      await giveUp(runtime, operation, submission.key, verdict.guard, verdict.because);
       return null;
     case "create": {
       const life = newLife(job, now);
@@ -192,10 +193,19 @@ async function conclude<Tx>(
   handle: AttemptHandle,
   handled: Limited<Answer>,
 ): Promise<Result> {
+  const { runtime, operation, submission } = job;
   const { ran, end } = await concluded(job, record, handle, handled);
-  const ended = await endAttempt(job.runtime, record, end, job.operation.settings.leaseMs);
+  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
+  if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
+  const ended = await endAttempt(runtime, record, end, operation.settings.leaseMs);
+  if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
+  if (ended.kind === "in_doubt") {
+    const { recordId: _, ...what } = about;
+    runtime.emit({ ...what, type: "commit_in_doubt", resolved: "in_doubt" });
+  }
   if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
   if (ended.kind === "lost" || ran.kind === "threw") {
+    // The fence was lost or is in doubt: never the loser's own result.
     const said = await whatTheRecordSays(job);
     if (said !== null) return said;
   }
@@ -285,14 +295,4 @@ function resultOfOwner(
     default:
       return ran satisfies never;
   }
-}
-
-/** The fence was lost or is in doubt: the caller gets what the record says by now, never the loser's own result. */
-async function whatTheRecordSays<Tx>(job: Job<Tx>): Promise<Result | null> {
-  const { runtime, operation, submission } = job;
-  const reading = await lookAgain(runtime, submission.key);
-  if (reading === null) return null;
-  const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const verdict = decide(reading.record, request, reading.now);
-  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
 }

@@ -186,22 +186,39 @@ describe("a handler", () => {
     expect(starts()).toBe(2);
   });
 
-  test("that fails because another attempt has succeeded gets that attempt's answer", async () => {
-    let other: () => Promise<unknown> = async () => {};
-    const { submit, memory } = setUp({
-      wrap: (support) => ({
-        ...support,
-        // The lock is lost, as with an advisory lock after a failover: two attempts run at once.
-        run: (request, work) => support.run(request, (open) => work({ ...open, exclusive: true })),
-      }),
-    });
-    other = () => submit(insertsOrder);
+  test.each<readonly [string, (() => Answer) | null]>([
+    ["throws", null],
+    ["answers 500", () => answer(500)],
+  ])("that %s because another attempt has succeeded gets that attempt's answer", async (_what, ending) => {
+    const { submit, memory } = setUp({ wrap: unlocked });
     const result = await submit(async () => {
-      await outside.runInAsyncScope(other);
+      await outside.runInAsyncScope(() => submit(insertsOrder));
+      if (ending !== null) return ending();
       throw Object.assign(new Error("duplicate key"), { code: "23505" });
     });
     expect(result).toMatchObject({ kind: "replay", answer: { status: 201 } });
     expect(memory.rows("orders")).toHaveLength(1);
+  });
+
+  test("that swallows the SQL error of another attempt's success gets that attempt's answer too", async () => {
+    let first = true;
+    const aborted = (outcome: TransactionOutcome<unknown>) =>
+      ({ kind: "refused", value: outcome.value, because: "aborted", error: new Error("25P02") }) as const;
+    const { submit } = setUp({
+      wrap: (support) => ({
+        ...support,
+        run(request, work) {
+          const run = first ? failFirst(unlocked(support), aborted) : unlocked(support).run;
+          first = false;
+          return run(request, work);
+        },
+      }),
+    });
+    const result = await submit(async () => {
+      await outside.runInAsyncScope(() => submit(insertsOrder));
+      return answer(409);
+    });
+    expect(result).toMatchObject({ kind: "replay", answer: { status: 201 } });
   });
 
   test("that never answers is abandoned at its limit and its tx is dead", async () => {
@@ -539,6 +556,14 @@ describe("the database", () => {
   });
 });
 
+/** The lock is lost, as an advisory lock is after a failover: two attempts run at once. */
+function unlocked(support: TransactionSupport<MemoryTransaction>): TransactionSupport<MemoryTransaction> {
+  return {
+    ...support,
+    run: (request, work) => support.run(request, (open) => work({ ...open, exclusive: true })),
+  };
+}
+
 /** What bridges do when a rollback finds that the handler has ended the transaction: there is nothing to roll back. */
 function endedByHandler(
   support: TransactionSupport<MemoryTransaction>,
@@ -556,6 +581,45 @@ function endedByHandler(
     },
   };
 }
+
+describe("what is reported", () => {
+  const typesOf = (events: readonly LatchkeyEvent[]) => events.map(({ type }) => type);
+
+  test("a released answer: executed and released", async () => {
+    const { submit, events } = setUp();
+    await submit(async () => answer(503));
+    expect(typesOf(events)).toEqual(["released", "executed"]);
+  });
+
+  test("a handler's error and an attempt that took too long", async () => {
+    const { submit, events, ports } = setUp({ options: { transactionLimitMs: 1_000 } });
+    const error = new Error("card declined");
+    await expect(submit(() => Promise.reject(error))).rejects.toBe(error);
+    expect(events).toMatchObject([{ type: "attempt_failed", error }]);
+    const late = submit(() => new Promise<Answer>(() => {})).catch(() => {});
+    await ports.clock.advance(1_000);
+    await late;
+    expect(events[1]).toMatchObject({ type: "attempt_failed", error: { code: "attempt-limit" } });
+  });
+
+  test("a dead lease that a request settles", async () => {
+    const { submit, ports, memory, events } = setUp();
+    const life = {
+      ...submission,
+      ...key,
+      id: ports.random.uuid(0),
+      operation: "op",
+      fence: { attempt: 1, token: "f".repeat(32) },
+    };
+    const terms = { leaseMs: 1_000, leaseEnd: "rerun", attemptsMax: 5, abandonAfterMs: 10_000 } as const;
+    await memory.create(life, null, terms);
+    await ports.clock.advance(1_000);
+    const seen = submit(insertsOrder);
+    await ports.clock.advance(100);
+    expect(await seen).toMatchObject({ kind: "unknown" });
+    expect(typesOf(events)).toEqual(["lease_rescued", "unknown"]);
+  });
+});
 
 type Run = TransactionSupport<MemoryTransaction>["run"];
 

@@ -3,7 +3,7 @@
  * database. The store and its bridge move bytes; every decision is here or in `engine`.
  */
 import { classifyAnswer } from "../engine/classify.ts";
-import { type AdmissionRequest, type Decision, decide } from "../engine/decide.ts";
+import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
 import type { Guard, RecordKey } from "../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
@@ -19,10 +19,11 @@ import {
   admissionRequest,
   checkSubmission,
   codecContext,
-  lookAgain,
+  giveUp,
   report,
   resultOf,
   waiting,
+  whatTheRecordSays,
 } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
@@ -42,7 +43,7 @@ const doubtRetryAfterMs = 2_000;
 /** What the transaction's work hands back, whatever then becomes of the transaction. */
 type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
-  | { readonly kind: "dead_lease"; readonly guard: Guard }
+  | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
   | { readonly kind: "threw"; readonly error: unknown }
   | (Start & { readonly kind: "answered"; readonly answer: Answer });
 
@@ -136,7 +137,7 @@ async function inTransaction<Tx>(
     case "answer":
       return rollback({ kind: "decided", decision: verdict.decision, now });
     case "give_up":
-      return rollback({ kind: "dead_lease", guard: verdict.guard });
+      return rollback({ kind: "dead_lease", guard: verdict.guard, because: verdict.because });
     case "own":
       return rollback(runningElsewhere(verdict.record.id, now));
     case "create":
@@ -247,11 +248,11 @@ async function settle<Tx>(
     case "committed":
       return executed(expectAnswered(value), true, outcome.expiresAt);
     case "rolled_back":
-      return settleRolledBack(job, value);
+      return settleRolledBack(job, value, start);
     case "lost":
       return rerun(job, "lost");
     case "refused":
-      return settleRefused(job, value, outcome.because, outcome.error);
+      return settleRefused(job, outcome, start);
     case "in_doubt":
       return settleInDoubt(job, expectAnswered(value));
     case "changed":
@@ -261,17 +262,19 @@ async function settle<Tx>(
   }
 }
 
-async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran): Promise<Round> {
+async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): Promise<Round> {
   switch (ran.kind) {
     case "decided":
       return resultOf(job.runtime, ran.decision, ran.now);
     case "dead_lease":
-      await job.runtime.store.giveUp(job.submission.key, ran.guard, "lease-ended", null);
+      await giveUp(job.runtime, job.operation, job.submission.key, ran.guard, ran.because);
       return null;
     case "answered":
-      return executed(ran, false, null);
+      return released(job, ran);
     case "threw":
-      return isSerializationFailure(ran.error) ? rerun(job, "serialization") : afterError(job, ran.error);
+      return isSerializationFailure(ran.error)
+        ? rerun(job, "serialization")
+        : afterError(job, ran.error, start);
     default:
       return ran satisfies never;
   }
@@ -279,18 +282,28 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran): Promise<Round> {
 
 async function settleRefused<Tx>(
   job: Job<Tx>,
-  ran: Ran,
-  because: "serialization" | "aborted" | "other",
-  error: unknown,
+  { value, because, error }: Extract<TransactionOutcome<Ran>, { kind: "refused" }>,
+  start: Start | null,
 ): Promise<Round> {
   if (because === "serialization") return rerun(job, "serialization");
-  if (because === "other") return afterError(job, error);
-  const answered = expectAnswered(ran);
+  if (because === "other") return afterError(job, error, start);
+  const answered = expectAnswered(value);
   // Nothing can be stored in an aborted transaction. A refusal is still true without its record; a success is not.
-  const refusal = answered.answer.status >= 400 && answered.answer.status < 500;
-  return refusal
-    ? executed(answered, false, null)
-    : afterError(job, new LatchkeyError("transaction-aborted", { cause: error }));
+  const { status } = answered.answer;
+  if (status < 400 || status >= 500) {
+    return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), start);
+  }
+  return (await whatTheRecordSays(job)) ?? released(job, answered);
+}
+
+/** The answer is sent, its writes are gone and its key is free. One that tells of an error may be a shadow as well. */
+async function released<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Result> {
+  const { runtime, submission, operation } = job;
+  const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
+  if (said !== null) return said;
+  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+  runtime.emit({ ...about, type: "released", recordId: ran.life.id });
+  return executed(ran, false, null);
 }
 
 async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
@@ -343,14 +356,14 @@ async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
  *
  * @throws the handler's error when the record says nothing.
  */
-async function afterError<Tx>(job: Job<Tx>, error: unknown): Promise<Result> {
-  const { runtime, operation, submission } = job;
-  const reading = await lookAgain(runtime, submission.key);
-  if (reading?.record) {
-    const request = admissionRequest(operation, submission, runtime.ports.random.token());
-    const verdict = decide(reading.record, request, reading.now);
-    if (verdict.kind === "answer") return resultOf(runtime, verdict.decision, reading.now);
+async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
+  const { runtime, submission, operation } = job;
+  if (start !== null) {
+    const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+    runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
   }
+  const said = await whatTheRecordSays(job);
+  if (said !== null) return said;
   throw error;
 }
 

@@ -18,9 +18,12 @@ export type LatchkeyEvent =
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
+  /** An attempt has ended without leaving a record. */
   | (About & { readonly type: "released"; readonly recordId: string })
+  /** The handler threw, or did something wrong that changes nothing, such as answering twice. */
   | (About & { readonly type: "attempt_failed"; readonly recordId: string; readonly error: unknown })
   | (About & { readonly type: "lease_lost"; readonly recordId: string })
+  /** A dead attempt was settled as `unknown`, by the lease-rescuer or by a request. */
   | (About & { readonly type: "lease_rescued"; readonly recordId: string; readonly because: string })
   | (About & {
       readonly type: "commit_in_doubt";
