@@ -14,7 +14,7 @@ import express, {
 } from "express";
 import { afterEach, describe, expect, test } from "vitest";
 import { listen } from "../../../../test/support/listen.ts";
-import { deferred } from "../../../../test/support/until.ts";
+import { deferred, until } from "../../../../test/support/until.ts";
 import type { HandlerContext } from "../attempt/attempt.ts";
 import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operation.ts";
@@ -80,6 +80,15 @@ async function serveHandler(
   app.all("/run", protect(define(options), handler, overrides));
   app.use(onError ?? failed);
   return { call: await serve(app), events, memory };
+}
+
+async function answerAfter409(url: string, key: string): ReturnType<typeof send> {
+  let answer = await send(url, { key });
+  await until(async () => {
+    if (answer.status === 409) answer = await send(url, { key });
+    return answer.status !== 409;
+  });
+  return answer;
 }
 
 const failed: ErrorRequestHandler = (error, _req, res, _next) => {
@@ -167,6 +176,7 @@ describe("answering", () => {
     for (const marker of [null, "true"]) {
       const answer = await call({ key, method: "HEAD", body: "" });
       expect([answer.status, answer.header("etag"), answer.body.length]).toEqual([200, '"1"', 0]);
+      expect(answer.header("content-length")).toBeNull();
       expect(answer.header("idempotent-replayed")).toBe(marker);
     }
   });
@@ -185,6 +195,22 @@ describe("answering", () => {
     const replay = await call({ key });
     expect([first.header("x-request-id"), replay.header("x-request-id")]).toEqual(["r-1", "r-2"]);
     expect([first.header("cache-control"), replay.header("cache-control")]).toEqual(["private", "private"]);
+  });
+
+  test("a header that the handler takes away is not sent, except Node's own date", async () => {
+    const { call } = await serveHandler(
+      (_req, res) => {
+        res.removeHeader("X-Before");
+        res.removeHeader("Date");
+        res.end("done");
+      },
+      { before: [(_req, res, next) => next(void res.set("X-Before", "1").set("Date", "some day"))] },
+    );
+    const answer = await call();
+    expect([answer.header("x-before"), answer.header("date")]).toEqual([
+      null,
+      expect.stringContaining("GMT"),
+    ]);
   });
 
   test("middleware that wraps the response sees one answer, when it is sent", async () => {
@@ -290,7 +316,12 @@ describe("holding", () => {
 
   test("a handler that throws leaves the response as middleware had prepared it", async () => {
     const handler: Handler = (_req, res) => {
-      res.status(201).set("X-Handler", "1").set("X-Before", "changed").removeHeader("X-Kept");
+      res
+        .status(201)
+        .set("X-Handler", "1")
+        .set("X-Before", "changed")
+        .set("Date", "some day")
+        .removeHeader("X-Kept");
       res.statusMessage = "Made";
       res.write("half");
       throw new Error("failed on purpose");
@@ -305,11 +336,37 @@ describe("holding", () => {
     });
     const answer = await call();
     expect([answer.status, answer.body.toString()]).toEqual([500, "failed on purpose"]);
+    expect(answer.header("date")).toContain("GMT");
     expect([answer.header("x-handler"), answer.header("x-before"), answer.header("x-kept")]).toEqual([
       null,
       "1",
       "1",
     ]);
+  });
+
+  test("after the client hung up a pipeline can still be waited for", async () => {
+    const arrived = deferred<void>();
+    const piped = deferred<void>();
+    const handler: Handler = async (req, res) => {
+      const gone = once(req.socket, "close");
+      arrived.resolve();
+      await gone;
+      await pipeline(Readable.from(["all ", "of it"]), res.status(201));
+      piped.resolve();
+    };
+    const { latchkey, define, adapterOptions } = arrange();
+    const app = express().post("/run", expressProtect(latchkey, adapterOptions())(define(), handler));
+    const { url, close } = await listen(app);
+    closing.push(close);
+    const key = newKey();
+    const hangUp = new AbortController();
+    const lost = send(url, { key }, hangUp.signal);
+    await arrived.promise;
+    hangUp.abort();
+    await expect(lost).rejects.toThrow();
+    await piped.promise;
+    const retry = await answerAfter409(url, key);
+    expect([retry.status, retry.body.toString()]).toEqual([201, "all of it"]);
   });
 
   test("a handler that comes too late answers nobody", async () => {
@@ -553,6 +610,20 @@ describe("bodies", () => {
     expect((await answer).status).toBe(413);
   });
 
+  test("a body that is announced as too large is refused before it comes", async () => {
+    const { latchkey, define, adapterOptions } = arrange();
+    const app = express().post("/run", expressProtect(latchkey, adapterOptions())(define(), echo));
+    const { url, close } = await listen(app);
+    closing.push(close);
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    socket.write(
+      "POST /run HTTP/1.1\r\nHost: a\r\nX-Tenant: t\r\nIdempotency-Key: k\r\nContent-Length: 99999999\r\n\r\n",
+    );
+    const [head] = await once(socket, "data");
+    expect(String(head)).toMatch(/^HTTP\/1\.1 413 /u);
+    socket.destroy();
+  });
+
   test("a request that ends early is stored nowhere", async () => {
     const errored = deferred<{ type: string }>();
     const { latchkey, define, adapterOptions, events } = arrange();
@@ -729,8 +800,7 @@ describe("a mount that records", () => {
     await expect(lost).rejects.toThrow();
     await gone.promise;
     source.end("all of it");
-    let retry = await send(url, { key });
-    for (let round = 0; round < 500 && retry.status === 409; round++) retry = await send(url, { key });
+    const retry = await answerAfter409(url, key);
     expect([retry.status, retry.body.toString()]).toEqual([201, "all of it"]);
   });
 
@@ -762,6 +832,25 @@ describe("a mount that records", () => {
     expect([first.body.toString(), first.header("x-order-version")]).toEqual(["ONE TWO THREE", "7"]);
     expect((await call({ key, target: "/inside" })).body.toString()).toBe("ONE TWO THREE");
     expect(order).toEqual(["head"]);
+  });
+
+  test("lets middleware inside it add headers at the last moment", async () => {
+    const { call } = await serveMount({ storedHeaders: ["X-Last"] }, (app) => {
+      app.use("/inside", (_req, res, next) => {
+        const { writeHead } = res;
+        res.writeHead = ((...args: Parameters<typeof writeHead>) => {
+          res.setHeader("X-Last", "1");
+          return writeHead.apply(res, args);
+        }) as typeof writeHead;
+        next();
+      });
+      app.post("/inside", (_req, res) => void res.json({}));
+    });
+    const key = newKey();
+    for (const marker of [null, "true"]) {
+      const answer = await call({ key, target: "/inside" });
+      expect([answer.header("x-last"), answer.header("idempotent-replayed")]).toEqual(["1", marker]);
+    }
   });
 
   test("can give nobody a transaction", () => {

@@ -95,6 +95,21 @@ describe("fetchProtect", () => {
     expect((await handler(post(newKey(), { body: "1234567890" }))).status).toBe(200);
   });
 
+  test("a body over the cap is read to its end all the same, so that its sender comes to listen", async () => {
+    const handler = protectedBy(() => new Response("done"), {}, { bodyLimitBytes: 10 });
+    const { promise: read, resolve } = Promise.withResolvers<void>();
+    let left = 20;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        if (left-- > 0) return controller.enqueue(new Uint8Array(10));
+        controller.close();
+        resolve();
+      },
+    });
+    expect((await handler(post(newKey(), { body, duplex: "half" }))).status).toBe(413);
+    await read;
+  });
+
   test("GET and HEAD can be protected too", async () => {
     const handler = protectedBy((request) => new Response(request.method));
     const key = newKey();

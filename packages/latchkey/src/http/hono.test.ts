@@ -62,12 +62,14 @@ describe("honoProtect", () => {
     const app = appWith(
       (c) => {
         c.header("Set-Cookie", "handler=1", { append: true });
+        c.header("Cache-Control", "private");
         return c.text("done");
       },
       (it) =>
         it.use(cors({ origin: "https://shop.example", credentials: true })).use(async (c, next) => {
           requests += 1;
           c.header("X-Request-Id", `r-${requests}`);
+          c.header("Cache-Control", "no-cache");
           c.header("Set-Cookie", `request=${requests}`, { append: true });
           await next();
           c.header("X-After", "1");
@@ -81,6 +83,7 @@ describe("honoProtect", () => {
       expect(response.headers.get("Access-Control-Allow-Origin")).toBe("https://shop.example");
       expect(response.headers.get("X-Request-Id")).toBe(`r-${number + 1}`);
       expect(response.headers.get("X-After")).toBe("1");
+      expect(response.headers.get("Cache-Control"), "the answer's own").toBe("private");
     }
     expect(first.headers.getSetCookie()).toEqual(["request=1", "handler=1"]);
     expect(replay.headers.getSetCookie()).toEqual(["request=2"]);

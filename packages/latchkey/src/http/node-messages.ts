@@ -49,7 +49,6 @@ export function readBytes(req: IncomingMessage, limitBytes: number): Promise<Bod
         return;
       }
       stop();
-      req.on("error", () => {});
       req.resume();
       resolve({ kind: "too-large" });
     };
