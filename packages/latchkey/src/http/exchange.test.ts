@@ -4,6 +4,7 @@ import { LatchkeyError, StoreError } from "../errors.ts";
 import { createLatchkey, type Latchkey } from "../latchkey.ts";
 import { stripe } from "../policies/stripe.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import type { Reply } from "./capture.ts";
 import { createExchange, type Outcome } from "./exchange.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
@@ -184,6 +185,20 @@ describe("the order of checks", () => {
     await expect(submit({}, unread, async () => answered)).rejects.toMatchObject({ code: "tenant-missing" });
   });
 
+  test("a route of a service without tenants may have one", async () => {
+    const latchkey = createLatchkey({ store: memoryStore() });
+    const exchange = createExchange(latchkey, { singleTenant: true });
+    const tenants = ["a", "b"];
+    const submit = exchange.route(latchkey.operation("run", { execution: "lease" }), {
+      tenant: () => tenants.shift(),
+    });
+    const kinds = [
+      await submit({}, incoming(), async () => answered),
+      await submit({}, incoming(), async () => answered),
+    ];
+    expect(kinds.map(({ kind }) => kind)).toEqual(["handler", "handler"]);
+  });
+
   test("a principal is a text or nothing", async () => {
     const { exchange, operation } = lease();
     for (const principal of ["", 7] as string[]) {
@@ -213,6 +228,21 @@ describe("a request without a key where none is needed", () => {
     expect(outcome.attempt.signal.aborted).toBe(false);
     expect(outcome.attempt.id).toMatch(/^[0-9a-f-]{36}$/u);
     outcome.attempt.release();
+  });
+
+  test("is not met by a client that guesses the key it ran under", async () => {
+    const ports = manualPorts();
+    const store = memoryStore({ now: () => 1_000_000 });
+    const latchkey = createLatchkey({
+      store,
+      ports: { ...ports, random: { ...ports.random, token: () => "f".repeat(32) } },
+    });
+    const operation = latchkey.operation("optional", { key: "optional", writes: "none" });
+    const submit = createExchange(latchkey, { singleTenant: true }).route(operation);
+    for (const lines of [[], ["f".repeat(32)]]) {
+      const call = incoming({ header: () => ({ lines, joined: false }) });
+      expect((await submit({}, call, async () => answered)).kind).toBe("handler");
+    }
   });
 
   test("runs in a transaction of its own, whose record is forgotten at once", async () => {

@@ -347,7 +347,9 @@ describe("holding", () => {
   test("after the client hung up a pipeline can still be waited for", async () => {
     const arrived = deferred<void>();
     const piped = deferred<void>();
+    const responses: Response[] = [];
     const handler: Handler = async (req, res) => {
+      responses.push(req.res as Response);
       const gone = once(req.socket, "close");
       arrived.resolve();
       await gone;
@@ -367,6 +369,10 @@ describe("holding", () => {
     await piped.promise;
     const retry = await answerAfter409(url, key);
     expect([retry.status, retry.body.toString()]).toEqual([201, "all of it"]);
+    expect(
+      responses.map(({ destroyed }) => destroyed),
+      "what Node noted meanwhile stands",
+    ).toEqual([true]);
   });
 
   test("a handler that comes too late answers nobody", async () => {
