@@ -35,7 +35,7 @@ let found: readonly PostgresInstallation[] | undefined;
  * Every installation that starts on this machine, oldest version first. Several of one version: that of
  * LATCHKEY_POSTGRES_BIN (directories separated by ":"), then the system's, then npm's.
  */
-export function listInstallations(): readonly PostgresInstallation[] {
+function listInstallations(): readonly PostgresInstallation[] {
   found ??= [...fromEnvironment(), ...fromSystem(), ...fromNpm()].sort((a, b) => a.version - b.version);
   return found;
 }

@@ -67,7 +67,7 @@ export function isAlive({ pid, started }: ProcessIdentity): boolean {
 }
 
 /** All living descendants of a process, parents before children. */
-export function descendants(pid: number): number[] {
+function descendants(pid: number): number[] {
   const table = processTable();
   const found: number[] = [];
   for (let layer = [pid]; layer.length > 0; ) {
@@ -78,7 +78,7 @@ export function descendants(pid: number): number[] {
 }
 
 /** Sends a signal; a process that is already gone is no error. */
-export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+function sendSignal(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {

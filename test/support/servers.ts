@@ -60,7 +60,7 @@ export async function startServer(recipe: ServerRecipe): Promise<RunningServer |
  * Path of a program, or undefined. Debian's package is installed only where the machine is ours to change: as root,
  * with LATCHKEY_APT_INSTALL=1 or in CI.
  */
-export function findProgram({ names, apt }: ProgramRecipe): string | undefined {
+function findProgram({ names, apt }: ProgramRecipe): string | undefined {
   const found = onPath(names);
   if (found || !apt || !installDebianPackage(apt)) return found;
   return onPath(names);
@@ -139,7 +139,7 @@ export interface FakeClock {
 }
 
 /** Path of libfaketime's library, installing it under the rules of `findProgram`; undefined when there is none. */
-export function faketimeLibrary(): string | undefined {
+function faketimeLibrary(): string | undefined {
   const found = findFaketime();
   return found || !installDebianPackage("libfaketime") ? found : findFaketime();
 }

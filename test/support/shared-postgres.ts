@@ -5,10 +5,11 @@ import { askControl } from "./control.ts";
 import type {} from "./global-setup.ts";
 import { notRun } from "./not-run.ts";
 import type { PostgresVersion } from "./postgres-binaries.ts";
+import { until } from "./until.ts";
 
 export interface FreshDatabase {
   readonly url: string;
-  /** Ends all its connections and drops it. */
+  /** Drops it. Connections still open after two seconds are ended by force (57P01). */
   drop(): Promise<void>;
 }
 
@@ -25,6 +26,8 @@ export interface FreshDatabaseOptions {
 export interface TestDatabase {
   readonly url: string;
 }
+
+const CLOSING_LIMIT_MS = 2_000;
 
 const urls = new Map<PostgresVersion, Promise<string>>();
 
@@ -61,20 +64,32 @@ function oldest(): PostgresVersion {
 export async function freshDatabase(options: FreshDatabaseOptions = {}): Promise<FreshDatabase> {
   const server = options.server ?? (await sharedPostgres(options.version));
   const name = `test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;
-  await runOnce(server, `create database ${name} template ${options.template ?? "template0"}`);
+  const template = options.template ?? "template0";
+  await connected(server, (client) => client.query(`create database ${name} template ${template}`));
   const url = new URL(server);
   url.pathname = `/${name}`;
   return {
     url: url.href,
-    drop: () => runOnce(server, `drop database if exists ${name} with (force)`),
+    drop: () => connected(server, (client) => dropDatabase(client, name)),
   };
 }
 
-async function runOnce(url: string, sql: string): Promise<void> {
+/**
+ * pg's `pool.end()` does not wait for the server to close the connections, and a connection that is ended from
+ * outside while it is closing becomes an uncaught error. So sessions get a moment to go by themselves.
+ */
+async function dropDatabase(client: pg.Client, name: string): Promise<void> {
+  const sessions = "select pid from pg_stat_activity where datname = $1";
+  const empty = async () => (await client.query(sessions, [name])).rows.length === 0;
+  await until(empty, { timeoutMs: CLOSING_LIMIT_MS }).catch(() => {});
+  await client.query(`drop database if exists ${name} with (force)`);
+}
+
+async function connected(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(sql);
+    await work(client);
   } finally {
     await client.end();
   }
