@@ -6,8 +6,10 @@ import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
 const retryStepMs = 50;
-/** With a long lease a caller should not wait that long to hear that the end is in doubt. */
-const patienceMaxMs = 10_000;
+/** A caller should hear within this time that the end is in doubt, however long the lease holds. */
+const patienceMs = 10_000;
+/** An owner that has already lost its lease asks the record once more, and does not insist. */
+const lastTryMs = 2_000;
 
 export type Ended =
   | { readonly kind: "ended"; readonly expiresAt: number | null }
@@ -16,30 +18,36 @@ export type Ended =
 
 /**
  * Writes the end of an attempt until its fate is known. Repeating is safe: the write is guarded by the fence, and two
- * copies of it say the same. A read alone never decides that it did not happen; only a guarded write that found the
+ * copies of it say the same. While the heartbeat keeps the lease the write may wait, behind a full pool for one; when
+ * `leaseLost` aborts meanwhile, the end is in doubt. A read alone never decides that it did not happen; only a guarded write that found the
  * record elsewhere does.
  */
 export async function endAttempt<Tx>(
   runtime: Runtime<Tx>,
   record: InProgressRecord,
   end: AttemptEnd,
-  leaseMs: number,
+  leaseLost: AbortSignal,
 ): Promise<Ended> {
   const { clock } = runtime.ports;
-  const deadline = clock.monotonicMs() + Math.min(leaseMs, patienceMaxMs);
+  const held = !leaseLost.aborted;
+  const deadline = clock.monotonicMs() + (held ? patienceMs : lastTryMs);
+  const isOver = () => clock.monotonicMs() >= deadline || (held && leaseLost.aborted);
   let doubtful = false;
   for (;;) {
     // A call that never settled would keep its attempt, and with it the heartbeat and the key, for ever.
     const leftMs = Math.max(1, deadline - clock.monotonicMs());
-    const written = await withLimit(clock, leftMs, () =>
-      runtime.store.end(record, record.id, record.fence, end),
+    const written = await withLimit(
+      clock,
+      leftMs,
+      () => runtime.store.end(record, record.id, record.fence, end),
+      held ? leaseLost : undefined,
     );
     if (written.kind === "returned") {
       if (written.value !== null) return { kind: "ended", expiresAt: written.value.expiresAt };
       return doubtful ? await ownEarlierWrite(runtime, record, end) : { kind: "lost" };
     }
     doubtful = true;
-    if (clock.monotonicMs() >= deadline) return { kind: "in_doubt" };
+    if (isOver()) return { kind: "in_doubt" };
     await pause(clock, retryStepMs);
   }
 }

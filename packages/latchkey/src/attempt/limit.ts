@@ -5,14 +5,25 @@ export type Limited<T> =
   | { readonly kind: "threw"; readonly error: unknown }
   | { readonly kind: "timed_out" };
 
-/** Runs `work` for at most `limitMs`. Never rejects; what a late `work` does afterwards is nobody's answer any more. */
-export function withLimit<T>(clock: Clock, limitMs: number, work: () => Promise<T>): Promise<Limited<T>> {
+/**
+ * Runs `work` for at most `limitMs`, and no longer than until `signal` aborts. Never rejects; what a late `work` does
+ * afterwards is nobody's answer any more.
+ */
+export function withLimit<T>(
+  clock: Clock,
+  limitMs: number,
+  work: () => Promise<T>,
+  signal?: AbortSignal,
+): Promise<Limited<T>> {
   return new Promise((resolve) => {
-    const cancel = clock.startTimer(limitMs, () => resolve({ kind: "timed_out" }));
     const settle = (outcome: Limited<T>) => {
       cancel();
+      signal?.removeEventListener("abort", timeOut);
       resolve(outcome);
     };
+    const timeOut = () => settle({ kind: "timed_out" });
+    const cancel = clock.startTimer(limitMs, timeOut);
+    signal?.addEventListener("abort", timeOut, { once: true });
     startNow(work).then(
       (value) => settle({ kind: "returned", value }),
       (error: unknown) => settle({ kind: "threw", error }),

@@ -18,6 +18,8 @@ const submission: Submission = {
   principal: null,
 };
 const leaseMs = 3_000;
+/** How long an owner that keeps its lease insists on writing its end. */
+const patienceMs = 10_000;
 
 function answer(status: number, text = ""): Answer {
   return { status, headers: [], body: Buffer.from(text), omitted: null };
@@ -303,18 +305,53 @@ describe("an admission whose reply comes after its lease has ended", () => {
     expect(starts()).toBe(0);
   });
 
-  test("starts no handler under it: it is given back, and the next admission has a whole lease", async () => {
+  test.each([
+    // Nearer to its end than an owner may go.
+    ["nearly", -1],
+    ["quite", 0],
+  ])("and has %s ended: the handler starts under a whole lease, renewed or new", async (_what, afterMs) => {
     const { wrap, reply } = late();
     const { submit, ports, starts } = setUp({}, wrap);
     const { work, started, release } = gated();
     const first = submit(work);
-    // Not ended, but nearer to its end than an owner may go.
-    await ports.clock.advance(leaseMs - 1);
+    await ports.clock.advance(leaseMs + afterMs);
     reply();
     await ports.clock.advance(100);
     const signal = await started;
     await ports.clock.advance(leaseMs * 2);
     expect(signal.aborted).toBe(false);
+    release();
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+    expect(starts()).toBe(1);
+  });
+
+  // Found by test/proof/explore-lease.test.ts.
+  test("after a slow look-up: nothing that was sent before can take the attempt away from its handler", async () => {
+    const [looked, arrival] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let gone: Promise<unknown> = Promise.resolve();
+    let looks = 0;
+    const { submit, submitElsewhere, ports, starts } = setUp({}, (store) => ({
+      async read(...given) {
+        looks += 1;
+        if (looks === 1) await looked.promise;
+        return store.read(...given);
+      },
+      // Still on its way when its caller gives it up.
+      async end(...given) {
+        if (given[3].event !== "release") return store.end(...given);
+        gone = arrival.promise.then(() => store.end(...given));
+        throw new StoreError("in_doubt");
+      },
+    }));
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await ports.clock.advance(leaseMs);
+    looked.resolve();
+    await ports.clock.advance(100);
+    await started;
+    arrival.resolve();
+    await gone;
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress" });
     release();
     expect(await first).toMatchObject({ kind: "executed", stored: true });
     expect(starts()).toBe(1);
@@ -366,12 +403,39 @@ describe("a reply that is lost", () => {
   test("at the end, and the call never settles: in doubt, and the lease is not kept for ever", async () => {
     const { submit, submitElsewhere, ports } = setUp({}, () => ({ end: () => new Promise<never>(() => {}) }));
     const first = submit(answers);
-    await ports.clock.advance(leaseMs + 100);
+    await ports.clock.advance(patienceMs + 100);
     expect(await first).toMatchObject({ kind: "commit_in_doubt" });
     await ports.clock.advance(leaseMs);
     const second = submitElsewhere(answers);
     await ports.clock.advance(100);
     expect(await second).toMatchObject({ kind: "unknown" });
+  });
+
+  test("at the end, while the lease is lost: in doubt as soon as it cannot be shown to hold", async () => {
+    const { submit, ports, events } = setUp({}, () => ({
+      renew: async () => {
+        throw new StoreError("not_sent");
+      },
+      end: () => new Promise<never>(() => {}),
+    }));
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs - 1);
+    expect(await first).toMatchObject({ kind: "commit_in_doubt" });
+    expect(events.map((event) => event.type)).toContain("lease_lost");
+  });
+
+  test("at the end, which waits longer than a lease for its turn: written, because the lease is kept", async () => {
+    const turn = Promise.withResolvers<void>();
+    const { submit, ports } = setUp({}, (store) => ({
+      end: async (...given) => {
+        await turn.promise;
+        return store.end(...given);
+      },
+    }));
+    const first = submit(answers);
+    await ports.clock.advance(leaseMs * 2);
+    turn.resolve();
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
   });
 
   test("at the end for good: in doubt, never success", async () => {
@@ -381,7 +445,7 @@ describe("a reply that is lost", () => {
       },
     }));
     const first = submit(answers);
-    await ports.clock.advance(leaseMs + 100);
+    await ports.clock.advance(patienceMs + 100);
     expect(await first).toMatchObject({ kind: "commit_in_doubt" });
   });
 });
@@ -486,7 +550,7 @@ describe("what is reported", () => {
   test("an end in doubt", async () => {
     const { submit, ports, events } = setUp({}, () => ({ end: () => Promise.reject(new Error("down")) }));
     const first = submit(answers);
-    await ports.clock.advance(leaseMs + 100);
+    await ports.clock.advance(patienceMs + 100);
     expect(await first).toMatchObject({ kind: "commit_in_doubt" });
     expect(events).toMatchObject([{ type: "commit_in_doubt", resolved: "in_doubt" }]);
   });

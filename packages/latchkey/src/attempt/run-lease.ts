@@ -65,11 +65,15 @@ export async function runLease<Tx>(
 
 async function admit<Tx>(job: Job<Tx>): Promise<Admitted | Result> {
   const { clock, random } = job.runtime.ports;
+  let current = job;
   for (let round = 1; round <= admissionsMax; round++) {
-    const admitted = await tryAdmit(job);
+    const admitted = await tryAdmit(current);
     if (admitted !== null) {
       if (!("record" in admitted) || mayStart(job, admitted)) return admitted;
-      await giveBack(job, admitted.record);
+      const confirmed = await confirm(job, admitted.record);
+      if (confirmed.kind === "held" && mayStart(job, confirmed)) return confirmed;
+      // What was given back may be deleted at any time to come: nothing may start under its token.
+      if (confirmed.kind === "given_back") current = { ...job, token: random.token() };
     }
     await pause(clock, backOffMs * round * random.fraction());
   }
@@ -83,12 +87,24 @@ function mayStart<Tx>({ runtime, operation }: Job<Tx>, { ownedUntilMs }: Admitte
   return runtime.ports.clock.monotonicMs() < stopsAtMs(ownedUntilMs, operation.settings.leaseMs);
 }
 
-/** Frees an attempt whose handler was not started; where that fails, the next admission finds it again as its own. */
-async function giveBack<Tx>({ runtime }: Job<Tx>, record: InProgressRecord): Promise<void> {
+type Confirmed =
+  | (Admitted & { readonly kind: "held" })
+  | { readonly kind: "given_back" }
+  | { readonly kind: "in_doubt" };
+
+/** Renews an attempt whose handler was not started in time, or frees its key. */
+async function confirm<Tx>({ runtime, operation }: Job<Tx>, record: InProgressRecord): Promise<Confirmed> {
+  const { store } = runtime;
+  const { leaseMs } = operation.settings;
+  const sentAtMs = runtime.ports.clock.monotonicMs();
+  const renewed = await store.renew(record, record.id, record.fence, leaseMs).catch(() => null);
+  if (renewed === null) return { kind: "in_doubt" };
+  if (renewed) return { kind: "held", record, ownedUntilMs: sentAtMs + leaseMs };
   // An earlier attempt of the same life may have run: then its key stays with its request.
   const end: AttemptEnd =
     record.fence.attempt === 1 ? { event: "release" } : { event: "retry_later", errorCode: "not-started" };
-  await runtime.store.end(record, record.id, record.fence, end).catch(() => null);
+  await store.end(record, record.id, record.fence, end).catch(() => null);
+  return { kind: "given_back" };
 }
 
 async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
@@ -158,6 +174,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
   const { record } = admitted;
   const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
   const abort = new AbortController();
+  const leaseLost = new AbortController();
   const handle = createHandle(record.id, record.fence, abort.signal, operation.settings);
   const heartbeat = startHeartbeat(runtime, {
     key: submission.key,
@@ -167,7 +184,9 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
     ownedUntilMs: admitted.ownedUntilMs,
     onLost: () => {
       runtime.emit({ ...about, type: "lease_lost" });
-      abort.abort(new Error("The lease was lost"));
+      const reason = new Error("The lease was lost");
+      abort.abort(reason);
+      leaseLost.abort(reason);
     },
   });
   try {
@@ -176,7 +195,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
       job.work({ attempt: handle.attempt }),
     );
     if (ran.kind === "timed_out") abort.abort(new Error("The attempt ran longer than its limit"));
-    const result = await conclude(job, record, handle, ran);
+    const result = await conclude(job, record, handle, ran, leaseLost.signal);
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
     if (result.kind === "executed") {
       runtime.emit({ ...about, type: "executed", attempt: record.fence.attempt, durationMs });
@@ -192,12 +211,13 @@ async function conclude<Tx>(
   record: InProgressRecord,
   handle: AttemptHandle,
   handled: Limited<Answer>,
+  leaseLost: AbortSignal,
 ): Promise<Result> {
   const { runtime, operation, submission } = job;
   const { ran, end } = await concluded(job, record, handle, handled);
   const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
   if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
-  const ended = await endAttempt(runtime, record, end, operation.settings.leaseMs);
+  const ended = await endAttempt(runtime, record, end, leaseLost);
   if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
   if (ended.kind === "in_doubt") {
     const { recordId: _, ...what } = about;
