@@ -19,8 +19,8 @@ export type Ended =
 /**
  * Writes the end of an attempt until its fate is known. Repeating is safe: the write is guarded by the fence, and two
  * copies of it say the same. While the heartbeat keeps the lease the write may wait, behind a full pool for one; when
- * `leaseLost` aborts meanwhile, the end is in doubt. A read alone never decides that it did not happen; only a guarded write that found the
- * record elsewhere does.
+ * `leaseLost` aborts meanwhile, it is asked for once more: the beat may have met what this write has done. A read alone
+ * never decides that it did not happen; only a guarded write that found the record elsewhere does.
  */
 export async function endAttempt<Tx>(
   runtime: Runtime<Tx>,
@@ -29,9 +29,8 @@ export async function endAttempt<Tx>(
   leaseLost: AbortSignal,
 ): Promise<Ended> {
   const { clock } = runtime.ports;
-  const held = !leaseLost.aborted;
-  const deadline = clock.monotonicMs() + (held ? patienceMs : lastTryMs);
-  const isOver = () => clock.monotonicMs() >= deadline || (held && leaseLost.aborted);
+  let held = !leaseLost.aborted;
+  let deadline = clock.monotonicMs() + (held ? patienceMs : lastTryMs);
   let doubtful = false;
   for (;;) {
     // A call that never settled would keep its attempt, and with it the heartbeat and the key, for ever.
@@ -47,7 +46,12 @@ export async function endAttempt<Tx>(
       return doubtful ? await ownEarlierWrite(runtime, record, end) : { kind: "lost" };
     }
     doubtful = true;
-    if (isOver()) return { kind: "in_doubt" };
+    if (held && leaseLost.aborted) {
+      held = false;
+      deadline = clock.monotonicMs() + lastTryMs;
+      continue;
+    }
+    if (clock.monotonicMs() >= deadline) return { kind: "in_doubt" };
     await pause(clock, retryStepMs);
   }
 }

@@ -372,6 +372,37 @@ describe("an admission whose reply comes after its lease has ended", () => {
   });
 });
 
+test("a beat that meets the attempt's own end does not make it doubtful, nor the lease lost", async () => {
+  const reply = Promise.withResolvers<void>();
+  let ends = 0;
+  const { submit, ports, events } = setUp({}, (store) => ({
+    async end(...given) {
+      ends += 1;
+      const written = await store.end(...given);
+      if (ends === 1) await reply.promise;
+      return written;
+    },
+  }));
+  const first = submit(answers);
+  await ports.clock.advance(leaseMs / 3);
+  reply.resolve();
+  await ports.clock.advance(100);
+  expect(await first).toMatchObject({ kind: "executed", stored: true });
+  expect(events.map(({ type }) => type)).toEqual(["executed"]);
+});
+
+test("an owner that only learns at its end that it has lost says so once", async () => {
+  const { submit, ports, events, other } = setUp({}, () => ({ renew: async () => true }));
+  const { work, started, release } = gated();
+  const first = submit(work);
+  await started;
+  await ports.clock.advance(leaseMs);
+  await leaseRescuer(other).runOnce();
+  release();
+  expect(await first).toMatchObject({ kind: "unknown" });
+  expect(events.map(({ type }) => type)).toEqual(["lease_lost", "unknown"]);
+});
+
 describe("a reply that is lost", () => {
   /** Does the write, then loses its reply, `times` times. */
   function losing<A extends unknown[], R>(write: (...given: A) => Promise<R>, times: number) {
@@ -411,7 +442,7 @@ describe("a reply that is lost", () => {
     expect(await second).toMatchObject({ kind: "unknown" });
   });
 
-  test("at the end, while the lease is lost: in doubt as soon as it cannot be shown to hold", async () => {
+  test("at the end, while the lease is lost: one last try, and in doubt", async () => {
     const { submit, ports, events } = setUp({}, () => ({
       renew: async () => {
         throw new StoreError("not_sent");
@@ -419,7 +450,7 @@ describe("a reply that is lost", () => {
       end: () => new Promise<never>(() => {}),
     }));
     const first = submit(answers);
-    await ports.clock.advance(leaseMs - 1);
+    await ports.clock.advance(leaseMs - 1 + 2_000);
     expect(await first).toMatchObject({ kind: "commit_in_doubt" });
     expect(events.map((event) => event.type)).toContain("lease_lost");
   });

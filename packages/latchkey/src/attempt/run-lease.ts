@@ -175,6 +175,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
   const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
   const abort = new AbortController();
   const leaseLost = new AbortController();
+  let ending = false;
   const handle = createHandle(record.id, record.fence, abort.signal, operation.settings);
   const heartbeat = startHeartbeat(runtime, {
     key: submission.key,
@@ -183,7 +184,8 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
     leaseMs: operation.settings.leaseMs,
     ownedUntilMs: admitted.ownedUntilMs,
     onLost: () => {
-      runtime.emit({ ...about, type: "lease_lost" });
+      // A beat may meet the attempt's own last write: what became of that one says whether the lease was lost.
+      if (!ending) runtime.emit({ ...about, type: "lease_lost" });
       const reason = new Error("The lease was lost");
       abort.abort(reason);
       leaseLost.abort(reason);
@@ -195,6 +197,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
       job.work({ attempt: handle.attempt }),
     );
     if (ran.kind === "timed_out") abort.abort(new Error("The attempt ran longer than its limit"));
+    ending = true;
     const result = await conclude(job, record, handle, ran, leaseLost.signal);
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
     if (result.kind === "executed") {
@@ -217,7 +220,10 @@ async function conclude<Tx>(
   const { ran, end } = await concluded(job, record, handle, handled);
   const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
   if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
+  const lostBefore = leaseLost.aborted;
   const ended = await endAttempt(runtime, record, end, leaseLost);
+  const lost = ended.kind === "lost" || (ended.kind === "in_doubt" && leaseLost.aborted);
+  if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
   if (ended.kind === "in_doubt") {
     const { recordId: _, ...what } = about;
