@@ -5,13 +5,11 @@ import type { PostgresStore } from "../../packages/latchkey/src/stores/postgres.
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { isCommit, isCommitReply } from "../support/postgres-messages.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
-import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { type Hold, startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { backendPid, deferred, untilBlocked } from "../support/until.ts";
 import { countRows, newKey, newLife, request, supportOf, writing } from "./arrange.ts";
-import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
+import { endlessMs, expectNoLeak, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
 
-/** How long the client waits for COMMIT's reply in these tests. */
-const patienceMs = 150;
 const shortMs = 60;
 const longMs = 10_000;
 
@@ -21,6 +19,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
   let observer: pg.Pool;
   let pool: pg.Pool;
   let store: PostgresStore<TestTx>;
+  let giveUp: () => void;
 
   beforeAll(async () => {
     direct = await migratedDatabase(version);
@@ -30,7 +29,9 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
 
   beforeEach(async () => {
     pool = openPool(proxy.url(direct), { max: 4 });
-    store = postgresStore({ pool, statementTimeoutMs: patienceMs });
+    const patience = patientClock();
+    giveUp = patience.giveUp;
+    store = postgresStore({ pool, statementTimeoutMs: endlessMs, ports: patience.ports });
     // Connections, prepared statements and the lock's secret are there before the network misbehaves.
     await writing(store, newLife(newKey()));
     return async () => {
@@ -40,15 +41,21 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
     };
   });
 
+  /** Commits the life; when the network keeps the message back, the client gives up. */
+  async function givingUp(life: ReturnType<typeof newLife>, hold: Hold) {
+    const run = writing(store, life);
+    await hold.held();
+    giveUp();
+    return run;
+  }
+
   const resolve = (life: ReturnType<typeof newLife>, timeoutMs: number) =>
     supportOf(store).resolve(life, life.id, life.fence, timeoutMs);
 
   test("its bytes are held in the network and delivered late: the resolver never says rolled back", async () => {
     const life = newLife(newKey());
     const hold = proxy.holdWhen(isCommit);
-    const outcome = await writing(store, life);
-    expect(outcome.kind).toBe("in_doubt");
-    await hold.held();
+    expect((await givingUp(life, hold)).kind).toBe("in_doubt");
     expect(await resolve(life, shortMs), "the transaction can still commit").toBe("in_doubt");
     expect((await store.read(life)).record, "and nothing was inserted by asking").toBeNull();
     hold.release();
@@ -61,8 +68,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
     const hold = proxy.holdWhen(
       ({ sql }) => sql?.includes("insert into") === true && sql.includes("records") === true,
     );
-    expect((await writing(store, life)).kind).toBe("in_doubt");
-    await hold.held();
+    expect((await givingUp(life, hold)).kind).toBe("in_doubt");
     const settled = resolve(life, longMs);
     hold.release();
     expect(await settled).toBe("committed");
@@ -72,7 +78,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
   test("its bytes never arrive: rolled back, and the key runs once more", async () => {
     const life = newLife(newKey());
     const hold = proxy.holdWhen(isCommit);
-    expect((await writing(store, life)).kind).toBe("in_doubt");
+    expect((await givingUp(life, hold)).kind).toBe("in_doubt");
     hold.drop();
     expect(await resolve(life, longMs)).toBe("rolled_back");
     expect(await countRows(observer, life)).toBe(0);
@@ -83,7 +89,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
   test("its reply is lost: committed", async () => {
     const life = newLife(newKey());
     const hold = proxy.holdReplyWhen(isCommitReply);
-    expect((await writing(store, life)).kind).toBe("in_doubt");
+    expect((await givingUp(life, hold)).kind).toBe("in_doubt");
     hold.drop();
     expect(await resolve(life, longMs)).toBe("committed");
   });
@@ -151,6 +157,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
     const hold = proxy.holdWhen(isCommit);
     const first = submit();
     await hold.held();
+    giveUp();
     const second = await submit();
     expect(second.kind, "the doubtful transaction still holds the key").toBe("in_progress");
     hold.release();
@@ -167,6 +174,7 @@ describe.each(postgresVersions())("COMMIT in doubt on PostgreSQL %i", (version) 
       ran = true;
       return { end: "rollback", value: "" };
     });
+    void hold.held().then(giveUp);
     await expect(run).rejects.toMatchObject({ code: "store-unavailable", certainty: "rolled_back" });
     expect(ran).toBe(false);
     hold.drop();

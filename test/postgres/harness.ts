@@ -1,6 +1,7 @@
 /** What the tests of the Postgres store share: a migrated database, pools that report leaks, and a clock to turn. */
 import pg from "pg";
 import { expect } from "vitest";
+import { type Clock, systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { migratePostgres } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { PostgresVersion } from "../support/postgres-binaries.ts";
 import { onRelease } from "../support/resources.ts";
@@ -54,4 +55,26 @@ export async function expectNoLeak(pool: pg.Pool): Promise<void> {
   });
   const { rows } = await pool.query<{ one: number }>("select 1 as one");
   expect(rows).toEqual([{ one: 1 }]);
+}
+
+/** A time-out that tests end by hand: timers of exactly this length wait for `giveUp`. */
+export const endlessMs = 77_777;
+
+/** The system's clock, except that nobody loses patience before the test says so. */
+export function patientClock(): { readonly ports: { readonly clock: Clock }; giveUp(): void } {
+  const waiting = new Set<() => void>();
+  const clock: Clock = {
+    ...systemPorts.clock,
+    startTimer(delayMs, task) {
+      if (delayMs !== endlessMs) return systemPorts.clock.startTimer(delayMs, task);
+      waiting.add(task);
+      return () => waiting.delete(task);
+    },
+  };
+  return {
+    ports: { clock },
+    giveUp() {
+      for (const task of waiting) task();
+    },
+  };
 }

@@ -49,6 +49,7 @@ interface PlanNode {
   readonly "Node Type": string;
   readonly "Relation Name"?: string;
   readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
   readonly Plans?: readonly PlanNode[];
 }
 
@@ -128,6 +129,10 @@ forEachPostgres((_version, database) => {
       expect(walked, "no scan of a whole table").toEqual([]);
       const used = new Set(nodes.flatMap((node) => node["Index Name"] ?? []));
       expect([...used].sort()).toEqual([...indexes].sort());
+      const unbounded = nodes.filter(
+        (node) => node["Index Name"] !== undefined && node["Index Cond"] === undefined,
+      );
+      expect(unbounded, "no walk through a whole index").toEqual([]);
     });
   });
 

@@ -25,7 +25,7 @@ import {
   terms,
   writing,
 } from "./arrange.ts";
-import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "./harness.ts";
+import { endlessMs, expectNoLeak, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
 
 const complete = { event: "complete", answer, retention, errorCode: null } as const;
 
@@ -138,7 +138,7 @@ describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
         entered.resolve();
         await thawed.promise;
       },
-      { idleLimitMs: 100 },
+      { idleLimitMs: 300 },
     );
     await entered.promise;
     await until(async () => (await isFree(life)).value, { what: "the key is free again" });
@@ -338,6 +338,26 @@ describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
     expect(await countRows(observer, row)).toBe(1);
   });
 
+  test("17: where the end is seen too late, the guard that travels with COMMIT raises", async () => {
+    // In pipeline mode our last flight leaves before the server has answered what the handler sent past `tx`.
+    const fast = openPool(url, { max: 3, pipeline: true });
+    let raw: pg.PoolClient | undefined;
+    fast.on("acquire", (client) => {
+      raw = client;
+    });
+    const life = newLife(newKey());
+    let escaped: Promise<unknown> = Promise.resolve();
+    const outcome = await writing(postgresStore({ pool: fast }), life, async () => {
+      escaped = Promise.all([raw?.query("commit"), raw?.query("begin")]);
+    });
+    await escaped;
+    expect(outcome.kind).toBe("changed");
+    expect((await store.read(life)).record).toBeNull();
+    expect(await countRows(observer, life), "the handler's own doing").toBe(1);
+    await expectNoLeak(fast);
+    await fast.end();
+  });
+
   test("17: the same key again, inside its own handler, is not alone", async () => {
     const key = newKey();
     await writing(store, newLife(key), async () => {
@@ -352,12 +372,15 @@ describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
   test("20: an admission whose reply was lost is found again as one's own", async () => {
     const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
     const narrow = openPool(proxy.url(url), { max: 4 });
-    const behind = postgresStore({ pool: narrow, statementTimeoutMs: 150 });
+    const { ports, giveUp } = patientClock();
+    const behind = postgresStore({ pool: narrow, statementTimeoutMs: endlessMs, ports });
     const before = newLife(newKey());
     await behind.create(before, null, terms);
     const life = newLife(newKey());
     const hold = proxy.holdReplyWhen(({ tag }) => tag === "SELECT 1");
-    await expect(behind.create(life, null, terms)).rejects.toMatchObject({ certainty: "in_doubt" });
+    const created = behind.create(life, null, terms);
+    void hold.held().then(giveUp);
+    await expect(created).rejects.toMatchObject({ certainty: "in_doubt" });
     hold.drop();
     const { record, now } = await behind.read(life);
     const verdict = decide(

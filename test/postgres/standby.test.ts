@@ -131,7 +131,11 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
         ran = true;
         return { end: "rollback", value: "" };
       });
-      await expect(run).rejects.toMatchObject({ code: "store-unavailable" });
+      const beginRefuses = { cause: { code: "0A000" } };
+      await expect(run).rejects.toMatchObject({
+        code: "store-unavailable",
+        ...(isolation === null ? beginRefuses : {}),
+      });
     }
     await expect(store.read(life)).rejects.toMatchObject({
       code: "store-unavailable",

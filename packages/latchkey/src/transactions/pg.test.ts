@@ -64,7 +64,7 @@ describe("types", () => {
   });
 });
 
-forEachPostgres((_version, database) => {
+forEachPostgres((version, database) => {
   beforeAll(async () => {
     const client = new pg.Client({ connectionString: database.url });
     await client.connect();
@@ -274,6 +274,16 @@ forEachPostgres((_version, database) => {
         expect(await rows()).toEqual(["early"]);
       });
 
+      test("and then abandoned is an error of its own too", async () => {
+        const raw = captureClient(pool);
+        const run = bridge().transact(open, async ({ tx }) => {
+          await tx.query("insert into business values ('early')");
+          await raw().query("commit");
+          return { end: "abandon", value: "" };
+        });
+        await expect(run).rejects.toMatchObject({ code: "transaction-changed" });
+      });
+
       test("by a COMMIT that nobody awaited is not committed again", async () => {
         const raw = captureClient(pool);
         let fired: Promise<unknown> = Promise.resolve();
@@ -400,6 +410,19 @@ forEachPostgres((_version, database) => {
         expect(await rows()).toEqual([]);
       });
 
+      // Older servers have no limit that ends a session in the middle of a statement with a SQLSTATE of its own.
+      if (version >= 17) {
+        test("by a limit of its own, in the closing flight: in doubt, whatever SQLSTATE it gives", async () => {
+          const closing = [
+            sql("select set_config('transaction_timeout', '50', true)"),
+            sql("select pg_sleep(30)::text as slept"),
+          ];
+          const outcome = await bridge().transact(open, writes("a", closing));
+          expect(outcome).toMatchObject({ kind: "in_doubt", error: { code: "25P04" } });
+          expect(await rows()).toEqual([]);
+        });
+      }
+
       test("while it was idle in the pool: the transaction gets another", async () => {
         const idle = await pool.connect();
         const pid = await backendPid(idle);
@@ -412,11 +435,10 @@ forEachPostgres((_version, database) => {
     });
 
     test("a process that is frozen too long finds its transaction gone", async () => {
-      const opening = [sql("select set_config('idle_in_transaction_session_timeout', '50', true)")];
+      const limit = sql("select set_config('idle_in_transaction_session_timeout', '50', true)");
       const raw = captureClient(pool);
       const ended = deferred();
-      const outcome = await bridge().transact({ isolation: null, opening }, async ({ tx }) => {
-        await tx.query("insert into business values ('a')");
+      const outcome = await bridge().transact({ isolation: null, opening: [note("a"), limit] }, async () => {
         raw().once("end", () => ended.resolve());
         await ended.promise;
         return { end: "commit", value: "", closing: [] };
@@ -472,8 +494,8 @@ forEachPostgres((_version, database) => {
     });
 
     test.each([
-      ["Latchkey's own limit", { statementTimeoutMs: 100 }, {}],
-      ["the pool's query_timeout", {}, { query_timeout: 100 }],
+      ["Latchkey's own limit", { statementTimeoutMs: 500 }, {}],
+      ["the pool's query_timeout", {}, { query_timeout: 500 }],
     ])(
       "a COMMIT that is not answered within %s is in doubt, and its connection is gone",
       async (_, own, pools) => {

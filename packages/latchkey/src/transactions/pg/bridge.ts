@@ -93,10 +93,7 @@ async function inTransaction<P extends PgPool, T>(
       await rollBack(connection, watch, undefined);
       return { kind: "rolled_back", value: result.value };
     case "abandon":
-      watch.stop();
-      // The key is free sooner for a word of goodbye, if the handler is not in the middle of a query.
-      await connection.fly([rollback], { timeoutMs: goodbyeMs });
-      connection.destroy();
+      await abandon(connection, watch);
       return { kind: "rolled_back", value: result.value };
     case "commit":
       return finish(connection, watch, result);
@@ -112,17 +109,17 @@ function asUsersClient<P>(client: PgClient): PgTx<P> {
 
 /** @throws {LatchkeyError} `transaction-changed` when the handler has committed: nothing is left to roll back. */
 async function rollBack(connection: Connection, watch: TransactionWatch, cause: unknown): Promise<void> {
-  let ended = false;
-  const mayStart = () => {
-    ended = watch.ended;
-    watch.stop();
-    return !ended;
-  };
-  const reply = await connection.fly([rollback], { mayStart });
-  watch.stop();
+  const reply = await connection.fly([rollback], { mayStart: () => watch.stopUnended() });
   if (reply.error === null && reply.status === "I") connection.giveBack();
   else connection.destroy();
-  if (ended) throw new LatchkeyError("transaction-changed", { cause });
+  if (!watch.stopUnended()) throw new LatchkeyError("transaction-changed", { cause });
+}
+
+/** Ends the connection. The key is free sooner for a word of goodbye, if the handler is not in the middle of a query. */
+async function abandon(connection: Connection, watch: TransactionWatch): Promise<void> {
+  await connection.fly([rollback], { timeoutMs: goodbyeMs, mayStart: () => watch.stopUnended() });
+  connection.destroy();
+  if (!watch.stopUnended()) throw new LatchkeyError("transaction-changed");
 }
 
 /** After an error that the server survived. */
@@ -139,13 +136,8 @@ async function finish<T>(
   watch: TransactionWatch,
   { value, closing }: CommitWork<T>,
 ): Promise<BridgeOutcome<T>> {
-  const mayStart = () => {
-    watch.stop();
-    return !watch.ended;
-  };
-  const reply = await connection.fly([...closing, commit], { mayStart });
-  watch.stop();
-  const outcome = outcomeOf(value, reply, closing.length, watch.ended, connection.failure);
+  const reply = await connection.fly([...closing, commit], { mayStart: () => watch.stopUnended() });
+  const outcome = outcomeOf(value, reply, closing.length, !watch.stopUnended(), connection.failure);
   if (outcome.kind === "in_doubt" || reply.status === null) connection.destroy();
   else await endPolitely(connection, reply);
   return outcome;

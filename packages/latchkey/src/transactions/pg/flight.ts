@@ -133,6 +133,8 @@ class Flight {
   #submit(connection: PgConnection): Error | null {
     if (this.#settled) return new Error("The flight has ended before it was sent");
     if (!this.#options.mayStart()) return new Error("The flight was not allowed to start");
+    if (connection.stream === undefined)
+      return new Error("Latchkey needs the JavaScript client of `pg`, not pg-native");
     if (!connection.stream.writable) return new Error("The connection is closed");
     const encoded = this.#statements.map(({ values }) => values.map(encodeValue));
     this.#connection = connection;

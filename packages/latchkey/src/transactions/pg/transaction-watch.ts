@@ -14,13 +14,11 @@ export class TransactionWatch {
     connection?.on("commandComplete", this.#onComplete);
   }
 
-  get ended(): boolean {
-    return this.#ended;
-  }
-
-  stop(): void {
+  /** Stops looking; the first call decides. False: the transaction had ended before. */
+  stopUnended(): boolean {
     this.#connection?.removeListener("readyForQuery", this.#onReady);
     this.#connection?.removeListener("commandComplete", this.#onComplete);
+    return !this.#ended;
   }
 
   readonly #onReady = ({ status }: PgReady): void => {
