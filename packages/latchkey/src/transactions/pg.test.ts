@@ -130,6 +130,7 @@ forEachPostgres((version, database) => {
         return { end, value: "kept" };
       });
       expect(outcome).toEqual({ kind: "rolled_back", value: "kept" });
+      expect(pool.totalCount, "an abandoned connection is not used again").toBe(end === "rollback" ? 1 : 0);
       expect(await rows()).toEqual([]);
     });
 
