@@ -358,6 +358,25 @@ describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
     await fast.end();
   });
 
+  test("17: and that COMMIT counts when the handler then throws, even a serialization failure", async () => {
+    let raw: pg.PoolClient | undefined;
+    pool.on("acquire", (client) => {
+      raw = client;
+    });
+    const latchkey = createLatchkey({ store });
+    const operation = latchkey.operation("orders.create");
+    const { key } = newKey();
+    const submit = () =>
+      latchkey.run(operation, { tenant: "t", key, input: 1 }, async ({ tx }) => {
+        await tx.query("insert into business values ($1)", [key]);
+        await raw?.query("commit");
+        throw Object.assign(new Error("serialization"), { code: "40001" });
+      });
+    expect((await submit()).kind).toBe("unknown");
+    expect((await submit()).kind).toBe("unknown");
+    expect(await countRows(observer, { tenant: "t", scope: "orders.create", key })).toBe(1);
+  });
+
   test("17: the same key again, inside its own handler, is not alone", async () => {
     const key = newKey();
     await writing(store, newLife(key), async () => {

@@ -57,11 +57,10 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     cancelDeadline = timerAt(stopsAtMs(endsAtMs, leaseMs), lose);
     cancelBeat = timerAt(endsAtMs - leaseMs + leaseMs / renewalsPerLease, beat);
   };
+  const ask = async () => runtime.store.renew(options.key, options.id, options.fence, leaseMs);
   const renew = async () => {
     const sentAtMs = clock.monotonicMs();
-    const renewed = await runtime.store
-      .renew(options.key, options.id, options.fence, leaseMs)
-      .catch(() => null);
+    const renewed = await ask().catch(() => null);
     if (stopped) return;
     if (renewed === false) return lose();
     if (renewed === true) return ownedUntil(sentAtMs + leaseMs);

@@ -207,6 +207,21 @@ describe("a lease", () => {
     await first;
   });
 
+  test("whose renewal throws at once is one that cannot be renewed", async () => {
+    const { submit, ports } = setUp({}, () => ({
+      renew: () => {
+        throw new TypeError("not a promise");
+      },
+    }));
+    const { work, started, release } = gated();
+    const first = submit(work);
+    const signal = await started;
+    await ports.clock.advance(leaseMs - 1);
+    expect(signal.aborted).toBe(true);
+    release();
+    await first;
+  });
+
   test("that has ended means unknown under reconcile; the frozen owner loses and says so", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
     const { submit, ports, starts, other } = setUp({}, () => frozen);
