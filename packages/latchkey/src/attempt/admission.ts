@@ -5,7 +5,7 @@ import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { Reading } from "../stores/store.ts";
-import type { LatchkeyEvent } from "../telemetry/events.ts";
+import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { decodeAnswer } from "./answer.ts";
 import type { Result, Submission } from "./attempt.ts";
 import { withLimit } from "./limit.ts";
@@ -121,7 +121,7 @@ export async function giveUp<Tx>(
 ): Promise<void> {
   const done = await runtime.store.giveUp(key, guard, because, null);
   if (!done) return;
-  const about = { operation: operation.name, keyHash: runtime.keyHash(key) };
+  const about = runtime.about(operation.name, key);
   runtime.emit({ ...about, type: "lease_rescued", recordId: guard.id, because });
 }
 
@@ -132,12 +132,12 @@ export function report<Tx>(
   submission: Submission,
   result: Result,
 ): void {
-  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+  const about = runtime.about(operation.name, submission.key);
   const event = eventOf(result, about);
   if (event !== null) runtime.emit(event);
 }
 
-function eventOf(result: Result, about: { operation: string; keyHash: string }): LatchkeyEvent | null {
+function eventOf(result: Result, about: About): LatchkeyEvent | null {
   switch (result.kind) {
     case "replay":
     case "timeout":

@@ -172,7 +172,7 @@ function termsOf(operation: Operation): LeaseTerms {
 async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
   const { runtime, operation, submission } = job;
   const { record } = admitted;
-  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
+  const about = { ...runtime.about(operation.name, submission.key), recordId: record.id };
   const abort = new AbortController();
   const leaseLost = new AbortController();
   let ending = false;
@@ -218,7 +218,7 @@ async function conclude<Tx>(
 ): Promise<Result> {
   const { runtime, operation, submission } = job;
   const { ran, end } = await concluded(job, record, handle, handled);
-  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key), recordId: record.id };
+  const about = { ...runtime.about(operation.name, submission.key), recordId: record.id };
   if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
   const lostBefore = leaseLost.aborted;
   const ended = await endAttempt(runtime, record, end, leaseLost);

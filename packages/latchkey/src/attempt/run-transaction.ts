@@ -115,8 +115,7 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   if (result?.kind === "executed" && outcome.value.kind === "answered") {
     runtime.emit({
       type: "executed",
-      operation: operation.name,
-      keyHash: runtime.keyHash(submission.key),
+      ...runtime.about(operation.name, submission.key),
       recordId: result.recordId,
       attempt: outcome.value.life.fence.attempt,
       durationMs: runtime.ports.clock.monotonicMs() - startedAt,
@@ -220,7 +219,7 @@ async function concludes<Tx>(
   if (disposition === "release" || disposition === "doubt") return rollback(ran);
   if (disposition === "keep" && forgotTx(operation, open, answer)) {
     if (runtime.strict) return rollback({ kind: "threw", error: new LatchkeyError("tx-unused") });
-    runtime.emit({ type: "tx_unused", operation: operation.name, keyHash: runtime.keyHash(life) });
+    runtime.emit({ type: "tx_unused", ...runtime.about(operation.name, life) });
   }
   const context = codecContext(life, life.id, life.fingerprint.digest);
   return {
@@ -301,7 +300,7 @@ async function released<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }
   const { runtime, submission, operation } = job;
   const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
   if (said !== null) return said;
-  const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+  const about = runtime.about(operation.name, submission.key);
   runtime.emit({ ...about, type: "released", recordId: ran.life.id });
   return executed(ran, false, null);
 }
@@ -315,8 +314,7 @@ async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answer
   runtime.emit({
     type: "commit_in_doubt",
     resolved,
-    operation: operation.name,
-    keyHash: runtime.keyHash(submission.key),
+    ...runtime.about(operation.name, submission.key),
   });
   switch (resolved) {
     case "committed":
@@ -335,8 +333,7 @@ async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
   const lost = await loseTransaction(runtime, start);
   runtime.emit({
     type: "transaction_changed",
-    operation: operation.name,
-    keyHash: runtime.keyHash(submission.key),
+    ...runtime.about(operation.name, submission.key),
   });
   switch (lost.kind) {
     case "unknown":
@@ -359,7 +356,7 @@ async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
 async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
   const { runtime, submission, operation } = job;
   if (start !== null) {
-    const about = { operation: operation.name, keyHash: runtime.keyHash(submission.key) };
+    const about = runtime.about(operation.name, submission.key);
     runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
   }
   const said = await whatTheRecordSays(job);
@@ -372,8 +369,7 @@ function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rol
   runtime.emit({
     type: "transaction_rerun",
     because,
-    operation: operation.name,
-    keyHash: runtime.keyHash(submission.key),
+    ...runtime.about(operation.name, submission.key),
   });
   return null;
 }

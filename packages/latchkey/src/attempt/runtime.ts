@@ -2,7 +2,7 @@ import type { Codec } from "../codec.ts";
 import type { RecordKey } from "../engine/record.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
-import type { LatchkeyEvent } from "../telemetry/events.ts";
+import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 
 /** What running an attempt needs; resolved once by `createLatchkey`. */
 export interface Runtime<Tx> {
@@ -13,6 +13,6 @@ export interface Runtime<Tx> {
   readonly strict: boolean;
   /** Reports an event; never throws. */
   readonly emit: (event: LatchkeyEvent) => void;
-  /** The keyed hash under which a key may appear in events and logs. */
-  readonly keyHash: (key: RecordKey) => string;
+  /** What an event about this key says of it: never the key itself. */
+  readonly about: (operation: string, key: RecordKey) => About;
 }

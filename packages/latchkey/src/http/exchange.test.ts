@@ -78,7 +78,8 @@ describe("what a caller is told", () => {
     [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
     [new StoreError("not_sent"), 503, "store-unavailable", "1"],
     [new StoreError("rolled_back"), 503, "store-unavailable", "1"],
-    [new StoreError("in_doubt"), 503, "commit-in-doubt", "1"],
+    // Whatever the doubt was about: no handler ran, or all it did was rolled back.
+    [new StoreError("in_doubt"), 503, "store-unavailable", "1"],
   ];
   test.each(problems)("%j: %i %s", async (result, status, code, retryAfter) => {
     const reply = await told(result);
@@ -99,6 +100,14 @@ describe("what a caller is told", () => {
     await expect(submit({}, incoming(), async () => answered)).rejects.toMatchObject({
       code: "attempt-limit",
     });
+  });
+
+  test("a store error of the handler's own is the handler's error", async () => {
+    const own = new StoreError("not_sent");
+    const latchkey = createLatchkey({ store: memoryStore() });
+    const exchange = createExchange(latchkey, { singleTenant: true });
+    const submit = exchange.route(latchkey.operation("outer"));
+    await expect(submit({}, incoming(), () => Promise.reject(own))).rejects.toBe(own);
   });
 
   test("a tombstone is marked, without headers that describe bytes it lacks", async () => {

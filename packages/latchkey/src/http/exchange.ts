@@ -213,15 +213,22 @@ async function perform<Tx, E extends Execution>(
   work: HttpWork<Tx, E>,
 ): Promise<Outcome> {
   const { latchkey, operation, rules } = route;
-  const about = { operation: operation.name, keyHash: latchkey.runtime.keyHash(submission.key) };
+  const about = latchkey.runtime.about(operation.name, submission.key);
   // Each answer finds its own reply: a handler that was given up may finish after the one that replaced it.
   const replies = new WeakMap<Answer, Reply>();
+  const thrown = new WeakSet<object>();
   try {
     const result = await latchkey.execute(operation, submission, async (context) => {
       const recordId = context.attempt.id;
       const report = (error: unknown) =>
         latchkey.runtime.emit({ ...about, type: "attempt_failed", recordId, error });
-      const reply = withoutFraming(incoming.method, await work(context, report));
+      const reply = await work(context, report).then(
+        (captured) => withoutFraming(incoming.method, captured),
+        (error: unknown) => {
+          if (error instanceof Error) thrown.add(error);
+          throw error;
+        },
+      );
       const answer = storedForm(reply, rules.storedHeaders);
       replies.set(answer, reply);
       return answer;
@@ -229,11 +236,11 @@ async function perform<Tx, E extends Execution>(
     if (result.kind !== "executed") return outcomeOf(route, result);
     return { kind: "handler", reply: replies.get(result.answer) ?? result.answer };
   } catch (error) {
-    if (!isLatchkeyError(error) || error.code !== "store-unavailable") throw error;
-    const inDoubt = "certainty" in error && error.certainty === "in_doubt";
-    return problem(route, inDoubt ? "commit-in-doubt" : "store-unavailable", {
-      retryAfterMs: storeRetryAfterMs,
-    });
+    // A handler's own trouble with some store says nothing about this request's record.
+    if (!isLatchkeyError(error) || thrown.has(error) || error.code !== "store-unavailable") throw error;
+    // Whatever is in doubt about a call to the store: no handler ran, or all it did was rolled back.
+    latchkey.runtime.emit({ ...about, type: "store_error", error });
+    return problem(route, "store-unavailable", { retryAfterMs: storeRetryAfterMs });
   }
 }
 

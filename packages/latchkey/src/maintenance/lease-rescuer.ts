@@ -31,12 +31,22 @@ export function leaseRescuer<Tx>(
       const ended = await runtime.store.endedLeases(batchSize);
       let rescued = 0;
       for (const lease of ended) {
-        if (await rescue(runtime, lease)) rescued += 1;
+        if (await tryRescue(runtime, lease)) rescued += 1;
       }
       return { found: ended.length, rescued };
     },
     hasMore: (report) => report.rescued > 0 && report.found >= batchSize,
   });
+}
+
+/** One record that cannot be written must not keep the others waiting. */
+async function tryRescue<Tx>(runtime: Runtime<Tx>, ended: EndedLease): Promise<boolean> {
+  try {
+    return await rescue(runtime, ended);
+  } catch (error) {
+    runtime.emit({ type: "service_error", service: "lease-rescuer", error });
+    return false;
+  }
 }
 
 async function rescue<Tx>(runtime: Runtime<Tx>, ended: EndedLease): Promise<boolean> {
@@ -45,7 +55,7 @@ async function rescue<Tx>(runtime: Runtime<Tx>, ended: EndedLease): Promise<bool
   const because = giveUpReason(record, ended, record.leaseEndsAt) ?? "past-expiry";
   const done = await runtime.store.giveUp(record, guardOf(record), because, null);
   if (done) {
-    const about = { operation: record.operation, keyHash: runtime.keyHash(record) };
+    const about = runtime.about(record.operation, record);
     runtime.emit({ ...about, type: "lease_rescued", recordId: record.id, because });
   }
   return done;

@@ -142,4 +142,25 @@ describe("the lease-rescuer", () => {
     expect(await rescuer.runOnce()).toEqual({ found: 2, rescued: 2 });
     expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1 });
   });
+
+  test("goes on when one record cannot be settled, and says so", async () => {
+    const { ports, store, latchkey, events } = setUp();
+    for (const key of ["a", "b", "c"]) await abandonAttempt(latchkey, key);
+    await ports.clock.advance(1_000);
+    const partly = createLatchkey({
+      ports,
+      onEvent: (event) => events.push(event),
+      store: {
+        ...store,
+        giveUp: async (key, ...rest) => {
+          if (key.key === "a") throw new Error("down");
+          return store.giveUp(key, ...rest);
+        },
+      },
+    });
+    expect(await leaseRescuer(partly).runOnce()).toEqual({ found: 3, rescued: 2 });
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: "service_error", service: "lease-rescuer" }),
+    );
+  });
 });

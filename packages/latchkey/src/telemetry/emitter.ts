@@ -1,7 +1,7 @@
-import type { RecordKey } from "../engine/record.ts";
+import type { Runtime } from "../attempt/runtime.ts";
 import { hashKey } from "../key/hash-key.ts";
 import type { Random } from "../ports.ts";
-import type { EventListener, LatchkeyEvent } from "./events.ts";
+import type { EventListener } from "./events.ts";
 
 /**
  * The reporting half of the runtime. What a listener throws is dropped: reporting never changes an outcome.
@@ -12,7 +12,7 @@ export function createEmitter(
   listener: EventListener | undefined,
   secret: string | undefined,
   random: Random,
-): { emit: (event: LatchkeyEvent) => void; keyHash: (key: RecordKey) => string } {
+): Pick<Runtime<never>, "emit" | "about"> {
   const hashSecret = secret ?? random.token();
   if (hashSecret.length === 0) throw new TypeError("logSecret must not be empty");
   return {
@@ -25,6 +25,11 @@ export function createEmitter(
         // Dropped, see above.
       }
     },
-    keyHash: (key) => hashKey(hashSecret, key.tenant, key.scope, key.key),
+    about: (operation, { tenant, scope, key }) => ({
+      operation,
+      tenant,
+      // Nobody to tell: no need to hash.
+      keyHash: listener === undefined ? "" : hashKey(hashSecret, tenant, scope, key),
+    }),
   };
 }

@@ -1,7 +1,9 @@
 /** The typed list of what Latchkey reports about itself. Keys appear only as keyed hashes. */
 
-interface About {
+/** What an event is about. */
+export interface About {
   readonly operation: string;
+  readonly tenant: string;
   /** Prefix of a keyed hash of (tenant, scope, key). */
   readonly keyHash: string;
 }
