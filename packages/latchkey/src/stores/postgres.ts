@@ -32,7 +32,7 @@ export interface PostgresStore<Tx> extends Store<Tx> {
 }
 
 /**
- * Makes a store on a `pg` pool (8.11 or newer). It opens nothing and creates nothing: the schema comes from
+ * Makes a store on a `pg` 8 pool (its JavaScript client; tested with 8.23). It opens nothing and creates nothing: the schema comes from
  * `migratePostgres`, `npx latchkey migrate`, or your own migrations. With `lease` execution the pool needs at least 2
  * connections, with both executions 3.
  *
