@@ -22,21 +22,20 @@ export function createApp({ store, query }: { store: Store<Database>; query: Dat
   app.post(
     "/payments",
     protect(createPayment, async (req, res, { tx, attempt }) => {
-      const { amount, currency } = req.body;
-      if (!Number.isSafeInteger(amount) || amount <= 0) {
+      const { amount, currency = "EUR" } = req.body ?? {};
+      if (!isAmount(amount) || !isCurrency(currency)) {
         attempt.release(); // Nothing happened: the caller may mend the request and use the key again.
-        res.status(400).json({ error: "amount must be a positive whole number of minor units" });
+        res.status(400).json({
+          error: `amount must be a whole number from 1 to ${amountMax} (minor units), currency three capital letters`,
+        });
         return;
       }
       const { rows } = await tx.query(
         "insert into payments (account, amount, currency) values ($1, $2, $3) returning id",
-        [accountOf(req), amount, currency ?? "EUR"],
+        [accountOf(req), amount, currency],
       );
       const id = rows[0]?.id;
-      res
-        .status(201)
-        .location(`/payments/${id}`)
-        .json({ id, amount, currency: currency ?? "EUR" });
+      res.status(201).location(`/payments/${id}`).json({ id, amount, currency });
     }),
   );
 
@@ -48,6 +47,17 @@ export function createApp({ store, query }: { store: Store<Database>; query: Dat
   });
 
   return app;
+}
+
+/** What Postgres keeps as an `integer`. */
+const amountMax = 2_147_483_647;
+
+function isAmount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) > 0 && Number(value) <= amountMax;
+}
+
+function isCurrency(value: unknown): value is string {
+  return typeof value === "string" && /^[A-Z]{3}$/u.test(value);
 }
 
 function accountOf(req: Request): string {

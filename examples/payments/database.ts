@@ -31,6 +31,8 @@ async function openPostgres(connectionString: string): Promise<OpenDatabase> {
   const { default: pg } = await import("pg");
   const { migratePostgres, postgresStore } = await import("latchkey/postgres");
   const pool = new pg.Pool({ connectionString });
+  // pg ends the process when an idle connection is lost and nobody listens; the pool opens another by itself.
+  pool.on("error", (error) => console.error(`Lost a database connection: ${error.message}`));
   await migratePostgres(pool);
   return {
     store: postgresStore({ pool }),

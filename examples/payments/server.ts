@@ -1,10 +1,15 @@
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createApp } from "./app.ts";
 import { openDatabase } from "./database.ts";
 
-const database = await openDatabase(process.env.DATABASE_URL);
-const app = createApp(database);
-const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => {
+const database = await openDatabase(process.env.DATABASE_URL).catch((error: Error) => {
+  console.error(`Cannot open the database: ${error.message}`);
+  process.exit(1);
+});
+// Not `app.listen`: Express 5 calls its callback for errors too.
+const server = createServer(createApp(database));
+server.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => {
   const { port } = server.address() as AddressInfo;
   console.log(greeting(`http://127.0.0.1:${port}`, database.description));
 });

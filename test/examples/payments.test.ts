@@ -53,7 +53,9 @@ describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
     expect(first).toMatchObject({ status: 201, replayed: null });
     expect(await pay(shown, shown.key, shown.bodies[1])).toEqual({ ...first, replayed: "true" });
     expect(await pay(shown, shown.key, shown.bodies[2])).toMatchObject({ status: 422 });
-    expect(await pay(shown, "k", '{"amount": -1}')).toMatchObject({ status: 400, replayed: null });
+    for (const wrong of ["", '{"amount": -1}', '{"amount": 5000000000}', '{"amount": 2, "currency": {}}']) {
+      expect(await pay(shown, "k", wrong)).toMatchObject({ status: 400, replayed: null });
+    }
     expect(await pay(shown, "k", '{"amount": 2}')).toMatchObject({ status: 201, replayed: null });
     expect(await pay(shown, shown.key, shown.bodies[0], { authorization: "Bearer nobody" })).toMatchObject({
       status: 401,
