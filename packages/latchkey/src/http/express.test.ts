@@ -586,9 +586,14 @@ describe("bodies", () => {
 
   test("without a parser, JSON comes parsed and anything else as bytes", async () => {
     const { call } = await serveHandler((req, res) =>
-      res.json(req.body instanceof Uint8Array ? { bytes: req.body.length } : { body: req.body ?? "none" }),
+      res.json(
+        req.body instanceof Uint8Array
+          ? { bytes: req.body.length }
+          : { body: req.body === undefined ? "none" : req.body },
+      ),
     );
     expect((await call({ body: '{"a":1}' })).json()).toEqual({ body: { a: 1 } });
+    expect((await call({ body: "null" })).json()).toEqual({ body: null });
     expect((await call({ body: "abc", contentType: "text/plain" })).json()).toEqual({ bytes: 3 });
     expect((await call({ body: "", contentType: null })).json()).toEqual({ body: "none" });
     const gzip: HttpCall = { body: gzipSync("{}"), headers: [["Content-Encoding", "gzip"]] };

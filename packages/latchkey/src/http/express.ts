@@ -175,7 +175,8 @@ function giveBody(req: ExpressMessage, bytes: Uint8Array): void {
   if (req.body !== undefined) return;
   try {
     const encoded = req.headers["content-encoding"] !== undefined;
-    req.body = parseJsonBody(bytes, encoded ? null : (req.headers["content-type"] ?? null)) ?? bytes;
+    const value = parseJsonBody(bytes, encoded ? null : (req.headers["content-type"] ?? null));
+    req.body = value === undefined ? bytes : value; // `null` is JSON
   } catch (cause) {
     throw badRequest("The request's body is not valid JSON", "entity.parse.failed", cause);
   }
