@@ -7,8 +7,9 @@
 /** What each code means and what to do about it; `docs/errors.md` is generated from this table. */
 export const errorCodes = {
   "answer-missing": {
-    summary: "The handler finished without answering.",
-    remedy: "Send an answer before the handler's promise resolves, or return one.",
+    summary: "The handler gave no answer: it returned none, or destroyed its response.",
+    remedy:
+      "Return or send an answer. An Express handler that never answers is stopped at its limit (`attempt-limit`), since a stream may still begin.",
   },
   "answer-too-large": {
     summary: "The answer is larger than the hard cap Latchkey holds in memory until it may be sent.",
@@ -83,7 +84,8 @@ export const errorCodes = {
     remedy: "Await every query before answering.",
   },
   "tx-unused": {
-    summary: "A handler under `transaction` execution finished with 2xx and never used its `tx`.",
+    summary:
+      "A handler under `transaction` execution finished with 2xx and never used its `tx`. What it wrote elsewhere has happened, and every retry does it again.",
     remedy: 'Write through `tx`; if there is nothing to write, say `writes: "none"` on the operation.',
   },
 } as const satisfies Record<string, { readonly summary: string; readonly remedy: string }>;
@@ -92,7 +94,7 @@ export type ErrorCode = keyof typeof errorCodes;
 
 export interface LatchkeyErrorOptions {
   readonly cause?: unknown;
-  /** What happened this time; the code's summary when absent. */
+  /** What happened this time; the code's summary and remedy when absent. */
   readonly message?: string;
 }
 
@@ -101,7 +103,8 @@ export class LatchkeyError extends Error {
   readonly code: ErrorCode;
 
   constructor(code: ErrorCode, options: LatchkeyErrorOptions = {}) {
-    const text = options.message ?? errorCodes[code].summary;
+    const { summary, remedy } = errorCodes[code];
+    const text = options.message ?? `${summary} ${remedy}`;
     super(text, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
   }

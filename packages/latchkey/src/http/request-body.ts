@@ -35,7 +35,8 @@ export function parsedForm(body: BodyReading, mediaType: string | null): unknown
   if (body.kind === "parsed") return body.value ?? null;
   const bytes = rawForm(body);
   try {
-    return parseJsonBody(bytes, mediaType) ?? Buffer.from(bytes).toString("latin1");
+    const value = parseJsonBody(bytes, mediaType);
+    return value === undefined ? Buffer.from(bytes).toString("latin1") : value;
   } catch {
     return Buffer.from(bytes).toString("latin1");
   }
