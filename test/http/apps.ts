@@ -40,6 +40,13 @@ export const frameworks: readonly Framework[] = [
   { name: "Fetch", seesFieldLines: false, serve: serveFetch },
 ];
 
+/** Express 5 without anything else. */
+export function expressListener<Tx>(app: AppUnderTest<Tx>): Express {
+  const served = express();
+  mountExpress(served, app);
+  return served;
+}
+
 function expressFramework(name: string, makeApp: () => Express): Framework {
   return {
     name,

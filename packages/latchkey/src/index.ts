@@ -13,6 +13,14 @@ export {
   NotExecuted,
   StoreError,
 } from "./errors.ts";
+export type {
+  HttpFingerprint,
+  HttpOptions,
+  HttpSettings,
+  RouteOptions,
+  TenantFunction,
+} from "./http/http-options.ts";
+export type { Problem, RenderedProblem } from "./http/problem.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
 export { recordCleaner } from "./maintenance/record-cleaner.ts";

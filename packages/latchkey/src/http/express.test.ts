@@ -707,10 +707,12 @@ describe("a mount that records", () => {
   test("reads a pipe to its end when the client hangs up", async () => {
     const source = new PassThrough();
     const started = deferred<void>();
+    const gone = deferred<void>();
     const { latchkey, adapterOptions } = arrange();
     const operation = latchkey.operation("app", { execution: "lease" });
     const app = express().use(expressRecord(latchkey, adapterOptions())(operation));
-    app.post("/run", (_req, res) => {
+    app.post("/run", (req, res) => {
+      req.socket.once("close", () => gone.resolve());
       source.pipe(res.status(201));
       started.resolve();
     });
@@ -722,6 +724,7 @@ describe("a mount that records", () => {
     await started.promise;
     hangUp.abort();
     await expect(lost).rejects.toThrow();
+    await gone.promise;
     source.end("all of it");
     let retry = await send(url, { key });
     for (let round = 0; round < 500 && retry.status === 409; round++) retry = await send(url, { key });

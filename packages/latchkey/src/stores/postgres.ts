@@ -53,6 +53,7 @@ export function postgresStore<P extends PgPool>(
     name: "postgres",
     schema: checkSchemaName(options.schema ?? defaultSchema),
     timeFunction: checkTimeFunction(options.timeFunction ?? defaultTimeFunction),
+    serverLimits: true,
     capabilities: {
       transactions: true,
       inProgress: "immediate",

@@ -6,6 +6,7 @@ import type { Execution } from "../engine/classify.ts";
 import { createLatchkey, type Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
+import type { Fault } from "./faulty-store/fault.ts";
 import { faultyStore } from "./faulty-store.ts";
 import { answerCases } from "./http-conformance/answers.ts";
 import type {
@@ -78,7 +79,16 @@ async function runCase<Tx>(
       const { app, subject } = arrange(under, setup, servers.length);
       const server = await options.serve(app);
       servers.push(server);
-      return { ...subject, url: server.url, send: (call, signal) => send(server.url, call, signal) };
+      return {
+        ...subject,
+        url: server.url,
+        send(call, signal) {
+          const answer = send(server.url, call, signal);
+          // A case that fails leaves others of its requests behind, whose errors say nothing new.
+          answer.catch(() => {});
+          return answer;
+        },
+      };
     },
     async advance(milliseconds) {
       await under.advance(milliseconds);
@@ -99,10 +109,13 @@ function arrange<Tx>(
   setup: Setup,
   number: number,
 ): { app: AppUnderTest<Tx>; subject: Omit<Subject, "url" | "send"> } {
-  let down = false;
+  let fault: () => Fault = () => "proceed";
+  let completionFault = fault;
   let starts = 0;
   const events: LatchkeyEvent[] = [];
-  const { store } = faultyStore(under.store, () => (down ? "not_sent" : "proceed"));
+  const { store } = faultyStore(under.store, ({ port }) =>
+    port === "commit" || port === "end" ? completionFault() : fault(),
+  );
   const latchkey = createLatchkey({
     store,
     onEvent: (event) => events.push(event),
@@ -119,10 +132,23 @@ function arrange<Tx>(
       return handle(context);
     }),
   };
-  const setStoreDown = (isDown: boolean) => {
-    down = isDown;
+  const subject: Omit<Subject, "url" | "send"> = {
+    starts: () => starts,
+    events,
+    setStoreDown(down) {
+      fault = () => (down ? "not_sent" : "proceed");
+    },
+    parkCompletion() {
+      const reached = Promise.withResolvers<void>();
+      const confirmed = Promise.withResolvers<void>();
+      completionFault = () => {
+        reached.resolve();
+        return { kind: "reply", until: confirmed.promise };
+      };
+      return { reached: reached.promise, confirm: () => confirmed.resolve() };
+    },
   };
-  return { app, subject: { starts: () => starts, events, setStoreDown } };
+  return { app, subject };
 }
 
 function tenantOf(header: HeaderLookup): string | null {

@@ -60,9 +60,10 @@ function notYours(what: string): LatchkeyError {
   return new LatchkeyError("transaction-control", { message: `${what} a handler's \`tx\`` });
 }
 
-/** The text of a statement given as a string, as a config object, or as a query object of its own. */
+/** The text of a statement given as a string, a template, a config object, or a query object of its own. */
 function textOf(statement: unknown): string {
   if (typeof statement === "string") return statement;
+  if (Array.isArray(statement)) return statement.join("$1");
   if (typeof statement !== "object" || statement === null || !("text" in statement)) return "";
   return typeof statement.text === "string" ? statement.text : "";
 }

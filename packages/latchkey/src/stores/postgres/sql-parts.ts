@@ -9,6 +9,8 @@ export interface SqlNames {
   readonly clock: string;
   /** Whether a COMMIT must be on disk before it is acknowledged. */
   readonly synced: boolean;
+  /** Whether the server ends transactions and statements that last too long. */
+  readonly serverLimits: boolean;
 }
 
 /** The store's time once per statement. In predicates it must come from a sub-select, or no index is used. */

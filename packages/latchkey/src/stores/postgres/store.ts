@@ -36,6 +36,8 @@ export interface StoreParts<Tx> {
   readonly schema: string;
   /** The call that tells the store's time. */
   readonly timeFunction: string;
+  /** Whether the server ends transactions and statements that last too long. */
+  readonly serverLimits: boolean;
   readonly capabilities: StoreCapabilities;
   readonly executor: PostgresExecutor;
   readonly bridge: TransactionBridge<Tx>;
@@ -49,6 +51,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     settings: `"${schema}".settings`,
     clock: parts.timeFunction,
     synced: capabilities.durability === "synced",
+    serverLimits: parts.serverLimits,
   };
   const transaction = transactionStatements(names);
   const maintenance = maintenanceStatements(names);

@@ -16,7 +16,7 @@ import { template } from "./template.ts";
 export function transactionStatements(names: SqlNames) {
   return {
     read: template("read", read(names)),
-    open: template("open", openSql),
+    open: template("open", open(names)),
     savepoint: template("savepoint", "savepoint latchkey_handler"),
     undo: template("undo", "rollback to savepoint latchkey_handler"),
     complete: template("complete", complete(names)),
@@ -42,18 +42,24 @@ function read(names: SqlNames): string {
 }
 
 /**
- * Locks the key without waiting and bounds how long a dead or stuck process can keep it: when idle, and in a statement
- * that outlives its caller. A lower limit of the user's own stays. The look-up must be another statement: the snapshot
- * of this one is older than its lock.
+ * Locks the key without waiting. The look-up must be another statement: the snapshot of this one is older than its
+ * lock.
  */
-const openSql = `
-  select pg_catalog.pg_try_advisory_xact_lock(@lock::text::bigint) as exclusive,
-    extract(epoch from pg_catalog.now())::text as began,
-    pg_catalog.set_config('idle_in_transaction_session_timeout', @limit_ms::text, true) as idle_limit,
-    pg_catalog.set_config('statement_timeout', case
-      when pg_catalog.current_setting('statement_timeout')::interval
-        between interval '1 millisecond' and @limit_ms::text::float8 * interval '1 millisecond'
-      then pg_catalog.current_setting('statement_timeout') else @limit_ms::text end, true) as statement_limit`;
+function open({ serverLimits }: SqlNames): string {
+  return `select pg_catalog.pg_try_advisory_xact_lock(@lock::text::bigint) as exclusive,
+    extract(epoch from pg_catalog.now())::text as began${serverLimits ? `, ${limits}` : ""}`;
+}
+
+/**
+ * Bounds how long a dead or stuck process can keep the key: when idle, and in a statement that outlives its caller. A
+ * lower limit of the user's own stays.
+ */
+const limits = `
+  pg_catalog.set_config('idle_in_transaction_session_timeout', @limit_ms::text, true) as idle_limit,
+  pg_catalog.set_config('statement_timeout', case
+    when pg_catalog.current_setting('statement_timeout')::interval
+      between interval '1 millisecond' and @limit_ms::text::float8 * interval '1 millisecond'
+    then pg_catalog.current_setting('statement_timeout') else @limit_ms::text end, true) as statement_limit`;
 
 /**
  * Raises 2201F when this is not the transaction that admission opened. In a statement that is pipelined with COMMIT

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { assertReplay, type HandlerAnswer, type HttpCase } from "./case.ts";
-import { newKey } from "./client.ts";
+import { newKey, requestBytes, sendBytes } from "./client.ts";
 
 const json = ["Content-Type", "application/json"] as const;
 const everyByte = Uint8Array.from({ length: 256 }, (_, index) => index);
@@ -147,6 +147,8 @@ export const answerCases: readonly HttpCase[] = [
       await arrived;
       hangUp.abort();
       await assert.rejects(lost);
+      // Each of these comes after the hang-up, on the server's side too.
+      for (let round = 0; round < 3; round++) await subject.send({ key: null });
       release();
       let retry = await subject.send({ key });
       for (let round = 0; round < 500 && retry.status === 409; round++) retry = await subject.send({ key });
@@ -154,6 +156,24 @@ export const answerCases: readonly HttpCase[] = [
       assert.equal(retry.body.toString(), "before after");
       assert.equal(retry.header("idempotent-replayed"), "true");
       assert.equal(subject.starts(), 1);
+    },
+  },
+  {
+    name: "answers: not a byte leaves before the store has confirmed",
+    async run({ start }, execution) {
+      const headers = [["Content-Type", "text/plain"] as const];
+      const subject = await start({
+        execution,
+        handle: async () => ({ status: 201, headers, body: chunks() }),
+      });
+      const { reached, confirm } = subject.parkCompletion();
+      const exchange = sendBytes(subject.url, requestBytes([`Idempotency-Key: ${newKey()}`], ""));
+      await reached;
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(exchange.received().toString(), "");
+      confirm();
+      await exchange.closed;
+      assert.match(exchange.received().toString(), /^HTTP\/1\.1 201 .*one two three/su);
     },
   },
 ];

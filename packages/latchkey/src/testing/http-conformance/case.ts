@@ -76,6 +76,8 @@ export interface Subject {
   readonly events: readonly LatchkeyEvent[];
   /** The store fails every call from now on, or works again. */
   setStoreDown(down: boolean): void;
+  /** Holds back the store's confirmation that an attempt has ended, from the next one on. */
+  parkCompletion(): { readonly reached: Promise<void>; confirm(): void };
 }
 
 export interface HttpCaseContext {

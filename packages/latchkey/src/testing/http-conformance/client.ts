@@ -85,12 +85,34 @@ async function readAnswer(response: IncomingMessage): Promise<HttpAnswer> {
   };
 }
 
-/** Writes bytes that no HTTP client would, and gives the status of what comes back. */
-export async function sendBytes(url: string, bytes: Buffer): Promise<number> {
+export interface RawExchange {
+  /** What has come back so far. */
+  received(): Buffer;
+  readonly closed: Promise<void>;
+}
+
+/** Writes bytes that no HTTP client would, or that must be watched as they come back. */
+export function sendBytes(url: string, bytes: Buffer): RawExchange {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
   const chunks: Buffer[] = [];
-  socket.end(bytes);
-  for await (const chunk of socket) chunks.push(chunk);
-  return Number(Buffer.concat(chunks).toString("latin1").split(" ")[1]);
+  const closed = Promise.withResolvers<void>();
+  socket.on("data", (chunk) => chunks.push(chunk));
+  socket.on("close", () => closed.resolve()).on("error", (error) => closed.reject(error));
+  socket.write(bytes);
+  return { received: () => Buffer.concat(chunks), closed: closed.promise };
+}
+
+/** A request as bytes, on a connection that closes afterwards. */
+export function requestBytes(fields: readonly string[], body: string): Buffer {
+  const length = `Content-Length: ${Buffer.byteLength(body)}`;
+  const head = [
+    "POST /run HTTP/1.1",
+    "Host: a",
+    "X-Tenant: tenant-1",
+    "Connection: close",
+    length,
+    ...fields,
+  ];
+  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`, "latin1");
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { stripe } from "../../policies/stripe.ts";
 import { assertProblem, assertReplay, type HttpCase } from "./case.ts";
-import { newKey, sendBytes } from "./client.ts";
+import { newKey, requestBytes, sendBytes } from "./client.ts";
 
 const refused = { status: 400, retryable: false, safeNewKey: true } as const;
 
@@ -66,13 +66,9 @@ export const keyCases: readonly HttpCase[] = [
     execution: "lease",
     async run({ start }) {
       const subject = await start({ execution: "lease" });
-      const head =
-        "POST /run HTTP/1.1\r\nHost: a\r\nX-Tenant: a\r\nContent-Length: 0\r\nConnection: close\r\n";
-      const status = await sendBytes(
-        subject.url,
-        Buffer.from(`${head}Idempotency-Key: a\0b\r\n\r\n`, "latin1"),
-      );
-      assert.equal(status, 400);
+      const exchange = sendBytes(subject.url, requestBytes(["Idempotency-Key: a\0b"], ""));
+      await exchange.closed;
+      assert.match(exchange.received().toString("latin1"), /^HTTP\/1\.1 400 /u);
       assert.equal(subject.starts(), 0);
     },
   },

@@ -1,0 +1,53 @@
+/** The executor over PGlite's one session. A heartbeat waits for an open transaction like everything else. */
+import type { Clock } from "../../ports.ts";
+import type { PgliteSession } from "../../transactions/pglite/database.ts";
+import { runStatement, storeError } from "../../transactions/pglite/statements.ts";
+import type { SqlPhase } from "../../transactions/sql-errors.ts";
+import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { PostgresExecutor } from "../postgres/executor.ts";
+import { asSchemaError } from "../postgres/settings.ts";
+
+export function pgliteExecutor(session: PgliteSession, clock: Clock): PostgresExecutor {
+  const write = (statement: SqlStatement) => run(session, statement, "commit");
+  return {
+    read: (statement) => run(session, statement, "statement"),
+    write,
+    heartbeats: { hold: async () => {}, drop: () => {}, beat: write },
+    settle: (statements, timeoutMs) => settle(session, clock, statements(timeoutMs), timeoutMs),
+  };
+}
+
+async function run(
+  session: PgliteSession,
+  statement: SqlStatement,
+  phase: SqlPhase,
+): Promise<readonly SqlRow[]> {
+  try {
+    return await runStatement(session, statement);
+  } catch (error) {
+    throw asSchemaError(storeError(error, phase, "A statement on the record failed"));
+  }
+}
+
+/** Null also when it was the queue for the session that took the time; what then still runs only reads. */
+async function settle(
+  session: PgliteSession,
+  clock: Clock,
+  statements: readonly SqlStatement[],
+  timeoutMs: number,
+): Promise<readonly (readonly SqlRow[])[] | null> {
+  const timeout = Promise.withResolvers<null>();
+  const cancel = clock.startTimer(timeoutMs, () => timeout.resolve(null));
+  const rows = session.transaction(async (tx) => {
+    const all: (readonly SqlRow[])[] = [];
+    for (const statement of statements) all.push(await runStatement(tx, statement));
+    return all;
+  });
+  try {
+    return await Promise.race([rows, timeout.promise]);
+  } catch {
+    return null;
+  } finally {
+    cancel();
+  }
+}

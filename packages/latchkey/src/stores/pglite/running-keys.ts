@@ -1,0 +1,73 @@
+/**
+ * Which keys a transaction is running under, on one PGlite database. Its advisory locks belong to the session, which
+ * everybody shares, so they keep nobody out; and to ask the database would mean to wait for the open transaction.
+ */
+import type { RecordKey } from "../../engine/record.ts";
+import type { Clock } from "../../ports.ts";
+import type { Reading } from "../store.ts";
+
+/** A transaction that is running under a key, or waiting for its turn to. */
+export interface RunningKey {
+  /**
+   * What it found under the key. That stays true until it ends, because nobody else can write meanwhile. Waits until
+   * it has looked; null: it ended without looking.
+   */
+  reading(): Promise<Reading | null>;
+  /** Resolves when it has ended. */
+  readonly ended: Promise<void>;
+}
+
+export interface OwnKey extends RunningKey {
+  looked(reading: Reading): void;
+  end(): void;
+}
+
+export class RunningKeys {
+  readonly #running = new Map<string, RunningKey>();
+
+  find(schema: string, key: RecordKey): RunningKey | null {
+    return this.#running.get(textOf(schema, key)) ?? null;
+  }
+
+  /** The key must not be running. */
+  start(schema: string, key: RecordKey, clock: Clock): OwnKey {
+    const text = textOf(schema, key);
+    const looked = Promise.withResolvers<(() => Reading) | null>();
+    const ended = Promise.withResolvers<void>();
+    const own: OwnKey = {
+      reading: async () => (await looked.promise)?.() ?? null,
+      ended: ended.promise,
+      looked: (reading) => looked.resolve(ageing(reading, clock)),
+      end: () => {
+        if (this.#running.get(text) === own) this.#running.delete(text);
+        looked.resolve(null);
+        ended.resolve();
+      },
+    };
+    this.#running.set(text, own);
+    return own;
+  }
+}
+
+/** The reading as it is later: the same record, and the store's time then. */
+function ageing(reading: Reading, clock: Clock): () => Reading {
+  const at = clock.monotonicMs();
+  return () => ({ record: reading.record, now: reading.now + Math.floor(clock.monotonicMs() - at) });
+}
+
+/** Quoting keeps the parts apart whatever they contain. */
+function textOf(schema: string, { tenant, scope, key }: RecordKey): string {
+  return JSON.stringify([schema, tenant, scope, key]);
+}
+
+const byDatabase = new WeakMap<object, RunningKeys>();
+
+/** Shared by all stores on one database. */
+export function runningKeysOf(database: object): RunningKeys {
+  let keys = byDatabase.get(database);
+  if (keys === undefined) {
+    keys = new RunningKeys();
+    byDatabase.set(database, keys);
+  }
+  return keys;
+}

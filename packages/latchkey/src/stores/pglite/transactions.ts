@@ -1,0 +1,155 @@
+/** What the one session of PGlite lacks for `transaction` execution: who is alone with a key, and the idle limit. */
+import type { RecordKey } from "../../engine/record.ts";
+import { LatchkeyError, StoreError } from "../../errors.ts";
+import type { Clock } from "../../ports.ts";
+import type {
+  OpenTransaction,
+  Reading,
+  TransactionOutcome,
+  TransactionRequest,
+  TransactionSupport,
+  TransactionWork,
+} from "../store.ts";
+import type { OwnKey, RunningKeys } from "./running-keys.ts";
+
+export interface SessionParts<Tx> {
+  readonly inner: TransactionSupport<Tx>;
+  readonly keys: RunningKeys;
+  readonly schema: string;
+  readonly clock: Clock;
+}
+
+type Work<Tx, T> = (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>;
+
+export function sessionTransactions<Tx>(parts: SessionParts<Tx>): TransactionSupport<Tx> {
+  const { inner, keys, schema, clock } = parts;
+  return {
+    async run(request, work) {
+      for (;;) {
+        const running = keys.find(schema, request.key);
+        // Marked before it is opened, so that a duplicate never queues behind it.
+        if (running === null) return alone(parts, request, work, keys.start(schema, request.key, clock));
+        const reading = await running.reading();
+        if (reading !== null) return beside(reading, work);
+      }
+    },
+
+    async resolve(key, id, fence, timeoutMs) {
+      const deadline = clock.monotonicMs() + timeoutMs;
+      if (!(await isFree(parts, key, timeoutMs))) return "in_doubt";
+      const leftMs = Math.max(1, deadline - clock.monotonicMs());
+      return inner.resolve(key, id, fence, leftMs);
+    },
+  };
+}
+
+async function isFree<Tx>(
+  { keys, schema, clock }: SessionParts<Tx>,
+  key: RecordKey,
+  timeoutMs: number,
+): Promise<boolean> {
+  const running = keys.find(schema, key);
+  if (running === null) return true;
+  const timeout = Promise.withResolvers<false>();
+  const cancel = clock.startTimer(timeoutMs, () => timeout.resolve(false));
+  const free = await Promise.race([running.ended.then(() => true), timeout.promise]);
+  cancel();
+  return free;
+}
+
+/**
+ * A duplicate has no transaction: there is no second session to open one on. It sees what the running one saw, and can
+ * neither write nor commit.
+ */
+async function beside<Tx, T>(reading: Reading, work: Work<Tx, T>): Promise<TransactionOutcome<T>> {
+  const { end, value } = await work({
+    reading,
+    exclusive: false,
+    tx: refusing<Tx>(),
+    used: () => false,
+    revoke: () => {},
+  });
+  return end === "commit" ? { kind: "lost", value } : { kind: "rolled_back", value };
+}
+
+/** A `tx` of whatever type, each of whose methods throws. */
+function refusing<Tx>(): Tx {
+  const refuse = () => {
+    const message = "The key is running in another transaction, so this one has no session";
+    throw new LatchkeyError("tx-revoked", { message });
+  };
+  const get = (_: object, property: string | symbol) => (property === "then" ? undefined : refuse);
+  return new Proxy({}, { get }) as Tx;
+}
+
+async function alone<Tx, T>(
+  { inner, clock }: SessionParts<Tx>,
+  request: TransactionRequest,
+  work: Work<Tx, T>,
+  own: OwnKey,
+): Promise<TransactionOutcome<T>> {
+  const idle = new IdleLimit(clock, request.idleLimitMs);
+  const started: { working?: Promise<TransactionWork<T>> } = {};
+  try {
+    return await inner.run(request, (open) => {
+      own.looked(open.reading);
+      started.working = work({ ...open, tx: idle.watch(open.tx) });
+      return idle.limit(started.working);
+    });
+  } catch (error) {
+    if (error !== idle.error || started.working === undefined) throw error;
+    own.end();
+    return idle.outcomeOf(await started.working);
+  } finally {
+    own.end();
+  }
+}
+
+/**
+ * PGlite's own time-out must never strike: it stops the process in an endless loop. This one ends the transaction by
+ * an exception, and like the server's it begins again with every use of `tx`.
+ */
+class IdleLimit {
+  readonly error = new StoreError("rolled_back", { message: "The transaction was idle for too long" });
+  readonly #clock: Clock;
+  readonly #limitMs: number;
+  readonly #over = Promise.withResolvers<never>();
+  #cancel = () => {};
+
+  constructor(clock: Clock, limitMs: number) {
+    this.#clock = clock;
+    this.#limitMs = limitMs;
+  }
+
+  /** `tx` itself, seen whenever it is used. */
+  watch<Tx>(tx: Tx): Tx {
+    this.#restart();
+    if (typeof tx !== "object" || tx === null) return tx;
+    return new Proxy(tx, {
+      get: (target, property) => {
+        this.#restart();
+        return Reflect.get(target, property, target);
+      },
+    });
+  }
+
+  /** @throws {StoreError} this limit's `error` */
+  async limit<T>(working: Promise<T>): Promise<T> {
+    try {
+      return await Promise.race([working, this.#over.promise]);
+    } finally {
+      this.#cancel();
+      this.#restart = () => {};
+    }
+  }
+
+  outcomeOf<T>({ end, value }: TransactionWork<T>): TransactionOutcome<T> {
+    if (end !== "commit") return { kind: "rolled_back", value };
+    return { kind: "refused", value, because: "other", error: this.error };
+  }
+
+  #restart = (): void => {
+    this.#cancel();
+    this.#cancel = this.#clock.startTimer(this.#limitMs, () => this.#over.reject(this.error));
+  };
+}

@@ -1,0 +1,33 @@
+/** Latchkey's own statements on PGlite, and their errors. */
+
+import { StoreError } from "../../errors.ts";
+import { certaintyOf, type SqlPhase } from "../sql-errors.ts";
+import type { SqlRow, SqlStatement } from "../transaction.ts";
+import type { PgliteQueryable } from "./database.ts";
+
+/** @throws the database's error, without the values that were sent */
+export async function runStatement(
+  on: PgliteQueryable,
+  { text, values }: SqlStatement,
+): Promise<readonly SqlRow[]> {
+  try {
+    return (await on.query(text, values)).rows;
+  } catch (error) {
+    throw withoutValues(error);
+  }
+}
+
+/** PGlite hangs a statement's values on its error; keys and answers must not get into logs that way. */
+export function withoutValues(error: unknown): unknown {
+  if (error instanceof Error && "params" in error) error.params = undefined;
+  return error;
+}
+
+/** What PGlite says without a SQLSTATE when it is closed, or was never opened. */
+const unopened: readonly string[] = ["PGlite is closed", "PGlite is closing"];
+
+export function storeError(cause: unknown, phase: SqlPhase, message: string): StoreError {
+  const closed = cause instanceof Error && unopened.includes(cause.message);
+  const certainty = closed ? "not_sent" : certaintyOf(cause, phase, "answered");
+  return new StoreError(certainty, { cause, message });
+}

@@ -1,0 +1,267 @@
+/** The HTTP suite against adapters that are wrong in one thing each: the suite must notice. */
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { describe, expect, test } from "vitest";
+import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
+import type { Execution } from "../../packages/latchkey/src/engine/classify.ts";
+import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
+import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+import { memorySubject } from "../../packages/latchkey/src/testing/http-conformance/memory-subject.ts";
+import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { listen } from "../support/listen.ts";
+import { expressListener } from "./apps.ts";
+
+type App = AppUnderTest<MemoryTransaction>;
+
+interface Broken {
+  readonly what: string;
+  /** A case that must fail; the beginning of its name. */
+  readonly failing: string;
+  readonly app?: (app: App) => App;
+  readonly request?: (req: IncomingMessage) => void;
+  /** Called before the app sees the response. */
+  readonly response?: (res: ServerResponse) => void;
+  /** Takes the place of the whole adapter. */
+  readonly listener?: (app: App) => RequestListener;
+}
+
+const key = (req: IncomingMessage) => String(req.headers["idempotency-key"]);
+
+function rewriteHeader(name: string, rewrite: (value: unknown) => unknown): (res: ServerResponse) => void {
+  return (res) => {
+    const set = res.setHeader;
+    res.setHeader = (given, value) =>
+      set.call(res, given, (given.toLowerCase() === name ? rewrite(value) : value) as string);
+  };
+}
+
+function rewriteRawHeaders(rewrite: (lines: readonly string[]) => readonly string[]) {
+  return (req: IncomingMessage) => {
+    const { rawHeaders } = req;
+    const isKey = (index: number) => rawHeaders[index - (index % 2)]?.toLowerCase() === "idempotency-key";
+    const lines = rawHeaders.filter((_, index) => index % 2 === 1 && isKey(index));
+    if (lines.length === 0) return;
+    const others = rawHeaders.filter((_, index) => !isKey(index));
+    req.rawHeaders = [...others, ...rewrite(lines).flatMap((line) => ["Idempotency-Key", line])];
+    delete req.headers["idempotency-key"];
+  };
+}
+
+const brokenOnes: readonly Broken[] = [
+  {
+    what: "has no replay marker",
+    failing: "answers: text",
+    response: (res) => {
+      const set = res.setHeader;
+      res.setHeader = (name, value) => (name === "Idempotent-Replayed" ? res : set.call(res, name, value));
+    },
+  },
+  {
+    what: "marks first answers too",
+    failing: "answers: text",
+    response: (res) => void res.setHeader("Idempotent-Replayed", "true"),
+    app: (app) => ({ ...app, settings: { ...app.settings, replayHeader: "X-Other" } }),
+  },
+  {
+    what: "keeps one line of a header that has several",
+    failing: "answers: the first caller gets every header",
+    response: rewriteHeader("link", (value) => (Array.isArray(value) ? value[0] : value)),
+  },
+  {
+    what: "joins cookies into one line",
+    failing: "answers: the first caller gets every header",
+    response: rewriteHeader("set-cookie", (value) => (Array.isArray(value) ? value.join(", ") : value)),
+  },
+  {
+    what: "treats bodies as text",
+    failing: "answers: all byte values",
+    response: (res) => {
+      const end = res.end;
+      res.end = ((chunk: Buffer | undefined) =>
+        end.call(res, chunk === undefined ? "" : chunk.toString("utf8"), "utf8")) as typeof res.end;
+      const set = res.setHeader;
+      res.setHeader = (name, value) => (name === "Content-Length" ? res : set.call(res, name, value));
+    },
+  },
+  {
+    what: "takes the first of repeated keys",
+    failing: "keys: a repeated header",
+    request: rewriteRawHeaders((lines) => lines.slice(0, 1)),
+  },
+  {
+    what: "joins repeated keys as Node does",
+    failing: "keys: a repeated header",
+    request: rewriteRawHeaders((lines) => [lines.join(", ")]),
+  },
+  {
+    what: "takes an empty key for none",
+    failing: "keys: one that is empty is refused",
+    request: rewriteRawHeaders((lines) => lines.filter((line) => line !== "")),
+  },
+  {
+    what: "gives requests without tenant a common one",
+    failing: "refusals: without a tenant",
+    app: (app) => ({ ...app, tenant: (header) => header("x-tenant") || "everybody" }),
+  },
+  {
+    what: "forgets the tenant",
+    failing: "refusals: two tenants",
+    app: (app) => ({ ...app, tenant: () => "everybody" }),
+  },
+  {
+    what: "forgets the principal",
+    failing: "refusals: another principal",
+    app: (app) => ({ ...app, principal: () => null }),
+  },
+  {
+    what: "leaves the query out of the request",
+    failing: "requests: with and without a query",
+    request: (req) => {
+      req.url = req.url?.split("?")[0] ?? "";
+    },
+  },
+  {
+    what: "answers a conflict without saying when to come back",
+    failing: "refusals: a duplicate of a running request",
+    response: (res) => {
+      const set = res.setHeader;
+      res.setHeader = (name, value) => (name === "Retry-After" ? res : set.call(res, name, value));
+    },
+  },
+  {
+    what: "runs the handler where the store is down",
+    failing: "refusals: a store that is down",
+    app: (app) => {
+      const { latchkey } = app;
+      const execute: typeof latchkey.execute = async (operation, submission, work) => {
+        try {
+          return await latchkey.execute(operation, submission, work);
+        } catch {
+          const answer = await work({ attempt: { id: "1" }, tx: {} } as never);
+          return { kind: "executed", recordId: "1", answer, stored: false, expiresAt: null };
+        }
+      };
+      return { ...app, latchkey: { ...latchkey, execute } };
+    },
+  },
+  {
+    what: "lets a problem be cached",
+    failing: "keys: a missing one",
+    response: rewriteHeader("cache-control", () => "max-age=60"),
+  },
+  {
+    what: "lets the client's hang-up end the handler",
+    failing: "answers: after the client hung up",
+    app: (app) => (app.route.execution === "lease" ? { ...app, route: abandonOnHangUp(app.route) } : app),
+    request: (req) => {
+      const { "idempotency-key": hungUp } = req.headers;
+      req.socket.once("close", () => hangUps.add(String(hungUp)));
+    },
+  },
+  {
+    what: "sends the answer before it is kept",
+    failing: "answers: not a byte leaves",
+    listener: sendEarly,
+  },
+  ...[
+    "answers: the first caller gets",
+    "keys: a missing one",
+    "refusals: a key with another body",
+    "refusals: two tenants",
+  ].map(
+    (failing): Broken => ({
+      what: `is a cache in front of the handler (${failing})`,
+      failing,
+      listener: cacheInFront,
+    }),
+  ),
+];
+
+const hangUps = new Set<string>();
+
+function abandonOnHangUp(route: Extract<App["route"], { execution: "lease" }>): App["route"] {
+  return {
+    ...route,
+    handle: async (readBody: () => Promise<Uint8Array>, context: { attempt: Attempt }) => {
+      const before = hangUps.size;
+      const answer = await route.handle(readBody, context);
+      const { body } = answer;
+      if (body === undefined || typeof body === "string" || body instanceof Uint8Array) return answer;
+      async function* untilHangUp(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+        for await (const chunk of chunks) {
+          if (hangUps.size > before) return;
+          yield chunk;
+        }
+      }
+      return { ...answer, body: untilHangUp(body) };
+    },
+  };
+}
+
+/** Keeps to the protocol, and writes to the socket while it is at it. */
+function sendEarly({ latchkey, route }: App): RequestListener {
+  return async (req, res) => {
+    const submission = {
+      key: { tenant: "t", scope: route.operation.name, key: key(req) },
+      fingerprint: { version: 1, digest: new Uint8Array(32) },
+      principal: null,
+    };
+    await latchkey.execute<Execution>(route.operation, submission, async (context) => {
+      const answer = await route.handle(async () => new Uint8Array(0), context as never);
+      res.writeHead(answer.status).end("one two three");
+      return { status: answer.status, headers: [], body: new Uint8Array(0), omitted: null };
+    });
+  };
+}
+
+/** What most idempotency libraries are. */
+function cacheInFront(app: App): RequestListener {
+  const answers = new Map<string, { status: number; body: Buffer }>();
+  return async (req, res) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of req) chunks.push(chunk);
+    const cached = answers.get(key(req));
+    if (cached !== undefined) {
+      res.writeHead(cached.status, { "Idempotent-Replayed": "true" }).end(cached.body);
+      return;
+    }
+    const attempt = { id: "1", release() {}, retain() {} };
+    const answer = await app.route.handle(async () => Buffer.concat(chunks), { attempt, tx: {} } as never);
+    const parts: Buffer[] = [];
+    const body = typeof answer.body === "string" ? [Buffer.from(answer.body)] : (answer.body ?? []);
+    res.writeHead(answer.status);
+    for await (const part of body instanceof Uint8Array ? [body] : body) {
+      parts.push(Buffer.from(part as Uint8Array));
+      res.write(part);
+    }
+    res.end();
+    answers.set(key(req), { status: answer.status, body: Buffer.concat(parts) });
+  };
+}
+
+function listenerOf(broken: Broken, given: App): RequestListener {
+  const app = broken.app?.(given) ?? given;
+  const listener = broken.listener?.(app) ?? expressListener(app);
+  return (req, res) => {
+    broken.request?.(req);
+    broken.response?.(res);
+    return listener(req, res);
+  };
+}
+
+describe("the HTTP suite notices an adapter that", () => {
+  test.each(brokenOnes.map((broken) => [broken.what, broken] as const))("%s", async (_what, broken) => {
+    const matching: [name: string, body: () => Promise<void>][] = [];
+    httpConformance<MemoryTransaction>({
+      test: (name, body) => {
+        if (name.startsWith(broken.failing)) matching.push([name, body]);
+      },
+      seesFieldLines: true,
+      store: memorySubject,
+      serve: (app) => listen(listenerOf(broken, app)),
+    });
+    expect(matching.length).toBeGreaterThan(0);
+    const failed: string[] = [];
+    for (const [name, body] of matching) await body().catch(() => failed.push(name));
+    expect(failed.length, `"${broken.failing}" fails`).toBeGreaterThan(0);
+  });
+});

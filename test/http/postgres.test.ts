@@ -1,0 +1,53 @@
+import { describe, test } from "vitest";
+import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { committedRows, openPool, prepareDatabase, type TestTx } from "../postgres/harness.ts";
+import { forEachPostgres } from "../support/shared-postgres.ts";
+import { frameworks } from "./apps.ts";
+
+const turnableClock = `
+  create table clock (at timestamptz not null);
+  insert into clock values (date_trunc('milliseconds', clock_timestamp()));
+  create function my_clock() returns timestamptz language sql volatile as 'select at from public.clock';`;
+
+/** Frameworks differ before the store; one of each kind is enough here, the memory store has them all. */
+const chosen = frameworks.filter(({ name }) => name === "Express 5" || name === "Hono");
+
+forEachPostgres((_version, database) => {
+  let opened: ReturnType<typeof open> | undefined;
+  const open = async () => {
+    await prepareDatabase(database.url);
+    const pool = openPool(database.url, { max: 8 });
+    await pool.query(turnableClock);
+    return { pool, store: postgresStore({ pool, timeFunction: "public.my_clock()" }) };
+  };
+
+  for (const { name, seesFieldLines, serve } of chosen) {
+    describe(`${name} keeps the HTTP protocol`, () => {
+      httpConformance<TestTx>({
+        test,
+        seesFieldLines,
+        serve,
+        async store() {
+          opened ??= open();
+          const { pool, store } = await opened;
+          await pool.query("truncate latchkey.records, latchkey.leases, business");
+          return {
+            store,
+            async advance(milliseconds) {
+              await pool.query("update clock set at = at + $1 * interval '1 millisecond'", [milliseconds]);
+            },
+            business: {
+              async write(tx, row) {
+                await tx.query("insert into business values ($1)", [row]);
+              },
+              committedRows: () => committedRows(pool),
+            },
+            // Heartbeats hold a connection, which the pool's end would wait for.
+            close: () => store.close(),
+          };
+        },
+      });
+    });
+  }
+});

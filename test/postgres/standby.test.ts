@@ -1,0 +1,166 @@
+import type pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import type { PrivatePostgres } from "../support/private-postgres.ts";
+import { startPostgres } from "../support/private-postgres.ts";
+import { postgresVersions } from "../support/shared-postgres.ts";
+import { type Standby, startStandby } from "../support/standby.ts";
+import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { until } from "../support/until.ts";
+import {
+  answer,
+  countRows,
+  newKey,
+  newLife,
+  request,
+  retention,
+  supportOf,
+  terms,
+  writing,
+} from "./arrange.ts";
+import { openPool, prepareDatabase } from "./harness.ts";
+
+describe.each(postgresVersions())("a primary with a synchronous standby, PostgreSQL %i", (version) => {
+  let primary: PrivatePostgres;
+  let standby: Standby;
+  let replication: TcpProxy;
+  let pool: pg.Pool;
+
+  beforeAll(async () => {
+    primary = await startPostgres({ version, conf: { max_connections: 40 } });
+    await prepareDatabase(primary.url);
+    replication = await startProxy({ to: { port: primary.port } });
+    standby = await startStandby(primary, { synchronous: true, through: replication });
+    pool = openPool(primary.url, { max: 6 });
+    await writing(postgresStore({ pool }), newLife(newKey()));
+  });
+  afterEach(() => replication.pass());
+  afterAll(() => pool?.end());
+
+  const waiting = "wait_event = 'SyncRep' and backend_type = 'client backend'";
+
+  /** Cancels the backend that waits for the standby. */
+  async function cancelSyncWait() {
+    const cancel = `select pg_cancel_backend(pid) from pg_stat_activity where ${waiting}`;
+    await until(async () => (await primary.admin(cancel)).length > 0, {
+      what: "a backend waits for the standby",
+    });
+  }
+
+  /** The COMMIT of the second, empty write waits for the standby. */
+  async function untilConfirming() {
+    const look = `select 1 from pg_stat_activity where ${waiting} and query = 'commit'`;
+    await until(async () => (await primary.admin(look)).length > 0, { what: "the confirmation waits" });
+  }
+
+  test.each(["default", "-c client_min_messages=error"])(
+    "a cancelled wait for the standby is in doubt until it is replicated (%s)",
+    async (options) => {
+      const quiet = openPool(primary.url, { max: 6, ...(options === "default" ? {} : { options }) });
+      const store = postgresStore({ pool: quiet });
+      const life = newLife(newKey());
+      replication.stall();
+      const run = writing(store, life);
+      await cancelSyncWait();
+      const outcome = await run;
+      expect(outcome).toMatchObject({ kind: "in_doubt" });
+      expect((await store.read(life)).record?.state, "committed here, perhaps nowhere else").toBe(
+        "completed",
+      );
+      const { resolve } = supportOf(store);
+      expect(await resolve(life, life.id, life.fence, 150), "a read alone proves nothing").toBe("in_doubt");
+      const settled = resolve(life, life.id, life.fence, 20_000);
+      await replication.pass();
+      expect(await settled).toBe("committed");
+      await standby.untilCaughtUp();
+      const copy = openPool(standby.url, { max: 1 });
+      expect(await countRows(copy, life)).toBe(1);
+      await copy.end();
+      await quiet.end();
+    },
+  );
+
+  test("a completion under a lease whose wait was cancelled is confirmed by a later one", async () => {
+    const store = postgresStore({ pool });
+    const life = newLife(newKey());
+    await store.create(life, null, terms);
+    replication.stall();
+    const end = store.end(life, life.id, life.fence, {
+      event: "complete",
+      answer,
+      retention,
+      errorCode: null,
+    });
+    await cancelSyncWait();
+    await untilConfirming();
+    await replication.pass();
+    expect(await end).not.toBeNull();
+    await store.close();
+  });
+
+  test("and is in doubt when that cannot be confirmed either", async () => {
+    const store = postgresStore({ pool });
+    const life = newLife(newKey());
+    await store.create(life, null, terms);
+    replication.stall();
+    const end = store.end(life, life.id, life.fence, {
+      event: "complete",
+      answer,
+      retention,
+      errorCode: null,
+    });
+    const refused = expect(end).rejects.toMatchObject({ code: "store-unavailable", certainty: "in_doubt" });
+    await cancelSyncWait();
+    await untilConfirming();
+    await cancelSyncWait();
+    await refused;
+    await replication.pass();
+    await store.close();
+  });
+
+  test("on a standby nothing starts, and nothing is replayed", async () => {
+    const key = newKey();
+    const life = newLife(key);
+    await writing(postgresStore({ pool }), life);
+    await standby.untilCaughtUp();
+    const copy = openPool(standby.url, { max: 4 });
+    const store = postgresStore({ pool: copy });
+    let ran = false;
+    for (const isolation of [null, "serializable"] as const) {
+      const run = supportOf(store).run(request(newKey(), { isolation }), async () => {
+        ran = true;
+        return { end: "rollback", value: "" };
+      });
+      await expect(run).rejects.toMatchObject({ code: "store-unavailable" });
+    }
+    await expect(store.read(life)).rejects.toMatchObject({
+      code: "store-unavailable",
+      certainty: "rolled_back",
+    });
+    const created = store.create(newLife(newKey()), null, terms);
+    await expect(created).rejects.toMatchObject({ certainty: "rolled_back", cause: { code: "25006" } });
+    await expect(store.clean(10)).rejects.toMatchObject({ certainty: "rolled_back" });
+    expect(await supportOf(store).resolve(key, life.id, life.fence, 100)).toBe("in_doubt");
+    expect(ran).toBe(false);
+    expect(copy.idleCount).toBe(copy.totalCount);
+    await copy.end();
+  });
+
+  test("after a synchronous failover every acknowledged completion is there", async () => {
+    const store = postgresStore({ pool });
+    const lives = Array.from({ length: 20 }, () => newLife(newKey()));
+    for (const life of lives) expect((await writing(store, life)).kind).toBe("committed");
+    await replication.cut();
+    await primary.kill9();
+    await standby.promote();
+    const copy = openPool(standby.url, { max: 4 });
+    const promoted = postgresStore({ pool: copy });
+    for (const life of lives) {
+      const { record } = await promoted.read(life);
+      expect(record).toMatchObject({ id: life.id, fence: life.fence, state: "completed" });
+      expect(await countRows(copy, life)).toBe(1);
+    }
+    expect((await writing(promoted, newLife(newKey()))).kind).toBe("committed");
+    await copy.end();
+  });
+});
