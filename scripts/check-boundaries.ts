@@ -61,7 +61,7 @@ export const rules: BoundaryRules = {
   assemblers: ["testing/", "cli/"],
   exceptions: [],
   ports: {
-    files: ["ports.ts", "cli/"],
+    files: ["ports.ts", "cli/", "testing/"],
     names: [
       "AbortSignal.timeout",
       "Date.now",

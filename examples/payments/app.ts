@@ -33,7 +33,10 @@ export function createApp({ store, query }: { store: Store<Database>; query: Dat
         [accountOf(req), amount, currency ?? "EUR"],
       );
       const id = rows[0]?.id;
-      res.status(201).location(`/payments/${id}`).json({ id, amount, currency: currency ?? "EUR" });
+      res
+        .status(201)
+        .location(`/payments/${id}`)
+        .json({ id, amount, currency: currency ?? "EUR" });
     }),
   );
 

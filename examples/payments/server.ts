@@ -22,9 +22,11 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 function greeting(url: string, description: string): string {
+  // A new key for every start: yesterday's payment would be replayed.
+  const key = `order-${Date.now().toString(36)}`;
   const pay = (amount: number) =>
     `  curl -i ${url}/payments -H 'Authorization: Bearer demo-token' -H 'Content-Type: application/json' \\
-       -H 'Idempotency-Key: order-1' -d '{"amount": ${amount}}'`;
+       -H 'Idempotency-Key: ${key}' -d '{"amount": ${amount}}'`;
   return `Payments API on ${url}, keeping its data in ${description}.
 
 Pay:

@@ -1,5 +1,4 @@
 /** The HTTP conformance suite's app, on each framework. */
-import { createRequire } from "node:module";
 import { Readable } from "node:stream";
 import { getRequestListener } from "@hono/node-server";
 import express, {
@@ -8,6 +7,7 @@ import express, {
   type NextFunction,
   type Request,
 } from "express";
+import express4 from "express4";
 import { type Context, Hono } from "hono";
 import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
 import { fetchProtect } from "../../packages/latchkey/src/http/fetch.ts";
@@ -24,7 +24,6 @@ export interface Framework {
   serve<Tx>(app: AppUnderTest<Tx>): Promise<Listening>;
 }
 
-const express4 = createRequire(import.meta.url)("express4") as typeof express;
 const parserOptions = { verify: keepRawBody, limit: "20mb" };
 
 export const frameworks: readonly Framework[] = [

@@ -12,6 +12,7 @@ import {
 import { type HandlerGate, openHandlerGate } from "../support/handler-gate.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase, sharedPostgres } from "../support/shared-postgres.ts";
+import { until } from "../support/until.ts";
 
 const frontEnds = ["express", "hono", "fetch"];
 const stores = ["memory", "pglite", "postgres"];
@@ -252,7 +253,9 @@ describe.each(combinations)("$http on $store", ({ http, store }) => {
     const running = fixture.post("/slow-tx", "k", { tenant: "drain" });
     const arrival = await gate.arrival();
     process.kill(fixture.worker.pid, "SIGTERM");
-    await expect.poll(() => fixture.request("/health").catch(codeOf)).toBe("ECONNREFUSED");
+    await until(async () => (await fixture.request("/nowhere").catch(codeOf)) === "ECONNREFUSED", {
+      what: "new connections are refused",
+    });
     arrival.release();
     expect(await running).toMatchObject({ status: 201 });
     expect(await fixture.worker.exited).toEqual({ code: 0, signal: null });
@@ -282,6 +285,20 @@ describe("refuses at the start, with exit code 2 and a message,", () => {
     expect(await worker.exited).toEqual({ code: 2, signal: null });
     expect(worker.lines).toEqual([]);
     expect(worker.stderr()).toContain(says);
+  });
+});
+
+describe("on PGlite", () => {
+  test("a second process on the same folder is refused, and so is production", async () => {
+    const folder = temporaryFolder();
+    const own = await startFixture({ http: "fetch", store: "pglite", args: ["--data", folder] });
+    const args = ["--http", "fetch", "--store", "pglite", "--data", folder];
+    const second = spawnFixture(args);
+    expect(await second.exited).toEqual({ code: 2, signal: null });
+    const production = spawnFixture(args, { NODE_ENV: "production" });
+    expect(await production.exited).toEqual({ code: 2, signal: null });
+    expect(production.stderr()).toContain("production");
+    expect(await own.worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   });
 });
 

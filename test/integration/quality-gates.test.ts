@@ -229,7 +229,7 @@ forEachPostgres((_version, database) => {
     });
   });
 
-  describe("after retention", () => {
+  describe("with other options", () => {
     test("Q9: by default the key runs as new, for one of all who come", async () => {
       const pair = await startPair("--retention-ms", String(hourMs));
       const tenant = "q9-new";
@@ -271,6 +271,23 @@ forEachPostgres((_version, database) => {
       const second = await pair[1].post("/orders", "k", { ...book, tenant });
       expect(second).toMatchObject({ status: 201, replayed: false });
       expect(second.text).not.toBe(first.text);
+      expect(await pair[0].ledger(tenant)).toHaveLength(2);
+      await stopAll(pair);
+    });
+
+    test("Q7 under the policy stripe: a 500 is the answer, its writes are undone, and keys are optional", async () => {
+      const pair = await startPair("--policy", "stripe");
+      const tenant = "stripe-500";
+      for (const fixture of pair) {
+        const answer = await fixture.post("/orders?then=500", "k", { ...book, tenant });
+        expect(answer).toMatchObject({ status: 500, replayed: fixture === pair[1] });
+      }
+      expect(await pair[0].starts("/orders", tenant)).toBe(1);
+      expect(await pair[0].ledger(tenant)).toEqual([]);
+      for (const fixture of pair) {
+        const answer = await fixture.request("/orders", { method: "POST", ...book, tenant });
+        expect(answer).toMatchObject({ status: 201, replayed: false });
+      }
       expect(await pair[0].ledger(tenant)).toHaveLength(2);
       await stopAll(pair);
     });

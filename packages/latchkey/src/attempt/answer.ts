@@ -12,7 +12,7 @@ export interface Answer {
   readonly omitted: "too-large" | "not-storable" | null;
 }
 
-export const answerSchemaVersion = 1;
+const answerSchemaVersion = 1;
 
 interface AnswerHead {
   readonly v: number;
@@ -37,5 +37,10 @@ export function decodeAnswer(encoded: Uint8Array): Answer {
   if (end < 0) throw new Error("Stored answer has no head");
   const head = JSON.parse(Buffer.from(encoded.subarray(0, end)).toString("utf8")) as AnswerHead;
   if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
-  return { status: head.s, headers: head.h, body: Uint8Array.from(encoded.subarray(end + 1)), omitted: head.o };
+  return {
+    status: head.s,
+    headers: head.h,
+    body: Uint8Array.from(encoded.subarray(end + 1)),
+    omitted: head.o,
+  };
 }

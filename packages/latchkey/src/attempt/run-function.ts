@@ -1,6 +1,7 @@
 /** Running a function under an operation, without HTTP. */
 import type { Execution } from "../engine/classify.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
+import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
 import type { Operation } from "../operation.ts";
 import type { Answer } from "./answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "./attempt.ts";
@@ -56,7 +57,9 @@ export function scopeOf(operation: Operation): string {
 function submissionOf(operation: Operation, request: RunRequest): Submission {
   requireText("tenant", request.tenant);
   requireText("key", request.key);
-  if (request.key.length > 255) throw new TypeError("key must have at most 255 characters");
+  if (request.key.length > MAX_KEY_LENGTH) {
+    throw new TypeError(`key must have at most ${MAX_KEY_LENGTH} characters`);
+  }
   return {
     key: { tenant: request.tenant, scope: scopeOf(operation), key: request.key },
     fingerprint: fingerprintOf(operation.name, request.input),

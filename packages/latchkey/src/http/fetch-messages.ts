@@ -45,9 +45,12 @@ export function unread(request: Request, bytes: Uint8Array | null): Request {
 export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
   if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
   const { status, statusText, headers } = response;
-  const bytes =
-    response.body === null ? new Uint8Array(0) : await readUpTo(response.body.getReader(), limitBytes);
-  if (bytes === null) throw new LatchkeyError("answer-too-large");
+  const reader = response.body?.getReader();
+  const bytes = reader === undefined ? new Uint8Array(0) : await readUpTo(reader, limitBytes);
+  if (bytes === null) {
+    void reader?.cancel().catch(() => {});
+    throw new LatchkeyError("answer-too-large");
+  }
   return { status, headers: [...headers], body: bytes, ...(statusText === "" ? {} : { statusText }) };
 }
 

@@ -123,6 +123,8 @@ describe("rows of handlers", () => {
     await run(async ({ tx }) => {
       await tx.insert("orders", row);
       row.nested.amount = 2;
+      const [own] = await tx.rows("orders");
+      Object.assign(own ?? {}, { nested: null });
       return commitOf(key);
     });
     const [read] = store.rows("orders");
@@ -170,6 +172,16 @@ describe("the idle limit", () => {
     thawed.resolve();
     expect(await outcome).toMatchObject({ kind: "refused", because: "other" });
     expect(store.rows("orders")).toEqual([]);
+  });
+
+  test("ends one that was never used at all", async () => {
+    const { run, transactions, ports, key } = setUp();
+    const outcome = run(async () => {
+      await ports.clock.advance(idleLimitMs);
+      expect(await isExclusive(transactions, key)).toBe(true);
+      return commitOf(key);
+    }, idleLimitMs);
+    expect(await outcome).toMatchObject({ kind: "refused" });
   });
 
   test("starts again with every use", async () => {

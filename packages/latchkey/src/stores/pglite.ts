@@ -121,21 +121,20 @@ export async function openPglite<D extends PgliteDatabase>(
     throw new LatchkeyError("embedded-in-production");
   }
   const schema = checkSchemaName(options.schema ?? defaultSchema);
-  const directory = claimDataDirectory(dataDir, ports.random);
+  const release = claimDataDirectory(dataDir, ports.random);
   let database: D | null = null;
   try {
     database = new PGlite(dataDir);
     await database.waitReady;
     await migrate(database, schema);
-    directory.finished();
   } catch (error) {
     await shut(database).catch(() => {});
-    directory.release();
+    release();
     throw error;
   }
   const opened = database;
   const store = pgliteStore({ database: opened, schema, ports });
-  const close = once(() => shut(opened).finally(directory.release));
+  const close = once(() => shut(opened).finally(release));
   return { store, database: opened, close };
 }
 

@@ -13,7 +13,6 @@
 import type {
   Fence,
   Fingerprint,
-  FinishedRecord,
   Guard,
   InProgressRecord,
   LatchkeyRecord,
@@ -258,5 +257,3 @@ export interface TransactionSupport<Tx> {
     timeoutMs: number,
   ): Promise<"committed" | "rolled_back" | "in_doubt">;
 }
-
-export type { FinishedRecord };

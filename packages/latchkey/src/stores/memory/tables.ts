@@ -85,7 +85,6 @@ export class WriteBuffer {
 
   apply(): void {
     this.#tables.add(this.#writes);
-    this.undo();
   }
 
   #use(): void {

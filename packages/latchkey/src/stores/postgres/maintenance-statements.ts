@@ -12,11 +12,18 @@ export function maintenanceStatements(names: SqlNames) {
   };
 }
 
+/**
+ * LIMIT 1 in the sub-select keeps the planner on the two indexes: freely joined, it guesses that many leases have ended
+ * and reads the whole table of records.
+ */
 function endedLeases({ records, leases, clock }: SqlNames): string {
-  return `select l.lease_end, l.attempts_max, ${recordColumns}
-    from ${leases} l join ${records} r on ${leaseOfRecord} and r.state = 'in_progress'
-    where l.rescue_at <= (select ${clock})
-    order by l.rescue_at limit @limit::int`;
+  return `select ended.* from ${leases} due
+    cross join lateral (
+      select l.lease_end, l.attempts_max, ${recordColumns}
+      from (select due.*) l join ${records} r on ${leaseOfRecord} and r.state = 'in_progress'
+      limit 1) ended
+    where due.rescue_at <= (select ${clock})
+    order by due.rescue_at limit @limit::int`;
 }
 
 /** The rows of one batch, locked. By ctid a batch costs a fifth of what it costs by primary key. */

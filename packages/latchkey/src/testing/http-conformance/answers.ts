@@ -1,16 +1,20 @@
 /** Answers: what the first caller gets, and what the second one gets again. */
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
+import { pause, systemPorts } from "../../ports.ts";
 import { assertReplay, type HandlerAnswer, type HttpCase } from "./case.ts";
 import { newKey, requestBytes, sendBytes } from "./client.ts";
 
 const json = ["Content-Type", "application/json"] as const;
 const everyByte = Uint8Array.from({ length: 256 }, (_, index) => index);
 
+/** Lets the server's side of the connection go on. */
+const turn = () => pause(systemPorts.clock, 1);
+
 async function* chunks(): AsyncGenerator<Uint8Array> {
   for (const text of ["one ", "two ", "three"]) {
     yield Buffer.from(text);
-    await new Promise((resolve) => setImmediate(resolve));
+    await turn();
   }
 }
 
@@ -169,7 +173,7 @@ export const answerCases: readonly HttpCase[] = [
       const { reached, confirm } = subject.parkCompletion();
       const exchange = sendBytes(subject.url, requestBytes([`Idempotency-Key: ${newKey()}`], ""));
       await reached;
-      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+      for (let round = 0; round < 20; round++) await turn();
       assert.equal(exchange.received().toString(), "");
       confirm();
       await exchange.closed;

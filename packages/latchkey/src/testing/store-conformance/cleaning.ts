@@ -140,6 +140,17 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "cleaning: a pending request fails at its expiry, not a millisecond earlier",
+    frozenClock: true,
+    async run(context) {
+      assert.ok(await context.store.accept(newLife(newKey()), null, hour));
+      await context.advance(hour - 1);
+      assert.deepEqual(await context.store.clean(10), nothing);
+      await context.advance(1);
+      assert.deepEqual(await context.store.clean(10), { ...nothing, abandoned: 1 });
+    },
+  },
+  {
     name: "cleaning: at most `limit` records of each kind at a time",
     async run(context) {
       for (let count = 0; count < 5; count += 1) {

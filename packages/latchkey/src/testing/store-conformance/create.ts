@@ -166,6 +166,20 @@ export const createCases: readonly StoreCase[] = [
       await refused(context, key, "create", create, "illegal");
     },
   },
+  {
+    name: "create: a completed record may be replaced at its expiry, not a millisecond earlier",
+    frozenClock: true,
+    async run(context) {
+      const key = newKey();
+      await endRunning(context, key, completion("kept", { retentionMs: hour, forgetAfterMs: day }));
+      const record = await readRecord(context, key);
+      const create = () => context.store.create(newLife(key), guardOf(record), defaultTerms);
+      await context.advance(hour - 1);
+      await refused(context, key, "create a millisecond early", create, "illegal");
+      await context.advance(1);
+      assert.ok(await create(), "at its expiry it must succeed");
+    },
+  },
   ...overAnyState,
   ...replacing,
   ...refusedReplacing,

@@ -237,6 +237,18 @@ export const endedLeaseCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "ended leases: a lease ends at `leaseEndsAt`, not a millisecond earlier",
+    frozenClock: true,
+    async run(context) {
+      const key = newKey();
+      await createRunning(context, key, { leaseEnd: "reconcile" });
+      await context.advance(leaseMs - 1);
+      assert.deepEqual(await endedKeys(context), []);
+      await context.advance(1);
+      assert.deepEqual(await endedKeys(context), [key.key]);
+    },
+  },
+  {
     name: "ended leases: a renewed lease has not ended",
     async run(context) {
       const key = newKey();

@@ -256,12 +256,15 @@ export const transactionGuardCases: readonly StoreCase[] = [
       const key = newKey();
       const row = newRow();
       const { support, otherSupport, business } = transactional(context);
+      const froze = Promise.withResolvers<void>();
       const thawed = Promise.withResolvers<void>();
       const frozen = support.run(requestFor(key, { idleLimitMs }), async (open) => {
         await business.write(open.tx, row);
+        froze.resolve();
         await thawed.promise;
         return commitOf(key);
       });
+      await Promise.race([froze.promise, frozen]);
       let freed = false;
       for (let poll = 0; poll < pollsMax && !freed; poll += 1) {
         await pause(systemPorts.clock, pollEveryMs);

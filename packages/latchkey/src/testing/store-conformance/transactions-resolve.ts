@@ -21,13 +21,16 @@ export const transactionResolveCases: readonly StoreCase[] = [
     needs: withTransactions,
     async run(context) {
       const key = newKey();
-      const commit = commitOf(key);
+      const commit = commitOf(key, { retention: { retentionMs: minute, forgetAfterMs: day } });
       const all = transactional(context);
       await writing(all, key, newRow(), () => commit);
       const { id, fence } = commit.life;
-      assert.equal(await all.otherSupport.resolve(key, id, fence, longMs), "committed");
-      await context.advance(day);
-      assert.equal(await all.otherSupport.resolve(key, id, fence, longMs), "committed", "also when expired");
+      const ask = () => all.otherSupport.resolve(key, id, fence, longMs);
+      assert.equal(await ask(), "committed");
+      await context.advance(2 * minute);
+      assert.equal(await ask(), "committed", "also past its expiry");
+      await context.store.clean(10);
+      assert.equal(await ask(), "committed", "also when its answer is purged");
     },
   },
   {

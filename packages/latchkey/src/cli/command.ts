@@ -1,0 +1,35 @@
+/** What a command of the command line is and works with. */
+
+export interface CommandContext {
+  /** Arguments after the command's name. */
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** The user's project: clients such as `pg` are loaded from there. */
+  readonly cwd: string;
+  /** Writes a line of the result. */
+  readonly print: (text: string) => void;
+  /** Writes a line for a person, beside the result. */
+  readonly complain: (text: string) => void;
+}
+
+/** 0: done. 1: it failed. 2: it was called wrongly. */
+export type ExitCode = 0 | 1 | 2;
+
+export interface Command {
+  /** One line for the list of commands. */
+  readonly summary: string;
+  /** What `--help` prints. */
+  readonly help: string;
+  /** @throws {UsageError} when it was called wrongly */
+  run(context: CommandContext): Promise<ExitCode>;
+}
+
+/** The command was called wrongly; the message says how. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** The command cannot do its work here; the message says why and what to do. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}

@@ -1,0 +1,230 @@
+import { describe, expect, test } from "vitest";
+import type { Result } from "../attempt/attempt.ts";
+import { LatchkeyError, StoreError } from "../errors.ts";
+import { createLatchkey, type Latchkey } from "../latchkey.ts";
+import { stripe } from "../policies/stripe.ts";
+import { memoryStore } from "../stores/memory.ts";
+import type { Reply } from "./capture.ts";
+import { createExchange, type Outcome } from "./exchange.ts";
+import type { BodyReading, Incoming } from "./incoming.ts";
+
+const answered: Reply = { status: 200, headers: [["X-A", "1"]], body: new Uint8Array(0) };
+const text = (reply: Reply) => Buffer.from(reply.body).toString("utf8");
+
+function incoming(overrides: Partial<Incoming> & { headers?: Record<string, string> } = {}): Incoming {
+  const headers: Record<string, string> = { "idempotency-key": "k", ...overrides.headers };
+  return {
+    method: "POST",
+    target: "/run",
+    header: (name) => ({ lines: [headers[name.toLowerCase()] ?? []].flat(), joined: false }),
+    readBody: async () => ({ kind: "bytes", bytes: new Uint8Array(0) }),
+    ...overrides,
+  };
+}
+
+/** An exchange whose attempts end as told, without a store. */
+function exchangeTold(result: Result | Error, policy?: typeof stripe) {
+  const real = createLatchkey({ store: memoryStore(), ...(policy === undefined ? {} : { policy }) });
+  const execute = async () => {
+    if (result instanceof Error) throw result;
+    return result;
+  };
+  const latchkey: Latchkey<unknown> = { ...real, execute };
+  return createExchange(latchkey, { singleTenant: true }).route(
+    real.operation("run", { execution: "lease" }),
+  );
+}
+
+async function told(result: Result | Error, policy?: typeof stripe): Promise<Reply> {
+  const outcome = await exchangeTold(result, policy)({}, incoming(), async () => answered);
+  if (outcome.kind === "pass") throw new Error("it should not pass");
+  return outcome.reply;
+}
+
+function lease(order: string[] = [], settings = {}) {
+  const latchkey = createLatchkey({ store: memoryStore() });
+  const exchange = createExchange(latchkey, {
+    tenant: () => {
+      order.push("tenant");
+      return "t";
+    },
+    ...settings,
+  });
+  return { exchange, latchkey, operation: latchkey.operation("run", { execution: "lease" }) };
+}
+
+const replyOf = (outcome: Outcome): Reply => {
+  if (outcome.kind === "pass") throw new Error("it should not pass");
+  return outcome.reply;
+};
+
+describe("what a caller is told", () => {
+  const problems: readonly (readonly [
+    Result | Error,
+    status: number,
+    code: string,
+    retryAfter: string | undefined,
+  ])[] = [
+    [{ kind: "timeout", recordId: "r" }, 408, "timeout", undefined],
+    [{ kind: "in_progress", recordId: "r", retryAfterMs: 1500 }, 409, "in-progress", "2"],
+    [{ kind: "in_progress", recordId: null, retryAfterMs: 1 }, 409, "in-progress", "1"],
+    [{ kind: "key_misuse", because: "fingerprint" }, 422, "key-misuse", undefined],
+    [{ kind: "key_misuse", because: "principal" }, 422, "key-misuse", undefined],
+    [{ kind: "key_misuse", because: "operation" }, 422, "key-misuse", undefined],
+    [{ kind: "unknown", recordId: "r", retryAfterMs: null }, 409, "outcome-unknown", undefined],
+    [{ kind: "unknown", recordId: "r", retryAfterMs: 60_000 }, 409, "outcome-unknown", "60"],
+    [{ kind: "expired" }, 410, "expired", undefined],
+    [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
+    [new StoreError("not_sent"), 503, "store-unavailable", "1"],
+    [new StoreError("rolled_back"), 503, "store-unavailable", "1"],
+    [new StoreError("in_doubt"), 503, "commit-in-doubt", "1"],
+  ];
+  test.each(problems)("%j: %i %s", async (result, status, code, retryAfter) => {
+    const reply = await told(result);
+    expect([reply.status, JSON.parse(text(reply)).code]).toEqual([status, code]);
+    expect(reply.headers.find(([name]) => name === "Retry-After")?.[1]).toBe(retryAfter);
+  });
+
+  test("why a key is misused is not told", async () => {
+    const [fingerprint, principal] = await Promise.all([
+      told({ kind: "key_misuse", because: "fingerprint" }),
+      told({ kind: "key_misuse", because: "principal" }),
+    ]);
+    expect(text(principal)).toBe(text(fingerprint));
+  });
+
+  test("other errors go to the framework", async () => {
+    const submit = exchangeTold(new LatchkeyError("attempt-limit"));
+    await expect(submit({}, incoming(), async () => answered)).rejects.toMatchObject({
+      code: "attempt-limit",
+    });
+  });
+
+  test("a tombstone is marked, without headers that describe bytes it lacks", async () => {
+    const answer = {
+      status: 201,
+      headers: [
+        ["ETag", '"1"'],
+        ["Content-Encoding", "gzip"],
+        ["Content-Type", "text/plain"],
+      ] as const,
+      body: new Uint8Array(0),
+      omitted: "too-large",
+    } as const;
+    const reply = await told({ kind: "replay", recordId: "r", answer, expiresAt: 0 }, stripe);
+    expect(reply).toEqual({
+      status: 201,
+      headers: [
+        ["ETag", '"1"'],
+        ["Content-Type", "text/plain"],
+        ["Idempotent-Replayed", "true"],
+        ["Idempotency-Status", "answer-not-stored"],
+        ["Stripe-Should-Retry", "false"],
+        ["X-Should-Retry", "false"],
+      ],
+      body: new Uint8Array(0),
+    });
+  });
+
+  test("an answer that the handler did not give is sent as it is", async () => {
+    const answer = { ...answered, omitted: null };
+    const reply = await told({ kind: "executed", recordId: "r", answer, stored: false, expiresAt: null });
+    expect(reply.status).toBe(200);
+  });
+});
+
+describe("the order of checks", () => {
+  const body = (order: string[], reading: BodyReading) => async () => {
+    order.push("body");
+    return reading;
+  };
+  const bytes: BodyReading = { kind: "bytes", bytes: new Uint8Array(0) };
+
+  test("tenant, principal, key, body, admission", async () => {
+    const order: string[] = [];
+    const { exchange, operation } = lease(order, { principal: () => void order.push("principal") });
+    const submit = exchange.route(operation);
+    const call = (key: string, reading: BodyReading) =>
+      submit(
+        {},
+        incoming({
+          header: (name) => {
+            if (name === "Idempotency-Key") order.push("key");
+            return { lines: name === "Idempotency-Key" ? [key] : [], joined: false };
+          },
+          readBody: body(order, reading),
+        }),
+        async () => {
+          order.push("handler");
+          return answered;
+        },
+      );
+    await call("k", bytes);
+    expect(order.splice(0)).toEqual(["tenant", "principal", "key", "body", "handler"]);
+    await call("", bytes);
+    expect(order.splice(0)).toEqual(["tenant", "principal", "key"]);
+    expect(replyOf(await call("large", { kind: "too-large" })).status).toBe(413);
+    expect(order.splice(0)).toEqual(["tenant", "principal", "key", "body"]);
+    await expect(call("consumed", { kind: "consumed", remedy: "Do this." })).rejects.toMatchObject({
+      code: "body-consumed",
+      message: expect.stringContaining("Do this."),
+    });
+    expect(order.splice(0)).toEqual(["tenant", "principal", "key", "body"]);
+  });
+
+  test.each([
+    ["throws", () => Promise.reject(new Error("no authentication"))],
+    ["returns nothing", () => undefined],
+    ["returns an empty text", () => ""],
+    ["returns no text", () => 7 as unknown as string],
+  ])("a tenant function that %s is an error before anything else", async (_what, tenant) => {
+    const { exchange, operation } = lease();
+    const submit = exchange.route(operation, { tenant });
+    const unread = incoming({ readBody: () => Promise.reject(new Error("it must not be read")) });
+    await expect(submit({}, unread, async () => answered)).rejects.toMatchObject({ code: "tenant-missing" });
+  });
+
+  test("a principal is a text or nothing", async () => {
+    const { exchange, operation } = lease();
+    for (const principal of ["", 7] as string[]) {
+      const submit = exchange.route(operation, { principal: () => principal });
+      await expect(submit({}, incoming(), async () => answered)).rejects.toThrow(TypeError);
+    }
+  });
+
+  test("a mount judges the method before anything else", async () => {
+    const order: string[] = [];
+    const { exchange, operation } = lease(order);
+    const outcome = await exchange.mount(operation)({}, incoming({ method: "GET" }), async () => answered);
+    expect([outcome.kind, order]).toEqual(["pass", []]);
+  });
+});
+
+describe("a request without a key where none is needed", () => {
+  test("passes under a lease, whatever became of its body", async () => {
+    const { exchange, latchkey } = lease();
+    const submit = exchange.route(latchkey.operation("optional", { execution: "lease", key: "optional" }));
+    const call = incoming({
+      header: () => ({ lines: [], joined: false }),
+      readBody: async () => ({ kind: "consumed", remedy: "" }),
+    });
+    const outcome = await submit({}, call, async () => answered);
+    if (outcome.kind !== "pass") throw new Error("it should pass");
+    expect(outcome.attempt.signal.aborted).toBe(false);
+    expect(outcome.attempt.id).toMatch(/^[0-9a-f-]{36}$/u);
+    outcome.attempt.release();
+  });
+
+  test("runs in a transaction of its own, whose record is forgotten at once", async () => {
+    let now = 1_000_000;
+    const store = memoryStore({ now: () => now });
+    const latchkey = createLatchkey({ store });
+    const operation = latchkey.operation("optional", { key: "optional", writes: "none" });
+    const submit = createExchange(latchkey, { singleTenant: true }).route(operation);
+    const call = incoming({ header: () => ({ lines: [], joined: false }) });
+    expect(replyOf(await submit({}, call, async () => answered)).status).toBe(200);
+    now += 10;
+    const [first, second] = [await store.clean(10), await store.clean(10)];
+    expect(first.forgotten + second.forgotten).toBe(1);
+  });
+});

@@ -1,0 +1,120 @@
+import { readdirSync } from "node:fs";
+import pg from "pg";
+import { describe, expect, test } from "vitest";
+import { openPool } from "../../../../test/postgres/harness.ts";
+import { onRelease } from "../../../../test/support/resources.ts";
+import { freshDatabase } from "../../../../test/support/shared-postgres.ts";
+import { readMigrations } from "./migrate-postgres.ts";
+import { schemaVersion } from "./postgres/settings.ts";
+import { migratePostgres, migratePostgresSql, postgresStore } from "./postgres.ts";
+
+async function emptyDatabase(): Promise<string> {
+  const { url, drop } = await freshDatabase();
+  onRelease(drop);
+  return url;
+}
+
+describe("the files", () => {
+  test("are numbered without a gap, and the last number is the version the code needs", () => {
+    const migrations = readMigrations();
+    expect(migrations.map(({ version }) => version)).toEqual(migrations.map((_, index) => index + 1));
+    expect(migrations.at(-1)?.version).toBe(schemaVersion);
+    const folder = new URL("../../sql/postgres/", import.meta.url);
+    expect(readdirSync(folder).length, "every file is a migration").toBe(migrations.length);
+  });
+
+  test("name the schema only through its placeholder", () => {
+    for (const { name, sql } of readMigrations()) {
+      expect(sql, name).not.toMatch(/latchkey\./);
+      expect(sql, name).toContain(':"schema".');
+    }
+  });
+});
+
+describe("migratePostgres", () => {
+  test("creates the schema and records what it did", async () => {
+    const pool = openPool(await emptyDatabase());
+    expect(await migratePostgres(pool)).toEqual({
+      schema: "latchkey",
+      applied: ["0001_records"],
+      version: 1,
+    });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 1 });
+    const { rows } = await pool.query("select version, name from latchkey.migrations");
+    expect(rows).toEqual([{ version: 1, name: "0001_records" }]);
+    await pool.end();
+  });
+
+  test.each([false, true])("ten at once do it once (pipeline: %s)", async (pipeline) => {
+    const pool = openPool(await emptyDatabase(), { max: 10, pipeline });
+    const reports = await Promise.all(Array.from({ length: 10 }, () => migratePostgres(pool)));
+    expect(reports.filter(({ applied }) => applied.length > 0)).toHaveLength(1);
+    expect(reports.every(({ version }) => version === schemaVersion)).toBe(true);
+    await postgresStore({ pool }).verify();
+    expect(pool.idleCount).toBe(pool.totalCount);
+    await pool.end();
+  });
+
+  test("is all or nothing", async () => {
+    const pool = openPool(await emptyDatabase());
+    await pool.query("create schema latchkey; create table latchkey.leases (in_the_way int)");
+    await expect(migratePostgres(pool)).rejects.toMatchObject({ code: "42P07" });
+    const { rows } = await pool.query(
+      "select relname from pg_class where relnamespace = 'latchkey'::regnamespace",
+    );
+    expect(rows).toEqual([{ relname: "leases" }]);
+    await pool.query("drop table latchkey.leases");
+    expect((await migratePostgres(pool)).version).toBe(1);
+    await pool.end();
+  });
+
+  test("needs no right to create schemas where the schema is there", async () => {
+    const url = await emptyDatabase();
+    const pool = openPool(url);
+    const role = `migrator_${process.pid}`;
+    await pool.query(`create role ${role} login; create schema prepared authorization ${role}`);
+    const narrow = new URL(url);
+    narrow.username = role;
+    const own = openPool(narrow.href, { max: 1 });
+    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(1);
+    await expect(migratePostgres(own, { schema: "missing" })).rejects.toMatchObject({ code: "42501" });
+    await own.end();
+    await pool.query(`drop owned by ${role}; drop role ${role}`);
+    await pool.end();
+  });
+
+  test("gives every schema a secret of its own", async () => {
+    const pool = openPool(await emptyDatabase());
+    for (const schema of ["one", "two"]) await migratePostgres(pool, { schema });
+    const { rows } = await pool.query<{ value: string }>(
+      `select value from one.settings where name = 'lock_secret'
+       union select value from two.settings where name = 'lock_secret'`,
+    );
+    expect(rows).toHaveLength(2);
+    await pool.end();
+  });
+});
+
+describe("migratePostgresSql", () => {
+  test("makes the same schema in one go, under any name", async () => {
+    const client = new pg.Client({ connectionString: await emptyDatabase() });
+    await client.connect();
+    await client.query(migratePostgresSql());
+    await client.query(migratePostgresSql({ schema: "second" }));
+    const columns = `select table_name, column_name, data_type from information_schema.columns
+      where table_schema = $1 order by 1, 2`;
+    const { rows: first } = await client.query(columns, ["latchkey"]);
+    const { rows: second } = await client.query(columns, ["second"]);
+    expect(first).toEqual(second);
+    await client.end();
+  });
+
+  test("after a version it holds only what is newer", () => {
+    expect(migratePostgresSql()).toContain("create table");
+    expect(migratePostgresSql({ after: 1 })).not.toContain("create table");
+  });
+
+  test("a schema whose name is not plain is refused", () => {
+    expect(() => migratePostgresSql({ schema: 'x"; drop schema public' })).toThrow(TypeError);
+  });
+});

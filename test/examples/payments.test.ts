@@ -1,0 +1,70 @@
+/** The example that `npm start` runs: what it prints works as it says, also after a kill at a bad moment. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+import { freshDatabase } from "../support/shared-postgres.ts";
+
+const script = new URL("../../examples/payments/server.ts", import.meta.url);
+const folder = mkdtempSync(join(tmpdir(), "latchkey-example-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Shown {
+  readonly worker: WorkerProcess;
+  readonly url: string;
+  /** The bodies of the curl lines, in order: pay, retry, another amount. */
+  readonly bodies: readonly string[];
+  readonly key: string;
+}
+
+async function start(databaseUrl: string): Promise<Shown> {
+  const worker = spawnWorker(script, { env: { PORT: "0", DATABASE_URL: databaseUrl }, cwd: folder });
+  await worker.line((line) => String(line.text).startsWith("  curl http"), 60_000);
+  const text = worker.lines.map((line) => line.text).join("\n");
+  const url = /on (http:\S+),/u.exec(text)?.[1] ?? "";
+  const bodies = [...text.matchAll(/-d '([^']+)'/gu)].map((match) => match[1] ?? "");
+  return { worker, url, bodies, key: /Idempotency-Key: ([^']+)'/u.exec(text)?.[1] ?? "" };
+}
+
+const auth = { authorization: "Bearer demo-token" };
+
+async function pay(shown: Shown, key: string, body = "", headers: Record<string, string> = auth) {
+  const response = await fetch(`${shown.url}/payments`, {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json", "idempotency-key": key },
+    body,
+  });
+  const replayed = response.headers.get("idempotent-replayed");
+  return { status: response.status, replayed, body: await response.text() };
+}
+
+async function charged(shown: Shown): Promise<unknown[]> {
+  const response = await fetch(`${shown.url}/payments`, { headers: auth });
+  return (await response.json()) as unknown[];
+}
+
+describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
+  test("pay, retry, retry with another amount, kill, retry", async () => {
+    const database = where === "Postgres" ? await freshDatabase() : null;
+    const shown = await start(database?.url ?? "");
+    expect(shown.bodies).toEqual(['{"amount": 500}', '{"amount": 500}', '{"amount": 900}']);
+    const first = await pay(shown, shown.key, shown.bodies[0]);
+    expect(first).toMatchObject({ status: 201, replayed: null });
+    expect(await pay(shown, shown.key, shown.bodies[1])).toEqual({ ...first, replayed: "true" });
+    expect(await pay(shown, shown.key, shown.bodies[2])).toMatchObject({ status: 422 });
+    expect(await pay(shown, "k", '{"amount": -1}')).toMatchObject({ status: 400, replayed: null });
+    expect(await pay(shown, "k", '{"amount": 2}')).toMatchObject({ status: 201, replayed: null });
+    expect(await pay(shown, shown.key, shown.bodies[0], { authorization: "Bearer nobody" })).toMatchObject({
+      status: 401,
+    });
+    expect(await charged(shown)).toHaveLength(2);
+
+    await shown.worker.kill("SIGKILL");
+    const again = await start(database?.url ?? "");
+    expect(await pay(again, shown.key, shown.bodies[0])).toEqual({ ...first, replayed: "true" });
+    expect(await charged(again)).toHaveLength(2);
+    expect(await again.worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    await database?.drop();
+  }, 120_000);
+});
