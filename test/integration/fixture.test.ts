@@ -318,7 +318,8 @@ describe("on Postgres", () => {
   });
 
   test("a server that is not there is exit code 1", async () => {
-    const worker = spawnFixture(["--http", "express", "--store", "postgres://postgres@127.0.0.1:1/none"]);
+    const store = "postgres://postgres@127.0.0.1:1/none";
+    const worker = spawnFixture(["--http", "express", "--store", store, "--data", temporaryFolder()]);
     expect(await worker.exited).toEqual({ code: 1, signal: null });
     expect(worker.stderr()).toContain("ECONNREFUSED");
     expect(worker.lines).toEqual([]);

@@ -1,0 +1,71 @@
+/** Handlers that use the pool beside their `tx`: protected work must not starve them, nor they the heartbeats. */
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { createLatchkey } from "../../packages/latchkey/src/index.ts";
+import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
+
+let database: FreshDatabase;
+beforeAll(async () => {
+  database = await freshDatabase();
+  const pool = new pg.Pool({ connectionString: database.url });
+  await migratePostgres(pool);
+  await pool.query("create table orders (id integer generated always as identity, name text)");
+  await pool.end();
+});
+afterAll(() => database?.drop());
+
+function setUp(max: number) {
+  const pool = new pg.Pool({ connectionString: database.url, max });
+  const store = postgresStore({ pool });
+  const latchkey = createLatchkey({ store });
+  const close = async () => {
+    await store.close();
+    expect(pool.idleCount).toBe(pool.totalCount);
+    expect(pool.waitingCount).toBe(0);
+    await pool.end();
+  };
+  return { pool, latchkey, close };
+}
+
+const request = (name: string, index: number) => ({ tenant: name, key: `k${index}`, input: index });
+
+describe.each([2, 4])("a pool of %i", (max) => {
+  test("carries many transactions whose handlers query it too", async () => {
+    const { pool, latchkey, close } = setUp(max);
+    const order = latchkey.operation("orders.create");
+    const results = await Promise.all(
+      Array.from({ length: 24 }, (_, index) =>
+        latchkey.run(order, request(`tx-${max}`, index), async ({ tx }) => {
+          await tx.query("insert into orders (name) values ($1)", [`tx-${max}`]);
+          const { rows } = await pool.query(
+            "select count(*)::int as count from orders where name = 'nobody'",
+          );
+          return rows[0];
+        }),
+      ),
+    );
+    expect(results.map((result) => result.kind)).toEqual(results.map(() => "executed"));
+    const { rows } = await pool.query("select count(*)::int as count from orders where name = $1", [
+      `tx-${max}`,
+    ]);
+    expect(rows[0]?.count).toBe(24);
+    await close();
+  });
+
+  test("keeps leases alive while every other connection is busy for longer than a lease", async () => {
+    const { pool, latchkey, close } = setUp(max);
+    const mail = latchkey.operation("mail.send", { execution: "lease", leaseMs: 600 });
+    let aborted = 0;
+    const work = (index: number) =>
+      latchkey.run(mail, request(`lease-${max}`, index), async ({ attempt }) => {
+        attempt.signal.addEventListener("abort", () => aborted++);
+        await pool.query("select pg_sleep(0.5)");
+        return index;
+      });
+    const results = await Promise.all([1, 2, 3].map(work));
+    expect(results.map((result) => result.kind)).toEqual(["executed", "executed", "executed"]);
+    expect(aborted).toBe(0);
+    await close();
+  });
+});
