@@ -17,6 +17,8 @@ import type {
   HandlerAnswer,
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
 import { type Listening, listen } from "../support/listen.ts";
+import { koaListener, parseBody } from "./koa-app.ts";
+import { nodeListener } from "./node-app.ts";
 
 export interface Framework {
   readonly name: string;
@@ -37,6 +39,13 @@ export const frameworks: readonly Framework[] = [
   ),
   { name: "Hono", seesFieldLines: true, serve: serveHono },
   { name: "Fetch", seesFieldLines: false, serve: serveFetch },
+  { name: "node:http", seesFieldLines: true, serve: (app) => listen(nodeListener(app)) },
+  { name: "Koa", seesFieldLines: true, serve: (app) => listen(koaListener(app)) },
+  {
+    name: "Koa with a body parser",
+    seesFieldLines: true,
+    serve: (app) => listen(koaListener(app, [parseBody])),
+  },
 ];
 
 /** Express 5 without anything else. */
