@@ -17,6 +17,7 @@ import type {
   HandlerAnswer,
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
 import { type Listening, listen } from "../support/listen.ts";
+import { fastifyListener } from "./fastify-app.ts";
 import { koaListener, parseBody } from "./koa-app.ts";
 import { nodeListener } from "./node-app.ts";
 
@@ -39,6 +40,7 @@ export const frameworks: readonly Framework[] = [
   ),
   { name: "Hono", seesFieldLines: true, serve: serveHono },
   { name: "Fetch", seesFieldLines: false, serve: serveFetch },
+  { name: "Fastify", seesFieldLines: true, serve: async (app) => listen(await fastifyListener(app)) },
   { name: "node:http", seesFieldLines: true, serve: (app) => listen(nodeListener(app)) },
   { name: "Koa", seesFieldLines: true, serve: (app) => listen(koaListener(app)) },
   {
