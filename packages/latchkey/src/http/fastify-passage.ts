@@ -39,7 +39,7 @@ export class Passage {
   async run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<void> {
     const run: Run = { waiting: null, report };
     this.#current = run;
-    this.#restoreHeaders();
+    restoreHeaders(this.#reply, this.#prepared);
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
     const own: FastifyAnswer = Object.create(this.#reply);
     this.#runs.set(own, run);
@@ -63,7 +63,7 @@ export class Passage {
 
   /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
   open(): void {
-    this.#restoreHeaders();
+    restoreHeaders(this.#reply, this.#prepared);
     this.#current = null;
   }
 
@@ -71,7 +71,7 @@ export class Passage {
   close({ kind, reply }: Answered): void {
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
-    if (kind === "latchkey") this.#restoreHeaders();
+    if (kind === "latchkey") restoreHeaders(this.#reply, this.#prepared);
     if (waiting !== null && kind === "handler") {
       setStatus(waiting.reply, reply);
       waiting.done(null, isWhole(waiting.payload) ? waiting.payload : asBuffer(reply.body));
@@ -97,12 +97,6 @@ export class Passage {
     deliver(reply, payload);
   }
 
-  #restoreHeaders(): void {
-    const reply = this.#reply;
-    for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
-    for (const [name, value] of Object.entries(this.#prepared)) reply.header(name, value);
-  }
-
   /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
   #setHead(reply: FastifyAnswer, answer: Reply): Buffer {
     setStatus(reply, answer);
@@ -115,6 +109,12 @@ export class Passage {
     for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
     return asBuffer(answer.body);
   }
+}
+
+/** Takes back what was done to a reply's headers. */
+export function restoreHeaders(reply: FastifyAnswer, before: FastifyHeaders): void {
+  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  for (const [name, value] of Object.entries(before)) if (value !== undefined) reply.header(name, value);
 }
 
 /** Not by `reply.code`, which knows no status above 599. */

@@ -5,7 +5,8 @@
  * as soon as it is ended, and a client that hangs up does not close it. So a piped source is read to its end, and
  * `await pipeline(source, res)` does not wait for bytes that cannot leave yet.
  */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { Writable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
@@ -68,12 +69,13 @@ const droppedMethods = [
 
 export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: number): HeldResponse<Res> {
   const before = readHead(res);
-  let current = new HeldAnswer(res, limitBytes);
   const overlay = installOverlay(res, () => current);
+  const newAnswer = () => new HeldAnswer(res, limitBytes, overlay.socket);
+  let current = newAnswer();
   return {
     async run(handle, report) {
       restoreHead(res, before);
-      const answer = new HeldAnswer(res, limitBytes);
+      const answer = newAnswer();
       current = answer;
       const view = liveView(res, () => current === answer, overlay.methods);
       try {
@@ -85,7 +87,7 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
       return answer.reply();
     },
     release() {
-      current = new HeldAnswer(res, limitBytes);
+      current = newAnswer();
       overlay.remove();
       restoreHead(res, before);
     },
@@ -98,15 +100,17 @@ class HeldAnswer {
   second: LatchkeyError | null = null;
   readonly stream: Writable;
   readonly #res: ServerResponse;
+  readonly #socket: () => Socket | null;
   readonly #chunks: Buffer[] = [];
   #size = 0;
   #head: Omit<Reply, "body"> | null = null;
   readonly #ended: Promise<void>;
   readonly #bytesBefore: number | null;
 
-  constructor(res: ServerResponse, limitBytes: number) {
+  constructor(res: ServerResponse, limitBytes: number, socket: () => Socket | null) {
     this.#res = res;
-    this.#bytesBefore = bytesOnSocket(res);
+    this.#socket = socket;
+    this.#bytesBefore = bytesOn(socket());
     this.stream = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
         this.#size += chunk.byteLength;
@@ -156,7 +160,7 @@ class HeldAnswer {
   async reply(): Promise<Reply> {
     await this.#ended;
     const before = this.#bytesBefore;
-    const now = bytesOnSocket(this.#res);
+    const now = bytesOn(this.#socket());
     if (wasSent(this.#res) || (before !== null && now !== null && now !== before)) {
       throw new LatchkeyError("answer-twice", {
         message: "The handler wrote to the socket, past the response that is held for it",
@@ -171,12 +175,14 @@ class HeldAnswer {
  * How much was written to the connection so far; null where that cannot be told: a pipelined response has no connection
  * until its turn comes, and an encrypted one may write on its own account.
  */
-function bytesOnSocket({ socket }: ServerResponse): number | null {
+function bytesOn(socket: Socket | null): number | null {
   return socket === null || socket.destroyed || "encrypted" in socket ? null : socket.bytesWritten;
 }
 
 interface Overlay {
   readonly methods: ReadonlySet<PropertyKey>;
+  /** The real socket. */
+  socket(): Socket | null;
   remove(): void;
 }
 
@@ -185,6 +191,8 @@ function installOverlay(res: ServerResponse, current: () => HeldAnswer): Overlay
   const properties: Record<string, () => unknown> = {
     headersSent: () => current().headSent,
     finished: () => current().stream.writableEnded,
+    // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
+    socket: () => null,
   };
   for (const name of streamProperties) properties[name] = () => Reflect.get(current().stream, name);
   const shadowed = new Map<string, PropertyDescriptor | undefined>();
@@ -198,11 +206,17 @@ function installOverlay(res: ServerResponse, current: () => HeldAnswer): Overlay
     const set = (value: unknown) => {
       const own = shadowed.get(name);
       if (own !== undefined && "value" in own) shadowed.set(name, { ...own, value });
+      else Reflect.set(Object.getPrototypeOf(res), name, value, res);
     };
     cover(name, { get, set });
   }
+  cover("req", { value: withoutSocket(res.req), writable: true });
+  // Where the package `on-finished` keeps those who wait for the socket's end.
+  cover("__onFinished", { value: undefined, writable: true });
   return {
     methods: new Set(Object.keys(methods)),
+    socket: () =>
+      shadowed.get("socket")?.value ?? Reflect.get(Object.getPrototypeOf(res), "socket", res) ?? null,
     remove() {
       for (const [name, own] of shadowed) {
         if (own === undefined) Reflect.deleteProperty(res, name);
@@ -210,6 +224,10 @@ function installOverlay(res: ServerResponse, current: () => HeldAnswer): Overlay
       }
     },
   };
+}
+
+function withoutSocket(req: IncomingMessage): IncomingMessage {
+  return Object.create(req, { socket: { value: null }, connection: { value: null } });
 }
 
 type Method = (this: unknown, ...args: never[]) => unknown;

@@ -77,12 +77,7 @@ const remedy =
  * A context as Koa itself makes one: an object that inherits, with a response of its own. What a run sets on it is gone
  * with the run, and when it is over nothing it does reaches the app's response.
  */
-function contextOfRun<C extends KoaMessage>(ctx: C, view: ServerResponse): C {
-  // Koa ends a streamed body when the client's socket closes; a held response has none.
-  const res: ServerResponse = Object.create(view, {
-    socket: { value: null },
-    __onFinished: { value: undefined, writable: true },
-  });
+function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
   const own: C = Object.create(ctx);
   own.res = res;
   own.response = Object.assign(Object.create(ctx.response), { ctx: own, res });
