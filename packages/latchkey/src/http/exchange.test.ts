@@ -228,3 +228,57 @@ describe("a request without a key where none is needed", () => {
     expect(first.forgotten + second.forgotten).toBe(1);
   });
 });
+
+describe("until when an answer is kept", () => {
+  const expiresAt = Date.UTC(2026, 0, 2, 0, 0, 0);
+  const expires = (reply: Reply) =>
+    reply.headers.filter(([name]) => name.toLowerCase() === "idempotency-expires").map(([, value]) => value);
+  function kept(options: object, operationOptions: object = {}) {
+    const store = memoryStore({ now: () => expiresAt - 86_400_000 + 999 });
+    const latchkey = createLatchkey({ store });
+    const operation = latchkey.operation("run", { writes: "none", ...operationOptions });
+    const submit = createExchange(latchkey, { singleTenant: true, ...options }).route(operation);
+    return async (overrides: Partial<Incoming> = {}, reply: Reply = answered) =>
+      replyOf(await submit({}, incoming(overrides), async () => reply));
+  }
+  const on = { expiresHeader: "Idempotency-Expires" };
+
+  test.each(["transaction", "lease"] as const)(
+    "the first answer and replays say so (%s)",
+    async (execution) => {
+      const call = kept(on, { execution });
+      const own: Reply = { ...answered, headers: [["idempotency-expires", "never"]] };
+      expect(expires(await call({}, own))).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+      expect(expires(await call({}))).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+    },
+  );
+
+  test("not where it is not asked for", async () => {
+    const call = kept({});
+    expect(expires(await call())).toEqual([]);
+    expect(expires(await call())).toEqual([]);
+  });
+
+  test("not on answers that are not kept, nor on problems", async () => {
+    const call = kept(on, { key: "optional" });
+    const released: Reply = { ...answered, status: 429 };
+    expect(expires(await call({}, released))).toEqual([]);
+    expect(expires(await call({ header: () => ({ lines: [], joined: false }) }))).toEqual([]);
+    await call();
+    const misuse = await call({ target: "/other" });
+    expect([misuse.status, expires(misuse)]).toEqual([422, []]);
+  });
+
+  test("a tombstone has it too", async () => {
+    const call = kept(on, { answerLimitBytes: 1 });
+    await call({}, { ...answered, body: Buffer.from("large") });
+    const replay = await call();
+    expect(replay.headers).toContainEqual(["Idempotency-Status", "answer-not-stored"]);
+    expect(expires(replay)).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+  });
+
+  test("a header's name is checked", () => {
+    expect(() => kept({ expiresHeader: "a b" })).toThrow(TypeError);
+    expect(() => kept({ expiresHeader: true })).toThrow(TypeError);
+  });
+});

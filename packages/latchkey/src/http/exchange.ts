@@ -17,6 +17,7 @@ import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import type { Policy, ProblemCode } from "../policies/policy.ts";
 import { type HeaderEntry, type Reply, storedForm, tombstoneHeaders, withoutFraming } from "./capture.ts";
+import { formatHttpDate } from "./http-date.ts";
 import {
   type HttpOptions,
   type HttpRules,
@@ -200,7 +201,9 @@ async function runUnprotected<Tx, E extends Execution>(
     return { kind: "pass", attempt: standInAttempt(runtime, route.operation), headers: [] };
   }
   const { submission, forgetAtOnce } = standInSubmission(runtime, tenant, scopeOf(route.operation));
-  return perform(route, submission, incoming, (context, report) => {
+  // Its answer is never replayed, so there is no time until when it could be.
+  const unmarked = { ...route, rules: { ...route.rules, expiresHeader: false } } as const;
+  return perform(unmarked, submission, incoming, (context, report) => {
     context.attempt.retain(forgetAtOnce);
     return work(context, report);
   });
@@ -227,7 +230,8 @@ async function perform<Tx, E extends Execution>(
       return answer;
     });
     if (result.kind !== "executed") return outcomeOf(route, result);
-    return { kind: "handler", reply: replies.get(result.answer) ?? result.answer };
+    const reply = replies.get(result.answer) ?? result.answer;
+    return { kind: "handler", reply: withExpiry(rules, reply, result.expiresAt) };
   } catch (error) {
     if (!isLatchkeyError(error) || error.code !== "store-unavailable") throw error;
     const inDoubt = "certainty" in error && error.certainty === "in_doubt";
@@ -242,7 +246,10 @@ const storeRetryAfterMs = 1_000;
 function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "executed" }>): Outcome {
   switch (result.kind) {
     case "replay":
-      return { kind: "latchkey", reply: replayOf(desk, result.answer) };
+      return {
+        kind: "latchkey",
+        reply: withExpiry(desk.rules, replayOf(desk, result.answer), result.expiresAt),
+      };
     case "timeout":
       return problem(desk, "timeout", { operationRef: result.recordId });
     case "in_progress":
@@ -281,6 +288,14 @@ function replayOf({ rules, policy }: Desk, answer: Answer): Reply {
     ],
     body: new Uint8Array(0),
   };
+}
+
+/** Says until when an answer is kept; nothing where that is not known, or the answer is not kept. */
+function withExpiry(rules: HttpRules, reply: Reply, expiresAt: number | null): Reply {
+  const { expiresHeader } = rules;
+  if (expiresHeader === false || expiresAt === null) return reply;
+  const others = reply.headers.filter(([name]) => name.toLowerCase() !== expiresHeader.toLowerCase());
+  return { ...reply, headers: [...others, [expiresHeader, formatHttpDate(expiresAt)]] };
 }
 
 function problem(desk: Desk, code: ProblemCode, occurrence: Occurrence = {}): Outcome {

@@ -34,6 +34,11 @@ export interface HttpSettings<R> {
   /** Header that marks a replay with the value `true`. Default `Idempotent-Replayed`. */
   readonly replayHeader?: string;
   /**
+   * Header that says, on a stored first answer and on its replays, until when the answer can be replayed: an HTTP date
+   * (IMF-fixdate) by the store's clock, such as `Idempotency-Expires`. Default false: none.
+   */
+  readonly expiresHeader?: string | false;
+  /**
    * What a problem's code is appended to, to make its `type`. The default is an identifier and no address:
    * `urn:latchkey:problem:`.
    */
@@ -94,6 +99,7 @@ export interface HttpRules {
   readonly methods: ReadonlySet<string>;
   readonly markIgnored: boolean;
   readonly replayHeader: string;
+  readonly expiresHeader: string | false;
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
@@ -126,6 +132,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     methods: new Set(options.methods ?? ["POST", "PATCH"]),
     markIgnored: options.markIgnored ?? false,
     replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
+    expiresHeader: resolveExpiresHeader(options.expiresHeader ?? false),
     problemBase: uriPart("problemBase", problemBase),
     problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
     renderProblem: options.renderProblem ?? null,
@@ -187,6 +194,10 @@ function resolveTenant<R>(options: HttpOptions<R>): TenantFunction<R> {
   throw new TypeError(
     "Say on whose behalf requests run: either `tenant: (request) => …`, taken from authentication, or `singleTenant: true`",
   );
+}
+
+function resolveExpiresHeader(option: string | false): string | false {
+  return option === false ? false : headerName("expiresHeader", option);
 }
 
 function docsOf(problemBase: string): string {
