@@ -21,6 +21,7 @@ export type {
   TenantFunction,
 } from "./http/http-options.ts";
 export type { Problem, RenderedProblem } from "./http/problem.ts";
+export type { RequestAge } from "./http/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
 export { recordCleaner } from "./maintenance/record-cleaner.ts";

@@ -13,7 +13,10 @@ export type CancelTimer = () => void;
 export interface Clock {
   /** Milliseconds from an arbitrary start; never goes back, is not wall-clock time. */
   monotonicMs(): number;
-  /** Wall-clock milliseconds since the Unix epoch. For logs and key suggestions only, never for a decision. */
+  /**
+   * Wall-clock milliseconds since the Unix epoch. For logs, key suggestions and the age of a request by its client's clock;
+   * never for what becomes of a record.
+   */
   wallMs(): number;
   /** Runs `task` once after `delayMs` milliseconds. The timer does not keep the process alive. */
   startTimer(delayMs: number, task: () => void): CancelTimer;

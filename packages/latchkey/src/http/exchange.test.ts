@@ -4,8 +4,10 @@ import { LatchkeyError, StoreError } from "../errors.ts";
 import { createLatchkey, type Latchkey } from "../latchkey.ts";
 import { stripe } from "../policies/stripe.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import type { Reply } from "./capture.ts";
 import { createExchange, type Outcome } from "./exchange.ts";
+import { formatHttpDate } from "./http-date.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 
 const answered: Reply = { status: 200, headers: [["X-A", "1"]], body: new Uint8Array(0) };
@@ -280,5 +282,53 @@ describe("until when an answer is kept", () => {
   test("a header's name is checked", () => {
     expect(() => kept({ expiresHeader: "a b" })).toThrow(TypeError);
     expect(() => kept({ expiresHeader: true })).toThrow(TypeError);
+  });
+});
+
+describe("a request's age", () => {
+  const ports = manualPorts();
+  const header = "Repeatability-First-Sent";
+  const sent = (ms: number) => ({ [header.toLowerCase()]: formatHttpDate(ports.clock.wallMs() - ms) });
+  function aged(options: object = {}, requestAge: object | false = { maxMs: 60_000 }) {
+    const latchkey = createLatchkey({ store: memoryStore(), ports });
+    const operation = latchkey.operation("run", { execution: "lease", ...options });
+    const submit = createExchange(latchkey, { singleTenant: true }).route(operation, {
+      requestAge,
+    } as object);
+    let starts = 0;
+    const call = async (overrides: Parameters<typeof incoming>[0]) => {
+      const outcome = await submit({}, incoming(overrides), async () => ({
+        ...answered,
+        status: 200 + ++starts,
+      }));
+      return outcome.kind === "pass"
+        ? { kind: "pass" }
+        : { kind: outcome.kind, status: outcome.reply.status };
+    };
+    return { call, starts: () => starts };
+  }
+
+  test("is judged before the body is read, and nothing runs", async () => {
+    const { call, starts } = aged();
+    const readBody = () => Promise.reject(new Error("it must not be read"));
+    expect(await call({ headers: sent(61_000), readBody })).toEqual({ kind: "latchkey", status: 412 });
+    expect(await call({ headers: { [header.toLowerCase()]: "yesterday" }, readBody })).toMatchObject({
+      status: 400,
+    });
+    expect(starts()).toBe(0);
+    expect(await call({ headers: sent(0) })).toEqual({ kind: "handler", status: 201 });
+    expect(await call({ headers: sent(60_000) })).toEqual({ kind: "latchkey", status: 201 });
+    expect(await call({})).toEqual({ kind: "latchkey", status: 201 });
+  });
+
+  test("does not matter without a key, nor where no limit is set", async () => {
+    const headers = { "idempotency-key": [] as unknown as string, ...sent(86_400_000) };
+    expect(await aged({ key: "optional" }).call({ headers })).toEqual({ kind: "pass" });
+    expect(await aged({}, false).call({ headers: sent(86_400_000) })).toMatchObject({ kind: "handler" });
+  });
+
+  test("has to end before the key is forgotten: found at construction", () => {
+    expect(() => aged({ retentionMs: 60_000 })).toThrow(/forgets keys/u);
+    expect(() => aged({}, { maxMs: 1, header: "a b" })).toThrow(TypeError);
   });
 });

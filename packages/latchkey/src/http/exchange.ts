@@ -2,7 +2,7 @@
  * The HTTP protocol, once for all frameworks. An adapter tells it what arrived, lends it a way to run the handler and
  * capture its answer, and sends what it gets back; everything that is decided is decided here.
  *
- * Order of checks: tenant and principal, key, body within its cap, fingerprint, admission. Nothing is stored before
+ * Order of checks: tenant and principal, key, age, body within its cap, fingerprint, admission. Nothing is stored before
  * admission, so a request that is refused earlier may be sent again with the same key.
  */
 import type { Answer } from "../attempt/answer.ts";
@@ -28,6 +28,7 @@ import {
 } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { type Occurrence, problemReply, shouldRetryHeaders } from "./problem.ts";
+import { checkAgainstMemory, judgeAge } from "./request-age.ts";
 import { parsedForm, rawForm } from "./request-body.ts";
 import { standInAttempt, standInSubmission } from "./unprotected.ts";
 
@@ -73,6 +74,9 @@ export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptio
   resolveHttpOptions(options);
   const resolve = <E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>) => {
     const { rules, identity } = resolveHttpOptions(withOverrides(options, overrides));
+    const { requestAge } = rules;
+    const { forgetAfterMs } = operation.settings;
+    if (requestAge !== null) checkAgainstMemory(requestAge, operation.name, forgetAfterMs);
     return { identity, route: { latchkey, policy: latchkey.policy, operation, rules } };
   };
   return {
@@ -127,6 +131,8 @@ async function submit<R, Tx, E extends Execution>(
   const principal = await principalOf(identity, request);
   const reading = readKey(route, incoming);
   if (reading.kind === "refused") return reading.outcome;
+  const refusal = reading.kind === "present" ? refuseAge(route, incoming) : null;
+  if (refusal !== null) return refusal;
   const body = await incoming.readBody(route.rules.bodyLimitBytes);
   if (body.kind === "too-large") return problem(route, "payload-too-large");
   if (reading.kind === "absent") return runUnprotected(route, tenant, incoming, work);
@@ -169,6 +175,19 @@ function readKey(desk: Desk, incoming: Incoming): KeyReading {
   if (operation.settings.key === "optional") return { kind: "absent" };
   const wanted = `This operation needs the header ${rules.header}, with a value that is new for every new request.`;
   return { kind: "refused", outcome: problem(desk, "missing-key", { detail: wanted }) };
+}
+
+/** Null: the request is young enough, or does not have to say. */
+function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Outcome | null {
+  const { requestAge } = route.rules;
+  if (requestAge === null) return null;
+  const now = route.latchkey.runtime.ports.clock.wallMs();
+  const verdict = judgeAge(requestAge, incoming.header(requestAge.header), now);
+  if (verdict !== "invalid-request-date") return verdict === null ? null : problem(route, verdict);
+  const detail =
+    `The header ${requestAge.header} must say once when the request was first sent, as an HTTP date that is not ` +
+    `in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
+  return problem(route, verdict, { detail });
 }
 
 function fingerprintOf(desk: Desk, incoming: Incoming, body: BodyReading): Fingerprint {

@@ -2,6 +2,7 @@ import { type FingerprintOptions, fingerprint } from "../fingerprint/fingerprint
 import { type ParseKeyOptions, parseKey } from "../key/parse-key.ts";
 import { checkStoredHeaders, isToken } from "./capture.ts";
 import { headerSpecification, type Problem, type RenderedProblem } from "./problem.ts";
+import { type AgeRules, type RequestAge, resolveRequestAge } from "./request-age.ts";
 
 type Possibly<T> = T | null | undefined;
 
@@ -38,6 +39,11 @@ export interface HttpSettings<R> {
    * (IMF-fixdate) by the store's clock, such as `Idempotency-Expires`. Default false: none.
    */
   readonly expiresHeader?: string | false;
+  /**
+   * Refuses requests with a key that were first sent too long ago, by a header in which clients say when: 412
+   * `request-too-old`. Judged by this process's clock, before the store is asked. Default false.
+   */
+  readonly requestAge?: RequestAge | false;
   /**
    * What a problem's code is appended to, to make its `type`. The default is an identifier and no address:
    * `urn:latchkey:problem:`.
@@ -100,6 +106,7 @@ export interface HttpRules {
   readonly markIgnored: boolean;
   readonly replayHeader: string;
   readonly expiresHeader: string | false;
+  readonly requestAge: AgeRules | null;
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
@@ -133,6 +140,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     markIgnored: options.markIgnored ?? false,
     replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
     expiresHeader: resolveExpiresHeader(options.expiresHeader ?? false),
+    requestAge: resolveAge(options.requestAge ?? false),
     problemBase: uriPart("problemBase", problemBase),
     problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
     renderProblem: options.renderProblem ?? null,
@@ -198,6 +206,12 @@ function resolveTenant<R>(options: HttpOptions<R>): TenantFunction<R> {
 
 function resolveExpiresHeader(option: string | false): string | false {
   return option === false ? false : headerName("expiresHeader", option);
+}
+
+function resolveAge(option: RequestAge | false): AgeRules | null {
+  if (option === false) return null;
+  const age = resolveRequestAge(option);
+  return { ...age, header: headerName("requestAge.header", age.header) };
 }
 
 function docsOf(problemBase: string): string {

@@ -43,6 +43,7 @@ describe("problems", () => {
     ["timeout", 408, false, true, 408],
     ["expired", 410, false, true, 410],
     ["request-too-old", 412, false, true, 412],
+    ["invalid-request-date", 400, false, true, 400],
     ["payload-too-large", 413, false, true, 413],
     ["too-many-keys", 429, true, true, 429],
     ["store-unavailable", 503, true, false, 503],

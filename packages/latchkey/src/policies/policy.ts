@@ -13,6 +13,7 @@ export type ProblemCode =
   | "expired"
   | "answer-not-stored"
   | "request-too-old"
+  | "invalid-request-date"
   | "payload-too-large"
   | "too-many-keys"
   | "store-unavailable";
