@@ -6,7 +6,7 @@
 import type { ServerResponse } from "node:http";
 import type { Attempt, HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
-import { LatchkeyError, StoreError } from "../errors.ts";
+import { LatchkeyError, NotExecuted, StoreError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import type { HttpWork, Outcome } from "./exchange.ts";
 import { restoreHeaders } from "./fastify-passage.ts";
@@ -86,7 +86,7 @@ export class NestTurn {
       }
       this.#restoreHeaders();
       enter();
-      const value = await lastOf(next.handle());
+      const value = await this.#handle(next);
       if (this.#left && !this.#place.res.writableEnded) {
         throw new LatchkeyError("answer-missing", {
           message: "Nest gave the request up before its handler ended",
@@ -94,6 +94,15 @@ export class NestTurn {
       }
       this.#give(value);
     }, report);
+  }
+
+  /** Pipes come before the handler: where they reject its parameters, nothing has happened. */
+  #handle(next: NestCallHandler<NestStream>): Promise<unknown> {
+    const { request } = this.#place;
+    Reflect.deleteProperty(request, rejectedByPipes);
+    return lastOf(next.handle()).catch((error: unknown) => {
+      throw Reflect.get(request, rejectedByPipes) === true ? new NotExecuted({ cause: error }) : error;
+    });
   }
 
   async #answer(outcome: Answered): Promise<void> {
@@ -106,8 +115,10 @@ export class NestTurn {
     this.#give(undefined);
   }
 
-  #fail(error: unknown): void {
-    const { reply, next } = this.#place;
+  #fail(failure: unknown): void {
+    const { request, reply, next } = this.#place;
+    const rejected = failure instanceof NotExecuted && Reflect.get(request, rejectedByPipes) === true;
+    const error = rejected ? failure.cause : failure;
     this.#release();
     this.#restoreHeaders();
     if (this.#nest !== null && !this.#left) this.#nest.error(error);
@@ -146,6 +157,9 @@ export class NestTurn {
     if (this.#place.reply !== null) restoreHeaders(this.#place.reply, this.#prepared);
   }
 }
+
+/** Nest's mark on a request, for interceptors; since Nest 12. */
+const rejectedByPipes = Symbol.for("nestjs:rejected-by-pipes");
 
 function ignore(): void {}
 
