@@ -1,6 +1,6 @@
 /** What the tables do not show: where a client does something else than its user expects. */
 import express from "express";
-import { createLatchkey, ietf, type Policy, type Problem, type RenderedProblem, stripe } from "latchkey";
+import { createLatchkey, ietf, type Policy, stripe } from "latchkey";
 import { expressProtect, keepRawBody } from "latchkey/express";
 import { memoryStore } from "latchkey/memory";
 import { fetch as undiciFetch } from "undici";
@@ -9,7 +9,6 @@ import { type Listening, listen } from "../support/listen.ts";
 import { deferred } from "../support/until.ts";
 import { openaiAt } from "./settings/openai.ts";
 import { stripeAt } from "./settings/stripe.ts";
-import { renderProblem } from "./settings/stripe-problem.ts";
 import { retryAgent } from "./settings/undici.ts";
 import { openWire } from "./wire.ts";
 
@@ -22,11 +21,6 @@ interface App extends Listening {
   orders(): number;
 }
 
-interface AppOptions {
-  readonly policy?: Policy;
-  readonly render?: (problem: Problem) => RenderedProblem;
-}
-
 const order = { item: "book" };
 const key = "k";
 const apps: App[] = [];
@@ -36,13 +30,10 @@ afterEach(async () => {
 });
 
 /** `POST /orders` makes an order when it is let; `POST /orders/lost` never knows what it did. */
-async function openApp({ policy = stripe, render }: AppOptions = {}): Promise<App> {
+async function openApp(policy: Policy = stripe): Promise<App> {
   const store = memoryStore();
   const latchkey = createLatchkey({ store, policy });
-  const protect = expressProtect(latchkey, {
-    tenant: () => "t",
-    ...(render !== undefined && { renderProblem: render }),
-  });
+  const protect = expressProtect(latchkey, { tenant: () => "t" });
   const orders = latchkey.operation("orders", { execution: "transaction", key: "required" });
   const lost = latchkey.operation("lost", { execution: "lease" });
   const started = deferred();
@@ -95,8 +86,8 @@ describe("stripe-node", () => {
     expect(app.orders()).toBe(1);
   });
 
-  test("it hands a problem to its user as if it were the result", async () => {
-    const app = await openApp();
+  test("it hands a problem without the member `error` to its user as if it were the result", async () => {
+    const app = await openApp({ ...stripe, errorMember: false });
     const first = submit(app, order);
     await app.started;
     expect(await submit(app, order)).toMatchObject({ code: "in-progress", status: 409 });
@@ -106,8 +97,8 @@ describe("stripe-node", () => {
     expect(app.orders()).toBe(1);
   });
 
-  test("it throws when problems have the member `error`", async () => {
-    const app = await openApp({ render: renderProblem });
+  test("it throws a problem of the policy `stripe`", async () => {
+    const app = await openApp();
     const first = submit(app, order);
     await app.started;
     const inProgress = { type: "StripeAPIError", statusCode: 409, code: "in-progress" };
@@ -116,6 +107,12 @@ describe("stripe-node", () => {
     await first;
     const misuse = { type: "StripeIdempotencyError", statusCode: 400, code: "key-misuse" };
     await expect(submit(app, { item: "pen" })).rejects.toMatchObject(misuse);
+    const malformed = stripeAt("127.0.0.1", app.port).rawRequest("POST", "/orders", order, {
+      idempotencyKey: "no spaces",
+      maxNetworkRetries: 0,
+    });
+    const invalid = { type: "StripeInvalidRequestError", statusCode: 400, code: "invalid-key" };
+    await expect(malformed).rejects.toMatchObject(invalid);
   });
 });
 
@@ -124,14 +121,16 @@ describe.each([
   { policy: stripe, requests: 2 },
 ])("a 409 that is final, under the policy $policy.name", ({ policy, requests }) => {
   /** The first request is answered 500, the second one 409: only the header says that a third is in vain. */
-  const openLost = async () => openWire((await openApp({ policy })).port);
-  const final = { code: "outcome-unknown", retryable: false };
+  const openLost = async (practice = policy) => openWire((await openApp(practice)).port);
+  const final = policy.errorMember
+    ? { code: "outcome-unknown", type: "api_error" }
+    : { code: "outcome-unknown", retryable: false };
 
   test(`stripe-node sends ${requests} requests`, async () => {
-    const wire = await openLost();
+    const wire = await openLost({ ...policy, errorMember: true });
     const api = stripeAt("127.0.0.1", wire.port);
     const sent = api.rawRequest("POST", "/orders/lost", order, { idempotencyKey: key });
-    expect(await sent).toMatchObject(final);
+    await expect(sent).rejects.toMatchObject({ statusCode: 409, code: "outcome-unknown" });
     expect(wire.keys).toHaveLength(requests);
   });
 

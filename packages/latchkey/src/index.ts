@@ -20,7 +20,7 @@ export type {
   RouteOptions,
   TenantFunction,
 } from "./http/http-options.ts";
-export type { Problem, RenderedProblem } from "./http/problem.ts";
+export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./http/problem.ts";
 export type { RequestAge } from "./http/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";

@@ -29,4 +29,6 @@ export interface Policy {
   readonly serverErrors: ServerErrors;
   /** Send `Stripe-Should-Retry` and `X-Should-Retry` with problem bodies. */
   readonly shouldRetryHeaders: boolean;
+  /** Give problem bodies the member `error` in the form of Stripe's API, without which its clients see no error. */
+  readonly errorMember: boolean;
 }
