@@ -13,6 +13,6 @@ export interface Runtime<Tx> {
   readonly strict: boolean;
   /** Reports an event; never throws. */
   readonly emit: (event: LatchkeyEvent) => void;
-  /** The keyed hash under which a key may appear in events and logs. */
+  /** The keyed hash under which a key appears in events; empty where nobody listens to them. */
   readonly keyHash: (key: RecordKey) => string;
 }

@@ -9,15 +9,25 @@ export function createEmitter(
   secret: string | undefined,
   random: Random,
 ): { emit: (event: LatchkeyEvent) => void; keyHash: (key: RecordKey) => string } {
+  // Nobody sees what nobody listens to: an HMAC costs as much as the whole decision.
+  if (listener === undefined) return { emit: () => {}, keyHash: () => "" };
   const hashSecret = secret ?? random.token();
+  // One submission reports several times under one key object.
+  const hashes = new WeakMap<RecordKey, string>();
   return {
     emit(event) {
       try {
-        listener?.(event);
+        listener(event);
       } catch {
         // Dropped, see above.
       }
     },
-    keyHash: (key) => hashKey(hashSecret, key.tenant, key.scope, key.key),
+    keyHash(key) {
+      const known = hashes.get(key);
+      if (known !== undefined) return known;
+      const hash = hashKey(hashSecret, key.tenant, key.scope, key.key);
+      hashes.set(key, hash);
+      return hash;
+    },
   };
 }
