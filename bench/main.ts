@@ -9,7 +9,7 @@ import { releaseAll } from "../test/support/resources.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
 import { startServer } from "./http/server.ts";
-import { isBaselineOf, missing, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
+import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
 import { type BenchOptions, parseOptions, usage } from "./options.ts";
 import { startRedis } from "./private-redis.ts";
 import { intoPage, type RunFacts, renderFacts, renderResults, summarize } from "./report.ts";
@@ -88,7 +88,7 @@ function select({ only }: BenchOptions): readonly Subject[] {
 function choose(options: BenchOptions, hasRedis: boolean) {
   const wanted = select(options);
   const because = (subject: Subject) =>
-    missing(subject) ?? (needsRedis(subject) && !hasRedis ? "redis-server is not installed" : null);
+    needsRedis(subject) && !hasRedis ? "redis-server is not installed" : null;
   const runnable = wanted.filter((subject) => because(subject) === null);
   return {
     chosen: subjects.filter((subject) =>

@@ -2,9 +2,6 @@ import type { RequestListener } from "node:http";
 import express, { type Express, type Request } from "express";
 import { expressProtect, keepRawBody } from "latchkey/express";
 import { fixedAnswer, placeOrder, writeOrder } from "./jobs.ts";
-import { guardWithExpressIdempotency } from "./peers/express-idempotency.ts";
-import { guardWithNodeIdempotency } from "./peers/node-idempotency.ts";
-import { guardWithPowertools } from "./peers/powertools.ts";
 import { openOrders, openPool, openReplays } from "./services.ts";
 import type { Guard, Job } from "./subject.ts";
 
@@ -55,7 +52,7 @@ function protectReplays(app: Express, guard: Guard): void {
 
 type WithoutLatchkey = Exclude<Guard, "latchkey" | "latchkey-memory">;
 
-/** The plain endpoint, and the same one behind the middleware of a peer. */
+/** The plain endpoint, and the same one behind the middleware of a peer; peers are loaded by their own servers alone. */
 async function handleWithoutLatchkey(app: Express, job: Job, guard: WithoutLatchkey): Promise<void> {
   const pool = openPool();
   const answer = async (req: Request) => (job === "order" ? placeOrder(pool, req.body) : fixedAnswer());
@@ -66,15 +63,21 @@ async function handleWithoutLatchkey(app: Express, job: Job, guard: WithoutLatch
     case "none":
       app.post(`/${job}`, handler);
       return;
-    case "node-idempotency":
+    case "node-idempotency": {
+      const { guardWithNodeIdempotency } = await import("./peers/node-idempotency.ts");
       app.post(`/${job}`, await guardWithNodeIdempotency(), handler);
       return;
-    case "express-idempotency":
+    }
+    case "express-idempotency": {
+      const { guardWithExpressIdempotency } = await import("./peers/express-idempotency.ts");
       app.post(`/${job}`, ...(await guardWithExpressIdempotency(handler)));
       return;
-    case "powertools":
+    }
+    case "powertools": {
+      const { guardWithPowertools } = await import("./peers/powertools.ts");
       app.post(`/${job}`, await guardWithPowertools(answer));
       return;
+    }
     default:
       return guard satisfies never;
   }

@@ -1,4 +1,5 @@
 /** The load generator: closed loop, one request at a time on each connection, a body and a key for every request. */
+import { randomUUID } from "node:crypto";
 import autocannon, { type LoadRequest } from "autocannon";
 import { accountCount } from "./jobs.ts";
 import type { Job } from "./subject.ts";
@@ -59,17 +60,14 @@ function requestTo(job: Job): LoadRequest {
   };
 }
 
-let sent = 0;
-const run = process.pid.toString(36) + Date.now().toString(36);
-
 function newOrder(request: LoadRequest): LoadRequest {
-  sent += 1;
   const account = 1 + Math.floor(Math.random() * accountCount);
   const body = JSON.stringify({ account, item: "book", amount: 42 });
-  return { ...request, headers: { ...request.headers, "idempotency-key": `${run}-${sent}` }, body };
+  return { ...request, headers: { ...request.headers, "idempotency-key": randomUUID() }, body };
 }
 
 function replayTo(url: string): (request: LoadRequest) => LoadRequest {
+  let sent = 0;
   return (request) => {
     sent += 1;
     return {

@@ -53,8 +53,3 @@ export function isBaselineOf(baseline: Subject, subject: Subject): boolean {
 export function needsRedis({ guard }: Subject): boolean {
   return (peers as readonly Guard[]).includes(guard);
 }
-
-/** Why a subject cannot run in this checkout; null when it can. */
-export function missing({ framework, guard }: Subject): string | null {
-  return framework === "fastify" && guard !== "none" ? "latchkey/fastify does not exist yet" : null;
-}
