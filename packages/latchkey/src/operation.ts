@@ -48,6 +48,11 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly attemptsMax?: number;
   /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
+  /**
+   * `lease` only: what happens when the store cannot be used before the work has started. `run-unprotected` runs it without
+   * a record, and its duplicates too: a second effect is then possible. Default `refuse`.
+   */
+  readonly onStoreFailure?: "refuse" | "run-unprotected";
 }
 
 export interface Operation<E extends Execution = Execution> {
@@ -75,6 +80,7 @@ export interface OperationSettings {
   readonly leaseEnd: "reconcile" | "rerun";
   readonly attemptsMax: number;
   readonly isNotExecuted: (error: unknown) => boolean;
+  readonly onStoreFailure: "refuse" | "run-unprotected";
 }
 
 const day = 24 * 60 * 60 * 1000;
@@ -103,6 +109,14 @@ export function defineOperation<E extends Execution>(
   }
   const settings = resolveSettings(options, policy);
   checkSettings(name, settings);
+  if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
+    throw new TypeError(
+      `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
+    );
+  }
+  if (!["refuse", "run-unprotected"].includes(settings.onStoreFailure)) {
+    throw new TypeError(`Operation ${name}: onStoreFailure must be "refuse" or "run-unprotected"`);
+  }
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
 }
 
@@ -126,6 +140,7 @@ function resolveSettings(options: OperationOptions, policy: Policy): OperationSe
     leaseEnd: options.leaseEnd ?? "reconcile",
     attemptsMax: options.attemptsMax ?? 5,
     isNotExecuted: options.isNotExecuted ?? (() => false),
+    onStoreFailure: options.onStoreFailure ?? "refuse",
   };
 }
 

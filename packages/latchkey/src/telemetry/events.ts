@@ -33,6 +33,12 @@ export type LatchkeyEvent =
     })
   | (About & { readonly type: "tx_unused" })
   | (About & { readonly type: "store_error"; readonly error: unknown })
+  /** The store failed before the work started, and the operation says `onStoreFailure: "run-unprotected"`. */
+  | (About & { readonly type: "ran_unprotected"; readonly error: unknown })
+  /** The store is not asked for new requests for a while: they are refused. */
+  | { readonly type: "circuit_opened"; readonly store: string }
+  /** The store answers again. */
+  | { readonly type: "circuit_closed"; readonly store: string }
   | {
       readonly type: "cleaned";
       readonly abandoned: number;
