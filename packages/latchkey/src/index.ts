@@ -32,5 +32,6 @@ export type { Policy, ProblemCode } from "./policies/policy.ts";
 export { stripe } from "./policies/stripe.ts";
 export type { Clock, Ports, Random } from "./ports.ts";
 export type { CircuitOptions } from "./resilience/circuit.ts";
+export type { Limits, RateLimiter } from "./resilience/limits.ts";
 export type { IsolationLevel, Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";

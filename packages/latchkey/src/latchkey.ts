@@ -15,6 +15,7 @@ import type { Policy } from "./policies/policy.ts";
 import { type Ports, systemPorts } from "./ports.ts";
 import { type CircuitOptions, resolveCircuit } from "./resilience/circuit.ts";
 import { type Breaker, createBreaker, guardedStore } from "./resilience/guarded-store.ts";
+import type { Limits } from "./resilience/limits.ts";
 import type { Store } from "./stores/store.ts";
 import { createEmitter } from "./telemetry/emitter.ts";
 import type { EventListener } from "./telemetry/events.ts";
@@ -42,6 +43,12 @@ export interface LatchkeyOptions<Tx> {
    * 1 second.
    */
   readonly circuitBreaker?: CircuitOptions | false;
+  /**
+   * Rate limiters that count per tenant, such as those of rate-limiter-flexible: `lookups` before the store is asked,
+   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one). Over a limit nothing
+   * runs: 429 `too-many-keys`. Default: none.
+   */
+  readonly limits?: Limits;
 }
 
 export interface Latchkey<Tx> {
@@ -94,6 +101,7 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
     codec: options.codec ?? identityCodec,
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
+    limits: options.limits ?? {},
     ...emitter,
   };
   const policy = options.policy ?? ietf;

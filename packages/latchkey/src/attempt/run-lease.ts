@@ -9,7 +9,15 @@ import { NotExecuted, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { AttemptEnd, LeaseTerms, NewLife } from "../stores/store.ts";
-import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import {
+  admissionRequest,
+  codecContext,
+  limited,
+  newKeyCounter,
+  report,
+  resultOf,
+  waiting,
+} from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { endAttempt } from "./end-attempt.ts";
@@ -30,6 +38,8 @@ interface Job<Tx> {
   readonly work: Work<Tx, "lease">;
   /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
   readonly token: string;
+  /** Counts the key as new, once for each submission, however often admission starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
 }
 
 interface Admitted {
@@ -44,11 +54,22 @@ export async function runLease<Tx>(
   submission: Submission,
   work: Work<Tx, "lease">,
 ): Promise<Result> {
-  const result = await waiting(runtime, operation, async () => {
-    const job: Job<Tx> = { runtime, operation, submission, work, token: runtime.ports.random.token() };
-    const admitted = await admit(job);
-    return "record" in admitted ? perform(job, admitted) : admitted;
-  });
+  const lookup = await limited(runtime, operation, submission, "lookups");
+  const countNewKey = newKeyCounter(runtime, operation, submission);
+  const result =
+    lookup ??
+    (await waiting(runtime, operation, async () => {
+      const job: Job<Tx> = {
+        runtime,
+        operation,
+        submission,
+        work,
+        countNewKey,
+        token: runtime.ports.random.token(),
+      };
+      const admitted = await admit(job);
+      return "record" in admitted ? perform(job, admitted) : admitted;
+    }));
   report(runtime, operation, submission, result);
   return result;
 }
@@ -82,6 +103,8 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
       await store.giveUp(submission.key, verdict.guard, verdict.because, null);
       return null;
     case "create": {
+      const refused = await job.countNewKey();
+      if (refused !== null) return refused;
       const life = newLife(job, now);
       return admittedOrNull(ownedUntilMs, () => store.create(life, verdict.replaces, terms));
     }

@@ -15,7 +15,15 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../stores/store.ts";
-import { admissionRequest, codecContext, report, resultOf, waiting } from "./admission.ts";
+import {
+  admissionRequest,
+  codecContext,
+  limited,
+  newKeyCounter,
+  report,
+  resultOf,
+  waiting,
+} from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
@@ -34,6 +42,7 @@ const doubtRetryAfterMs = 2_000;
 type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard }
+  | { readonly kind: "limited"; readonly result: Result }
   | { readonly kind: "threw"; readonly error: unknown }
   | {
       readonly kind: "answered";
@@ -48,6 +57,8 @@ interface Job<Tx> {
   readonly submission: Submission;
   readonly support: TransactionSupport<Tx>;
   readonly work: Work<Tx, "transaction">;
+  /** Counts the key as new, once for each submission, however often its transaction starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
 }
 
 /** `null`: what was decided on has changed; start over on what is there now. */
@@ -61,8 +72,10 @@ export async function runTransaction<Tx>(
 ): Promise<Result> {
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
-  const job: Job<Tx> = { runtime, operation, submission, support, work };
-  const result = await waiting(runtime, operation, () => untilDecided(job));
+  const lookup = await limited(runtime, operation, submission, "lookups");
+  const countNewKey = newKeyCounter(runtime, operation, submission);
+  const job: Job<Tx> = { runtime, operation, submission, support, work, countNewKey };
+  const result = lookup ?? (await waiting(runtime, operation, () => untilDecided(job)));
   report(runtime, operation, submission, result);
   return result;
 }
@@ -122,6 +135,8 @@ async function inTransaction<Tx>(
     case "create":
     case "take_over": {
       if (!open.exclusive) return rollback(runningElsewhere(record?.id ?? null, now));
+      const refused = verdict.kind === "create" ? await job.countNewKey() : null;
+      if (refused !== null) return rollback({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
       const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
       return execute(job, open, life, replaces);
@@ -243,6 +258,8 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran): Promise<Round> {
     case "dead_lease":
       await job.runtime.store.giveUp(job.submission.key, ran.guard, "lease-ended", null);
       return null;
+    case "limited":
+      return ran.result;
     case "answered":
       return executed(ran, false, null);
     case "threw":

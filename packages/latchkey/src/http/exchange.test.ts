@@ -76,6 +76,7 @@ describe("what a caller is told", () => {
     [{ kind: "unknown", recordId: "r", retryAfterMs: null }, 409, "outcome-unknown", undefined],
     [{ kind: "unknown", recordId: "r", retryAfterMs: 60_000 }, 409, "outcome-unknown", "60"],
     [{ kind: "expired" }, 410, "expired", undefined],
+    [{ kind: "too_many_keys", because: "newKeys", retryAfterMs: 2500 }, 429, "too-many-keys", "3"],
     [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
     [new StoreError("not_sent"), 503, "store-unavailable", "1"],
     [new StoreError("rolled_back"), 503, "store-unavailable", "1"],

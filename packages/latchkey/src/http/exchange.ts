@@ -285,6 +285,8 @@ function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "execute
       });
     case "expired":
       return problem(desk, "expired");
+    case "too_many_keys":
+      return problem(desk, "too-many-keys", { retryAfterMs: result.retryAfterMs });
     case "commit_in_doubt":
       return problem(desk, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
     default:

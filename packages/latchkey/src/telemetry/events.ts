@@ -18,6 +18,13 @@ export type LatchkeyEvent =
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
+  | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" })
+  /** A rate limiter failed; the request went on. */
+  | (About & {
+      readonly type: "limiter_error";
+      readonly limit: "newKeys" | "lookups";
+      readonly error: unknown;
+    })
   | (About & { readonly type: "released"; readonly recordId: string })
   | (About & { readonly type: "attempt_failed"; readonly recordId: string; readonly error: unknown })
   | (About & { readonly type: "lease_lost"; readonly recordId: string })
