@@ -7,9 +7,8 @@ import {
   type MemoryTransaction,
   memoryStore,
 } from "../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
-import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
 import {
   type HttpAnswer,
   type HttpCall,
@@ -28,10 +27,15 @@ export interface HttpService {
   reported(): unknown[];
 }
 
-export function httpService(plan: FaultPlan = () => "proceed"): HttpService {
+export interface HttpServiceOptions {
+  /** How many COMMITs the database refuses with a serialization failure before it accepts them. Default 0. */
+  readonly refusedCommits?: number;
+}
+
+export function httpService({ refusedCommits = 0 }: HttpServiceOptions = {}): HttpService {
   const events: LatchkeyEvent[] = [];
   const memory = memoryStore();
-  const { store } = faultyStore(memory, plan);
+  const store = refusingCommits(memory, refusedCommits);
   const latchkey = createLatchkey({ store, onEvent: (event) => events.push(event) });
   return {
     latchkey,
@@ -41,6 +45,34 @@ export function httpService(plan: FaultPlan = () => "proceed"): HttpService {
       latchkey.operation("run", { writes: "none", ...options, execution: "transaction" }),
     lease: (options = {}) => latchkey.operation("run", { ...options, execution: "lease" }),
     reported: () => events.flatMap((event) => (event.type === "attempt_failed" ? [event.error] : [])),
+  };
+}
+
+/** A handler has then answered, and all the same its transaction is rolled back and runs again. */
+function refusingCommits(inner: MemoryStore, times: number): Store<MemoryTransaction> {
+  const { transactions } = inner;
+  if (transactions === null) throw new TypeError("the memory store has transactions");
+  let left = times;
+  return {
+    ...inner,
+    transactions: {
+      ...transactions,
+      async run(request, work) {
+        let refused = false;
+        const outcome = await transactions.run(request, async (open) => {
+          const end = await work(open);
+          refused = end.end === "commit" && left-- > 0;
+          return refused ? { end: "rollback", value: end.value } : end;
+        });
+        if (!refused) return outcome;
+        return {
+          kind: "refused",
+          value: outcome.value,
+          because: "serialization",
+          error: serializationFailure(),
+        };
+      },
+    },
   };
 }
 

@@ -37,9 +37,9 @@ export class Passage {
    * nowhere.
    */
   async run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<void> {
+    if (this.#current !== null) restoreHeaders(this.#reply, this.#prepared);
     const run: Run = { waiting: null, report };
     this.#current = run;
-    restoreHeaders(this.#reply, this.#prepared);
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
     const own: FastifyAnswer = Object.create(this.#reply);
     this.#runs.set(own, run);

@@ -97,7 +97,9 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
       }
       passage.open();
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
-      return run(reply, { attempt: outcome.attempt } as HandlerContext<Tx, E>) as Promise<void>;
+      const result = run(reply, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
+      // A handler that returns nothing at all will send; Fastify waits for the reply, not for this promise.
+      return (result === undefined ? reply : result) as Promise<void>;
     }
     bodies.keepFor(protectedHandler);
     return protectedHandler;
