@@ -18,6 +18,10 @@ import type {
   HandlerAnswer,
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
 import { type Listening, listen } from "../support/listen.ts";
+import { fastifyListener } from "./fastify-app.ts";
+import { koaListener, parseBody } from "./koa-app.ts";
+import { nestExpressListener, nestFastifyListener } from "./nest-app.ts";
+import { nodeListener } from "./node-app.ts";
 
 export interface Framework {
   readonly name: string;
@@ -38,6 +42,26 @@ export const frameworks: readonly Framework[] = [
   ),
   { name: "Hono", seesFieldLines: true, serve: serveHono },
   { name: "Fetch", seesFieldLines: false, serve: serveFetch },
+  { name: "Fastify", seesFieldLines: true, serve: async (app) => listen(await fastifyListener(app)) },
+  ...(["returns", "@Res"] as const).flatMap((answering): Framework[] => [
+    {
+      name: `Nest on Express, ${answering}`,
+      seesFieldLines: true,
+      serve: async (app) => listen(await nestExpressListener(app, answering)),
+    },
+    {
+      name: `Nest on Fastify, ${answering}`,
+      seesFieldLines: true,
+      serve: async (app) => listen(await nestFastifyListener(app, answering)),
+    },
+  ]),
+  { name: "node:http", seesFieldLines: true, serve: (app) => listen(nodeListener(app)) },
+  { name: "Koa", seesFieldLines: true, serve: (app) => listen(koaListener(app)) },
+  {
+    name: "Koa with a body parser",
+    seesFieldLines: true,
+    serve: (app) => listen(koaListener(app, [parseBody])),
+  },
 ];
 
 /** Express 5 without anything else. */

@@ -20,7 +20,8 @@ export type {
   RouteOptions,
   TenantFunction,
 } from "./http/http-options.ts";
-export type { Problem, RenderedProblem } from "./http/problem.ts";
+export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./http/problem.ts";
+export type { RequestAge } from "./http/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
 export { recordCleaner } from "./maintenance/record-cleaner.ts";
@@ -30,5 +31,7 @@ export { ietf } from "./policies/ietf.ts";
 export type { Policy, ProblemCode } from "./policies/policy.ts";
 export { stripe } from "./policies/stripe.ts";
 export type { Clock, Ports, Random } from "./ports.ts";
+export type { CircuitOptions } from "./resilience/circuit.ts";
+export type { Limits, RateLimiter } from "./resilience/limits.ts";
 export type { IsolationLevel, Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";

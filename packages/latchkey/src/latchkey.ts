@@ -5,6 +5,7 @@ import { guardNesting } from "./attempt/nesting.ts";
 import { type RunRequest, type RunResult, runFunction } from "./attempt/run-function.ts";
 import { runLease } from "./attempt/run-lease.ts";
 import { runTransaction } from "./attempt/run-transaction.ts";
+import { orUnprotected } from "./attempt/run-unprotected.ts";
 import type { Runtime } from "./attempt/runtime.ts";
 import { type Codec, identityCodec } from "./codec.ts";
 import type { Execution } from "./engine/classify.ts";
@@ -12,6 +13,9 @@ import { defineOperation, type Operation, type OperationOptions } from "./operat
 import { ietf } from "./policies/ietf.ts";
 import type { Policy } from "./policies/policy.ts";
 import { type Ports, systemPorts } from "./ports.ts";
+import { type CircuitOptions, resolveCircuit } from "./resilience/circuit.ts";
+import { type Breaker, createBreaker, guardedStore } from "./resilience/guarded-store.ts";
+import type { Limits } from "./resilience/limits.ts";
 import type { Store } from "./stores/store.ts";
 import { createEmitter } from "./telemetry/emitter.ts";
 import type { EventListener } from "./telemetry/events.ts";
@@ -33,6 +37,18 @@ export interface LatchkeyOptions<Tx> {
    * is reported as the event `tx_unused`.
    */
   readonly strict?: boolean;
+  /**
+   * When to refuse new requests without asking a store that does not answer, and for how long; then one request at a time
+   * finds out whether it is back. Attempts that have begun go on asking. `false`: always ask. Default: 5 failures in a row,
+   * 1 second.
+   */
+  readonly circuitBreaker?: CircuitOptions | false;
+  /**
+   * Rate limiters that count per tenant, such as those of rate-limiter-flexible: `lookups` before the store is asked,
+   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one). Over a limit nothing
+   * runs: 429 `too-many-keys`. Default: none.
+   */
+  readonly limits?: Limits;
 }
 
 export interface Latchkey<Tx> {
@@ -71,24 +87,38 @@ export interface Latchkey<Tx> {
   ): Promise<RunResult<R>>;
 }
 
-/** Makes the object that operations and adapters hang on. It opens nothing and starts no timer. */
+/**
+ * Makes the object that operations and adapters hang on. It opens nothing and starts no timer.
+ *
+ * @throws {TypeError} when an option is out of range.
+ */
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
   const ports = options.ports ?? systemPorts;
+  const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
+  const breaker = breakerOf(options, ports, emitter.emit);
   const runtime: Runtime<Tx> = {
-    store: options.store,
+    store: breaker === null ? options.store : guardedStore(options.store, breaker),
     codec: options.codec ?? identityCodec,
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
-    ...createEmitter(options.onEvent, options.logSecret, ports.random),
+    limits: options.limits ?? {},
+    ...emitter,
   };
   const policy = options.policy ?? ietf;
   const names = new Set<string>();
+  const guard = breaker?.guard ?? (<T>(run: () => Promise<T>) => run());
   const execute: Latchkey<Tx>["execute"] = (operation, submission, work) =>
-    guardNesting(submission.key, () =>
-      operation.execution === "transaction"
-        ? runTransaction(runtime, operation, submission, work as Work<Tx, "transaction">)
-        : runLease(runtime, operation, submission, work as Work<Tx, "lease">),
-    );
+    guardNesting(submission.key, () => {
+      if (operation.execution === "transaction") {
+        const transactionWork = work as Work<Tx, "transaction">;
+        return guard(() => runTransaction(runtime, operation, submission, transactionWork));
+      }
+      const run = (leaseWork: Work<Tx, "lease">) =>
+        guard(() => runLease(runtime, operation, submission, leaseWork));
+      return operation.settings.onStoreFailure === "refuse"
+        ? run(work as Work<Tx, "lease">)
+        : orUnprotected(runtime, operation, submission, work as Work<Tx, "lease">, run);
+    });
   return {
     policy,
     runtime,
@@ -101,4 +131,14 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
     },
     run: (operation, request, work) => runFunction(execute, operation, request, work),
   };
+}
+
+function breakerOf<Tx>(
+  { store, circuitBreaker }: LatchkeyOptions<Tx>,
+  { clock }: Ports,
+  emit: Runtime<Tx>["emit"],
+): Breaker | null {
+  return circuitBreaker === false
+    ? null
+    : createBreaker(store.name, resolveCircuit(circuitBreaker), clock, emit);
 }

@@ -49,6 +49,11 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly attemptsMax?: number;
   /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
+  /**
+   * `lease` only: what happens when the store cannot be used before the work has started. `run-unprotected` runs it without
+   * a record, and its duplicates too: a second effect is then possible. Default `refuse`.
+   */
+  readonly onStoreFailure?: "refuse" | "run-unprotected";
 }
 
 export interface Operation<E extends Execution = Execution> {
@@ -76,6 +81,7 @@ export interface OperationSettings {
   readonly leaseEnd: "reconcile" | "rerun";
   readonly attemptsMax: number;
   readonly isNotExecuted: (error: unknown) => boolean;
+  readonly onStoreFailure: "refuse" | "run-unprotected";
 }
 
 const day = 24 * 60 * 60 * 1000;
@@ -106,6 +112,11 @@ export function defineOperation<E extends Execution>(
   const settings = resolveSettings(options, policy);
   checkSettings(name, settings);
   checkChoices(name, settings);
+  if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
+    throw new TypeError(
+      `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
+    );
+  }
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
 }
 
@@ -129,6 +140,7 @@ function resolveSettings(options: OperationOptions, policy: Policy): OperationSe
     leaseEnd: options.leaseEnd ?? "reconcile",
     attemptsMax: options.attemptsMax ?? 5,
     isNotExecuted: options.isNotExecuted ?? (() => false),
+    onStoreFailure: options.onStoreFailure ?? "refuse",
   };
 }
 
@@ -171,6 +183,7 @@ function checkSettings(name: string, settings: OperationSettings): void {
 
 /** What is out of the types' reach (JavaScript, a newer configuration) must not mean whatever is left over. */
 function checkChoices(name: string, settings: OperationSettings): void {
+  checkChoice(name, "onStoreFailure", settings.onStoreFailure, ["refuse", "run-unprotected"]);
   checkChoice(name, "key", settings.key, ["required", "optional"]);
   checkChoice(name, "keyScope", settings.keyScope, ["operation", "tenant"]);
   checkChoice(name, "reuse", settings.reuse, ["reject", "execute"]);

@@ -2,7 +2,7 @@
  * The process's clock, timers and randomness. Everything in Latchkey that waits, measures or draws goes through
  * these two ports, so that a proof can drive every schedule. This is the only file that touches the real ones.
  */
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 
 /** Stops a timer. Calling it twice, or after the timer fired, does nothing. */
 export type CancelTimer = () => void;
@@ -13,7 +13,10 @@ export type CancelTimer = () => void;
 export interface Clock {
   /** Milliseconds from an arbitrary start; never goes back, is not wall-clock time. */
   monotonicMs(): number;
-  /** Wall-clock milliseconds since the Unix epoch. For logs and key suggestions only, never for a decision. */
+  /**
+   * Wall-clock milliseconds since the Unix epoch. For logs, key suggestions and the age of a request by its client's clock;
+   * never for what becomes of a record.
+   */
   wallMs(): number;
   /** Runs `task` once after `delayMs` milliseconds. The timer does not keep the process alive. */
   startTimer(delayMs: number, task: () => void): CancelTimer;
@@ -46,10 +49,24 @@ const systemClock: Clock = {
   },
 };
 
+/** Random bytes are drawn ahead: a draw costs as much for 16 bytes as for thousands. Each is given out once. */
+const drawn = Buffer.alloc(4_096);
+let given = drawn.length;
+
+/** The next `count` random bytes, to be read at once: a later draw overwrites them. */
+function draw(count: number): Buffer {
+  if (given + count > drawn.length) {
+    randomFillSync(drawn);
+    given = 0;
+  }
+  given += count;
+  return drawn.subarray(given - count, given);
+}
+
 const systemRandom: Random = {
-  token: () => randomBytes(16).toString("hex"),
-  uuid: (epochMs) => uuidVersion7(epochMs, randomBytes(10)),
-  fraction: () => randomBytes(4).readUInt32BE() / 0x1_0000_0000,
+  token: () => draw(16).toString("hex"),
+  uuid: (epochMs) => uuidVersion7(epochMs, draw(10)),
+  fraction: () => draw(4).readUInt32BE() / 0x1_0000_0000,
 };
 
 /** The real clock and randomness of this process. */

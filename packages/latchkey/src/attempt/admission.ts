@@ -4,6 +4,7 @@ import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from 
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
+import { type LimitName, overLimit } from "../resilience/limits.ts";
 import type { Reading } from "../stores/store.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { decodeAnswer } from "./answer.ts";
@@ -41,6 +42,35 @@ export function admissionRequest(
     reuse,
     leaseEnd: operation.execution === "lease" ? leaseEnd : "reconcile",
     attemptsMax,
+  };
+}
+
+/** Counts a submission against a limit of its tenant's. Null: none is set, or it may go on. */
+export async function limited<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  because: LimitName,
+): Promise<Extract<Result, { kind: "too_many_keys" }> | null> {
+  const limiter = runtime.limits[because];
+  if (limiter === undefined) return null;
+  const about = runtime.about(operation.name, submission.key);
+  const retryAfterMs = await overLimit(limiter, submission.key.tenant, (error) =>
+    runtime.emit({ ...about, type: "limiter_error", limit: because, error }),
+  );
+  return retryAfterMs === null ? null : { kind: "too_many_keys", because, retryAfterMs };
+}
+
+/** Counts the submission's key as new, once, however often admission starts over. */
+export function newKeyCounter<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+): () => Promise<Result | null> {
+  let counted: Promise<Result | null> | null = null;
+  return () => {
+    counted ??= limited(runtime, operation, submission, "newKeys");
+    return counted;
   };
 }
 
@@ -148,6 +178,8 @@ function eventOf(result: Result, about: About): LatchkeyEvent | null {
       return { ...about, type: "expired" };
     case "key_misuse":
       return { ...about, type: "key_misuse", because: result.because };
+    case "too_many_keys":
+      return { ...about, type: "too_many_keys", because: result.because };
     case "unknown":
       return { ...about, type: "unknown", recordId: result.recordId };
     case "executed":

@@ -35,12 +35,13 @@ export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
 export function decodeAnswer(encoded: Uint8Array): Answer {
   const end = encoded.indexOf(newline);
   if (end < 0) throw new Error("Stored answer has no head");
-  const head = JSON.parse(Buffer.from(encoded.subarray(0, end)).toString("utf8")) as AnswerHead;
+  const { buffer, byteOffset } = encoded;
+  const head = JSON.parse(Buffer.from(buffer, byteOffset, end).toString("utf8")) as AnswerHead;
   if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
   return {
     status: head.s,
     headers: head.h,
-    body: Uint8Array.from(encoded.subarray(end + 1)),
+    body: new Uint8Array(encoded.subarray(end + 1)),
     omitted: head.o,
   };
 }

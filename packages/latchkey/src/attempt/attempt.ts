@@ -1,5 +1,6 @@
 import type { Execution } from "../engine/classify.ts";
 import type { Fence, Fingerprint, RecordKey } from "../engine/record.ts";
+import type { LimitName } from "../resilience/limits.ts";
 import type { Retention } from "../stores/store.ts";
 import type { Answer } from "./answer.ts";
 
@@ -59,4 +60,6 @@ export type Result =
   | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
   | { readonly kind: "unknown"; readonly recordId: string; readonly retryAfterMs: number | null }
   | { readonly kind: "expired" }
+  /** A limit of the tenant's was reached; nothing ran and nothing was stored. */
+  | { readonly kind: "too_many_keys"; readonly because: LimitName; readonly retryAfterMs: number }
   | { readonly kind: "commit_in_doubt"; readonly retryAfterMs: number };

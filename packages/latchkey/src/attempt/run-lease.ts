@@ -14,6 +14,8 @@ import {
   checkSubmission,
   codecContext,
   giveUp,
+  limited,
+  newKeyCounter,
   report,
   resultOf,
   waiting,
@@ -39,6 +41,8 @@ interface Job<Tx> {
   readonly work: Work<Tx, "lease">;
   /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
   readonly token: string;
+  /** Counts the key as new, once for each submission, however often admission starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
 }
 
 interface Admitted {
@@ -54,11 +58,22 @@ export async function runLease<Tx>(
   work: Work<Tx, "lease">,
 ): Promise<Result> {
   checkSubmission(submission);
-  const result = await waiting(runtime, operation, async () => {
-    const job: Job<Tx> = { runtime, operation, submission, work, token: runtime.ports.random.token() };
-    const admitted = await admit(job);
-    return "record" in admitted ? perform(job, admitted) : admitted;
-  });
+  const lookup = await limited(runtime, operation, submission, "lookups");
+  const countNewKey = newKeyCounter(runtime, operation, submission);
+  const result =
+    lookup ??
+    (await waiting(runtime, operation, async () => {
+      const job: Job<Tx> = {
+        runtime,
+        operation,
+        submission,
+        work,
+        countNewKey,
+        token: runtime.ports.random.token(),
+      };
+      const admitted = await admit(job);
+      return "record" in admitted ? perform(job, admitted) : admitted;
+    }));
   report(runtime, operation, submission, result);
   return result;
 }
@@ -124,6 +139,8 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
       await giveUp(runtime, operation, submission.key, verdict.guard, verdict.because);
       return null;
     case "create": {
+      const refused = await job.countNewKey();
+      if (refused !== null) return refused;
       const life = newLife(job, now);
       return admittedOrNull(ownedUntilMs, () => store.create(life, verdict.replaces, terms));
     }

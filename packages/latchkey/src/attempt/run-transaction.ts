@@ -20,6 +20,8 @@ import {
   checkSubmission,
   codecContext,
   giveUp,
+  limited,
+  newKeyCounter,
   report,
   resultOf,
   waiting,
@@ -44,6 +46,7 @@ const doubtRetryAfterMs = 2_000;
 type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
+  | { readonly kind: "limited"; readonly result: Result }
   | { readonly kind: "threw"; readonly error: unknown }
   | (Start & { readonly kind: "answered"; readonly answer: Answer });
 
@@ -58,6 +61,8 @@ interface Job<Tx> {
   readonly submission: Submission;
   readonly support: TransactionSupport<Tx>;
   readonly work: Work<Tx, "transaction">;
+  /** Counts the key as new, once for each submission, however often its transaction starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
 }
 
 /** `null`: what was decided on has changed; start over on what is there now. */
@@ -72,8 +77,10 @@ export async function runTransaction<Tx>(
   checkSubmission(submission);
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
-  const job: Job<Tx> = { runtime, operation, submission, support, work };
-  const result = await waiting(runtime, operation, () => untilDecided(job));
+  const lookup = await limited(runtime, operation, submission, "lookups");
+  const countNewKey = newKeyCounter(runtime, operation, submission);
+  const job: Job<Tx> = { runtime, operation, submission, support, work, countNewKey };
+  const result = lookup ?? (await waiting(runtime, operation, () => untilDecided(job)));
   report(runtime, operation, submission, result);
   return result;
 }
@@ -142,6 +149,8 @@ async function inTransaction<Tx>(
     case "create":
     case "take_over": {
       if (!open.exclusive) return rollback(runningElsewhere(record?.id ?? null, now));
+      const refused = verdict.kind === "create" ? await job.countNewKey() : null;
+      if (refused !== null) return rollback({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
       const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
       started.start = { life, replaces };
@@ -268,6 +277,8 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null)
     case "dead_lease":
       await giveUp(job.runtime, job.operation, job.submission.key, ran.guard, ran.because);
       return null;
+    case "limited":
+      return ran.result;
     case "answered":
       return released(job, ran);
     case "threw":

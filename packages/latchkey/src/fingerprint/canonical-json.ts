@@ -60,7 +60,7 @@ export function parseExactJson(bytes: Uint8Array, limits: CanonicalJsonLimits): 
 }
 
 export function canonicalBytes(node: JsonNode): Uint8Array {
-  return new TextEncoder().encode(writeCanonical(node));
+  return Buffer.from(writeCanonical(node), "utf8");
 }
 
 function checkLimit(name: string, limit: number): number {
@@ -68,10 +68,12 @@ function checkLimit(name: string, limit: number): number {
   throw new TypeError(`${name} must be a positive whole number`);
 }
 
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
 /** Null if invalid. A byte order mark is kept, so that it is refused as a character outside the grammar. */
 function decodeUtf8(bytes: Uint8Array): string | null {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+    return utf8.decode(bytes);
   } catch {
     return null;
   }

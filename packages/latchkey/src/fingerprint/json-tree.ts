@@ -1,4 +1,4 @@
-import { compareCodeUnits, isWellFormed } from "./code-units.ts";
+import { compareCodeUnits } from "./code-units.ts";
 import { canonicalNumber } from "./json-number.ts";
 import { type JsonSink, scanJson } from "./json-scanner.ts";
 import { unescapeJson } from "./json-string.ts";
@@ -130,7 +130,7 @@ class TreeBuilder implements JsonSink {
 
   #unescape(start: number, end: number): string {
     const content = unescapeJson(this.#text.slice(start + 1, end - 1));
-    if (!isWellFormed(content)) this.fault ??= "lone-surrogate";
+    if (!content.isWellFormed()) this.fault ??= "lone-surrogate";
     return content;
   }
 

@@ -1,5 +1,3 @@
-import { isWellFormed } from "./code-units.ts";
-
 /** Text, bytes, absence, or a list of these. */
 export type Field = string | Uint8Array | null | readonly Field[];
 
@@ -9,46 +7,87 @@ const TAG_BYTES = 0x62; // "b"
 const TAG_NULL = 0x6e; // "n"
 const TAG_LIST = 0x6c; // "l": the length is the number of fields that follow
 
-const encoder = new TextEncoder();
+/** Larger byte fields are not copied. */
+const copiedBytesMax = 16_384;
+const headerBytes = 5;
 
 /**
  * Encodes fields so that different fields never give the same bytes: each is one tag byte, its length as a
- * big-endian 32-bit number, then its content. Returned as chunks to be hashed one after the other, so that a large
- * body is not copied.
+ * big-endian 32-bit number, then its content. Returned as chunks to be hashed one after the other, few of them, since
+ * hashing costs more for each chunk than for its bytes; a large body is a chunk of its own and is not copied.
  *
  * Text with lone surrogates, for which UTF-8 has no form, is encoded as UTF-16 under its own tag; replacing them
  * would make two different texts equal.
  */
 export function encodeFields(fields: readonly Field[]): Uint8Array[] {
-  const chunks: Uint8Array[] = [];
-  for (const field of fields) appendField(field, chunks);
-  return chunks;
+  const writer = new FieldWriter(sizeOfAll(fields));
+  for (const field of fields) writer.field(field);
+  return writer.end();
 }
 
-function appendField(field: Field, chunks: Uint8Array[]): void {
-  if (field === null) {
-    chunks.push(header(TAG_NULL, 0));
-  } else if (typeof field === "string") {
-    const wellFormed = isWellFormed(field);
-    const bytes = wellFormed ? encoder.encode(field) : utf16(field);
-    chunks.push(header(wellFormed ? TAG_TEXT : TAG_UTF16, bytes.length), bytes);
-  } else if (field instanceof Uint8Array) {
-    chunks.push(header(TAG_BYTES, field.length), field);
-  } else {
-    chunks.push(header(TAG_LIST, field.length));
-    for (const inner of field) appendField(inner, chunks);
+/** How many bytes the fields take, at most, without the byte fields that are not copied. */
+function sizeOfAll(fields: readonly Field[]): number {
+  let size = 0;
+  for (const field of fields) size += headerBytes + sizeOf(field);
+  return size;
+}
+
+function sizeOf(field: Field): number {
+  if (field === null) return 0;
+  // A UTF-16 code unit takes 3 bytes of UTF-8 at most.
+  if (typeof field === "string") return field.length * 3;
+  if (field instanceof Uint8Array) return field.length > copiedBytesMax ? 0 : field.length;
+  return sizeOfAll(field);
+}
+
+class FieldWriter {
+  readonly #buffer: Buffer;
+  readonly #chunks: Uint8Array[] = [];
+  /** Where the chunk that is being written begins, and where it goes on. */
+  #from = 0;
+  #at = 0;
+
+  constructor(size: number) {
+    this.#buffer = Buffer.allocUnsafe(size);
   }
-}
 
-function header(tag: number, length: number): Uint8Array {
-  const bytes = new Uint8Array(5);
-  bytes[0] = tag;
-  new DataView(bytes.buffer).setUint32(1, length);
-  return bytes;
-}
+  field(field: Field): void {
+    if (field === null) this.#header(TAG_NULL, 0);
+    else if (typeof field === "string") this.#text(field);
+    else if (field instanceof Uint8Array) this.#bytes(field);
+    else {
+      this.#header(TAG_LIST, field.length);
+      for (const inner of field) this.field(inner);
+    }
+  }
 
-function utf16(text: string): Uint8Array {
-  const view = new DataView(new ArrayBuffer(text.length * 2));
-  for (let index = 0; index < text.length; index++) view.setUint16(index * 2, text.charCodeAt(index), true);
-  return new Uint8Array(view.buffer);
+  end(): Uint8Array[] {
+    if (this.#at > this.#from) this.#chunks.push(this.#buffer.subarray(this.#from, this.#at));
+    this.#from = this.#at;
+    return this.#chunks;
+  }
+
+  #header(tag: number, length: number): void {
+    this.#buffer[this.#at] = tag;
+    this.#buffer.writeUInt32BE(length, this.#at + 1);
+    this.#at += headerBytes;
+  }
+
+  #text(text: string): void {
+    const utf8 = text.isWellFormed();
+    const start = this.#at + headerBytes;
+    const length = this.#buffer.write(text, start, utf8 ? "utf8" : "utf16le");
+    this.#header(utf8 ? TAG_TEXT : TAG_UTF16, length);
+    this.#at += length;
+  }
+
+  #bytes(bytes: Uint8Array): void {
+    this.#header(TAG_BYTES, bytes.length);
+    if (bytes.length > copiedBytesMax) {
+      this.end().push(bytes);
+    } else {
+      this.#buffer.set(bytes, this.#at);
+      this.#at += bytes.length;
+    }
+  }
 }

@@ -18,6 +18,14 @@ export interface MediaType {
 type Parameter = readonly [name: string, value: string];
 
 export function parseMediaType(raw: string): MediaType {
+  if (raw !== latest.raw) latest = { raw, parsed: parse(raw) };
+  return latest.parsed;
+}
+
+/** Nearly all requests have the same, and each is asked about several times. */
+let latest = { raw: "", parsed: { essence: null, isJson: false, normalized: "" } as MediaType };
+
+function parse(raw: string): MediaType {
   const parsed = new MediaTypeScanner(raw).scan();
   if (parsed === null) return { essence: null, isJson: false, normalized: raw };
   const jsonEssence = parsed.essence === "application/json" || parsed.essence.endsWith("+json");

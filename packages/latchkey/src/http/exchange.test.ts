@@ -7,6 +7,7 @@ import { memoryStore } from "../stores/memory.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
 import type { Reply } from "./capture.ts";
 import { createExchange, type Outcome } from "./exchange.ts";
+import { formatHttpDate } from "./http-date.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 
 const answered: Reply = { status: 200, headers: [["X-A", "1"]], body: new Uint8Array(0) };
@@ -75,6 +76,7 @@ describe("what a caller is told", () => {
     [{ kind: "unknown", recordId: "r", retryAfterMs: null }, 409, "outcome-unknown", undefined],
     [{ kind: "unknown", recordId: "r", retryAfterMs: 60_000 }, 409, "outcome-unknown", "60"],
     [{ kind: "expired" }, 410, "expired", undefined],
+    [{ kind: "too_many_keys", because: "newKeys", retryAfterMs: 2500 }, 429, "too-many-keys", "3"],
     [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
     [new StoreError("not_sent"), 503, "store-unavailable", "1"],
     [new StoreError("rolled_back"), 503, "store-unavailable", "1"],
@@ -265,5 +267,107 @@ describe("a request without a key where none is needed", () => {
     now += 10;
     const [first, second] = [await store.clean(10), await store.clean(10)];
     expect(first.forgotten + second.forgotten).toBe(1);
+  });
+});
+
+describe("until when an answer is kept", () => {
+  const expiresAt = Date.UTC(2026, 0, 2, 0, 0, 0);
+  const expires = (reply: Reply) =>
+    reply.headers.filter(([name]) => name.toLowerCase() === "idempotency-expires").map(([, value]) => value);
+  function kept(options: object, operationOptions: object = {}) {
+    const store = memoryStore({ now: () => expiresAt - 86_400_000 + 999 });
+    const latchkey = createLatchkey({ store });
+    const operation = latchkey.operation("run", { writes: "none", ...operationOptions });
+    const submit = createExchange(latchkey, { singleTenant: true, ...options }).route(operation);
+    return async (overrides: Partial<Incoming> = {}, reply: Reply = answered) =>
+      replyOf(await submit({}, incoming(overrides), async () => reply));
+  }
+  const on = { expiresHeader: "Idempotency-Expires" };
+
+  test.each(["transaction", "lease"] as const)(
+    "the first answer and replays say so (%s)",
+    async (execution) => {
+      const call = kept(on, { execution });
+      const own: Reply = { ...answered, headers: [["idempotency-expires", "never"]] };
+      expect(expires(await call({}, own))).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+      expect(expires(await call({}))).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+    },
+  );
+
+  test("not where it is not asked for", async () => {
+    const call = kept({});
+    expect(expires(await call())).toEqual([]);
+    expect(expires(await call())).toEqual([]);
+  });
+
+  test("not on answers that are not kept, nor on problems", async () => {
+    const call = kept(on, { key: "optional" });
+    const released: Reply = { ...answered, status: 429 };
+    expect(expires(await call({}, released))).toEqual([]);
+    expect(expires(await call({ header: () => ({ lines: [], joined: false }) }))).toEqual([]);
+    await call();
+    const misuse = await call({ target: "/other" });
+    expect([misuse.status, expires(misuse)]).toEqual([422, []]);
+  });
+
+  test("a tombstone has it too", async () => {
+    const call = kept(on, { answerLimitBytes: 1 });
+    await call({}, { ...answered, body: Buffer.from("large") });
+    const replay = await call();
+    expect(replay.headers).toContainEqual(["Idempotency-Status", "answer-not-stored"]);
+    expect(expires(replay)).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
+  });
+
+  test("a header's name is checked", () => {
+    expect(() => kept({ expiresHeader: "a b" })).toThrow(TypeError);
+    expect(() => kept({ expiresHeader: true })).toThrow(TypeError);
+  });
+});
+
+describe("a request's age", () => {
+  const ports = manualPorts();
+  const header = "Repeatability-First-Sent";
+  const sent = (ms: number) => ({ [header.toLowerCase()]: formatHttpDate(ports.clock.wallMs() - ms) });
+  function aged(options: object = {}, requestAge: object | false = { maxMs: 60_000 }) {
+    const latchkey = createLatchkey({ store: memoryStore(), ports });
+    const operation = latchkey.operation("run", { execution: "lease", ...options });
+    const submit = createExchange(latchkey, { singleTenant: true }).route(operation, {
+      requestAge,
+    } as object);
+    let starts = 0;
+    const call = async (overrides: Parameters<typeof incoming>[0]) => {
+      const outcome = await submit({}, incoming(overrides), async () => ({
+        ...answered,
+        status: 200 + ++starts,
+      }));
+      return outcome.kind === "pass"
+        ? { kind: "pass" }
+        : { kind: outcome.kind, status: outcome.reply.status };
+    };
+    return { call, starts: () => starts };
+  }
+
+  test("is judged before the body is read, and nothing runs", async () => {
+    const { call, starts } = aged();
+    const readBody = () => Promise.reject(new Error("it must not be read"));
+    expect(await call({ headers: sent(61_000), readBody })).toEqual({ kind: "latchkey", status: 412 });
+    expect(await call({ headers: { [header.toLowerCase()]: "yesterday" }, readBody })).toMatchObject({
+      status: 400,
+    });
+    expect(starts()).toBe(0);
+    expect(await call({ headers: sent(0) })).toEqual({ kind: "handler", status: 201 });
+    expect(await call({ headers: sent(60_000) })).toEqual({ kind: "latchkey", status: 201 });
+    expect(await call({})).toEqual({ kind: "latchkey", status: 201 });
+  });
+
+  test("does not matter without a key, nor where no limit is set", async () => {
+    const headers = { "idempotency-key": [] as unknown as string, ...sent(86_400_000) };
+    expect(await aged({ key: "optional" }).call({ headers })).toEqual({ kind: "pass" });
+    expect(await aged({}, false).call({ headers: sent(86_400_000) })).toMatchObject({ kind: "handler" });
+  });
+
+  test("has to end before the key is forgotten: found at construction", () => {
+    expect(() => aged({ retentionMs: 60_000 })).toThrow(/forgets keys/u);
+    expect(() => aged({}, { maxMs: 1, header: "a b" })).toThrow(TypeError);
   });
 });

@@ -2,7 +2,7 @@
  * The HTTP protocol, once for all frameworks. An adapter tells it what arrived, lends it a way to run the handler and
  * capture its answer, and sends what it gets back; everything that is decided is decided here.
  *
- * Order of checks: tenant and principal, key, body within its cap, fingerprint, admission. Nothing is stored before
+ * Order of checks: tenant and principal, key, age, body within its cap, fingerprint, admission. Nothing is stored before
  * admission, so a request that is refused earlier may be sent again with the same key.
  */
 import type { Answer } from "../attempt/answer.ts";
@@ -10,13 +10,14 @@ import type { Attempt, HandlerContext, Result } from "../attempt/attempt.ts";
 import { scopeOf } from "../attempt/run-function.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Fingerprint, RecordKey } from "../engine/record.ts";
-import { isLatchkeyError, LatchkeyError } from "../errors.ts";
+import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import { fingerprint } from "../fingerprint/fingerprint.ts";
 import { parseKey } from "../key/parse-key.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import type { Policy, ProblemCode } from "../policies/policy.ts";
 import { type HeaderEntry, type Reply, storedForm, tombstoneHeaders, withoutFraming } from "./capture.ts";
+import { formatHttpDate } from "./http-date.ts";
 import {
   type HttpOptions,
   type HttpRules,
@@ -27,8 +28,12 @@ import {
 } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { type Occurrence, problemReply, shouldRetryHeaders } from "./problem.ts";
+import { checkAgainstMemory, judgeAge } from "./request-age.ts";
 import { parsedForm, rawForm } from "./request-body.ts";
 import { standInAttempt, standInSubmission } from "./unprotected.ts";
+
+/** Thrown by an adapter whose framework has answered already, where the whole transaction would have to run again. */
+export class CannotRunAgain extends StoreError {}
 
 /** Runs the handler once, on a clean response, and captures its answer. `report` takes errors that change nothing. */
 export type HttpWork<Tx, E extends Execution> = (
@@ -72,6 +77,9 @@ export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptio
   resolveHttpOptions(options);
   const resolve = <E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>) => {
     const { rules, identity } = resolveHttpOptions(withOverrides(options, overrides));
+    const { requestAge } = rules;
+    const { forgetAfterMs } = operation.settings;
+    if (requestAge !== null) checkAgainstMemory(requestAge, operation.name, forgetAfterMs);
     return { identity, route: { latchkey, policy: latchkey.policy, operation, rules } };
   };
   return {
@@ -126,6 +134,8 @@ async function submit<R, Tx, E extends Execution>(
   const principal = await principalOf(identity, request);
   const reading = readKey(route, incoming);
   if (reading.kind === "refused") return reading.outcome;
+  const refusal = reading.kind === "present" ? refuseAge(route, incoming) : null;
+  if (refusal !== null) return refusal;
   const body = await incoming.readBody(route.rules.bodyLimitBytes);
   if (body.kind === "too-large") return problem(route, "payload-too-large");
   if (reading.kind === "absent") return runUnprotected(route, tenant, incoming, work);
@@ -170,6 +180,19 @@ function readKey(desk: Desk, incoming: Incoming): KeyReading {
   return { kind: "refused", outcome: problem(desk, "missing-key", { detail: wanted }) };
 }
 
+/** Null: the request is young enough, or does not have to say. */
+function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Outcome | null {
+  const { requestAge } = route.rules;
+  if (requestAge === null) return null;
+  const now = route.latchkey.runtime.ports.clock.wallMs();
+  const verdict = judgeAge(requestAge, incoming.header(requestAge.header), now);
+  if (verdict !== "invalid-request-date") return verdict === null ? null : problem(route, verdict);
+  const detail =
+    `The header ${requestAge.header} must say once when the request was first sent, as an HTTP date that is not ` +
+    `in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
+  return problem(route, verdict, { detail });
+}
+
 function fingerprintOf(desk: Desk, incoming: Incoming, body: BodyReading): Fingerprint {
   const { headers, ...options } = desk.rules.fingerprint;
   const mediaType = incoming.header("content-type").lines[0] ?? null;
@@ -200,7 +223,9 @@ async function runUnprotected<Tx, E extends Execution>(
     return { kind: "pass", attempt: standInAttempt(runtime, route.operation), headers: [] };
   }
   const { submission, forgetAtOnce } = standInSubmission(runtime, tenant, scopeOf(route.operation));
-  return perform(route, submission, incoming, (context, report) => {
+  // Its answer is never replayed, so there is no time until when it could be.
+  const unmarked = { ...route, rules: { ...route.rules, expiresHeader: false } } as const;
+  return perform(unmarked, submission, incoming, (context, report) => {
     context.attempt.retain(forgetAtOnce);
     return work(context, report);
   });
@@ -225,7 +250,7 @@ async function perform<Tx, E extends Execution>(
       const reply = await work(context, report).then(
         (captured) => withoutFraming(incoming.method, captured),
         (error: unknown) => {
-          if (error instanceof Error) thrown.add(error);
+          if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.add(error);
           throw error;
         },
       );
@@ -234,7 +259,8 @@ async function perform<Tx, E extends Execution>(
       return answer;
     });
     if (result.kind !== "executed") return outcomeOf(route, result);
-    return { kind: "handler", reply: replies.get(result.answer) ?? result.answer };
+    const reply = replies.get(result.answer) ?? result.answer;
+    return { kind: "handler", reply: withExpiry(rules, reply, result.expiresAt) };
   } catch (error) {
     // A handler's own trouble with some store says nothing about this request's record.
     if (!isLatchkeyError(error) || thrown.has(error) || error.code !== "store-unavailable") throw error;
@@ -249,7 +275,10 @@ const storeRetryAfterMs = 1_000;
 function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "executed" }>): Outcome {
   switch (result.kind) {
     case "replay":
-      return { kind: "latchkey", reply: replayOf(desk, result.answer) };
+      return {
+        kind: "latchkey",
+        reply: withExpiry(desk.rules, replayOf(desk, result.answer), result.expiresAt),
+      };
     case "timeout":
       return problem(desk, "timeout", { operationRef: result.recordId });
     case "in_progress":
@@ -266,6 +295,8 @@ function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "execute
       });
     case "expired":
       return problem(desk, "expired");
+    case "too_many_keys":
+      return problem(desk, "too-many-keys", { retryAfterMs: result.retryAfterMs });
     case "commit_in_doubt":
       return problem(desk, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
     default:
@@ -288,6 +319,14 @@ function replayOf({ rules, policy }: Desk, answer: Answer): Reply {
     ],
     body: new Uint8Array(0),
   };
+}
+
+/** Says until when an answer is kept; nothing where that is not known, or the answer is not kept. */
+function withExpiry(rules: HttpRules, reply: Reply, expiresAt: number | null): Reply {
+  const { expiresHeader } = rules;
+  if (expiresHeader === false || expiresAt === null) return reply;
+  const others = reply.headers.filter(([name]) => name.toLowerCase() !== expiresHeader.toLowerCase());
+  return { ...reply, headers: [...others, [expiresHeader, formatHttpDate(expiresAt)]] };
 }
 
 function problem(desk: Desk, code: ProblemCode, occurrence: Occurrence = {}): Outcome {

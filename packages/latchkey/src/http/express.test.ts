@@ -461,6 +461,34 @@ describe("holding", () => {
     }
   });
 
+  test("a file is kept whole though the client has hung up", async () => {
+    const started = deferred<void>();
+    const { latchkey, define, adapterOptions } = arrange();
+    const protect = expressProtect(latchkey, adapterOptions());
+    const app = express();
+    app.post(
+      "/run",
+      protect(define(), async (req, res) => {
+        const gone = once(req.socket, "close");
+        started.resolve();
+        await gone;
+        res.sendFile(thisFile);
+      }),
+    );
+    const { url, close } = await listen(app);
+    closing.push(close);
+    const key = newKey();
+    const hangUp = new AbortController();
+    const lost = send(url, { key }, hangUp.signal);
+    await started.promise;
+    hangUp.abort();
+    await expect(lost).rejects.toThrow();
+    let retry = await send(url, { key });
+    for (let round = 0; round < 500 && retry.status === 409; round++) retry = await send(url, { key });
+    expect(retry.header("idempotent-replayed")).toBe("true");
+    expect(retry.body.toString()).toContain("a file is kept whole");
+  });
+
   test("pipelined requests on one connection do not disturb each other", async () => {
     const gate = deferred<void>();
     const { latchkey, define, adapterOptions } = arrange();

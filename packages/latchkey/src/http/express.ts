@@ -5,20 +5,13 @@ import type { Execution } from "../engine/classify.ts";
 import { errorCodes } from "../errors.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
-import { createExchange, type Outcome } from "./exchange.ts";
+import { createExchange } from "./exchange.ts";
 import type { ExpressMessage, ExpressNext, ExpressRequest, ResponseOf } from "./express-types.ts";
-import { holdResponse } from "./held-response.ts";
+import { sendOutcome, submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import type { BodyReading, Incoming } from "./incoming.ts";
-import {
-  announcesBody,
-  badRequest,
-  headerLines,
-  readBytes,
-  sendHandlerReply,
-  sendLatchkeyReply,
-} from "./node-messages.ts";
-import { parseJsonBody } from "./request-body.ts";
+import type { Incoming } from "./incoming.ts";
+import { keepBytes, readHeldBody } from "./node-body.ts";
+import { headerLines } from "./node-messages.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `res`. */
 export type ExpressHandler<Req, Res, Tx, E extends Execution> = (
@@ -54,14 +47,13 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
   return (operation, handler, overrides) => {
     const submit = exchange.route(operation, overrides);
     return (req, res, next) => {
-      const held = lazily(() => holdResponse(res, operation.settings.answerHoldBytes));
+      const answer = { res, limitBytes: operation.settings.answerHoldBytes };
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
-      submit(req as ExpressMessage as R, incomingOf(req), (context, report) =>
-        held.get().run((view) => handler(req, view, context), report),
+      submitHeld(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
+        handler(req, view, context),
       )
-        .finally(() => held.made()?.release())
         .then((outcome) => {
-          if (outcome.kind !== "pass") return send(res, outcome);
+          if (outcome.kind !== "pass") return sendOutcome(res, outcome);
           // An outcome of operations without `tx` alone, whose whole context is the attempt.
           return handler(req, res, { attempt: outcome.attempt } as HandlerContext<
             Tx,
@@ -98,11 +90,10 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
     }
     const submit = exchange.mount(operation, overrides);
     return (req, res, next) => {
-      const held = lazily(() => holdResponse(res, operation.settings.answerHoldBytes));
-      submit(req, incomingOf(req), (_context, report) => held.get().run(() => next(), report))
-        .finally(() => held.made()?.release())
+      const answer = { res, limitBytes: operation.settings.answerHoldBytes };
+      submitHeld(submit, req, incomingOf(req), answer, () => next())
         .then((outcome) => {
-          if (outcome.kind !== "pass") return send(res, outcome);
+          if (outcome.kind !== "pass") return sendOutcome(res, outcome);
           for (const [name, value] of outcome.headers) res.setHeader(name, value);
           return next();
         })
@@ -111,73 +102,19 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
   };
 }
 
-/** Most requests are answered without running a handler: only those that are not need a held response. */
-function lazily<T>(make: () => T): { get(): T; made(): T | null } {
-  let made: T | null = null;
-  return {
-    get: () => {
-      made ??= make();
-      return made;
-    },
-    made: () => made,
-  };
-}
-
-function send(res: ServerResponse, outcome: Exclude<Outcome, { readonly kind: "pass" }>): void {
-  if (outcome.kind === "handler") sendHandlerReply(res, outcome.reply);
-  else sendLatchkeyReply(res, outcome.reply);
-}
-
 function incomingOf(req: ExpressMessage): Incoming {
   return {
     method: req.method ?? "",
     target: req.originalUrl,
     header: (name) => headerLines(req, name),
-    readBody: (limitBytes) => readBody(req, limitBytes),
+    readBody: (limitBytes) => readHeldBody(req, req, limitBytes, errorCodes["body-consumed"].remedy),
   };
 }
-
-const rawBodyKey = Symbol.for("latchkey.rawBody");
 
 /**
  * Keeps the bytes that a body parser reads, for the fingerprint: `express.json({ verify: keepRawBody })`, and the same
  * for `urlencoded`, `text` and `raw`.
  */
 export function keepRawBody(req: IncomingMessage, _res: ServerResponse, bytes: Uint8Array): void {
-  Object.defineProperty(req, rawBodyKey, { value: bytes, configurable: true });
-}
-
-/** The bytes kept by the hook, or by the platform: some cloud functions read the body first and leave `rawBody`. */
-function keptBytes(req: ExpressMessage): Uint8Array | null {
-  const kept: unknown = Reflect.get(req, rawBodyKey) ?? Reflect.get(req, "rawBody");
-  return kept instanceof Uint8Array ? kept : null;
-}
-
-async function readBody(req: ExpressMessage, limitBytes: number): Promise<BodyReading> {
-  const kept = keptBytes(req);
-  if (kept !== null)
-    return kept.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: kept };
-  if (!announcesBody(req)) return { kind: "bytes", bytes: new Uint8Array(0) };
-  if (req.readableDidRead) {
-    return req.body === undefined
-      ? { kind: "consumed", remedy: errorCodes["body-consumed"].remedy }
-      : { kind: "parsed", value: req.body };
-  }
-  const reading = await readBytes(req, limitBytes);
-  if (reading.kind === "bytes") giveBody(req, reading.bytes);
-  return reading;
-}
-
-/** Nobody else can read these bytes any more: JSON as its value, anything else (compressed JSON too) as the bytes. */
-function giveBody(req: ExpressMessage, bytes: Uint8Array): void {
-  // What body parsers of Express 4 look at before they read.
-  Object.defineProperty(req, "_body", { value: true, configurable: true, writable: true });
-  if (req.body !== undefined) return;
-  try {
-    const encoded = req.headers["content-encoding"] !== undefined;
-    const value = parseJsonBody(bytes, encoded ? null : (req.headers["content-type"] ?? null));
-    req.body = value === undefined ? bytes : value; // `null` is JSON
-  } catch (cause) {
-    throw badRequest("The request's body is not valid JSON", "entity.parse.failed", cause);
-  }
+  keepBytes(req, bytes);
 }

@@ -6,6 +6,7 @@
  * `await pipeline(source, res)` does not wait for bytes that cannot leave yet.
  */
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { HeldAnswer } from "./held-answer.ts";
@@ -35,7 +36,7 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
       current = answer;
       overlay.setCurrent(answer);
       restoreHead(res, before);
-      const bytesBefore = bytesOnSocket(res);
+      const bytesBefore = bytesOn(overlay.socket());
       try {
         await handle(liveView(res, () => current === answer));
       } catch (error) {
@@ -43,7 +44,7 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
         report(error);
       }
       const reply = await answer.reply();
-      const bytesNow = bytesOnSocket(res) ?? bytesBefore;
+      const bytesNow = bytesOn(overlay.socket()) ?? bytesBefore;
       if (overlay.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
         const message = "The handler wrote to the socket, past the response that is held for it";
         throw new LatchkeyError("answer-twice", { message });
@@ -62,7 +63,7 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
  * How much was written to the connection so far; null where that cannot be told: a pipelined response has no connection
  * until its turn comes, and an encrypted one may write on its own account.
  */
-function bytesOnSocket({ socket }: ServerResponse): number | null {
+function bytesOn(socket: Socket | null): number | null {
   return socket === null || socket.destroyed || "encrypted" in socket ? null : socket.bytesWritten;
 }
 

@@ -2,6 +2,7 @@ import { type FingerprintOptions, fingerprint } from "../fingerprint/fingerprint
 import { type ParseKeyOptions, parseKey } from "../key/parse-key.ts";
 import { checkStoredHeaders, isToken } from "./capture.ts";
 import { headerSpecification, type Problem, type RenderedProblem } from "./problem.ts";
+import { type AgeRules, type RequestAge, resolveRequestAge } from "./request-age.ts";
 
 type Possibly<T> = T | null | undefined;
 
@@ -33,6 +34,16 @@ export interface HttpSettings<R> {
   readonly markIgnored?: boolean;
   /** Header that marks a replay with the value `true`. Default `Idempotent-Replayed`. */
   readonly replayHeader?: string;
+  /**
+   * Header that says, on a stored first answer and on its replays, until when the answer can be replayed: an HTTP date
+   * (IMF-fixdate) by the store's clock, such as `Idempotency-Expires`. Default false: none.
+   */
+  readonly expiresHeader?: string | false;
+  /**
+   * Refuses requests with a key that were first sent too long ago, by a header in which clients say when: 412
+   * `request-too-old`. Judged by this process's clock, before the store is asked. Default false.
+   */
+  readonly requestAge?: RequestAge | false;
   /**
    * What a problem's code is appended to, to make its `type`. The default is an identifier and no address:
    * `urn:latchkey:problem:`.
@@ -94,6 +105,8 @@ export interface HttpRules {
   readonly methods: ReadonlySet<string>;
   readonly markIgnored: boolean;
   readonly replayHeader: string;
+  readonly expiresHeader: string | false;
+  readonly requestAge: AgeRules | null;
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
@@ -126,6 +139,8 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     methods: new Set((options.methods ?? ["POST", "PATCH"]).map((method) => method.toUpperCase())),
     markIgnored: options.markIgnored ?? false,
     replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
+    expiresHeader: resolveExpiresHeader(options.expiresHeader ?? false),
+    requestAge: resolveAge(options.requestAge ?? false),
     problemBase: uriPart("problemBase", problemBase),
     problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
     renderProblem: options.renderProblem ?? null,
@@ -187,6 +202,16 @@ function resolveTenant<R>(options: HttpOptions<R>): TenantFunction<R> {
   throw new TypeError(
     "Say on whose behalf requests run: either `tenant: (request) => …`, taken from authentication, or `singleTenant: true`",
   );
+}
+
+function resolveExpiresHeader(option: string | false): string | false {
+  return option === false ? false : headerName("expiresHeader", option);
+}
+
+function resolveAge(option: RequestAge | false): AgeRules | null {
+  if (option === false) return null;
+  const age = resolveRequestAge(option);
+  return { ...age, header: headerName("requestAge.header", age.header) };
 }
 
 function docsOf(problemBase: string): string {

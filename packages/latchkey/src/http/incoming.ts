@@ -17,8 +17,8 @@ export interface HeaderLines {
 
 export type BodyReading =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
-  /** Somebody else has read the bytes and kept only this value. */
-  | { readonly kind: "parsed"; readonly value: unknown }
-  /** Somebody else has read the bytes and kept nothing; `remedy` tells the service's authors what to do. */
+  /** Somebody else has read the bytes and kept only this value; `remedy` tells the service's authors what to do. */
+  | { readonly kind: "parsed"; readonly value: unknown; readonly remedy: string }
+  /** Somebody else has read the bytes and kept nothing. */
   | { readonly kind: "consumed"; readonly remedy: string }
   | { readonly kind: "too-large" };

@@ -97,6 +97,14 @@ export const problemTypes = {
     detail:
       "The request was first sent longer ago than answers are kept. Check what became of it, then send a new one.",
   },
+  "invalid-request-date": {
+    status: 400,
+    title: "The time at which the request was first sent is malformed",
+    retryable: false,
+    safeNewKey: true,
+    detail:
+      "The header that says when the request was first sent must be one HTTP date that is not in the future.",
+  },
   "payload-too-large": {
     status: 413,
     title: "The request's body is too large",

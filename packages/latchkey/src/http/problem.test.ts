@@ -4,7 +4,7 @@ import type { ProblemCode } from "../policies/policy.ts";
 import { stripe } from "../policies/stripe.ts";
 import type { Reply } from "./capture.ts";
 import { resolveHttpOptions } from "./http-options.ts";
-import { problemReply } from "./problem.ts";
+import { type Problem, problemReply } from "./problem.ts";
 import { problemTypes } from "./problem-types.ts";
 
 const codes = Object.keys(problemTypes) as ProblemCode[];
@@ -43,6 +43,7 @@ describe("problems", () => {
     ["timeout", 408, false, true, 408],
     ["expired", 410, false, true, 410],
     ["request-too-old", 412, false, true, 412],
+    ["invalid-request-date", 400, false, true, 400],
     ["payload-too-large", 413, false, true, 413],
     ["too-many-keys", 429, true, true, 429],
     ["store-unavailable", 503, true, false, 503],
@@ -95,6 +96,22 @@ describe("problems", () => {
       "false",
     ]);
     expect(header(problemReply("in-progress", {}, ietf, settings()), "X-Should-Retry")).toBeUndefined();
+  });
+
+  test.each([
+    ["key-misuse", "idempotency_error"],
+    ["invalid-key", "invalid_request_error"],
+    ["in-progress", "api_error"],
+    ["store-unavailable", "api_error"],
+  ] as const)("under Stripe's practice %s is also an %s", (code, type) => {
+    const problem = body(problemReply(code, { detail: "Now." }, stripe, settings()));
+    expect(problem).toMatchObject({ code, detail: "Now.", error: { type, code, message: "Now." } });
+    const renderProblem = ({ error }: Problem) => ({
+      body: JSON.stringify({ error }),
+      contentType: "text/json",
+    });
+    const rendered = body(problemReply(code, { detail: "Now." }, stripe, settings({ renderProblem })));
+    expect(rendered).toEqual({ error: { type, code, message: "Now." } });
   });
 
   test("type and documentation can have addresses of the service's own", () => {

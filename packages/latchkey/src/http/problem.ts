@@ -22,7 +22,18 @@ export interface Problem {
   readonly safe_new_key: boolean;
   /** Id of the record it is about; only ever shown to the record's own caller. */
   readonly operation_ref?: string;
+  /** The same in the form of Stripe's API; under policies with `errorMember`. */
+  readonly error?: StripeError;
 }
+
+/** What clients of Stripe's API look for in a body; they take one without it for a result, whatever its status. */
+export interface StripeError {
+  readonly type: StripeErrorType;
+  readonly code: ProblemCode;
+  readonly message: string;
+}
+
+export type StripeErrorType = "idempotency_error" | "invalid_request_error" | "api_error";
 
 /** A problem in the service's own envelope. */
 export interface RenderedProblem {
@@ -85,17 +96,37 @@ function describe(
 ): Problem {
   const kind = problemTypes[code];
   const { operationRef } = occurrence;
+  const detail = occurrence.detail ?? kind.detail;
   return {
     type: `${settings.problemBase}${code}`,
     title: kind.title,
     status: policy.statuses[code] ?? kind.status,
-    detail: occurrence.detail ?? kind.detail,
+    detail,
     code,
     retryable: kind.retryable,
     safe_new_key: kind.safeNewKey,
     ...(typeof operationRef === "string" ? { operation_ref: operationRef } : {}),
+    ...(policy.errorMember ? { error: { type: stripeErrorTypes[code], code, message: detail } } : {}),
   };
 }
+
+/** Stripe's words: a request that is wrong as it is, a key that belongs to another one, and everything else. */
+const stripeErrorTypes: Readonly<Record<ProblemCode, StripeErrorType>> = {
+  "missing-key": "invalid_request_error",
+  "invalid-key": "invalid_request_error",
+  "key-misuse": "idempotency_error",
+  "in-progress": "api_error",
+  "outcome-unknown": "api_error",
+  "commit-in-doubt": "api_error",
+  timeout: "api_error",
+  expired: "invalid_request_error",
+  "answer-not-stored": "api_error",
+  "request-too-old": "invalid_request_error",
+  "invalid-request-date": "invalid_request_error",
+  "payload-too-large": "invalid_request_error",
+  "too-many-keys": "api_error",
+  "store-unavailable": "api_error",
+};
 
 function renderStandard(problem: Problem): RenderedProblem {
   return { body: JSON.stringify(problem), contentType: "application/problem+json" };

@@ -21,7 +21,7 @@ export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unkn
 export function rawForm(body: BodyReading): Uint8Array {
   if (body.kind === "bytes") return body.bytes;
   const { summary, remedy } = errorCodes["body-consumed"];
-  const fix = body.kind === "consumed" ? body.remedy : remedy;
+  const fix = body.kind === "too-large" ? remedy : body.remedy;
   throw new LatchkeyError("body-consumed", { message: `${summary} ${fix}` });
 }
 

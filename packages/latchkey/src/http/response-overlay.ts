@@ -5,7 +5,8 @@
  * It lies on the object itself, not on its prototype: frameworks put handlers of theirs between the two, and swap them
  * (a mounted Express app does).
  */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { HeldAnswer } from "./held-answer.ts";
 import { setHead } from "./response-head.ts";
 
@@ -21,6 +22,8 @@ export interface LaidOverlay {
   setCurrent(answer: HeldAnswer): void;
   /** Whether the real response has begun, past everything laid over it. */
   hasBegun(): boolean;
+  /** The real socket. */
+  socket(): Socket | null;
   remove(): void;
 }
 
@@ -160,6 +163,8 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   errored: ({ stream }) => stream.errored,
   finished: ({ stream }) => stream.writableEnded,
   headersSent: ({ headSent }) => headSent,
+  // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
+  socket: () => null,
   writable: ({ stream }) => stream.writable,
   writableCorked: ({ stream }) => stream.writableCorked,
   writableEnded: ({ stream }) => stream.writableEnded,
@@ -186,10 +191,20 @@ function accessor(name: string, read: (answer: HeldAnswer) => unknown): Property
       return read(answerOf(this));
     },
     set(this: ServerResponse, value: unknown) {
-      const own = overlayOf(this).covered.get(name);
+      const { res, covered } = overlayOf(this);
+      const own = covered.get(name);
       if (own !== undefined && "value" in own) own.value = value;
+      else if (name === "socket") Reflect.set(Object.getPrototypeOf(res), name, value, res);
     },
   };
+}
+
+/** Where the package `on-finished` keeps those who wait for the socket's end. */
+const finishedWatchers = "__onFinished";
+const hidden = [...names, "req", finishedWatchers];
+
+function withoutSocket(req: IncomingMessage): IncomingMessage {
+  return Object.create(req, { socket: { value: null }, connection: { value: null } });
 }
 
 /** Methods through which a handler could still reach somebody's answer. */
@@ -197,20 +212,25 @@ export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(me
 
 export function layOverlay(res: ServerResponse, first: HeldAnswer): LaidOverlay {
   const covered = new Map<string, PropertyDescriptor>();
-  for (const name of names) {
+  for (const name of hidden) {
     const own = Object.getOwnPropertyDescriptor(res, name);
     if (own !== undefined) covered.set(name, own);
   }
   const overlay: Overlay = { res, current: first, covered };
   Object.defineProperty(res, overlayKey, { value: overlay, configurable: true });
-  Object.defineProperties(res, descriptors);
+  Object.defineProperties(res, {
+    ...descriptors,
+    req: { value: withoutSocket(res.req), writable: true, configurable: true },
+    [finishedWatchers]: { value: undefined, writable: true, configurable: true },
+  });
   return {
     setCurrent(answer) {
       overlay.current = answer;
     },
     hasBegun: () => typeof covered.get("_header")?.value === "string",
+    socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
     remove() {
-      for (const name of names) {
+      for (const name of hidden) {
         const own = covered.get(name);
         if (own === undefined) Reflect.deleteProperty(res, name);
         else Object.defineProperty(res, name, own);

@@ -8,4 +8,5 @@ export const ietf: Policy = {
   reuse: "reject",
   serverErrors: "by-outcome",
   shouldRetryHeaders: false,
+  errorMember: false,
 };

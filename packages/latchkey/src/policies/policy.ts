@@ -13,6 +13,7 @@ export type ProblemCode =
   | "expired"
   | "answer-not-stored"
   | "request-too-old"
+  | "invalid-request-date"
   | "payload-too-large"
   | "too-many-keys"
   | "store-unavailable";
@@ -28,4 +29,6 @@ export interface Policy {
   readonly serverErrors: ServerErrors;
   /** Send `Stripe-Should-Retry` and `X-Should-Retry` with problem bodies. */
   readonly shouldRetryHeaders: boolean;
+  /** Give problem bodies the member `error` in the form of Stripe's API, without which its clients see no error. */
+  readonly errorMember: boolean;
 }

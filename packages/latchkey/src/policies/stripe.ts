@@ -1,6 +1,6 @@
 import type { Policy } from "./policy.ts";
 
-/** Behaves like Stripe's API v1, for clients built against it: optional keys, 400 on misuse, stored 5xx. */
+/** Behaves like Stripe's API v1, for clients built against it: optional keys, 400 on misuse, stored 5xx, errors in its form. */
 export const stripe: Policy = {
   name: "stripe",
   key: "optional",
@@ -8,4 +8,5 @@ export const stripe: Policy = {
   reuse: "execute",
   serverErrors: "store",
   shouldRetryHeaders: true,
+  errorMember: true,
 };

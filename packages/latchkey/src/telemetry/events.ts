@@ -20,6 +20,13 @@ export type LatchkeyEvent =
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
+  | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" })
+  /** A rate limiter failed; the request went on. */
+  | (About & {
+      readonly type: "limiter_error";
+      readonly limit: "newKeys" | "lookups";
+      readonly error: unknown;
+    })
   /** An attempt has ended without leaving a record. */
   | (About & { readonly type: "released"; readonly recordId: string })
   /** The handler threw, or did something wrong that changes nothing, such as answering twice. */
@@ -38,6 +45,12 @@ export type LatchkeyEvent =
     })
   | (About & { readonly type: "tx_unused" })
   | (About & { readonly type: "store_error"; readonly error: unknown })
+  /** The store failed before the work started, and the operation says `onStoreFailure: "run-unprotected"`. */
+  | (About & { readonly type: "ran_unprotected"; readonly error: unknown })
+  /** The store is not asked for new requests for a while: they are refused. */
+  | { readonly type: "circuit_opened"; readonly store: string }
+  /** The store answers again. */
+  | { readonly type: "circuit_closed"; readonly store: string }
   | {
       readonly type: "cleaned";
       readonly abandoned: number;

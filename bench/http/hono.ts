@@ -1,0 +1,48 @@
+import type { RequestListener } from "node:http";
+import { getRequestListener } from "@hono/node-server";
+import { type Context, Hono } from "hono";
+import { honoProtect } from "latchkey/hono";
+import { fixedAnswer, placeOrder, writeOrder } from "./jobs.ts";
+import { openOrders, openPool, openReplays } from "./services.ts";
+import type { Guard, Job } from "./subject.ts";
+
+const tenant = (c: Context) => c.req.header("x-tenant");
+
+export async function startHono(job: Job, guard: Guard): Promise<RequestListener> {
+  const app = new Hono();
+  if (guard === "none") handlePlainly(app);
+  else if (job === "order") protectOrders(app);
+  else protectReplays(app, guard);
+  return getRequestListener(app.fetch);
+}
+
+function handlePlainly(app: Hono): void {
+  const pool = openPool();
+  app.post("/order", async (c) => c.json(await placeOrder(pool, await c.req.json()), 201));
+  app.post("/replay", async (c) => {
+    // As every endpoint with a body does, and the framework does not do by itself.
+    await c.req.json();
+    return c.json(fixedAnswer(), 201);
+  });
+}
+
+function protectOrders(app: Hono): void {
+  const { latchkey, operation } = openOrders();
+  const protect = honoProtect(latchkey, { tenant });
+  app.post(
+    "/order",
+    protect(operation, async (c, { tx }) => c.json(await writeOrder(tx, await c.req.json()), 201)),
+  );
+}
+
+function protectReplays(app: Hono, guard: Guard): void {
+  const { latchkey, operation } = openReplays(guard);
+  const protect = honoProtect(latchkey, { tenant });
+  app.post(
+    "/replay",
+    protect(operation, async (c) => {
+      await c.req.json();
+      return c.json(fixedAnswer(), 201);
+    }),
+  );
+}

@@ -1,0 +1,39 @@
+/**
+ * One server under measurement: `server-process.ts <framework> <job> <guard>`. It says where it listens in one line of
+ * JSON, and answers each line `{"ask":n}` on stdin with what it has used so far.
+ */
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createInterface } from "node:readline";
+import { fixedAnswerCount } from "./jobs.ts";
+import type { Framework, Guard, Job } from "./subject.ts";
+
+const [framework, job, guard] = process.argv.slice(2) as [Framework, Job, Guard];
+
+const starts: Readonly<
+  Record<Framework, () => Promise<(job: Job, guard: Guard) => Promise<RequestListener>>>
+> = {
+  express: async () => (await import("./express.ts")).startExpress,
+  fastify: async () => (await import("./fastify.ts")).startFastify,
+  hono: async () => (await import("./hono.ts")).startHono,
+};
+
+const start = await starts[framework]();
+const server = createServer(await start(job, guard));
+server.listen(0, "127.0.0.1");
+await once(server, "listening");
+write({ ready: true, port: (server.address() as AddressInfo).port });
+
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { ask } = JSON.parse(line) as { ask: number };
+  const { user, system } = process.cpuUsage();
+  write({ told: ask, cpuMicros: user + system, handled: fixedAnswerCount() });
+});
+
+// An exit that Node notices, so that it writes the profile it was asked for.
+process.once("SIGTERM", () => process.exit(0));
+
+function write(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}

@@ -1,0 +1,42 @@
+/** What the servers under measurement connect to; opened on first use. */
+import { createLatchkey, type Latchkey, type Store } from "latchkey";
+import { memoryStore } from "latchkey/memory";
+import { type PgTx, postgresStore } from "latchkey/postgres";
+import pg from "pg";
+import type { Guard } from "./subject.ts";
+
+/** `pg`'s own default, as most services have it. */
+const poolSize = 10;
+
+export function openPool(): pg.Pool {
+  return new pg.Pool({ connectionString: required("LATCHKEY_BENCH_POSTGRES"), max: poolSize });
+}
+
+export function redisUrl(): string {
+  return required("LATCHKEY_BENCH_REDIS");
+}
+
+export function openOrders() {
+  const latchkey = createLatchkey({ store: postgresStore({ pool: openPool() }) });
+  return { latchkey, operation: latchkey.operation("orders.create") };
+}
+
+export interface Replays<Tx> {
+  readonly latchkey: Latchkey<Tx>;
+  readonly operation: ReturnType<Latchkey<Tx>["operation"]>;
+}
+
+/** The store of the replayed answers does not show in any adapter's types. */
+export function openReplays(guard: Guard): Replays<unknown> {
+  const store: Store<PgTx<pg.Pool>> | ReturnType<typeof memoryStore> =
+    guard === "latchkey-memory" ? memoryStore() : postgresStore({ pool: openPool() });
+  const latchkey = createLatchkey<unknown>({ store: store as Store<unknown> });
+  // The handler writes nothing.
+  return { latchkey, operation: latchkey.operation("answers.create", { writes: "none" }) };
+}
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (!value) throw new Error(`${name} is not set; servers are started by the bench`);
+  return value;
+}

@@ -1,0 +1,55 @@
+/** What is measured: one endpoint of one framework under one guard, each in a server process of its own. */
+
+export const frameworks = ["express", "fastify", "hono"] as const;
+export type Framework = (typeof frameworks)[number];
+
+/**
+ * `order`: a transaction on `pg` with two writes; every request is a first request. `replay`: an endpoint that answers
+ * fixed JSON; under a guard every request is a repeat.
+ */
+export type Job = "order" | "replay";
+
+/** What stands before the handler. `none` is the baseline that the others are compared with. */
+export type Guard =
+  | "none"
+  | "latchkey"
+  | "latchkey-memory"
+  | "node-idempotency"
+  | "express-idempotency"
+  | "powertools";
+
+export interface Subject {
+  readonly framework: Framework;
+  readonly job: Job;
+  readonly guard: Guard;
+}
+
+const peers = ["node-idempotency", "express-idempotency", "powertools"] as const;
+
+/** Everything there is to measure, each baseline before what is compared with it. */
+export const subjects: readonly Subject[] = frameworks.flatMap((framework) => {
+  const others = framework === "express" ? peers : [];
+  return [
+    ...(["none", "latchkey", ...others] as const).map(
+      (guard): Subject => ({ framework, job: "order", guard }),
+    ),
+    ...(["none", "latchkey-memory", "latchkey", ...others] as const).map(
+      (guard): Subject => ({ framework, job: "replay", guard }),
+    ),
+  ];
+});
+
+/** For example `express/order/latchkey`. */
+export function nameOf({ framework, job, guard }: Subject): string {
+  return `${framework}/${job}/${guard}`;
+}
+
+export function isBaselineOf(baseline: Subject, subject: Subject): boolean {
+  return (
+    baseline.guard === "none" && baseline.framework === subject.framework && baseline.job === subject.job
+  );
+}
+
+export function needsRedis({ guard }: Subject): boolean {
+  return (peers as readonly Guard[]).includes(guard);
+}

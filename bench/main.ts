@@ -1,0 +1,151 @@
+/** `npm run bench`: what protection costs over HTTP, beside the same endpoints without it and beside other libraries. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus, release, totalmem, type } from "node:os";
+import { join, resolve } from "node:path";
+import { migratePostgres } from "latchkey/postgres";
+import pg from "pg";
+import { type PrivatePostgres, startPostgres } from "../test/support/private-postgres.ts";
+import { releaseAll } from "../test/support/resources.ts";
+import { databaseCpuMicros } from "./database-cpu.ts";
+import { schema } from "./http/jobs.ts";
+import { startServer } from "./http/server.ts";
+import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
+import { type BenchOptions, parseOptions, usage } from "./options.ts";
+import { startRedis } from "./private-redis.ts";
+import { intoPage, type RunFacts, renderFacts, renderResults, summarize } from "./report.ts";
+import { type Entry, firstWarmUpTurns, type Measurement, measure, warmUpShare } from "./run.ts";
+
+const root = resolve(import.meta.dirname, "..");
+
+/** As a service would have it, not as tests want it. */
+const serverSettings = {
+  fsync: true,
+  full_page_writes: true,
+  synchronous_commit: true,
+  shared_buffers: "256MB",
+  max_wal_size: "1GB",
+  min_wal_size: "256MB",
+  max_connections: 400,
+};
+
+try {
+  await run(parseOptions(process.argv.slice(2)));
+} catch (error) {
+  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
+  process.exitCode = 1;
+} finally {
+  await releaseAll();
+}
+
+async function run(options: BenchOptions): Promise<void> {
+  const postgres = await startPostgres({ conf: serverSettings });
+  await createSchema(postgres);
+  const redis = select(options).some(needsRedis) ? await startRedis() : null;
+  const { chosen, skipped } = choose(options, redis !== null);
+  const env = { LATCHKEY_BENCH_POSTGRES: postgres.url, LATCHKEY_BENCH_REDIS: redis ?? "" };
+  const entries = await startEntries(chosen, options, env);
+  const { rounds, concurrencies } = options;
+  const turns = entries.length * (rounds * concurrencies.length * (1 + warmUpShare) + firstWarmUpTurns);
+  const turnSeconds = (options.minutes * 60) / turns;
+  const facts = factsOf({ rounds, turnSeconds, skipped }, postgres, redis !== null);
+  console.log(`${renderFacts(facts)}\n`);
+
+  const measurements: Measurement[] = [];
+  const databaseCpu = () => databaseCpuMicros(postgres.pid);
+  for await (const one of measure({ entries, rounds, concurrencies, turnSeconds, databaseCpu })) {
+    measurements.push(one);
+    const { entry, round, concurrency, requestsPerSecond, serverMicros } = one;
+    const where = entry.checkout === null ? "" : " (other checkout)";
+    console.error(
+      `${round} c=${concurrency} ${nameOf(entry.subject)}${where}: ${requestsPerSecond.toFixed(0)}/s, ${serverMicros.toFixed(0)} µs`,
+    );
+  }
+  for (const { server } of entries) await server.stop();
+  const results = summarize(measurements);
+  console.log(renderResults(results));
+  if (options.out !== null) {
+    const folder = resolve(options.out);
+    write(folder, `${renderFacts(facts)}\n\n${renderResults(results)}`, { ...facts, results });
+  }
+}
+
+async function createSchema(postgres: PrivatePostgres): Promise<void> {
+  const pool = new pg.Pool({ connectionString: postgres.url });
+  await pool.query(schema);
+  await migratePostgres(pool);
+  await pool.end();
+}
+
+/** @throws {TypeError} when nothing is selected */
+function select({ only }: BenchOptions): readonly Subject[] {
+  const selected = subjects.filter(
+    (subject) => only.length === 0 || only.some((text) => nameOf(subject).includes(text)),
+  );
+  if (selected.length === 0) throw new TypeError(`--only ${only.join(",")} matches nothing`);
+  return selected;
+}
+
+function choose(options: BenchOptions, hasRedis: boolean) {
+  const wanted = select(options);
+  const because = (subject: Subject) =>
+    needsRedis(subject) && !hasRedis ? "redis-server is not installed" : null;
+  const runnable = wanted.filter((subject) => because(subject) === null);
+  return {
+    chosen: subjects.filter((subject) =>
+      runnable.some((one) => one === subject || isBaselineOf(subject, one)),
+    ),
+    skipped: wanted.flatMap((subject) => {
+      const reason = because(subject);
+      return reason === null ? [] : [{ subject: nameOf(subject), because: reason }];
+    }),
+  };
+}
+
+async function startEntries(
+  chosen: readonly Subject[],
+  { against, profile }: BenchOptions,
+  env: Readonly<Record<string, string>>,
+): Promise<Entry[]> {
+  const profileDir = profile === null ? undefined : resolve(profile);
+  const entries = chosen.flatMap((subject) => {
+    const here = { subject, checkout: null, options: { root, env, profileDir } };
+    if (against === null || !subject.guard.startsWith("latchkey")) return [here];
+    return [here, { subject, checkout: against, options: { root: resolve(against), env } }];
+  });
+  return Promise.all(
+    entries.map(async ({ subject, checkout, options }) => ({
+      subject,
+      checkout,
+      server: await startServer(subject, options),
+    })),
+  );
+}
+
+function factsOf(
+  run: Pick<RunFacts, "rounds" | "turnSeconds" | "skipped">,
+  { installation }: PrivatePostgres,
+  redis: boolean,
+): RunFacts {
+  const args = process.argv.slice(2);
+  return {
+    ...run,
+    date: new Date().toISOString().slice(0, 10),
+    command: ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" "),
+    machine: {
+      processor: cpus()[0]?.model.trim() ?? "unknown",
+      cores: cpus().length,
+      memoryGib: Math.round(totalmem() / 2 ** 30),
+      system: `${type()} ${release()}`,
+      node: process.versions.node,
+      postgres: installation.fullVersion,
+      redis,
+    },
+  };
+}
+
+function write(folder: string, measured: string, data: object): void {
+  mkdirSync(folder, { recursive: true });
+  const page = readFileSync(join(root, "docs/performance.md"), "utf8");
+  writeFileSync(join(folder, "performance.md"), intoPage(page, measured));
+  writeFileSync(join(folder, "performance.json"), `${JSON.stringify(data, null, 2)}\n`);
+}

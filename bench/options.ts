@@ -1,0 +1,56 @@
+import { parseArgs } from "node:util";
+
+export interface BenchOptions {
+  /** How long the whole run takes, about. */
+  readonly minutes: number;
+  readonly rounds: number;
+  readonly concurrencies: readonly number[];
+  /** Run only subjects whose name contains one of these, and their baselines. Empty: all. */
+  readonly only: readonly string[];
+  /** Another checkout with this bench in it: Latchkey is measured from there too, under the same conditions. */
+  readonly against: string | null;
+  /** Folder for the CPU profiles of the servers. */
+  readonly profile: string | null;
+  /** Folder for `performance.md` and `performance.json`; null: the numbers go to stdout alone. */
+  readonly out: string | null;
+}
+
+export const usage = `npm run bench -- [--minutes 15] [--rounds 3] [--concurrency 1,8,32] [--only express/order,hono]
+    [--against <checkout>] [--profile <folder>] [--out docs]
+
+Without --only the results are written to docs/; with it only where --out says.`;
+
+/** @throws {TypeError} when an option is unknown or out of range */
+export function parseOptions(args: readonly string[]): BenchOptions {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      minutes: text,
+      rounds: text,
+      concurrency: text,
+      only: text,
+      against: text,
+      profile: text,
+      out: text,
+    },
+  });
+  const list = (value: string | undefined) => value?.split(",").filter(Boolean) ?? [];
+  const only = list(values.only);
+  const partial = only.length > 0 || values.against !== undefined;
+  return {
+    minutes: positive("minutes", values.minutes ?? "15"),
+    rounds: Math.ceil(positive("rounds", values.rounds ?? "3")),
+    concurrencies: list(values.concurrency ?? "1,8,32").map((value) => positive("concurrency", value)),
+    only,
+    against: values.against ?? null,
+    profile: values.profile ?? null,
+    out: values.out ?? (partial ? null : "docs"),
+  };
+}
+
+function positive(name: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0)) throw new TypeError(`--${name} must be a positive number (got ${text})`);
+  return value;
+}

@@ -1,0 +1,179 @@
+/**
+ * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
+ * `onSend` hooks, and wait there; hooks that come later act on what is sent.
+ */
+import { pipeline, Readable } from "node:stream";
+import { LatchkeyError } from "../errors.ts";
+import type { Reply } from "./capture.ts";
+import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
+import type { Answered } from "./held-exchange.ts";
+import { sendHandlerReply } from "./node-messages.ts";
+import { groupLines } from "./response-head.ts";
+
+/** One run of the handler. */
+interface Run {
+  /** The payload that waits, and what lets Fastify go on with it. */
+  waiting: { readonly reply: FastifyAnswer; readonly payload: unknown; readonly done: SendDone } | null;
+  readonly report: (error: unknown) => void;
+}
+
+export class Passage {
+  readonly #reply: FastifyAnswer;
+  readonly #prepared: FastifyHeaders;
+  readonly #runs = new WeakMap<object, Run>();
+  /** The run whose answer counts; null where answers pass. */
+  #current: Run | null = null;
+  #closed = false;
+  /** What goes out instead of a payload that no run has made. */
+  #substitute: Reply | null = null;
+
+  constructor(reply: FastifyAnswer) {
+    this.#reply = reply;
+    this.#prepared = { ...reply.getHeaders() };
+  }
+
+  /**
+   * Runs a handler as Fastify would, on a clean reply of its own. What it does with that reply when the run is over goes
+   * nowhere.
+   */
+  async run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<void> {
+    if (this.#current !== null) restoreHeaders(this.#reply, this.#prepared);
+    const run: Run = { waiting: null, report };
+    this.#current = run;
+    // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
+    const own: FastifyAnswer = Object.create(this.#reply);
+    this.#runs.set(own, run);
+    const result = handle(liveView(own, () => this.#current === run && !this.#closed));
+    const payload: unknown = await result;
+    if (payload !== undefined || (isThenable(result) && !own.sent)) own.send(payload);
+  }
+
+  /** The `onSend` hook. What runs send that are over already is never answered. */
+  onSend(reply: FastifyAnswer, payload: unknown, done: SendDone): void {
+    const run = this.#runs.get(reply) ?? this.#current;
+    const substitute = this.#substitute;
+    if (run !== this.#current) return;
+    if (run !== null && !this.#closed) this.#capture(run, reply, payload, done);
+    else if (substitute === null) done(null, payload);
+    else {
+      this.#substitute = null;
+      done(null, this.#setHead(reply, substitute));
+    }
+  }
+
+  /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
+  open(): void {
+    restoreHeaders(this.#reply, this.#prepared);
+    this.#current = null;
+  }
+
+  /** Sends what a submission ended with, through the hooks that come later. */
+  close({ kind, reply }: Answered): void {
+    const waiting = this.#current?.waiting ?? null;
+    this.#closed = true;
+    if (kind === "latchkey") restoreHeaders(this.#reply, this.#prepared);
+    if (waiting !== null && kind === "handler") {
+      setStatus(waiting.reply, reply);
+      waiting.done(null, isWhole(waiting.payload) ? waiting.payload : asBuffer(reply.body));
+    } else if (waiting !== null) {
+      waiting.done(null, this.#setHead(waiting.reply, reply));
+    } else if (kind === "latchkey") {
+      this.#current = null;
+      this.#substitute = reply;
+      this.#reply.send(this.#setHead(this.#reply, reply));
+    } else {
+      // It was given past Fastify, on the raw response; or by Fastify's last resort for errors.
+      this.#reply.hijack();
+      sendHandlerReply(this.#reply.raw, reply);
+    }
+  }
+
+  #capture(run: Run, reply: FastifyAnswer, payload: unknown, done: SendDone): void {
+    if (run.waiting !== null || reply.raw.writableEnded) {
+      run.report(new LatchkeyError("answer-twice"));
+      return;
+    }
+    run.waiting = { reply, payload, done };
+    deliver(reply, payload);
+  }
+
+  /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
+  #setHead(reply: FastifyAnswer, answer: Reply): Buffer {
+    setStatus(reply, answer);
+    const lines = [...groupLines(answer.headers)];
+    const own = new Set(lines.map(([name]) => name.toLowerCase()));
+    for (const name of Object.keys(reply.getHeaders())) {
+      const foreign = name.startsWith("content-") && !own.has(name) && !(name in this.#prepared);
+      if (foreign) reply.removeHeader(name);
+    }
+    for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
+    return asBuffer(answer.body);
+  }
+}
+
+/** Takes back what was done to a reply's headers. */
+export function restoreHeaders(reply: FastifyAnswer, before: FastifyHeaders): void {
+  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+  for (const [name, value] of Object.entries(before)) if (value !== undefined) reply.header(name, value);
+}
+
+/** Not by `reply.code`, which knows no status above 599. */
+function setStatus({ raw }: FastifyAnswer, { status, statusText }: Reply): void {
+  raw.statusCode = status;
+  if (statusText !== undefined) raw.statusMessage = statusText;
+}
+
+/** Writes a payload to the raw response, which is held, as Fastify does at the end of its pipeline. */
+function deliver(reply: FastifyAnswer, given: unknown): void {
+  const { raw } = reply;
+  let payload = given;
+  if (payload instanceof Response) {
+    reply.code(payload.status);
+    for (const [name, value] of payload.headers) reply.header(name, value);
+    payload = payload.body;
+  }
+  for (const [name, value] of Object.entries(reply.getHeaders())) {
+    if (value !== undefined) raw.setHeader(name, value);
+  }
+  if (payload === undefined || payload === null) raw.end();
+  else if (isWhole(payload)) raw.end(payload);
+  else if (payload instanceof ReadableStream) pipeline(Readable.fromWeb(payload), raw, () => {});
+  else if (isReadable(payload)) pipeline(payload, raw, () => {});
+  else raw.destroy(new TypeError(`A payload must be text, bytes or a stream (got ${typeof payload})`));
+}
+
+/** Reads as one with `undefined` and `null`: a payload that Fastify can send once more. */
+function isWhole(payload: unknown): payload is string | Buffer | null | undefined {
+  return payload === undefined || payload === null || typeof payload === "string" || Buffer.isBuffer(payload);
+}
+
+function isReadable(payload: unknown): payload is NodeJS.ReadableStream {
+  return (
+    typeof payload === "object" && payload !== null && "pipe" in payload && typeof payload.pipe === "function"
+  );
+}
+
+function isThenable(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** A run's reply as its handler sees it: once the run is over, it answers nobody any more. */
+function liveView(own: FastifyAnswer, isLive: () => boolean): FastifyAnswer {
+  const view: FastifyAnswer = new Proxy(own, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        if (!isLive()) return view;
+        const result: unknown = Reflect.apply(value, target, args);
+        return result === target ? view : result;
+      };
+    },
+    set: (target, name, value) => !isLive() || Reflect.set(target, name, value),
+  });
+  return view;
+}

@@ -1,0 +1,41 @@
+/** The exchange over a held Node response, for every adapter whose handlers answer through one. */
+import type { ServerResponse } from "node:http";
+import type { HandlerContext } from "../attempt/attempt.ts";
+import type { Execution } from "../engine/classify.ts";
+import type { Outcome, Submit } from "./exchange.ts";
+import { type HeldResponse, holdResponse } from "./held-response.ts";
+import type { Incoming } from "./incoming.ts";
+import { sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
+
+/**
+ * Submits a request whose handler answers through `res`. The response is held from the first run on, and free again
+ * when this settles.
+ *
+ * @param handle runs the handler; its `view` of the response goes nowhere once the run is over
+ */
+export async function submitHeld<R, Tx, E extends Execution, Res extends ServerResponse>(
+  submit: Submit<R, Tx, E>,
+  request: R,
+  incoming: Incoming,
+  { res, limitBytes }: { readonly res: Res; readonly limitBytes: number },
+  handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
+): Promise<Outcome> {
+  // Most requests are answered without running a handler, and need no held response.
+  let held: HeldResponse<Res> | null = null;
+  try {
+    return await submit(request, incoming, (context, report) => {
+      held ??= holdResponse(res, limitBytes);
+      return held.run((view) => handle(view, context, report), report);
+    });
+  } finally {
+    (held as HeldResponse<Res> | null)?.release();
+  }
+}
+
+export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
+
+/** Sends what a submission ended with. */
+export function sendOutcome(res: ServerResponse, outcome: Answered): void {
+  if (outcome.kind === "handler") sendHandlerReply(res, outcome.reply);
+  else sendLatchkeyReply(res, outcome.reply);
+}

@@ -1,0 +1,44 @@
+/** Koa as Latchkey sees it. Apps keep their own types by annotating `tenant: (ctx: Context) => …`. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+/** A value of any shape, as Koa leaves its own where an app has not said which. */
+type Loose = ReturnType<JSON["parse"]>;
+
+/** What the adapter itself needs of a context. */
+export interface KoaMessage {
+  readonly req: IncomingMessage;
+  res: ServerResponse;
+  readonly method: string;
+  readonly originalUrl: string;
+  readonly request: object;
+  response: object;
+  body: unknown;
+  status: number;
+  message: string;
+  type: string;
+  respond?: boolean | undefined;
+}
+
+/** A context, where the app has not said which. */
+export interface KoaContext extends KoaMessage {
+  readonly app: Loose;
+  readonly cookies: Loose;
+  readonly headers: Loose;
+  readonly host: string;
+  readonly ip: string;
+  readonly params: Loose;
+  readonly path: string;
+  readonly query: Loose;
+  readonly request: Loose;
+  readonly response: Loose;
+  readonly state: Loose;
+  readonly url: string;
+  body: Loose;
+  append(field: string, value: string | string[]): void;
+  get(field: string): string;
+  redirect(url: string): void;
+  remove(field: string): void;
+  set(field: string, value: string | string[]): void;
+  throw(...properties: Loose[]): never;
+  vary(field: string | string[]): void;
+}

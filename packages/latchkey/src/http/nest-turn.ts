@@ -1,0 +1,217 @@
+/**
+ * One request's way through Nest. Nest answers by itself with what its interceptors have made of a handler's value, once
+ * for each request: so the value is given to it inside the attempt, and what it then writes to the held response is the
+ * answer.
+ */
+import type { ServerResponse } from "node:http";
+import type { Attempt, HandlerContext } from "../attempt/attempt.ts";
+import type { Execution } from "../engine/classify.ts";
+import { LatchkeyError, NotExecuted } from "../errors.ts";
+import type { Reply } from "./capture.ts";
+import { CannotRunAgain, type HttpWork, type Outcome } from "./exchange.ts";
+import { restoreHeaders } from "./fastify-passage.ts";
+import type { FastifyHeaders } from "./fastify-types.ts";
+import { type Answered, sendOutcome } from "./held-exchange.ts";
+import { type HeldResponse, holdResponse } from "./held-response.ts";
+import type { NestCallHandler, NestHost, NestObserver, NestPlace, NestStream } from "./nest-types.ts";
+import { parseJsonBody } from "./request-body.ts";
+
+/**
+ * Where a request and its answer are.
+ *
+ * @throws {TypeError} outside HTTP.
+ */
+export function placeOf(host: NestHost): NestPlace {
+  if (host.getType() !== "http") throw new TypeError("Latchkey protects HTTP routes of Nest, nothing else");
+  const http = host.switchToHttp();
+  const request = http.getRequest();
+  const response = http.getResponse();
+  const next = http.getNext();
+  if ("raw" in response) return { request, message: request.raw, res: response.raw, reply: response, next };
+  return { request, message: request, res: response, reply: null, next };
+}
+
+export class NestTurn {
+  readonly #host: NestHost;
+  readonly #place: NestPlace;
+  readonly #prepared: FastifyHeaders;
+  readonly #held: HeldResponse<ServerResponse>;
+  #released = false;
+  /** Takes the one value or error that Nest is given; null from then on. */
+  #nest: NestObserver | null = null;
+  /** Nest has turned away, for instance because an interceptor's time was over. */
+  #left = false;
+
+  constructor(host: NestHost, place: NestPlace, limitBytes: number) {
+    this.#host = host;
+    this.#place = place;
+    this.#prepared = { ...place.reply?.getHeaders() };
+    this.#held = holdResponse(place.res, limitBytes);
+  }
+
+  /** Everything, as the Observable that Nest wants. */
+  take<Tx, E extends Execution, S extends NestStream>(
+    next: NestCallHandler<S>,
+    enter: (context: HandlerContext<Tx, E>) => void,
+    submit: (work: HttpWork<Tx, E>) => Promise<Outcome>,
+  ): S {
+    return observable(next.handle(), (nest) => {
+      this.#nest = nest;
+      submit((context, report) => this.#run(next, () => enter(context), report))
+        .then(async (outcome) => {
+          if (outcome.kind === "pass") {
+            this.#release();
+            // An outcome of operations without `tx` alone, whose whole context is the attempt.
+            const context: { readonly attempt: Attempt } = { attempt: outcome.attempt };
+            enter(context as HandlerContext<Tx, E>);
+            this.#give(await lastOf(next.handle()));
+          } else await this.#answer(outcome);
+        })
+        .catch((error: unknown) => this.#fail(error));
+      return () => {
+        this.#left = true;
+      };
+    });
+  }
+
+  #run(
+    next: NestCallHandler<NestStream>,
+    enter: () => void,
+    report: (error: unknown) => void,
+  ): Promise<Reply> {
+    return this.#held.run(async () => {
+      if (this.#nest === null) {
+        const message = "The transaction would have to run again, and Nest has answered already";
+        throw new CannotRunAgain("rolled_back", { message });
+      }
+      this.#restoreHeaders();
+      enter();
+      const value = await this.#handle(next);
+      if (this.#left && !this.#place.res.writableEnded) {
+        throw new LatchkeyError("answer-missing", {
+          message: "Nest gave the request up before its handler ended",
+        });
+      }
+      this.#give(value);
+    }, report);
+  }
+
+  /** Pipes come before the handler: where they reject its parameters, nothing has happened. */
+  #handle(next: NestCallHandler<NestStream>): Promise<unknown> {
+    const { request } = this.#place;
+    Reflect.deleteProperty(request, rejectedByPipes);
+    return lastOf(next.handle()).catch((error: unknown) => {
+      throw Reflect.get(request, rejectedByPipes) === true ? new NotExecuted({ cause: error }) : error;
+    });
+  }
+
+  async #answer(outcome: Answered): Promise<void> {
+    const unanswered = this.#nest !== null && !this.#left;
+    if (unanswered && !answersItself(this.#host)) {
+      await this.#held.run(() => this.#give(valueIn(outcome.reply)), ignore).catch(ignore);
+    }
+    this.#release();
+    this.#send(outcome);
+    this.#give(undefined);
+  }
+
+  #fail(failure: unknown): void {
+    const { request, reply, next } = this.#place;
+    const rejected = failure instanceof NotExecuted && Reflect.get(request, rejectedByPipes) === true;
+    const error = rejected ? failure.cause : failure;
+    this.#release();
+    this.#restoreHeaders();
+    if (this.#nest !== null && !this.#left) this.#nest.error(error);
+    // Nest's exception filters have a second entrance, for errors of middleware.
+    else if (reply === null) next(error);
+    else reply.send(error);
+    this.#nest = null;
+  }
+
+  #give(value: unknown): void {
+    const nest = this.#nest;
+    this.#nest = null;
+    nest?.next(value);
+    nest?.complete();
+  }
+
+  #send(outcome: Answered): void {
+    const { reply, res } = this.#place;
+    if (reply !== null) {
+      // Fastify lays its own headers over the raw response's only when it sends.
+      for (const [name, value] of Object.entries(this.#prepared)) {
+        if (value !== undefined) res.setHeader(name, value);
+      }
+      reply.hijack();
+    }
+    sendOutcome(res, outcome);
+  }
+
+  #release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#held.release();
+  }
+
+  #restoreHeaders(): void {
+    if (this.#place.reply !== null) restoreHeaders(this.#place.reply, this.#prepared);
+  }
+}
+
+/** Nest's mark on a request, for interceptors; since Nest 12. */
+const rejectedByPipes = Symbol.for("nestjs:rejected-by-pipes");
+
+function ignore(): void {}
+
+/** What Nest is given where no handler has run: the answer's value, so that interceptors find what they are used to. */
+function valueIn({ headers, body }: Reply): unknown {
+  const type = headers.find(([name]) => name.toLowerCase() === "content-type")?.[1] ?? null;
+  try {
+    return parseJsonBody(body, type);
+  } catch {
+    return undefined;
+  }
+}
+
+/** An Observable of the class that Nest itself uses; `subscribed` returns what to do when Nest turns away. */
+function observable<S extends NestStream>(like: S, subscribed: (nest: NestObserver) => () => void): S {
+  const { constructor: Observable } = like as unknown as {
+    readonly constructor: new (subscribed: (nest: NestObserver) => () => void) => S;
+  };
+  return new Observable(subscribed);
+}
+
+function lastOf(stream: NestStream): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    let last: unknown;
+    stream.subscribe({
+      next: (value) => {
+        last = value;
+      },
+      error: reject,
+      complete: () => resolve(last),
+    });
+  });
+}
+
+/** Whether Nest leaves the answer to the handler, as it does for `@Res()` without `passthrough` and for `@Next()`. */
+function answersItself(host: NestHost): boolean {
+  const read: unknown = Reflect.get(Reflect, "getMetadata");
+  if (typeof read !== "function") return false;
+  const controller = host.getClass();
+  const name = nameOf(host.getHandler(), controller.prototype);
+  const parameters = Object.keys(read("__routeArguments__", controller, name) ?? {});
+  // Nest's numbers for the response and for `next`.
+  const takesResponse = parameters.some((key) => key.startsWith("1:") || key.startsWith("2:"));
+  return takesResponse && read("__responsePassthrough__", controller, name) !== true;
+}
+
+/** A decorator may have put a function of another name in the method's place. */
+function nameOf(handler: object, prototype: object): string {
+  for (let each: object | null = prototype; each !== null; each = Object.getPrototypeOf(each)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(each))) {
+      if (value === handler) return name;
+    }
+  }
+  return "";
+}

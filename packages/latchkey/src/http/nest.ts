@@ -1,0 +1,79 @@
+/** Nest, on Express and on Fastify. */
+import type { HandlerContext } from "../attempt/attempt.ts";
+import type { Execution } from "../engine/classify.ts";
+import type { Latchkey } from "../latchkey.ts";
+import type { Operation } from "../operation.ts";
+import { createExchange } from "./exchange.ts";
+import type { HttpOptions, RouteOptions } from "./http-options.ts";
+import { NestTurn, placeOf } from "./nest-turn.ts";
+import type { NestHost, NestInterceptor, NestMessage, NestRequest } from "./nest-types.ts";
+import { readHeldBody } from "./node-body.ts";
+import { headerLines } from "./node-messages.ts";
+
+/** Protects one route: `@UseInterceptors(protect(operation))` on its method. */
+export type NestProtect<R extends NestMessage> = <E extends Execution>(
+  operation: Operation<E>,
+  overrides?: RouteOptions<R>,
+) => NestInterceptor;
+
+const contexts = new WeakMap<object, HandlerContext<unknown, Execution>>();
+
+/**
+ * Makes `protect(operation)` for the route handlers of a Nest app. Guards come before it. Pipes, the handler and the
+ * interceptors named after it are one run: a throw in them rolls back and goes to the exception filters, and they may run
+ * again. The interceptors before it, `@HttpCode`, `@Header`, `@Redirect`, `@Render` and `@Res` act on what is captured;
+ * the answer is what Nest writes to the response, which is held until it is confirmed. For a replay Nest answers too, and
+ * what it writes is thrown away.
+ *
+ * Create the app with `rawBody: true`, so that the fingerprint sees what was sent. Limits: a COMMIT that fails with a
+ * serialization failure after Nest has answered cannot run again and becomes 503, to be retried; where a handler returns
+ * an Observable, Nest does not answer a client that has hung up, and the run fails; no server-sent events.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function nestProtect<Tx, R extends NestMessage = NestRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): NestProtect<R> {
+  const exchange = createExchange<R, Tx>(latchkey, options);
+  return (operation, overrides) => {
+    const submit = exchange.route(operation, overrides);
+    const { answerHoldBytes } = operation.settings;
+    return {
+      intercept(host, next) {
+        const place = placeOf(host);
+        const { request, message } = place;
+        const incoming = {
+          method: request.method,
+          target: request.originalUrl,
+          header: (name: string) => headerLines(message, name),
+          readBody: (limitBytes: number) => readHeldBody(message, request, limitBytes, remedy),
+        };
+        const turn = new NestTurn(host, place, answerHoldBytes);
+        return turn.take(
+          next,
+          (context) => contexts.set(request, context),
+          // R is what the adapter's options know of a request, NestMessage what both platforms' have.
+          (work) => submit(request as R, incoming, work),
+        );
+      },
+    };
+  };
+}
+
+const remedy =
+  'Create the app with `NestFactory.create(AppModule, { rawBody: true })`, or opt in to `fingerprint: "parsed"`.';
+
+/**
+ * Gives a protected handler its `tx` and `attempt`. Make it a parameter decorator with Nest's own
+ * `createParamDecorator(nestContext)`; the parameter's type is `HandlerContext<Tx, "transaction">`.
+ *
+ * @throws {TypeError} in a handler that is not protected.
+ */
+export function nestContext(_data: unknown, host: NestHost): HandlerContext<unknown, Execution> {
+  const context = contexts.get(host.switchToHttp().getRequest());
+  if (context !== undefined) return context;
+  throw new TypeError(
+    "Only handlers that are protected have a context: @UseInterceptors(protect(operation))",
+  );
+}

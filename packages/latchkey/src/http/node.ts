@@ -1,0 +1,95 @@
+/** `node:http`, without a framework. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { HandlerContext } from "../attempt/attempt.ts";
+import type { Execution } from "../engine/classify.ts";
+import type { Latchkey } from "../latchkey.ts";
+import type { Operation } from "../operation.ts";
+import { createExchange } from "./exchange.ts";
+import { sendOutcome, submitHeld } from "./held-exchange.ts";
+import type { HttpOptions, RouteOptions } from "./http-options.ts";
+import type { BodyReading } from "./incoming.ts";
+import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
+
+export type NodeContext<Tx, E extends Execution> = HandlerContext<Tx, E> & {
+  /** The request's body, as it was sent; empty where there is none. Latchkey has read `req` to its end. */
+  readonly body: Buffer;
+};
+
+/** A handler that is handed over: it is given `tx` (under `transaction`), `attempt` and `body`, and answers through `res`. */
+export type NodeHandler<Req, Res, Tx, E extends Execution> = (
+  req: Req,
+  res: Res,
+  context: NodeContext<Tx, E>,
+) => unknown;
+
+/**
+ * Protects one handler; call what it returns after authorisation. It fulfils once the answer has been handed to `res`,
+ * and rejects with the handler's error, and with Latchkey's own where the service must be mended (`tenant-missing`,
+ * `body-consumed` …): `node:http` answers no errors, so the caller must. The response is then as it was before.
+ */
+export type NodeProtect<R extends IncomingMessage, Tx> = <
+  E extends Execution,
+  Req extends IncomingMessage = R,
+  Res extends ServerResponse = ServerResponse,
+>(
+  operation: Operation<E>,
+  handler: NodeHandler<Req, Res, Tx, E>,
+  overrides?: RouteOptions<R>,
+) => (req: Req, res: Res) => Promise<void>;
+
+/**
+ * Makes `protect(operation, handler)` for `node:http` and everything that passes its requests and responses on.
+ *
+ * The answer is held until it is confirmed; `res` has no socket meanwhile: bytes are collected up to `answerHoldBytes`,
+ * trailers and informational responses are dropped. A handler that throws is rolled back. HTTP/1 only: `node:http2` has
+ * responses of another class.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): NodeProtect<R, Tx> {
+  const exchange = createExchange<R, Tx>(latchkey, options);
+  return (operation, handler, overrides) => {
+    const submit = exchange.route(operation, overrides);
+    const { answerHoldBytes } = operation.settings;
+    type E = (typeof operation)["execution"];
+    return async (req, res) => {
+      let body: Buffer = Buffer.alloc(0);
+      const incoming = {
+        method: req.method ?? "",
+        target: req.url ?? "",
+        header: (name: string) => headerLines(req, name),
+        readBody: async (limitBytes: number) => {
+          const reading = await readBody(req, limitBytes);
+          if (reading.kind === "bytes") body = asBuffer(reading.bytes);
+          return reading;
+        },
+      };
+      const answer = { res, limitBytes: answerHoldBytes };
+      // R is what the adapter's options know of a request, Req what this handler knows of the same one.
+      const outcome = await submitHeld(
+        submit,
+        req as IncomingMessage as R,
+        incoming,
+        answer,
+        (view, context) => handler(req, view, { ...context, body }),
+      );
+      if (outcome.kind !== "pass") return sendOutcome(res, outcome);
+      // An outcome of operations without `tx` alone, whose context has only the attempt.
+      const context = { attempt: outcome.attempt } as HandlerContext<Tx, E>;
+      await handler(req, res, { ...context, body });
+    };
+  };
+}
+
+async function readBody(req: IncomingMessage, limitBytes: number): Promise<BodyReading> {
+  if (!announcesBody(req)) return { kind: "bytes", bytes: new Uint8Array(0) };
+  if (!req.readableDidRead) return readBytes(req, limitBytes);
+  return { kind: "consumed", remedy: "Hand the request to the protected handler unread." };
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

@@ -1,0 +1,107 @@
+/** A store whose calls tell a circuit breaker how it is. Refusing is not done here: what has begun may always end. */
+import { StoreError } from "../errors.ts";
+import type { Clock } from "../ports.ts";
+import type { OpenTransaction, Store, TransactionSupport } from "../stores/store.ts";
+import type { LatchkeyEvent } from "../telemetry/events.ts";
+import { type CircuitSettings, type CircuitState, closed, enter, leave, settle } from "./circuit.ts";
+import { isStoreFailure } from "./store-failure.ts";
+
+export interface Breaker {
+  /**
+   * Runs what will ask the store.
+   *
+   * @throws {StoreError} `not_sent`, while the circuit is open.
+   */
+  guard<T>(run: () => Promise<T>): Promise<T>;
+  /** Watches one call; what it says first counts. `answered` says that the store did, before the call is over. */
+  watch<T>(call: (answered: () => void) => Promise<T>): Promise<T>;
+}
+
+export function createBreaker(
+  store: string,
+  settings: CircuitSettings,
+  clock: Clock,
+  emit: (event: LatchkeyEvent) => void,
+): Breaker {
+  let state: CircuitState = closed;
+  const change = (next: CircuitState) => {
+    const before = state.kind;
+    state = next;
+    if (next.kind === "open" && before === "closed") emit({ type: "circuit_opened", store });
+    if (next.kind === "closed" && before !== "closed") emit({ type: "circuit_closed", store });
+  };
+  const note = (ok: boolean, begunMs: number) =>
+    change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
+  return {
+    async guard(run) {
+      const begunMs = clock.monotonicMs();
+      const entered = enter(state, settings, begunMs);
+      if (!entered.admitted) {
+        throw new StoreError("not_sent", { message: `The circuit breaker of store ${store} is open` });
+      }
+      change(entered.state);
+      try {
+        return await run();
+      } finally {
+        if (entered.probe) change(leave(state, begunMs));
+      }
+    },
+    async watch(call) {
+      const begunMs = clock.monotonicMs();
+      let noted = false;
+      const noteOnce = (ok: boolean) => {
+        if (!noted) note(ok, begunMs);
+        noted = true;
+      };
+      try {
+        const result = await call(() => noteOnce(true));
+        noteOnce(true);
+        return result;
+      } catch (error) {
+        if (error instanceof StoreError) noteOnce(!isStoreFailure(error));
+        throw error;
+      }
+    },
+  };
+}
+
+/** The store, watched. */
+export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx> {
+  return {
+    name: inner.name,
+    capabilities: inner.capabilities,
+    transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
+    verify: () => watch(() => inner.verify()),
+    read: (key) => watch(() => inner.read(key)),
+    create: (life, replaces, terms) => watch(() => inner.create(life, replaces, terms)),
+    accept: (life, replaces, expiresAfterMs) => watch(() => inner.accept(life, replaces, expiresAfterMs)),
+    takeOver: (key, guard, fingerprint, token, terms) =>
+      watch(() => inner.takeOver(key, guard, fingerprint, token, terms)),
+    renew: (key, id, fence, leaseMs) => watch(() => inner.renew(key, id, fence, leaseMs)),
+    end: (key, id, fence, end) => watch(() => inner.end(key, id, fence, end)),
+    giveUp: (key, guard, errorCode, reconcileAfterMs) =>
+      watch(() => inner.giveUp(key, guard, errorCode, reconcileAfterMs)),
+    loseTransaction: (life, replaces, errorCode) =>
+      watch(() => inner.loseTransaction(life, replaces, errorCode)),
+    endedLeases: (limit) => watch(() => inner.endedLeases(limit)),
+    clean: (limit) => watch(() => inner.clean(limit)),
+  };
+}
+
+/** An open transaction has heard from the store; what its work then does says nothing about it. */
+function guardedTransactions<Tx>(
+  inner: TransactionSupport<Tx>,
+  watch: Breaker["watch"],
+): TransactionSupport<Tx> {
+  return {
+    run: (request, work) =>
+      watch((answered) =>
+        inner.run(request, (open: OpenTransaction<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
+    // "In doubt" is an answer of it, too, that comes from a store that is not there.
+    resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
+  };
+}

@@ -1,0 +1,59 @@
+/** The bench runs from end to end in its shortest form, so that it cannot rot unseen. */
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { scratchDirectory } from "../support/scratch.ts";
+import { watchDirectory } from "../support/watchdog.ts";
+
+const main = join(import.meta.dirname, "../../bench/main.ts");
+
+/** About two seconds of load, on servers of each framework. */
+const args = [
+  ...["--minutes", "0.035", "--rounds", "2", "--concurrency", "1,4"],
+  ...["--only", "express/order/latchkey,fastify/replay,hono/replay/latchkey-memory"],
+];
+
+it("measures subjects beside their baselines and writes both forms of the report", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    main,
+    ...args,
+    "--out",
+    out,
+  ]);
+  expect(stdout).toContain("### A transaction with two writes: first requests");
+
+  const { results } = JSON.parse(readFileSync(join(out, "performance.json"), "utf8"));
+  const names = new Set(
+    results.map((one: Record<string, string>) => `${one.framework}/${one.job}/${one.guard}`),
+  );
+  expect(names).toContain("express/order/none");
+  expect(names).toContain("express/order/latchkey");
+  expect(names).toContain("hono/replay/latchkey-memory");
+  for (const result of results) {
+    expect(result.rounds).toHaveLength(2);
+    expect(result.requestsPerSecond).toBeGreaterThan(0);
+    expect(result.ratio).toBeGreaterThan(0);
+    expect(result.p99Ms).toBeGreaterThanOrEqual(result.p50Ms);
+  }
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toMatch(/\| express \| \*\*Latchkey, Postgres\*\* \| 4 \| \d+ \| \d\.\d\d \|/);
+  expect(page).toContain("--minutes 0.035");
+}, 120_000);
+
+it("refuses options that it does not know", async () => {
+  const refused = promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    main,
+    "--minutes",
+    "none",
+  ]);
+  await expect(refused).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("--minutes must be"),
+  });
+});

@@ -1,0 +1,115 @@
+/** What tests of one HTTP adapter share: a service on a memory store, and a look at answers from outside. */
+import { expect } from "vitest";
+import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latchkey.ts";
+import type { Operation, OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import {
+  type MemoryStore,
+  type MemoryTransaction,
+  memoryStore,
+} from "../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
+import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
+import {
+  type HttpAnswer,
+  type HttpCall,
+  newKey,
+  send,
+} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+
+export interface HttpService {
+  readonly latchkey: Latchkey<MemoryTransaction>;
+  readonly memory: MemoryStore;
+  readonly events: readonly LatchkeyEvent[];
+  /** `transaction`, and no complaint about handlers that write nothing. */
+  readonly operation: (options?: OperationOptions) => Operation<"transaction">;
+  readonly lease: (options?: OperationOptions) => Operation<"lease">;
+  /** Errors that handlers were reported for. */
+  reported(): unknown[];
+}
+
+export interface HttpServiceOptions {
+  /** How many COMMITs the database refuses with a serialization failure before it accepts them. Default 0. */
+  readonly refusedCommits?: number;
+}
+
+export function httpService({ refusedCommits = 0 }: HttpServiceOptions = {}): HttpService {
+  const events: LatchkeyEvent[] = [];
+  const memory = memoryStore();
+  const store = refusingCommits(memory, refusedCommits);
+  const latchkey = createLatchkey({ store, onEvent: (event) => events.push(event) });
+  return {
+    latchkey,
+    memory,
+    events,
+    operation: (options = {}) =>
+      latchkey.operation("run", { writes: "none", ...options, execution: "transaction" }),
+    lease: (options = {}) => latchkey.operation("run", { ...options, execution: "lease" }),
+    reported: () => events.flatMap((event) => (event.type === "attempt_failed" ? [event.error] : [])),
+  };
+}
+
+/** A handler has then answered, and all the same its transaction is rolled back and runs again. */
+function refusingCommits(inner: MemoryStore, times: number): Store<MemoryTransaction> {
+  const { transactions } = inner;
+  if (transactions === null) throw new TypeError("the memory store has transactions");
+  let left = times;
+  return {
+    ...inner,
+    transactions: {
+      ...transactions,
+      async run(request, work) {
+        let refused = false;
+        const outcome = await transactions.run(request, async (open) => {
+          const end = await work(open);
+          refused = end.end === "commit" && left-- > 0;
+          return refused ? { end: "rollback", value: end.value } : end;
+        });
+        if (!refused) return outcome;
+        return {
+          kind: "refused",
+          value: outcome.value,
+          because: "serialization",
+          error: serializationFailure(),
+        };
+      },
+    },
+  };
+}
+
+/** An error that makes a transaction run again. */
+export function serializationFailure(): Error {
+  return Object.assign(new Error("could not serialize access"), { code: "40001" });
+}
+
+/** Server's own business, different on each connection or at each moment. */
+const ownOfConnection = new Set(["connection", "content-length", "date", "keep-alive", "transfer-encoding"]);
+
+/** Expects two answers to be the same to a client: status, header lines in any order, body. */
+export function expectSameAnswer(actual: HttpAnswer, expected: HttpAnswer): void {
+  expect(describeAnswer(actual)).toEqual(describeAnswer(expected));
+  expect(actual.body.equals(expected.body)).toBe(true);
+}
+
+function describeAnswer({ status, lines, body }: HttpAnswer): object {
+  const seen = lines.filter(([name]) => !ownOfConnection.has(name)).map((line) => line.join(": "));
+  return { status, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
+}
+
+/** Sends a request and hangs up when `started` fires; repeats it until it is answered, and gives that answer. */
+export async function retryAfterHangUp(
+  url: string,
+  started: Promise<void>,
+  released: () => void,
+  call: HttpCall = {},
+): Promise<HttpAnswer> {
+  const key = newKey();
+  const hangUp = new AbortController();
+  const lost = send(url, { ...call, key }, hangUp.signal);
+  await started;
+  hangUp.abort();
+  await expect(lost).rejects.toThrow();
+  released();
+  let retry = await send(url, { ...call, key });
+  for (let round = 0; round < 500 && retry.status === 409; round++) retry = await send(url, { ...call, key });
+  return retry;
+}
