@@ -122,7 +122,10 @@ describe("the rest of a fingerprint", () => {
     ["quoted pairs", (size) => `a/b;c="${"\\a".repeat(size)}`],
     ["white space", (size) => `a/b${" ;".repeat(size)}x`],
   ])("%s", (_name, make) => {
-    const measured = growth(make, (text) => [sortedQuery(text), parseMediaType(text)]);
+    let turn = 0;
+    // The latest media type is remembered: never the same twice in a row.
+    const next = (text: string) => (turn++ % 2 === 0 ? text : `${text} `);
+    const measured = growth(make, (text) => [sortedQuery(text), parseMediaType(next(text))]);
     expect(measured).toBeLessThan(MAX_RATIO);
   });
 });
