@@ -84,15 +84,15 @@ export function serializationFailure(): Error {
 /** Server's own business, different on each connection or at each moment. */
 const ownOfConnection = new Set(["connection", "content-length", "date", "keep-alive", "transfer-encoding"]);
 
-/** Expects two answers to be the same to a client: status, header lines in any order, body. */
+/** Expects two answers to be the same to a client: status line, header lines in any order, body. */
 export function expectSameAnswer(actual: HttpAnswer, expected: HttpAnswer): void {
   expect(describeAnswer(actual)).toEqual(describeAnswer(expected));
   expect(actual.body.equals(expected.body)).toBe(true);
 }
 
-function describeAnswer({ status, lines, body }: HttpAnswer): object {
+function describeAnswer({ status, statusText, lines, body }: HttpAnswer): object {
   const seen = lines.filter(([name]) => !ownOfConnection.has(name)).map((line) => line.join(": "));
-  return { status, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
+  return { status, statusText, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
 }
 
 /** Sends a request and hangs up when `started` fires; repeats it until it is answered, and gives that answer. */

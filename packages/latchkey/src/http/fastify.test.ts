@@ -132,6 +132,10 @@ describe("a first answer is what Fastify alone would have sent", () => {
         .removeHeader("x-gone");
       return {};
     },
+    "a reason of its own": async (_request, reply) => {
+      reply.raw.statusMessage = "Made";
+      return reply.code(201).send("made");
+    },
     "past Fastify": (_request, reply) => {
       reply.hijack();
       reply.raw.writeHead(201, "Made", { "Content-Type": "text/plain", "X-A": ["1", "2"] });
@@ -363,6 +367,9 @@ describe("hooks", () => {
     });
     const key = newKey();
     expect((await call({ key })).status).toBe(500);
+    failures = 1;
+    const failed = await call({ key });
+    expect([failed.status, failed.json().message]).toEqual([500, "failed on purpose"]);
     const replay = await call({ key });
     expect([replay.body.toString(), replay.header("idempotent-replayed")]).toEqual(["kept", "true"]);
   });
@@ -442,6 +449,44 @@ describe("a run", () => {
     expect([answer.header("x-run-1"), answer.header("x-run-2")]).toEqual([null, "1"]);
     expect(memory.rows("orders")).toEqual([{ runs: 2 }]);
     expect([runs, sends]).toEqual([2, 1]);
+  });
+
+  test("that has answered in vain leaves nothing of its answer to the problem", async () => {
+    let sends = 0;
+    const { call } = await serve(
+      async (_request, reply) => reply.code(201).header("X-Handler", "1").send({}),
+      {
+        refusedCommits: 1_000,
+        after: (app) => void app.addHook("onSend", async () => void sends++),
+      },
+    );
+    const answer = await call();
+    expect([answer.status, answer.json().code]).toEqual([503, "store-unavailable"]);
+    expect(answer.header("content-type")).toBe("application/problem+json");
+    expect([answer.header("x-handler"), sends]).toEqual([null, 1]);
+  });
+
+  test("whose answer is still under way in a hook when it is repeated does not answer", async () => {
+    const gate = deferred<void>();
+    let runs = 0;
+    const { call } = await serve(
+      async (_request, reply) => {
+        runs += 1;
+        reply.send({ run: runs });
+        if (runs === 1) throw serializationFailure();
+        return reply;
+      },
+      {
+        before: (app) =>
+          void app.addHook("preSerialization", async (_request, _reply, payload) => {
+            if ((payload as { run: number }).run === 1) await gate.promise;
+            else setImmediate(() => gate.resolve());
+            if ((payload as { run: number }).run === 2) await new Promise((resolve) => setImmediate(resolve));
+            return payload;
+          }),
+      },
+    );
+    expect((await call()).json()).toEqual({ run: 2 });
   });
 
   test("that throws leaves the reply as hooks had prepared it, to Fastify's error handler", async () => {

@@ -99,7 +99,6 @@ export class NestTurn {
   /** Pipes come before the handler: where they reject its parameters, nothing has happened. */
   #handle(next: NestCallHandler<NestStream>): Promise<unknown> {
     const { request } = this.#place;
-    Reflect.deleteProperty(request, rejectedByPipes);
     return lastOf(next.handle()).catch((error: unknown) => {
       throw Reflect.get(request, rejectedByPipes) === true ? new NotExecuted({ cause: error }) : error;
     });
@@ -142,7 +141,6 @@ export class NestTurn {
       for (const [name, value] of Object.entries(this.#prepared)) {
         if (value !== undefined) res.setHeader(name, value);
       }
-      reply.hijack();
     }
     sendOutcome(res, outcome);
   }

@@ -347,6 +347,27 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect(events.length).toBe(before);
     });
 
+    test("what they set on the response is on every answer", async () => {
+      let requests = 0;
+      const guard: CanActivate = {
+        canActivate(host) {
+          host.switchToHttp().getResponse<AnyResponse>().header("X-Guard", String(++requests));
+          return true;
+        },
+      };
+      const { call } = await serve(platform, () => ({}), {
+        decorate: [UseGuards(guard)],
+        globals: (app) => app.enableCors({ origin: "https://shop.example" }),
+      });
+      const key = newKey();
+      const answers = [await call({ key }), await call({ key }), await call({ key, body: '{"amount":2}' })];
+      expect(answers.map(({ status }) => status)).toEqual([201, 201, 422]);
+      expect(answers.map((answer) => answer.header("x-guard"))).toEqual(["1", "2", "3"]);
+      for (const answer of answers) {
+        expect(answer.header("access-control-allow-origin")).toBe("https://shop.example");
+      }
+    });
+
     test("global interceptors see replays and problems end as they see answers end", async () => {
       const seen: unknown[] = [];
       const { call } = await serve(platform, () => ({ a: 1 }), {
@@ -406,6 +427,33 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect([answer.status, answer.json().message]).toEqual([408, "too slow"]);
       expect(memory.rows("orders")).toEqual([]);
       expect((await call({ key })).json()).toEqual({ runs: 2 });
+    });
+
+    test("an interceptor's impatience does not hide what the handler throws later", async () => {
+      const late = deferred<void>();
+      const { call } = await serve(
+        platform,
+        async () => {
+          await late.promise;
+          throw new ConflictException("sold out");
+        },
+        {
+          globals: (app) =>
+            void app.useGlobalInterceptors(
+              intercepting((stream) =>
+                stream.pipe(
+                  timeout(50),
+                  catchError(() => {
+                    setImmediate(() => late.resolve());
+                    return of("given up");
+                  }),
+                ),
+              ),
+            ),
+        },
+      );
+      const answer = await call();
+      expect([answer.status, answer.json().message]).toEqual([409, "sold out"]);
     });
   });
 
