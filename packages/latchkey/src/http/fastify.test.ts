@@ -553,6 +553,33 @@ describe("a run", () => {
     ]);
   });
 
+  test("that Fastify's own time limit answers for is rolled back", async () => {
+    const { latchkey, operation, memory } = httpService();
+    const app = fastify();
+    const protect = fastifyProtect(app, latchkey, { singleTenant: true });
+    const timedOut = deferred<void>();
+    let runs = 0;
+    app.addHook("onError", async () => timedOut.resolve());
+    app.post(
+      "/run",
+      { handlerTimeout: 50 },
+      protect(operation(), async (_request, _reply, { tx }) => {
+        await tx.insert("orders", { run: ++runs });
+        if (runs === 1) await timedOut.promise;
+        return { runs };
+      }),
+    );
+    await app.ready();
+    const { url, close } = await listen(app.routing);
+    closing.push(close);
+    // Fastify gives its limit up as soon as it has read a body.
+    const call = { key: newKey(), body: "", contentType: null };
+    const stopped = await send(url, call);
+    expect([stopped.status, stopped.json().code]).toEqual([503, "FST_ERR_HANDLER_TIMEOUT"]);
+    expect(memory.rows("orders")).toEqual([]);
+    expect((await send(url, call)).json()).toEqual({ runs: 2 });
+  });
+
   test("of two answers the first wins, and the second is reported", async () => {
     const { call, reported } = await serve(
       async (_request, reply) => {
