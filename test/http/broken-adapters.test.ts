@@ -34,6 +34,11 @@ function rewriteHeader(name: string, rewrite: (value: unknown) => unknown): (res
   };
 }
 
+function dropHeader(res: ServerResponse, dropped: string): void {
+  const { setHeader } = res;
+  res.setHeader = (name, value) => (name.toLowerCase() === dropped ? res : setHeader.call(res, name, value));
+}
+
 function rewriteRawHeaders(rewrite: (lines: readonly string[]) => readonly string[]) {
   return (req: IncomingMessage) => {
     const { rawHeaders } = req;
@@ -156,6 +161,99 @@ const brokenOnes: readonly Broken[] = [
       const { "idempotency-key": hungUp } = req.headers;
       req.socket.once("close", () => hangUps.add(String(hungUp)));
     },
+  },
+  {
+    what: "answers every success with 200",
+    failing: "answers: a redirect",
+    response: (res) => {
+      const { writeHead } = res;
+      res.writeHead = ((status: number, ...rest: never[]) =>
+        writeHead.call(res, status < 400 ? 200 : status, ...rest)) as typeof writeHead;
+    },
+  },
+  {
+    what: "loses the last byte",
+    failing: "answers: a compressed body",
+    response: (res) => {
+      const { end } = res;
+      res.end = ((chunk: Buffer | undefined) =>
+        end.call(res, chunk === undefined ? "" : chunk.subarray(0, -1), "utf8")) as typeof end;
+      dropHeader(res, "content-length");
+    },
+  },
+  {
+    what: "gives the first caller no more than what is kept",
+    failing: "answers: one of 20 MB",
+    response: (res) => {
+      const { end } = res;
+      res.end = ((chunk: Buffer | undefined) =>
+        end.call(res, chunk === undefined ? "" : chunk.subarray(0, 1024 * 1024), "utf8")) as typeof end;
+      dropHeader(res, "content-length");
+    },
+  },
+  {
+    what: "replays cookies",
+    failing: "answers: the first caller gets every header",
+    response: (res) => {
+      const { setHeader } = res;
+      res.setHeader = (name, value) => {
+        if (name === "Idempotent-Replayed") setHeader.call(res, "Set-Cookie", "a=1");
+        return setHeader.call(res, name, value);
+      };
+    },
+  },
+  {
+    what: "forgets which headers belong to an answer",
+    failing: "answers: HEAD",
+    response: (res) => dropHeader(res, "etag"),
+  },
+  {
+    what: "runs the handler for a replay too",
+    failing: "answers: text",
+    app: (app) => {
+      const { latchkey, route } = app;
+      const execute: typeof latchkey.execute = async (operation, submission, work) => {
+        const result = await latchkey.execute(operation, submission, work);
+        if (result.kind === "replay") await route.handle(async () => Buffer.alloc(0), {} as never);
+        return result;
+      };
+      return { ...app, latchkey: { ...latchkey, execute } };
+    },
+  },
+  {
+    what: "keeps what a failed run had set",
+    failing: "failures: what a failed run had set",
+    response: (res) => {
+      const { appendHeader, end } = res;
+      const left: [string, string][] = [];
+      res.appendHeader = (name, value) => {
+        left.push([name, String(value)]);
+        return appendHeader.call(res, name, value);
+      };
+      res.setHeader = ((set) => (name: string, value: never) => {
+        if (name === "X-Run") left.push([name, value]);
+        return set.call(res, name, value);
+      })(res.setHeader);
+      res.end = ((chunk: Buffer) => {
+        for (const [name, value] of left) appendHeader.call(res, name, value);
+        return end.call(res, chunk, "utf8");
+      }) as typeof end;
+    },
+  },
+  {
+    what: "reads bodies as text",
+    failing: "requests: the handler reads the body as it was sent",
+    app: (app) => {
+      const { handle } = app.route;
+      const asText = (readBody: () => Promise<Uint8Array>, context: never) =>
+        handle(async () => Buffer.from(Buffer.from(await readBody()).toString("utf8")), context);
+      return { ...app, route: { ...app.route, handle: asText } as App["route"] };
+    },
+  },
+  {
+    what: "takes bodies of any size",
+    failing: "requests: one over the cap",
+    app: (app) => ({ ...app, settings: { ...app.settings, bodyLimitBytes: 20 * 1024 * 1024 } }),
   },
   {
     what: "sends the answer before it is kept",

@@ -49,12 +49,13 @@ function sentBytes({ body }: FastifyRequest): Uint8Array {
   return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
 }
 
-function write(reply: FastifyReply, { status, headers = [], body }: HandlerAnswer): FastifyReply {
+function write(reply: FastifyReply, { status, headers = [], body, error }: HandlerAnswer): FastifyReply {
   reply.code(status);
   for (const [name, value] of headers) {
     const before = reply.getHeader(name);
     reply.header(name, before === undefined || name === "Set-Cookie" ? value : [before, value].flat());
   }
+  if (error !== undefined) throw error;
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) return reply.send(body);
   return reply.send(Readable.from(body));
 }

@@ -29,7 +29,8 @@ export function koaListener<Tx>(
   const app = new Koa();
   app.silent = true;
   for (const each of before) app.use(each);
-  app.use((ctx, next) => (ctx.path === route.path && ctx.method === route.method ? handler(ctx) : next()));
+  const methods = route.method === "GET" ? ["GET", "HEAD"] : [route.method];
+  app.use((ctx, next) => (ctx.path === route.path && methods.includes(ctx.method) ? handler(ctx) : next()));
   return app.callback();
 }
 
@@ -59,7 +60,7 @@ function sentBytes(ctx: Context): Uint8Array {
   return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
 }
 
-function write(ctx: Context, { status, headers = [], body }: HandlerAnswer): void {
+function write(ctx: Context, { status, headers = [], body, error }: HandlerAnswer): void {
   ctx.status = status;
   if (body === undefined) ctx.body = null;
   else if (typeof body === "string" || Buffer.isBuffer(body)) ctx.body = body;
@@ -68,4 +69,5 @@ function write(ctx: Context, { status, headers = [], body }: HandlerAnswer): voi
   ctx.status = status;
   ctx.remove("Content-Type");
   for (const [name, value] of headers) ctx.append(name, value);
+  if (error !== undefined) throw error;
 }

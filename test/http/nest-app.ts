@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import {
   Controller,
   createParamDecorator,
+  Get,
   Module,
   Post,
   Req,
@@ -86,7 +87,7 @@ function moduleOf<Tx>(under: AppUnderTest<Tx>, answering: NestAnswering): Type {
   createParamDecorator(nestContext)()(prototype, "run", 2);
   const method = Object.getOwnPropertyDescriptor(prototype, "run") ?? {};
   UseInterceptors(protect(route.operation))(prototype, "run", method);
-  Post(route.path)(prototype, "run", method);
+  (route.method === "GET" ? Get : Post)(route.path)(prototype, "run", method);
   Controller()(Routes);
   class App {}
   Module({ controllers: [Routes] })(App);
@@ -99,7 +100,7 @@ function sentBytes({ body }: AnyRequest): Uint8Array {
   return body instanceof Uint8Array ? body : Buffer.from(JSON.stringify(body));
 }
 
-function setHead(res: AnyResponse, { status, headers = [] }: HandlerAnswer): void {
+function setHead(res: AnyResponse, { status, headers = [], error }: HandlerAnswer): void {
   res.status(status);
   for (const [name, value] of headers) {
     if (res instanceof ServerResponse) (res as Response).append(name, value);
@@ -108,6 +109,7 @@ function setHead(res: AnyResponse, { status, headers = [] }: HandlerAnswer): voi
       (res as FastifyReply).header(name, before === undefined ? value : [before, value].flat());
     }
   }
+  if (error !== undefined) throw error;
 }
 
 function valueIn({ body }: HandlerAnswer): unknown {

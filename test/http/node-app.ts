@@ -36,9 +36,10 @@ export function lookup(headers: Readonly<Record<string, string | string[] | unde
   };
 }
 
-function write(res: ServerResponse, { status, headers = [], body }: HandlerAnswer): void {
+function write(res: ServerResponse, { status, headers = [], body, error }: HandlerAnswer): void {
   res.statusCode = status;
   for (const [name, value] of headers) res.appendHeader(name, value);
+  if (error !== undefined) throw error;
   if (body === undefined) res.end();
   else if (typeof body === "string" || body instanceof Uint8Array) res.end(body);
   else Readable.from(body).pipe(res);

@@ -30,12 +30,14 @@ export interface HttpService {
 export interface HttpServiceOptions {
   /** How many COMMITs the database refuses with a serialization failure before it accepts them. Default 0. */
   readonly refusedCommits?: number;
+  /** Lets everything else go on between the end of a transaction and the news of it, as a network does. Default false. */
+  readonly distant?: boolean;
 }
 
-export function httpService({ refusedCommits = 0 }: HttpServiceOptions = {}): HttpService {
+export function httpService({ refusedCommits = 0, distant = false }: HttpServiceOptions = {}): HttpService {
   const events: LatchkeyEvent[] = [];
   const memory = memoryStore();
-  const store = refusingCommits(memory, refusedCommits);
+  const store = withCommits(memory, refusedCommits, distant);
   const latchkey = createLatchkey({ store, onEvent: (event) => events.push(event) });
   return {
     latchkey,
@@ -48,11 +50,11 @@ export function httpService({ refusedCommits = 0 }: HttpServiceOptions = {}): Ht
   };
 }
 
-/** A handler has then answered, and all the same its transaction is rolled back and runs again. */
-function refusingCommits(inner: MemoryStore, times: number): Store<MemoryTransaction> {
+/** Where a COMMIT is refused, a handler has answered, and all the same its transaction is rolled back and runs again. */
+function withCommits(inner: MemoryStore, refusals: number, distant: boolean): Store<MemoryTransaction> {
   const { transactions } = inner;
   if (transactions === null) throw new TypeError("the memory store has transactions");
-  let left = times;
+  let left = refusals;
   return {
     ...inner,
     transactions: {
@@ -64,6 +66,9 @@ function refusingCommits(inner: MemoryStore, times: number): Store<MemoryTransac
           refused = end.end === "commit" && left-- > 0;
           return refused ? { end: "rollback", value: end.value } : end;
         });
+        for (let round = 0; distant && round < 20; round++) {
+          await new Promise((resolve) => setImmediate(resolve));
+        }
         if (!refused) return outcome;
         return {
           kind: "refused",
@@ -84,15 +89,15 @@ export function serializationFailure(): Error {
 /** Server's own business, different on each connection or at each moment. */
 const ownOfConnection = new Set(["connection", "content-length", "date", "keep-alive", "transfer-encoding"]);
 
-/** Expects two answers to be the same to a client: status, header lines in any order, body. */
+/** Expects two answers to be the same to a client: status line, header lines in any order, body. */
 export function expectSameAnswer(actual: HttpAnswer, expected: HttpAnswer): void {
   expect(describeAnswer(actual)).toEqual(describeAnswer(expected));
   expect(actual.body.equals(expected.body)).toBe(true);
 }
 
-function describeAnswer({ status, lines, body }: HttpAnswer): object {
+function describeAnswer({ status, statusText, lines, body }: HttpAnswer): object {
   const seen = lines.filter(([name]) => !ownOfConnection.has(name)).map((line) => line.join(": "));
-  return { status, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
+  return { status, statusText, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
 }
 
 /** Sends a request and hangs up when `started` fires; repeats it until it is answered, and gives that answer. */

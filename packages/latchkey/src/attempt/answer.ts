@@ -33,15 +33,12 @@ export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
 
 /** @throws {Error} when the bytes are not an answer of a known schema version. */
 export function decodeAnswer(encoded: Uint8Array): Answer {
-  const end = encoded.indexOf(newline);
+  const { buffer, byteOffset, byteLength } = encoded;
+  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  const end = bytes.indexOf(newline);
   if (end < 0) throw new Error("Stored answer has no head");
-  const { buffer, byteOffset } = encoded;
-  const head = JSON.parse(Buffer.from(buffer, byteOffset, end).toString("utf8")) as AnswerHead;
+  const head = JSON.parse(bytes.toString("utf8", 0, end)) as AnswerHead;
   if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
-  return {
-    status: head.s,
-    headers: head.h,
-    body: new Uint8Array(encoded.subarray(end + 1)),
-    omitted: head.o,
-  };
+  const body = new Uint8Array(buffer, byteOffset + end + 1, byteLength - end - 1);
+  return { status: head.s, headers: head.h, body, omitted: head.o };
 }

@@ -194,17 +194,20 @@ function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
 }
 
 function fingerprintOf(desk: Desk, incoming: Incoming, body: BodyReading): Fingerprint {
-  const { headers, ...options } = desk.rules.fingerprint;
+  const options = desk.rules.fingerprint;
+  const { target } = incoming;
   const mediaType = incoming.header("content-type").lines[0] ?? null;
-  const [path = "", ...query] = incoming.target.split("?");
+  const queryAt = target.indexOf("?");
   return fingerprint(
     {
       operation: desk.operation.name,
       method: incoming.method,
-      path,
-      query: query.join("?"),
+      path: queryAt < 0 ? target : target.slice(0, queryAt),
+      query: queryAt < 0 ? "" : target.slice(queryAt + 1),
       mediaType,
-      headers: headers.flatMap((name) => incoming.header(name).lines.map((value) => [name, value] as const)),
+      headers: options.headers.flatMap((name) =>
+        incoming.header(name).lines.map((value) => [name, value] as const),
+      ),
       body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
     },
     options,

@@ -5,6 +5,7 @@
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
+import { restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 import type { Answered } from "./held-exchange.ts";
 import { sendHandlerReply } from "./node-messages.ts";
@@ -109,12 +110,6 @@ export class Passage {
     for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
     return asBuffer(answer.body);
   }
-}
-
-/** Takes back what was done to a reply's headers. */
-export function restoreHeaders(reply: FastifyAnswer, before: FastifyHeaders): void {
-  for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
-  for (const [name, value] of Object.entries(before)) if (value !== undefined) reply.header(name, value);
 }
 
 /** Not by `reply.code`, which knows no status above 599. */

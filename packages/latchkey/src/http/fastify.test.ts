@@ -132,6 +132,10 @@ describe("a first answer is what Fastify alone would have sent", () => {
         .removeHeader("x-gone");
       return {};
     },
+    "a reason of its own": async (_request, reply) => {
+      reply.raw.statusMessage = "Made";
+      return reply.code(201).send("made");
+    },
     "past Fastify": (_request, reply) => {
       reply.hijack();
       reply.raw.writeHead(201, "Made", { "Content-Type": "text/plain", "X-A": ["1", "2"] });
@@ -363,6 +367,9 @@ describe("hooks", () => {
     });
     const key = newKey();
     expect((await call({ key })).status).toBe(500);
+    failures = 1;
+    const failed = await call({ key });
+    expect([failed.status, failed.json().message]).toEqual([500, "failed on purpose"]);
     const replay = await call({ key });
     expect([replay.body.toString(), replay.header("idempotent-replayed")]).toEqual(["kept", "true"]);
   });
@@ -444,6 +451,44 @@ describe("a run", () => {
     expect([runs, sends]).toEqual([2, 1]);
   });
 
+  test("that has answered in vain leaves nothing of its answer to the problem", async () => {
+    let sends = 0;
+    const { call } = await serve(
+      async (_request, reply) => reply.code(201).header("X-Handler", "1").send({}),
+      {
+        refusedCommits: 1_000,
+        after: (app) => void app.addHook("onSend", async () => void sends++),
+      },
+    );
+    const answer = await call();
+    expect([answer.status, answer.json().code]).toEqual([503, "store-unavailable"]);
+    expect(answer.header("content-type")).toBe("application/problem+json");
+    expect([answer.header("x-handler"), sends]).toEqual([null, 1]);
+  });
+
+  test("whose answer is still under way in a hook when it is repeated does not answer", async () => {
+    const gate = deferred<void>();
+    let runs = 0;
+    const { call } = await serve(
+      async (_request, reply) => {
+        runs += 1;
+        reply.send({ run: runs });
+        if (runs === 1) throw serializationFailure();
+        return reply;
+      },
+      {
+        before: (app) =>
+          void app.addHook("preSerialization", async (_request, _reply, payload) => {
+            if ((payload as { run: number }).run === 1) await gate.promise;
+            else setImmediate(() => gate.resolve());
+            if ((payload as { run: number }).run === 2) await new Promise((resolve) => setImmediate(resolve));
+            return payload;
+          }),
+      },
+    );
+    expect((await call()).json()).toEqual({ run: 2 });
+  });
+
   test("that throws leaves the reply as hooks had prepared it, to Fastify's error handler", async () => {
     const { call, memory, errors } = await serve(
       async (_request, reply, { tx }) => {
@@ -506,6 +551,33 @@ describe("a run", () => {
       { code: "attempt-limit" },
       null,
     ]);
+  });
+
+  test("that Fastify's own time limit answers for is rolled back", async () => {
+    const { latchkey, operation, memory } = httpService();
+    const app = fastify();
+    const protect = fastifyProtect(app, latchkey, { singleTenant: true });
+    const timedOut = deferred<void>();
+    let runs = 0;
+    app.addHook("onError", async () => timedOut.resolve());
+    app.post(
+      "/run",
+      { handlerTimeout: 50 },
+      protect(operation(), async (_request, _reply, { tx }) => {
+        await tx.insert("orders", { run: ++runs });
+        if (runs === 1) await timedOut.promise;
+        return { runs };
+      }),
+    );
+    await app.ready();
+    const { url, close } = await listen(app.routing);
+    closing.push(close);
+    // Fastify gives its limit up as soon as it has read a body.
+    const call = { key: newKey(), body: "", contentType: null };
+    const stopped = await send(url, call);
+    expect([stopped.status, stopped.json().code]).toEqual([503, "FST_ERR_HANDLER_TIMEOUT"]);
+    expect(memory.rows("orders")).toEqual([]);
+    expect((await send(url, call)).json()).toEqual({ runs: 2 });
   });
 
   test("of two answers the first wins, and the second is reported", async () => {

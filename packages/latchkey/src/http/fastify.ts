@@ -115,11 +115,11 @@ interface Bodies {
 /** Fastify has no raw body: its parsers read a copy that keeps what passes. */
 function keepBodies(app: FastifyApp): Bodies {
   const handlers = new WeakSet<object>();
-  const copies = new WeakMap<object, Copy>();
+  const copies = new WeakMap<object, BodyCopy>();
   const keep = (request: object, _reply: unknown, payload: Readable, done: PayloadDone) => {
-    const copy = copyOf(payload);
+    const copy = new BodyCopy(payload);
     copies.set(request, copy);
-    done(null, copy.stream);
+    done(null, copy);
   };
   app.addHook("onRoute", (route: { handler: object; preParsing?: unknown }) => {
     if (handlers.has(route.handler)) route.preParsing = [route.preParsing ?? [], keep].flat();
@@ -145,27 +145,47 @@ const remedy =
 
 type PayloadDone = (error: Error | null, payload: Readable) => void;
 
-interface Copy {
-  readonly stream: Readable;
-  /** All that has passed; null while the end has not. */
-  bytes(): Uint8Array | null;
-}
+/** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
+class BodyCopy extends Readable {
+  readonly #source: Readable;
+  readonly #chunks: Buffer[] = [];
+  #started = false;
+  #complete = false;
 
-/** Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
-function copyOf(payload: Readable): Copy {
-  const chunks: Buffer[] = [];
-  let complete = false;
-  async function* read(): AsyncGenerator<Buffer> {
-    for await (const chunk of payload) {
-      chunks.push(Buffer.from(chunk));
-      yield chunk;
-    }
-    complete = true;
+  constructor(source: Readable) {
+    super();
+    this.#source = source;
   }
-  const stream = Readable.from(read(), { objectMode: false });
-  // By which Fastify compares a decompressed body with the announced length.
-  Object.defineProperty(stream, "receivedEncodedLength", {
-    get: () => Reflect.get(payload, "receivedEncodedLength"),
-  });
-  return { stream, bytes: () => (complete ? Buffer.concat(chunks) : null) };
+
+  /** All that has passed; null while the end has not. */
+  bytes(): Uint8Array | null {
+    return this.#complete ? Buffer.concat(this.#chunks) : null;
+  }
+
+  /** By which Fastify compares a decompressed body with the announced length. */
+  get receivedEncodedLength(): unknown {
+    return Reflect.get(this.#source, "receivedEncodedLength");
+  }
+
+  // Not an async generator under `Readable.from`, which costs four times as much.
+  override _read(): void {
+    const source = this.#source;
+    if (this.#started) {
+      source.resume();
+      return;
+    }
+    this.#started = true;
+    source.on("data", (chunk: Buffer | string) => {
+      this.#chunks.push(Buffer.from(chunk as Buffer));
+      if (!this.push(chunk)) source.pause();
+    });
+    source.on("end", () => {
+      this.#complete = true;
+      this.push(null);
+    });
+    source.on("error", (error) => this.destroy(error));
+    source.on("close", () => {
+      if (!this.#complete) this.destroy(new Error("The request ended before its body was complete"));
+    });
+  }
 }

@@ -22,10 +22,19 @@ export async function readRequestBytes(request: Request, limitBytes: number): Pr
       kind: "consumed",
       remedy: "Hand the request to the protected handler unread (`request.clone()` for others).",
     };
+  const announced = request.headers.get("content-length");
+  if (
+    announced !== null &&
+    Number(announced) <= limitBytes &&
+    request.headers.get("transfer-encoding") === null
+  ) {
+    // In one piece, which costs a fifth of a stream: what carries requests delivers no more than was announced.
+    const bytes = new Uint8Array(await request.arrayBuffer());
+    return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
+  }
   if (request.body === null) return { kind: "bytes", bytes: new Uint8Array(0) };
   const reader = request.body.getReader();
-  const announced = Number(request.headers.get("content-length") ?? 0);
-  const bytes = announced > limitBytes ? null : await readUpTo(reader, limitBytes);
+  const bytes = Number(announced ?? 0) > limitBytes ? null : await readUpTo(reader, limitBytes);
   if (bytes !== null) return { kind: "bytes", bytes };
   void drain(reader);
   return { kind: "too-large" };
@@ -60,15 +69,28 @@ function isAnswer(response: Response | undefined): response is Response {
 }
 
 /** A response to send; `prepared` are headers that the framework adds where the reply has none of their name. */
-export function toResponse(reply: Reply, prepared: Iterable<HeaderEntry> = []): Response {
+export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []): Response {
+  const { status, statusText } = reply;
+  const bodyless = status === 204 || status === 205 || status === 304;
+  const headers = plainHeaders(reply, prepared) ?? joinedHeaders(reply, prepared);
+  const init = { status, headers, ...(statusText === undefined ? {} : { statusText }) };
+  return new Response(bodyless ? null : Buffer.from(reply.body), init);
+}
+
+/** As a record, which platforms read faster than `Headers`; null where a name occurs twice. */
+function plainHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Record<string, string> | null {
+  if (prepared.length > 0) return null;
+  const headers: Record<string, string> = {};
+  for (const [name, value] of reply.headers) headers[name.toLowerCase()] = value;
+  return Object.keys(headers).length === reply.headers.length ? headers : null;
+}
+
+function joinedHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Headers {
   const headers = new Headers();
   for (const [name, value] of reply.headers) headers.append(name, value);
   const own = new Set([...headers.keys()]);
   for (const [name, value] of prepared) if (!own.has(name.toLowerCase())) headers.append(name, value);
-  const { status, statusText } = reply;
-  const bodyless = status === 204 || status === 205 || status === 304;
-  const init = { status, headers, ...(statusText === undefined ? {} : { statusText }) };
-  return new Response(bodyless ? null : Buffer.from(reply.body), init);
+  return headers;
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;

@@ -17,7 +17,7 @@ import {
 import type { HonoContext } from "./hono-types.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { BodyReading, HeaderLines } from "./incoming.ts";
-import { headerLines } from "./node-messages.ts";
+import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
 
 /** Protects one route. What it returns is an ordinary Hono handler; put it last, after authorisation and validators. */
 export type HonoProtect<C extends HonoContext, Tx> = <
@@ -84,15 +84,20 @@ function keyLines(c: HonoContext, name: string): HeaderLines {
 
 /** A request's body, which validators may have read through Hono's own cache. */
 function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyReading>; giveBack(): void } {
-  let bytes: Uint8Array | null = null;
+  let taken: { readonly bytes: Uint8Array; readonly raw: Request } | null = null;
+  let unreadStill = false;
   return {
     async read(limitBytes) {
       const cached = await cachedBytes(c);
       if (cached !== null) {
         return cached.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: cached };
       }
-      const reading = await readRequestBytes(c.req.raw, limitBytes);
-      if (reading.kind === "bytes") bytes = reading.bytes;
+      const { raw } = c.req;
+      const message = untouchedMessage(c);
+      unreadStill = message !== null;
+      const reading =
+        message === null ? await readRequestBytes(raw, limitBytes) : await readAhead(message, limitBytes);
+      if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
       if (reading.kind !== "consumed") return reading;
       return {
         kind: "consumed",
@@ -101,9 +106,32 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
       };
     },
     giveBack() {
-      if (bytes !== null) c.req.raw = unread(c.req.raw, bytes);
+      if (taken !== null && !unreadStill) c.req.raw = unread(taken.raw, taken.bytes);
+      unreadStill = false;
     },
   };
+}
+
+/**
+ * Node's own message under a request that `@hono/node-server` has made and nobody has looked into; null elsewhere. That
+ * package keeps it in a property of the request, beside the real `Request` once somebody needed one.
+ */
+function untouchedMessage({ req, env }: HonoContext): IncomingMessage | null {
+  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming === undefined || typeof incoming.on !== "function" || "rawBody" in incoming) return null;
+  const kept = Object.getOwnPropertySymbols(req.raw).map((symbol): unknown => Reflect.get(req.raw, symbol));
+  const untouched = kept.includes(incoming) && !kept.some((value) => value instanceof Request);
+  return untouched && !incoming.readableDidRead && announcesBody(incoming) ? incoming : null;
+}
+
+/**
+ * Reads a message past the request, and leaves the bytes in `rawBody`, where `@hono/node-server` looks for them before it
+ * reads: the request stays unread, and no web stream is made for it.
+ */
+async function readAhead(message: IncomingMessage, limitBytes: number): Promise<BodyReading> {
+  const reading = await readBytes(message, limitBytes);
+  if (reading.kind === "bytes") Object.defineProperty(message, "rawBody", { value: reading.bytes });
+  return reading;
 }
 
 /** Only these two hold what was sent; the cached forms of other kinds would be written anew. */

@@ -125,10 +125,11 @@ describe("a first answer is what Koa alone would have sent", () => {
     },
   };
   test.each(Object.entries(answers))("%s", async (_name, handler) => {
-    const { call } = await serve(handler);
+    const { call, reported } = await serve(handler);
     const key = newKey();
     const first = await call({ ...plain, target: "/run", key });
     expectSameAnswer(first, await call(plain));
+    expect(reported()).toEqual([]);
     const replay = await call({ ...plain, target: "/run", key });
     expect(replay.header("idempotent-replayed")).toBe("true");
     expect([replay.status, replay.body]).toEqual([first.status, first.body]);
@@ -145,6 +146,7 @@ describe("a first answer is what Koa alone would have sent", () => {
       const answer = await call({ ...plain, target: "/run", method: "HEAD", key });
       expect([answer.status, answer.header("etag"), answer.body.length]).toEqual([200, '"v1"', 0]);
       expect(answer.header("content-type")).toBe("application/json; charset=utf-8");
+      expect(answer.header("content-length"), "nobody knows it any more").toBeNull();
       expect(answer.header("idempotent-replayed")).toBe(marker);
     }
   });
@@ -197,6 +199,24 @@ describe("the middleware before", () => {
     expect(answers.map((answer) => answer.header("x-response-status"))).toEqual(["200", "200", "422"]);
     expect(answers.every((answer) => answer.header("access-control-allow-origin") === "*")).toBe(true);
     expect(answers[2]?.header("content-type")).toBe("application/problem+json");
+  });
+
+  test("sets headers that the handler may take away", async () => {
+    const { call } = await serve(
+      (ctx) => {
+        ctx.remove("X-Before");
+        ctx.body = {};
+      },
+      {
+        before: [
+          async (ctx, next) => {
+            ctx.set("X-Before", "1");
+            await next();
+          },
+        ],
+      },
+    );
+    expect((await call()).header("x-before")).toBeNull();
   });
 
   test("catches what the handler throws, on a context as it was, after the rollback", async () => {

@@ -86,11 +86,9 @@ function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
 
 /** Koa's own end of the chain, which it does not export. */
 function respond(ctx: KoaMessage): void {
-  const { res, status } = ctx;
+  const { res } = ctx;
   // Either way the handler answers through `ctx.res`.
   if (ctx.respond === false || res.writableEnded) return;
-  // Takes headers away that describe a body.
-  if (status === 204 || status === 205 || status === 304) ctx.body = null;
   const { body } = ctx;
   if (body === null || body === undefined) endWithoutBody(ctx);
   else if (typeof body === "string" || Buffer.isBuffer(body)) res.end(body);
@@ -127,9 +125,7 @@ function isPiped(body: unknown): body is NodeJS.ReadableStream {
 /** Hands an answer to Koa, which sends it when the middleware before has had its turn. */
 function answerWith(ctx: KoaMessage, { kind, reply }: Answered): void {
   const { res } = ctx;
-  const { sendDate } = res;
   if (kind === "handler") for (const name of res.getHeaderNames()) res.removeHeader(name);
-  res.sendDate = sendDate;
   const { buffer, byteOffset, byteLength } = reply.body;
   const prepared = res.getHeader("content-type");
   ctx.body = ctx.method === "HEAD" ? null : Buffer.from(buffer, byteOffset, byteLength);

@@ -9,8 +9,7 @@ import type { Execution } from "../engine/classify.ts";
 import { LatchkeyError, NotExecuted } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { CannotRunAgain, type HttpWork, type Outcome } from "./exchange.ts";
-import { restoreHeaders } from "./fastify-passage.ts";
-import type { FastifyHeaders } from "./fastify-types.ts";
+import { type ReplyState, readReply, restoreReply } from "./fastify-reply.ts";
 import { type Answered, sendOutcome } from "./held-exchange.ts";
 import { type HeldResponse, holdResponse } from "./held-response.ts";
 import type { NestCallHandler, NestHost, NestObserver, NestPlace, NestStream } from "./nest-types.ts";
@@ -34,7 +33,7 @@ export function placeOf(host: NestHost): NestPlace {
 export class NestTurn {
   readonly #host: NestHost;
   readonly #place: NestPlace;
-  readonly #prepared: FastifyHeaders;
+  readonly #before: ReplyState | null;
   readonly #held: HeldResponse<ServerResponse>;
   #released = false;
   /** Takes the one value or error that Nest is given; null from then on. */
@@ -45,7 +44,7 @@ export class NestTurn {
   constructor(host: NestHost, place: NestPlace, limitBytes: number) {
     this.#host = host;
     this.#place = place;
-    this.#prepared = { ...place.reply?.getHeaders() };
+    this.#before = place.reply === null ? null : readReply(place.reply);
     this.#held = holdResponse(place.res, limitBytes);
   }
 
@@ -84,7 +83,7 @@ export class NestTurn {
         const message = "The transaction would have to run again, and Nest has answered already";
         throw new CannotRunAgain("rolled_back", { message });
       }
-      this.#restoreHeaders();
+      this.#restoreReply();
       enter();
       const value = await this.#handle(next);
       if (this.#left && !this.#place.res.writableEnded) {
@@ -99,7 +98,6 @@ export class NestTurn {
   /** Pipes come before the handler: where they reject its parameters, nothing has happened. */
   #handle(next: NestCallHandler<NestStream>): Promise<unknown> {
     const { request } = this.#place;
-    Reflect.deleteProperty(request, rejectedByPipes);
     return lastOf(next.handle()).catch((error: unknown) => {
       throw Reflect.get(request, rejectedByPipes) === true ? new NotExecuted({ cause: error }) : error;
     });
@@ -120,7 +118,7 @@ export class NestTurn {
     const rejected = failure instanceof NotExecuted && Reflect.get(request, rejectedByPipes) === true;
     const error = rejected ? failure.cause : failure;
     this.#release();
-    this.#restoreHeaders();
+    this.#restoreReply();
     if (this.#nest !== null && !this.#left) this.#nest.error(error);
     // Nest's exception filters have a second entrance, for errors of middleware.
     else if (reply === null) next(error);
@@ -136,13 +134,10 @@ export class NestTurn {
   }
 
   #send(outcome: Answered): void {
-    const { reply, res } = this.#place;
-    if (reply !== null) {
-      // Fastify lays its own headers over the raw response's only when it sends.
-      for (const [name, value] of Object.entries(this.#prepared)) {
-        if (value !== undefined) res.setHeader(name, value);
-      }
-      reply.hijack();
+    const { res } = this.#place;
+    // Fastify lays its own headers over the raw response's only when it sends.
+    for (const [name, value] of Object.entries(this.#before?.headers ?? {})) {
+      if (value !== undefined) res.setHeader(name, value);
     }
     sendOutcome(res, outcome);
   }
@@ -153,8 +148,9 @@ export class NestTurn {
     this.#held.release();
   }
 
-  #restoreHeaders(): void {
-    if (this.#place.reply !== null) restoreHeaders(this.#place.reply, this.#prepared);
+  #restoreReply(): void {
+    const { reply } = this.#place;
+    if (reply !== null && this.#before !== null) restoreReply(reply, this.#before);
   }
 }
 

@@ -85,6 +85,7 @@ interface Surroundings {
   readonly lease?: boolean;
   readonly rawBody?: boolean;
   readonly refusedCommits?: number;
+  readonly distant?: boolean;
 }
 
 const platforms = ["Express", "Fastify"] as const;
@@ -92,8 +93,8 @@ type Platform = (typeof platforms)[number];
 
 /** `/run` protected, `/plain` not. */
 async function serve(platform: Platform, handler: Handler, around: Surroundings = {}) {
-  const { refusedCommits = 0, rawBody = true, globals } = around;
-  const service = httpService({ refusedCommits });
+  const { refusedCommits = 0, distant = false, rawBody = true, globals } = around;
+  const service = httpService({ refusedCommits, distant });
   const protect = nestProtect(service.latchkey, {
     tenant: ({ headers }) => headers["x-tenant"] as string,
   });
@@ -321,6 +322,18 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect(refused.header("retry-after")).toBe("1");
       expect(memory.rows("orders")).toEqual([]);
       expect((await call({ key })).json()).toEqual({ runs: 2 });
+    });
+
+    test.each([false, true])("the response, which is full: from a distant store %s", async (distant) => {
+      const { call } = await serve(platform, () => "x".repeat(1001), {
+        distant,
+        options: { answerHoldBytes: 1000, answerLimitBytes: 1000 },
+      });
+      const answer = await call();
+      expect([answer.status, answer.json()]).toEqual([
+        500,
+        { statusCode: 500, message: "Internal server error" },
+      ]);
     });
 
     test("Latchkey itself after Nest has answered, is answered by the filters", async () => {

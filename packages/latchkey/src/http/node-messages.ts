@@ -13,7 +13,10 @@ export function headerLines(req: Pick<IncomingMessage, "rawHeaders" | "headers">
   const { rawHeaders } = req;
   const lines: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.toLowerCase() === wanted) lines.push(rawHeaders[index + 1] ?? "");
+    const found = rawHeaders[index] ?? "";
+    // The length first: this loop runs over every header for every name that is asked for.
+    if (found.length === wanted.length && found.toLowerCase() === wanted)
+      lines.push(rawHeaders[index + 1] ?? "");
   }
   const joined = req.headers[wanted];
   if (lines.length > 0 || joined === undefined) return { lines, joined: false };

@@ -149,6 +149,22 @@ describe("nodeProtect", () => {
     expect(answer.header("x-attempt")).not.toBeNull();
   });
 
+  test("the concrete path counts, also below a router's mount", async () => {
+    const { latchkey, operation } = httpService();
+    const protect = nodeProtect(latchkey, { singleTenant: true });
+    const handle = protect(operation(), (req, res) => res.end(req.url));
+    const { url, close } = await listen(async (req, res) => {
+      const [, , rest] = (req.url ?? "").split("/");
+      Object.assign(req, { originalUrl: req.url, url: `/${rest}` });
+      await handle(req, res);
+    });
+    closing.push(close);
+    const key = newKey();
+    expect((await send(url, { key, target: "/a/run" })).body.toString()).toBe("/run");
+    expect((await send(url, { key, target: "/b/run" })).status).toBe(422);
+    expect((await send(url, { key, target: "/a/run" })).header("idempotent-replayed")).toBe("true");
+  });
+
   test("what it returns is a request listener", async () => {
     const { latchkey, operation } = httpService();
     const protect = nodeProtect(latchkey, { singleTenant: true });

@@ -59,7 +59,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
       let body: Buffer = Buffer.alloc(0);
       const incoming = {
         method: req.method ?? "",
-        target: req.url ?? "",
+        target: targetOf(req),
         header: (name: string) => headerLines(req, name),
         readBody: async (limitBytes: number) => {
           const reading = await readBody(req, limitBytes);
@@ -82,6 +82,12 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
       await handler(req, res, { ...context, body });
     };
   };
+}
+
+/** Routers in the style of Connect take a mount's path away from `url`, and leave all of it in `originalUrl`. */
+function targetOf(req: IncomingMessage): string {
+  const original: unknown = Reflect.get(req, "originalUrl");
+  return typeof original === "string" ? original : (req.url ?? "");
 }
 
 async function readBody(req: IncomingMessage, limitBytes: number): Promise<BodyReading> {

@@ -170,7 +170,7 @@ function routeOf<Tx>(
   number: number,
   handle: Handle,
 ): ProtectedRoute<Tx> {
-  const place = { method: "POST", path: "/run" } as const;
+  const place = { method: setup.method ?? "POST", path: "/run" } as const;
   const name = `conformance.run-${number}`;
   if (setup.execution === "lease") {
     const operation: Operation<"lease"> = latchkey.operation(name, { ...setup.options, execution: "lease" });

@@ -136,6 +136,39 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
+    name: "answers: one of 20 MB reaches the first caller whole",
+    execution: "transaction",
+    async run({ start }, execution) {
+      const body = Buffer.alloc(20 * 1024 * 1024, everyByte);
+      const headers = [["Content-Type", "application/octet-stream"] as const];
+      const subject = await start({ execution, handle: async () => ({ status: 200, headers, body }) });
+      const key = newKey();
+      const first = await subject.send({ key });
+      assert.equal(first.body.equals(body), true);
+      const replay = await subject.send({ key });
+      assert.equal(replay.body.byteLength, 0);
+      assert.equal(replay.header("idempotency-status"), "answer-not-stored");
+      assert.equal(subject.starts(), 1);
+    },
+  },
+  {
+    name: "answers: HEAD has the headers and no body, twice",
+    async run({ start }, execution) {
+      const headers = [
+        ["Content-Type", "text/plain; charset=utf-8"],
+        ["ETag", '"v1"'],
+      ] as const;
+      const handle = async () => ({ status: 200, headers, body: "hidden" });
+      const subject = await start({ execution, method: "GET", handle });
+      const call = { method: "HEAD", key: newKey(), body: "", contentType: null };
+      const first = await subject.send(call);
+      assert.equal(first.header("etag"), '"v1"');
+      assert.equal(first.body.byteLength, 0);
+      assertReplay(first, await subject.send(call), ["etag"]);
+      assert.equal(subject.starts(), 1);
+    },
+  },
+  {
     name: "answers: after the client hung up the handler finishes, and the retry gets its answer",
     async run({ start }, execution) {
       const { promise: released, resolve: release } = Promise.withResolvers<void>();

@@ -16,10 +16,13 @@ export interface HandlerAnswer {
   readonly headers?: readonly (readonly [name: string, value: string])[];
   /** Default: none. What can be iterated is streamed. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** The app's handler throws this once it has set status and headers, in place of a body. */
+  readonly error?: Error;
 }
 
 interface RouteBase {
-  readonly method: "POST";
+  /** A route for GET answers HEAD too. */
+  readonly method: "POST" | "GET";
   readonly path: string;
 }
 
@@ -60,6 +63,8 @@ export interface HandlerContextUnderTest {
 
 export interface Setup {
   readonly execution: Execution;
+  /** Default POST. */
+  readonly method?: "GET";
   /** Default: answers 201 with what it was sent. */
   readonly handle?: (context: HandlerContextUnderTest) => Promise<HandlerAnswer>;
   readonly options?: Omit<OperationOptions, "execution">;

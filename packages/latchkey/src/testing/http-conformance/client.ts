@@ -22,6 +22,8 @@ export interface HttpCall {
 
 export interface HttpAnswer {
   readonly status: number;
+  /** The reason phrase. */
+  readonly statusText: string;
   /** Field lines in order, names in lower case. */
   readonly lines: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
@@ -75,6 +77,7 @@ async function readAnswer(response: IncomingMessage): Promise<HttpAnswer> {
   const body = Buffer.concat(chunks);
   return {
     status: response.statusCode ?? 0,
+    statusText: response.statusMessage ?? "",
     lines,
     body,
     header(name) {

@@ -52,6 +52,37 @@ export const failureCases: readonly HttpCase[] = [
     },
   },
   {
+    name: "failures: what a failed run had set is gone, for the next run and for the error's answer",
+    execution: "transaction",
+    async run({ start }) {
+      const serialization = Object.assign(new Error("could not serialize access"), { code: "40001" });
+      const errors = [serialization, serialization, new Error("failed on purpose")];
+      let runs = 0;
+      const subject = await start({
+        execution: "transaction",
+        async handle() {
+          const error = errors[runs++];
+          const headers = [
+            ["X-Run", String(runs)],
+            ["Set-Cookie", `run=${runs}`],
+          ] as const;
+          return error === undefined ? { status: 202, headers } : { status: 201, headers, error };
+        },
+      });
+      const key = newKey();
+      const failed = await subject.send({ key });
+      assert.equal(failed.status, 500);
+      assert.equal(failed.header("x-run"), null);
+      assert.equal(failed.header("set-cookie"), null);
+      errors[3] = serialization;
+      const answered = await subject.send({ key });
+      assert.equal(answered.status, 202);
+      assert.equal(answered.header("x-run"), "5");
+      assert.equal(answered.header("set-cookie"), "run=5");
+      assert.equal(subject.starts(), 5);
+    },
+  },
+  {
     name: "failures: a 5xx rolls back and is released",
     execution: "transaction",
     async run(context) {
