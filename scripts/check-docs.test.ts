@@ -87,3 +87,31 @@ test("links must lead to a file and a heading; code and web addresses are not li
     { where: "docs/page.md:4", message: "links to other.md#nothing, but docs/other.md has no such heading" },
   ]);
 });
+
+test("a block with a file's name can be imported by that name, until a later version takes its place", () => {
+  const page = document(
+    "<!-- file: price.ts -->",
+    "```ts",
+    "export const price: number = 1;",
+    "```",
+    "<!-- file: shop.ts -->",
+    "```ts",
+    'import { price } from "./price.ts";',
+    "const cents: number = price;",
+    "```",
+    "and now",
+    "<!-- file: price.ts -->",
+    "```ts",
+    'export const price: string = "1";',
+    "```",
+    "<!-- file: till.ts -->",
+    "```ts",
+    'import { price } from "./price.ts";',
+    "const text: string = price;",
+    "```",
+  );
+  expect(page.problems).toEqual([]);
+  expect(findTypeProblems(page.snippets)).toEqual([
+    { where: "docs/page.md:8:7", message: expect.stringContaining("TS2322") },
+  ]);
+});

@@ -4,7 +4,7 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join, posix } from "node:path";
+import { dirname, join, posix } from "node:path";
 import { type MarkdownDocument, readMarkdown, type Snippet } from "./support/markdown.ts";
 import { type Problem, readFiles, report, repositoryRoot } from "./support/repository.ts";
 
@@ -43,14 +43,56 @@ export function findTypeProblems(snippets: readonly Snippet[]): readonly Problem
   }
 }
 
+/**
+ * Where each snippet is written: one without a name stands alone; those of a document with names share a folder. A name
+ * that comes again starts a new folder, where it and those after it take the places of their namesakes.
+ */
+function layOut(snippets: readonly Snippet[]): ReadonlyMap<string, Snippet> {
+  const alone = snippets.filter(({ file }) => file === undefined);
+  const named = Map.groupBy(
+    snippets.filter(({ file }) => file !== undefined),
+    ({ document }) => document,
+  );
+  const folders = [...named.values()].flatMap(foldersOf);
+  return new Map([
+    ...alone.map((snippet, index) => [`${index}.ts`, snippet] as const),
+    ...folders.flatMap((files, index) =>
+      [...files].map(([name, snippet]) => [`folder-${index}/${name}`, snippet] as const),
+    ),
+  ]);
+}
+
+function foldersOf(snippets: readonly Snippet[]): readonly ReadonlyMap<string, Snippet>[] {
+  const folders: Map<string, Snippet>[] = [];
+  const fresh = new Set<string>();
+  for (const snippet of snippets) {
+    const { file = "" } = snippet;
+    if (folders.length === 0 || fresh.has(file)) {
+      folders.push(new Map(folders.at(-1)));
+      fresh.clear();
+    }
+    fresh.add(file);
+    folders.at(-1)?.set(file, snippet);
+  }
+  return folders;
+}
+
 function compile(folder: string, snippets: readonly Snippet[]): readonly Problem[] {
-  const files = snippets.map((_, index) => `snippet-${index}.ts`);
-  for (const [index, { lines }] of snippets.entries())
-    writeFileSync(join(folder, `snippet-${index}.ts`), lines.join("\n"));
+  const places = layOut(snippets);
+  for (const [path, { lines }] of places) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), lines.join("\n"));
+  }
   // Without it the folder would count as CommonJS: package scopes end at node_modules.
   writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
-  const compilerOptions = { noUnusedLocals: false, noUnusedParameters: false, moduleDetection: "force" };
+  const compilerOptions = {
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    moduleDetection: "force",
+    experimentalDecorators: true, // as Nest has them
+  };
   const base = join(repositoryRoot, "tsconfig.base.json");
+  const files = [...places.keys()];
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ extends: base, compilerOptions, files }));
 
   const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
@@ -59,22 +101,23 @@ function compile(folder: string, snippets: readonly Snippet[]): readonly Problem
     encoding: "utf8",
   });
   if (result.status === 0) return [];
-  const problems = parseCompilerOutput(result.stdout, snippets);
+  const problems = parseCompilerOutput(result.stdout, places);
   if (problems.length > 0) return problems;
   throw new Error(
     `the compiler ended with ${result.status} and no diagnostics: ${result.stdout}${result.stderr}`,
   );
 }
 
-function parseCompilerOutput(output: string, snippets: readonly Snippet[]): readonly Problem[] {
-  return output.split("\n").flatMap((text) => {
+function parseCompilerOutput(output: string, places: ReadonlyMap<string, Snippet>): readonly Problem[] {
+  const problems = output.split("\n").flatMap((text) => {
     const [, file = "", line = "", column = "", message = ""] =
       /^(.+?)\((\d+),(\d+)\): (.*)$/.exec(text) ?? [];
     if (message === "") return [];
-    const [, index] = /(?:^|\/)snippet-(\d+)\.ts$/.exec(file) ?? [];
-    const document = index === undefined ? file : (snippets[Number(index)]?.document ?? file);
-    return [{ where: `${document}:${line}:${column}`, message }];
+    const where = `${places.get(file)?.document ?? file}:${line}:${column}`;
+    return [[`${where} ${message}`, { where, message }] as const];
   });
+  // A file that is there in two folders has its errors twice.
+  return [...new Map(problems).values()];
 }
 
 if (import.meta.main) {

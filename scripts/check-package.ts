@@ -3,7 +3,16 @@
  * type-checks and runs a consumer that has nothing else installed but Node's types. Needs no network.
  */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
@@ -62,11 +71,19 @@ export function consumerText(manifest: Manifest): string {
   ].join("\n");
 }
 
-/** Runs a program without the repository's own settings. What it printed is returned when it fails, else undefined. */
-function failureOf(program: string, args: readonly string[], cwd: string): string | undefined {
+/**
+ * Runs a program without the repository's own settings. What it printed is returned when it fails, or prints nothing
+ * that `expected` matches, else undefined.
+ */
+function failureOf(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  expected: RegExp = /^/u,
+): string | undefined {
   const { NODE_OPTIONS: _, ...env } = process.env;
   const result = spawnSync(program, args, { cwd, encoding: "utf8", env: { ...env, NO_COLOR: "1" } });
-  if (result.status === 0) return undefined;
+  if (result.status === 0 && expected.test(result.stdout)) return undefined;
   const printed = `${result.error?.message ?? ""}${result.stdout ?? ""}${result.stderr ?? ""}`.trim();
   return `\`${[basename(program), ...args].join(" ")}\` ended with ${result.status}:\n${printed}`;
 }
@@ -109,6 +126,7 @@ function installConsumer(tarball: string, consumer: string): Manifest {
     cpSync(nodeTool(types), join(consumer, "node_modules", types), { recursive: true });
   }
   const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  linkCommands(manifest, installed, join(consumer, "node_modules/.bin"));
   writeFileSync(join(consumer, "package.json"), JSON.stringify({ type: "module", private: true }));
   writeFileSync(join(consumer, "consumer.ts"), consumerText(manifest));
   const compilerOptions = {
@@ -124,6 +142,15 @@ function installConsumer(tarball: string, consumer: string): Manifest {
   return manifest;
 }
 
+/** As npm does when it installs a package. */
+function linkCommands({ bin = {} }: Manifest, installed: string, commands: string): void {
+  mkdirSync(commands);
+  for (const [name, path] of Object.entries(bin)) {
+    chmodSync(join(installed, path), 0o755);
+    symlinkSync(join(installed, path), join(commands, name));
+  }
+}
+
 function consumerProblems(manifest: Manifest, consumer: string): readonly (string | undefined)[] {
   const { node } = process.versions;
   const bins = Object.values(manifest.bin ?? {}).map((path) => join("node_modules/latchkey", path));
@@ -131,6 +158,8 @@ function consumerProblems(manifest: Manifest, consumer: string): readonly (strin
     failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
     failureOf(process.execPath, ["consumer.ts"], consumer)?.replace(/^/, `on Node ${node}, `),
     ...bins.map((path) => failureOf(process.execPath, [path, "--help"], consumer)),
+    // The package's own name is its command: what `npx` runs, with the migrations that came with it.
+    failureOf("npx", ["--no", manifest.name, "migrate", "--sql"], consumer, /create table .*records/iu),
   ];
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { findStalePages, generatePages, renderErrors, renderStateMachine } from "./generate-docs.ts";
+import { renderCaptured, renderOptions, renderPolicies, replaceSection } from "./support/sections.ts";
 
 test("the generated documents in the repository are what the code says now", async () => {
   const { pages } = await generatePages();
@@ -10,6 +11,32 @@ test("a document that differs by one character is found", async () => {
   const { pages } = await generatePages();
   const changed = pages.map((page) => ({ ...page, text: `${page.text} ` }));
   expect(findStalePages(changed).map(({ where }) => where)).toEqual(pages.map(({ path }) => path));
+});
+
+test("a part of a written document is replaced and nothing else; a document without the part is a mistake", () => {
+  const written = "# Page\n\n<!-- generated: table -->\nold\n<!-- end: table -->\n\nEnd\n";
+  const replaced = replaceSection(written, "table", "new");
+  expect(replaced).toBe("# Page\n\n<!-- generated: table -->\n\nnew\n\n<!-- end: table -->\n\nEnd\n");
+  expect(replaceSection(replaced, "table", "new")).toBe(replaced);
+  expect(() => replaceSection(written, "other", "new")).toThrow("no part");
+});
+
+test("the policies' table has a row for every choice, and for each status that differs", () => {
+  const text = renderPolicies();
+  expect(text).toContain("| a 5xx answer (`serverErrors`) | `by-outcome` | `store` |");
+  expect(text).toContain("| status of [`key-misuse`](errors.md#key-misuse) | 422 | 400 |");
+});
+
+test("the options' table has every option with its default", () => {
+  const text = renderOptions();
+  expect(text).toContain("| `retentionMs` | 24 h |");
+  expect(text).toContain("| `answerHoldBytes` | 32 MiB |");
+  expect(text).toContain("| `key` | the policy's |");
+});
+
+test("a table of what is captured has the rows of its framework, and not those it has no way for", () => {
+  expect(renderCaptured("express")).toContain("| sends trailers | left out | left out |");
+  expect(renderCaptured("fetch")).not.toContain("trailers");
 });
 
 test("every edge is an arrow and a row, with the absence of a record drawn as a dot", () => {

@@ -7,6 +7,14 @@ import { pathToFileURL } from "node:url";
 import { type Edge, edges } from "../packages/latchkey/src/engine/edges.ts";
 import { errorCodes } from "../packages/latchkey/src/errors.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
+import {
+  renderCaptured,
+  renderOptions,
+  renderPolicies,
+  renderStoredHeaders,
+  renderTable,
+  replaceSection,
+} from "./support/sections.ts";
 
 export interface ProblemType {
   readonly status: number;
@@ -39,9 +47,39 @@ export async function generatePages(): Promise<{
     pages: [
       { path: "docs/state-machine.md", text: renderStateMachine(edges) },
       { path: "docs/errors.md", text: renderErrors(errorCodes, problemTypes ?? {}) },
+      ...Object.entries(writtenPages).map(([path, sections]) => ({
+        path,
+        text: withSections(path, sections),
+      })),
     ],
     missing: problemTypes ? [] : [`${sourceFolder}/http/problem-types.ts`],
   };
+}
+
+type Sections = Readonly<Record<string, () => string>>;
+
+/** Documents written by hand, and the parts of them that are generated. */
+const writtenPages: Readonly<Record<string, Sections>> = {
+  "docs/adapters/README.md": { "stored headers": renderStoredHeaders },
+  "docs/adapters/express.md": { captured: () => renderCaptured("express") },
+  "docs/adapters/fastify.md": { captured: () => renderCaptured("fastify") },
+  "docs/adapters/fetch.md": { captured: () => renderCaptured("fetch") },
+  "docs/adapters/hono.md": { captured: () => renderCaptured("hono") },
+  "docs/adapters/koa.md": { captured: () => renderCaptured("koa") },
+  "docs/adapters/nest.md": {
+    "captured on Express": () => renderCaptured("nest on Express"),
+    "captured on Fastify": () => renderCaptured("nest on Fastify"),
+  },
+  "docs/adapters/node.md": { captured: () => renderCaptured("node") },
+  "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
+};
+
+function withSections(path: string, sections: Sections): string {
+  const written = readFileSync(join(repositoryRoot, path), "utf8");
+  return Object.entries(sections).reduce(
+    (text, [name, render]) => replaceSection(text, name, render()),
+    written,
+  );
 }
 
 async function loadProblemTypes(): Promise<Readonly<Record<string, ProblemType>> | undefined> {
@@ -117,12 +155,6 @@ function renderProblem(code: string, { status, title, retryable, safeNewKey, det
 function page(title: string, source: string, ...blocks: readonly string[]): string {
   const origin = `<!-- Generated from ${source} by \`npm run docs:generate\`. Do not edit. -->`;
   return `${[origin, `# ${title}`, ...blocks].join("\n\n")}\n`;
-}
-
-function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
 /** The pages whose file differs from what the code says now. */

@@ -1,8 +1,12 @@
 /** A payments API whose POST can be retried: one charge, one answer, however often it arrives. */
 import express, { type Express, type Request } from "express";
-import { createLatchkey, type Store } from "latchkey";
-import { expressProtect, keepRawBody } from "latchkey/express";
+import { createLatchkey, type Latchkey, type Store } from "latchkey";
+import { expressProtect, expressServe, keepRawBody } from "latchkey/express";
+import { type ChargeInput, chargeWork, neverArrived, type ProviderInput, sendCharge } from "./charges.ts";
 import type { Database } from "./database.ts";
+import type { Charge } from "./provider-ledger.ts";
+import type { Settings } from "./settings.ts";
+import { withoutLatchkey } from "./without-latchkey.ts";
 
 /** Who may call, and for which account. A real service asks its authentication instead. */
 const accounts = new Map([
@@ -10,14 +14,29 @@ const accounts = new Map([
   ["other-token", "account-2"],
 ]);
 
-export function createApp({ store, query }: { store: Store<Database>; query: Database["query"] }): Express {
-  const latchkey = createLatchkey({ store });
-  const createPayment = latchkey.operation("payments.create");
-  const protect = expressProtect(latchkey, { tenant: accountOf });
+export interface AppOptions extends Pick<Settings, "providerUrl" | "leaseMs" | "compare"> {
+  readonly store: Store<Database>;
+  readonly query: Database["query"];
+}
 
+export function createApp(options: AppOptions): {
+  readonly app: Express;
+  readonly latchkey: Latchkey<Database>;
+} {
+  const { store, query, providerUrl } = options;
+  const latchkey = createLatchkey({ store });
   const app = express();
   app.use(express.json({ verify: keepRawBody }));
   app.use(authenticate);
+  addPayments(app, latchkey, query);
+  if (providerUrl !== null) addCharges(app, latchkey, { ...options, providerUrl });
+  return { app, latchkey };
+}
+
+/** Payments stay inside our database: the row and the answer commit together. */
+function addPayments(app: Express, latchkey: Latchkey<Database>, query: Database["query"]): void {
+  const createPayment = latchkey.operation("payments.create");
+  const protect = expressProtect(latchkey, { tenant: accountOf });
 
   app.post(
     "/payments",
@@ -45,8 +64,61 @@ export function createApp({ store, query }: { store: Store<Database>; query: Dat
     ]);
     res.json(rows);
   });
+}
 
-  return app;
+/** Charges go to a provider: steps are written down around the call, and a retry goes on after the last one. */
+function addCharges(
+  app: Express,
+  latchkey: Latchkey<Database>,
+  { query, providerUrl, leaseMs, compare }: AppOptions & { readonly providerUrl: string },
+): void {
+  const provider = latchkey.effect<ProviderInput, Charge>("provider.charge", {
+    deduplication: "provider",
+    dedupeWindowMs: 24 * 60 * 60 * 1000,
+    execute: (input, call) => sendCharge(providerUrl, input, call),
+    isNotExecuted: neverArrived,
+  });
+  const work = chargeWork(provider);
+  const charge = latchkey.operation("payments.charge", {
+    execution: "lease",
+    leaseEnd: "resume",
+    leaseMs,
+    version: "1",
+    run: work,
+  });
+  const serve = expressServe(latchkey, { tenant: accountOf });
+
+  app.post("/charges", checkCharge, serve(charge, toCharge));
+
+  app.get("/charges", async (req, res) => {
+    const { rows } = await query(
+      `select id, order_name as "order", amount, currency, state, provider_charge as charge
+       from charges where account = $1 order by id`,
+      [accountOf(req)],
+    );
+    res.json(rows);
+  });
+
+  if (compare) {
+    const unprotected = withoutLatchkey(query, work);
+    app.post("/charges-without-latchkey", checkCharge, async (req, res) => {
+      const { status = 200, body } = await unprotected(toCharge(req));
+      res.status(status).json(body);
+    });
+  }
+}
+
+const checkCharge: express.RequestHandler = (req, res, next) => {
+  const { amount, currency = "EUR", order } = req.body ?? {};
+  if (isAmount(amount) && isCurrency(currency) && isOrder(order)) return next();
+  res
+    .status(400)
+    .json({ error: "send amount (minor units), order (1 to 100 characters), and maybe currency" });
+};
+
+function toCharge(req: Request): ChargeInput {
+  const { amount, currency = "EUR", order } = req.body;
+  return { account: accountOf(req), amount, currency, order };
 }
 
 /** What Postgres keeps as an `integer`. */
@@ -58,6 +130,10 @@ function isAmount(value: unknown): value is number {
 
 function isCurrency(value: unknown): value is string {
   return typeof value === "string" && /^[A-Z]{3}$/u.test(value);
+}
+
+function isOrder(value: unknown): value is string {
+  return typeof value === "string" && /^[\p{L}\p{N} ._-]{1,100}$/u.test(value);
 }
 
 function accountOf(req: Request): string {

@@ -1,4 +1,5 @@
 /** Where the example keeps its payments: Postgres when DATABASE_URL says so, else an embedded one in ./.latchkey. */
+import { join } from "node:path";
 import type { Store } from "latchkey";
 
 /** What the example needs of a database: the part that `pg` and PGlite have in common. */
@@ -21,9 +22,22 @@ const createPayments = `create table if not exists payments (
   created_at timestamptz not null default now()
 )`;
 
-export async function openDatabase(url: string | undefined): Promise<OpenDatabase> {
-  const opened = url === undefined || url === "" ? await openEmbedded() : await openPostgres(url);
+const createCharges = `create table if not exists charges (
+  id integer generated always as identity primary key,
+  account text not null,
+  order_name text not null,
+  amount integer not null check (amount > 0),
+  currency text not null,
+  state text not null check (state in ('begun', 'charged', 'refused')),
+  provider_charge text,
+  created_at timestamptz not null default now()
+)`;
+
+/** @param folder where `.latchkey` with the embedded one is; default: the current folder */
+export async function openDatabase(url: string | undefined, folder = "."): Promise<OpenDatabase> {
+  const opened = url === undefined ? await openEmbedded(folder) : await openPostgres(url);
   await opened.query(createPayments);
+  await opened.query(createCharges);
   return opened;
 }
 
@@ -42,10 +56,12 @@ async function openPostgres(connectionString: string): Promise<OpenDatabase> {
   };
 }
 
-async function openEmbedded(): Promise<OpenDatabase> {
+async function openEmbedded(folder: string): Promise<OpenDatabase> {
   const { PGlite } = await import("@electric-sql/pglite");
   const { openPglite } = await import("latchkey/pglite");
-  const { store, database, close } = await openPglite(PGlite, { dataDir: ".latchkey/payments" });
+  const { store, database, close } = await openPglite(PGlite, {
+    dataDir: join(folder, ".latchkey/payments"),
+  });
   return {
     store,
     query: (text, values) => database.query(text, values),

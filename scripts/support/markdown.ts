@@ -4,8 +4,20 @@ export interface Snippet {
   readonly document: string;
   /** Line of the opening fence, from 1. */
   readonly line: number;
+  /** Its name, by which other snippets of the document import it. Undefined: nobody does. */
+  readonly file?: string | undefined;
   /** The module's lines, each at the index it has in the document, so that errors name the document's lines. */
   readonly lines: readonly string[];
+}
+
+/** A fenced block of any language. */
+export interface CodeBlock {
+  readonly language: string;
+  /** Line of the opening fence, from 1. */
+  readonly line: number;
+  readonly text: string;
+  /** What `<!-- file: … -->` right before it says. */
+  readonly file: string | undefined;
 }
 
 export interface Link {
@@ -22,6 +34,28 @@ export interface MarkdownDocument {
   readonly problems: readonly { readonly line: number; readonly message: string }[];
 }
 
+/** Every fenced block of a document, in order. */
+export function readCodeBlocks(text: string): readonly CodeBlock[] {
+  const lines = text.split("\n");
+  return findBlocks(lines).map(({ language, start, end, indent }) => ({
+    language,
+    line: start + 1,
+    text: lines
+      .slice(start + 1, end - 1)
+      .map((line) => line.slice(indent))
+      .join("\n"),
+    file: fileNameIn(commentBefore(lines, start)),
+  }));
+}
+
+function newSnippet(document: string, block: Block, comment: { text: string } | undefined): Snippet {
+  return { document, line: block.start + 1, file: fileNameIn(comment), lines: [] };
+}
+
+function fileNameIn(comment: { text: string } | undefined): string | undefined {
+  return /^\s*file:\s*([\w.-]+)\s*$/.exec(comment?.text ?? "")?.[1];
+}
+
 interface Block {
   readonly language: string;
   readonly flags: string;
@@ -34,6 +68,8 @@ interface Block {
 /**
  * Reads one document. Blocks fenced with `ts` become snippets:
  * - an HTML comment `<!-- setup … -->` right before the block is code in front of it that readers do not see;
+ * - a comment `<!-- file: app.ts -->` right before the block names it, for other blocks to import as `./app.ts`; a block
+ *   that takes the name once more begins the next version of those files;
  * - the flag `continue` appends the block to the snippet before it;
  * - the flag `no-check` leaves it out, and needs a comment `<!-- no-check: reason -->` right before it.
  */
@@ -48,7 +84,7 @@ export function readMarkdown(path: string, text: string): MarkdownDocument {
     if (problem) problems.push({ line: block.start + 1, message: problem });
     else if (block.flags === "continue") snippets.push(merge(snippets.pop(), lines, block, comment));
     else if (block.flags === "")
-      snippets.push(merge({ document: path, line: block.start + 1, lines: [] }, lines, block, comment));
+      snippets.push(merge(newSnippet(path, block, comment), lines, block, comment));
   }
   const prose = blankBlocks(lines, blocks);
   return { path, snippets, links: findLinks(prose), anchors: findAnchors(prose), problems };
@@ -113,7 +149,7 @@ function merge(
   }
   for (let index = block.start + 1; index < block.end - 1; index++)
     put(index, (source[index] ?? "").slice(block.indent));
-  return { document: into?.document ?? "", line: into?.line ?? 0, lines };
+  return { document: into?.document ?? "", line: into?.line ?? 0, file: into?.file, lines };
 }
 
 function blankBlocks(lines: readonly string[], blocks: readonly Block[]): readonly string[] {

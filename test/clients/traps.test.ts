@@ -1,6 +1,6 @@
 /** What the tables do not show: where a client does something else than its user expects. */
-import express from "express";
-import { createLatchkey, ietf, type Policy, stripe } from "latchkey";
+import express, { type Request } from "express";
+import { createLatchkey, type HttpSettings, ietf, type Policy, stripe } from "latchkey";
 import { expressProtect, keepRawBody } from "latchkey/express";
 import { memoryStore } from "latchkey/memory";
 import { fetch as undiciFetch } from "undici";
@@ -30,10 +30,10 @@ afterEach(async () => {
 });
 
 /** `POST /orders` makes an order when it is let; `POST /orders/lost` never knows what it did. */
-async function openApp(policy: Policy = stripe): Promise<App> {
+async function openApp(policy: Policy = stripe, settings: HttpSettings<Request> = {}): Promise<App> {
   const store = memoryStore();
   const latchkey = createLatchkey({ store, policy });
-  const protect = expressProtect(latchkey, { tenant: () => "t" });
+  const protect = expressProtect(latchkey, { tenant: () => "t", ...settings });
   const orders = latchkey.operation("orders", { execution: "transaction", key: "required" });
   const lost = latchkey.operation("lost", { execution: "lease" });
   const started = deferred();
@@ -117,11 +117,13 @@ describe("stripe-node", () => {
 });
 
 describe.each([
-  { policy: ietf, requests: 3 },
-  { policy: stripe, requests: 2 },
-])("a 409 that is final, under the policy $policy.name", ({ policy, requests }) => {
+  { policy: ietf, settings: {}, requests: 3 },
+  { policy: ietf, settings: { shouldRetryHeaders: true }, requests: 2 },
+  { policy: stripe, settings: {}, requests: 2 },
+  { policy: stripe, settings: { shouldRetryHeaders: false }, requests: 3 },
+])("a 409 that is final, under the policy $policy.name with $settings", ({ policy, settings, requests }) => {
   /** The first request is answered 500, the second one 409: only the header says that a third is in vain. */
-  const openLost = async (practice = policy) => openWire((await openApp(practice)).port);
+  const openLost = async (practice = policy) => openWire((await openApp(practice, settings)).port);
   const final = policy.errorMember
     ? { code: "outcome-unknown", type: "api_error" }
     : { code: "outcome-unknown", retryable: false };

@@ -70,3 +70,35 @@ describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
     await database?.drop();
   }, 120_000);
 });
+
+describe("refuses at the start, with exit code 2 and one line that says what to write,", () => {
+  const url = "DATABASE_URL must be postgres://user:password@host:port/database (or unset";
+  const port = "PORT must be a whole number from 0 to 65535 (got ";
+  test.each([
+    { env: { PORT: "abc" }, says: `${port}abc)` },
+    { env: { PORT: "65536" }, says: `${port}65536)` },
+    { env: { PORT: "-1" }, says: `${port}-1)` },
+    { env: { PORT: "1.5" }, says: `${port}1.5)` },
+    {
+      env: { PORT: "0", LEASE_MS: "soon" },
+      says: "LEASE_MS must be a whole number from 300 to 3600000 (got soon)",
+    },
+    { env: { PORT: "0", PROVIDER_URL: "localhost:4000" }, says: "PROVIDER_URL must be http://host:port" },
+    { env: { PORT: "0", DATABASE_URL: "payments" }, says: url },
+    { env: { PORT: "0", DATABASE_URL: "mysql://root:canary@127.0.0.1/payments" }, says: url },
+  ])("$env", async ({ env, says }) => {
+    const worker = spawnWorker(script, { env, cwd: folder });
+    expect(await worker.exited).toEqual({ code: 2, signal: null });
+    expect(worker.lines).toEqual([]);
+    expect(worker.stderr()).toMatch(/^[^\n]+\n$/u);
+    expect(worker.stderr()).toContain(says);
+    expect(worker.stderr()).not.toContain("canary");
+  });
+
+  test("a server that is not there: one line and exit code 1", async () => {
+    const env = { PORT: "0", DATABASE_URL: "postgres://postgres@127.0.0.1:1/none" };
+    const worker = spawnWorker(script, { env, cwd: folder });
+    expect(await worker.exited).toEqual({ code: 1, signal: null });
+    expect(worker.stderr()).toMatch(/^Cannot open the database: [^\n]*ECONNREFUSED[^\n]*\n$/u);
+  });
+});

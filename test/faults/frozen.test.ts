@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 
 describe("a frozen owner", () => {
-  test("under a lease loses, and does not answer with its own result", async () => {
+  test("under a lease is written off as unknown; woken, it settles its own, and all hear the same", async () => {
     const running = frozen.post("/slow", "k", undefined, "lease");
     const arrival = await arena.arrival();
     await frozen.worker.freeze();
@@ -27,7 +27,9 @@ describe("a frozen owner", () => {
     });
     frozen.worker.thaw();
     arrival.release();
-    expect(await running).toMatchObject({ status: 409, code: "outcome-unknown" });
+    const woken = await running;
+    expect(woken).toMatchObject({ status: 200, replayed: false });
+    expect(await other.post("/slow", "k", undefined, "lease")).toEqual({ ...woken, replayed: true });
     expect(await other.starts("/slow", "lease")).toBe(1);
   });
 

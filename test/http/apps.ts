@@ -10,9 +10,14 @@ import express, {
 import express4 from "express4";
 import { type Context, Hono } from "hono";
 import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
-import { expressProtect, expressRecord, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
-import { fetchProtect } from "../../packages/latchkey/src/http/fetch.ts";
-import { honoProtect } from "../../packages/latchkey/src/http/hono.ts";
+import {
+  expressProtect,
+  expressRecord,
+  expressServe,
+  keepRawBody,
+} from "../../packages/latchkey/src/http/express.ts";
+import { fetchProtect, fetchServe } from "../../packages/latchkey/src/http/fetch.ts";
+import { honoProtect, honoServe } from "../../packages/latchkey/src/http/hono.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -21,7 +26,7 @@ import { type Listening, listen } from "../support/listen.ts";
 import { fastifyListener } from "./fastify-app.ts";
 import { koaListener, parseBody } from "./koa-app.ts";
 import { nestExpressListener, nestFastifyListener } from "./nest-app.ts";
-import { nodeListener } from "./node-app.ts";
+import { nodeListener, statusOf } from "./node-app.ts";
 
 export interface Framework {
   readonly name: string;
@@ -43,11 +48,11 @@ const nodeFrameworks: readonly Omit<Framework, "seesFieldLines">[] = [
     express4().use(express4.json(parserOptions), express4.raw({ ...parserOptions, type: "*/*" })),
   ),
   { name: "Fastify", oneOfItsKind: true, serve: async (app) => listen(await fastifyListener(app)) },
-  { name: "Koa", oneOfItsKind: true, serve: (app) => listen(koaListener(app)) },
+  { name: "Koa", oneOfItsKind: true, serve: async (app) => listen(koaListener(app)) },
   {
     name: "Koa with a body parser",
     oneOfItsKind: false,
-    serve: (app) => listen(koaListener(app, [parseBody])),
+    serve: async (app) => listen(koaListener(app, [parseBody])),
   },
   ...(["returns", "@Res"] as const).flatMap((answering) => [
     {
@@ -61,7 +66,7 @@ const nodeFrameworks: readonly Omit<Framework, "seesFieldLines">[] = [
       serve: async <Tx>(app: AppUnderTest<Tx>) => listen(await nestFastifyListener(app, answering)),
     },
   ]),
-  { name: "node:http", oneOfItsKind: true, serve: (app) => listen(nodeListener(app)) },
+  { name: "node:http", oneOfItsKind: true, serve: async (app) => listen(nodeListener(app)) },
   { name: "Hono", oneOfItsKind: true, serve: serveHono },
 ];
 
@@ -85,7 +90,7 @@ function expressFramework(
   return {
     name,
     oneOfItsKind,
-    serve(app) {
+    async serve(app) {
       const served = makeApp();
       mountExpress(served, app);
       return listen(served);
@@ -94,12 +99,13 @@ function expressFramework(
 }
 
 function mountExpress<Tx>(app: Express, under: AppUnderTest<Tx>): void {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = expressProtect(latchkey, {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options = {
     ...settings,
     tenant: (req: Request) => tenant((name) => req.get(name)),
-    principal: (req) => principal((name) => req.get(name)),
-  });
+    principal: (req: Request) => principal((name) => req.get(name)),
+  };
+  const protect = expressProtect(latchkey, options);
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (req, res, context) =>
@@ -109,6 +115,11 @@ function mountExpress<Tx>(app: Express, under: AppUnderTest<Tx>): void {
           write(res, await route.handle(async () => sentBytes(req), context)),
         );
   app[route.method === "GET" ? "get" : "post"](route.path, handler);
+  if (served !== undefined) {
+    const serve = expressServe(latchkey, options);
+    const handle = serve(served.operation, (req: Request) => served.toInput(async () => sentBytes(req)));
+    app[served.method === "GET" ? "get" : "post"](served.path, handle);
+  }
   app.use(answerFailure);
 }
 
@@ -127,24 +138,27 @@ export const recordedExpress: Framework = {
   name: "Express 5, recorded by a mount",
   seesFieldLines: true,
   oneOfItsKind: false,
-  serve({ latchkey, route, settings, tenant, principal }) {
-    if (route.execution !== "lease") throw new TypeError("A mount records operations under a lease");
-    const { operation, handle } = route;
-    const record = expressRecord(latchkey, {
-      ...settings,
-      methods: ["POST", "PATCH", "GET", "HEAD"],
-      tenant: (req: Request) => tenant((name) => req.get(name)),
-      principal: (req) => principal((name) => req.get(name)),
-    });
-    const app = express().use(express.json(parserOptions), express.raw({ ...parserOptions, type: "*/*" }));
-    app.use(record(operation));
-    app[route.method === "GET" ? "get" : "post"](route.path, async (req, res) =>
-      write(res, await handle(async () => sentBytes(req), { attempt: noAttempt })),
-    );
-    app.use(answerFailure);
-    return listen(app);
-  },
+  serve: async (app) => listen(recordedListener(app)),
 };
+
+export function recordedListener<Tx>(under: AppUnderTest<Tx>): Express {
+  const { latchkey, route, settings, tenant, principal } = under;
+  if (route.execution !== "lease") throw new TypeError("A mount records operations under a lease");
+  const { operation, handle } = route;
+  const record = expressRecord(latchkey, {
+    methods: ["POST", "PATCH", "GET", "HEAD"],
+    ...settings,
+    tenant: (req: Request) => tenant((name) => req.get(name)),
+    principal: (req) => principal((name) => req.get(name)),
+  });
+  const app = express().use(express.json(parserOptions), express.raw({ ...parserOptions, type: "*/*" }));
+  app.use(record(operation));
+  app[route.method === "GET" ? "get" : "post"](route.path, async (req, res) =>
+    write(res, await handle(async () => sentBytes(req), { attempt: noAttempt })),
+  );
+  app.use(answerFailure);
+  return app;
+}
 
 const noAttempt: Attempt = {
   id: "",
@@ -163,14 +177,15 @@ function write(res: ExpressResponse, { status, headers = [], body, error }: Hand
   else Readable.from(body).pipe(res);
 }
 
-function serveHono<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = honoProtect(latchkey, {
+async function serveHono<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options = {
     ...settings,
     tenant: (c: Context) => tenant((name) => c.req.header(name)),
-    principal: (c) => principal((name) => c.req.header(name)),
-  });
-  const app = new Hono().onError((_error, c) => c.text("failed", 500));
+    principal: (c: Context) => principal((name) => c.req.header(name)),
+  };
+  const protect = honoProtect(latchkey, options);
+  const app = new Hono().onError((error) => new Response("failed", { status: statusOf(error) }));
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (c, context) =>
@@ -184,16 +199,22 @@ function serveHono<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
           ),
         );
   app.on(route.method, route.path, handler);
+  if (served !== undefined) {
+    const serve = honoServe(latchkey, options);
+    const handle = serve(served.operation, (c) => served.toInput(() => c.req.bytes()));
+    app.on(served.method, served.path, handle);
+  }
   return listen(getRequestListener(app.fetch));
 }
 
-function serveFetch<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = fetchProtect(latchkey, {
+async function serveFetch<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options = {
     ...settings,
-    tenant: ({ headers }) => tenant((name) => headers.get(name)),
-    principal: ({ headers }) => principal((name) => headers.get(name)),
-  });
+    tenant: ({ headers }: globalThis.Request) => tenant((name) => headers.get(name)),
+    principal: ({ headers }: globalThis.Request) => principal((name) => headers.get(name)),
+  };
+  const protect = fetchProtect(latchkey, options);
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (request, context) =>
@@ -202,8 +223,17 @@ function serveFetch<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
       : protect(route.operation, async (request, context) =>
           responseOf(await route.handle(() => request.bytes(), context)),
         );
+  const handleServed =
+    served === undefined
+      ? handler
+      : fetchServe(latchkey, options)(served.operation, (request) =>
+          // Requests of the server below have no `bytes()` unless they are real ones.
+          served.toInput(async () => new Uint8Array(await request.arrayBuffer())),
+        );
   const guarded = (request: globalThis.Request) =>
-    handler(request).catch(() => new Response("failed", { status: 500 }));
+    (new URL(request.url).pathname === served?.path ? handleServed : handler)(request).catch(
+      (error: unknown) => new Response("failed", { status: statusOf(error) }),
+    );
   return listen(getRequestListener(guarded));
 }
 

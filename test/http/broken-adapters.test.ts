@@ -1,55 +1,18 @@
 /** The HTTP suite against adapters that are wrong in one thing each: the suite must notice. */
-import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { describe, expect, test } from "vitest";
+import type { IncomingMessage, RequestListener } from "node:http";
 import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
 import type { Execution } from "../../packages/latchkey/src/engine/classify.ts";
-import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
-import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
-import { memorySubject } from "../../packages/latchkey/src/testing/http-conformance/memory-subject.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
-import { listen } from "../support/listen.ts";
-import { expressListener } from "./apps.ts";
-
-type App = AppUnderTest<MemoryTransaction>;
-
-interface Broken {
-  readonly what: string;
-  /** A case that must fail; the beginning of its name. */
-  readonly failing: string;
-  readonly app?: (app: App) => App;
-  readonly request?: (req: IncomingMessage) => void;
-  /** Called before the app sees the response. */
-  readonly response?: (res: ServerResponse) => void;
-  /** Takes the place of the whole adapter. */
-  readonly listener?: (app: App) => RequestListener;
-}
+import { recordedListener } from "./apps.ts";
+import {
+  type App,
+  type Broken,
+  dropHeader,
+  expectNoticed,
+  rewriteHeader,
+  rewriteRawHeaders,
+} from "./broken.ts";
 
 const key = (req: IncomingMessage) => String(req.headers["idempotency-key"]);
-
-function rewriteHeader(name: string, rewrite: (value: unknown) => unknown): (res: ServerResponse) => void {
-  return (res) => {
-    const set = res.setHeader;
-    res.setHeader = (given, value) =>
-      set.call(res, given, (given.toLowerCase() === name ? rewrite(value) : value) as string);
-  };
-}
-
-function dropHeader(res: ServerResponse, dropped: string): void {
-  const { setHeader } = res;
-  res.setHeader = (name, value) => (name.toLowerCase() === dropped ? res : setHeader.call(res, name, value));
-}
-
-function rewriteRawHeaders(rewrite: (lines: readonly string[]) => readonly string[]) {
-  return (req: IncomingMessage) => {
-    const { rawHeaders } = req;
-    const isKey = (index: number) => rawHeaders[index - (index % 2)]?.toLowerCase() === "idempotency-key";
-    const lines = rawHeaders.filter((_, index) => index % 2 === 1 && isKey(index));
-    if (lines.length === 0) return;
-    const others = rawHeaders.filter((_, index) => !isKey(index));
-    req.rawHeaders = [...others, ...rewrite(lines).flatMap((line) => ["Idempotency-Key", line])];
-    delete req.headers["idempotency-key"];
-  };
-}
 
 const brokenOnes: readonly Broken[] = [
   {
@@ -116,6 +79,20 @@ const brokenOnes: readonly Broken[] = [
     what: "forgets the principal",
     failing: "refusals: another principal",
     app: (app) => ({ ...app, principal: () => null }),
+  },
+  {
+    what: "names the record to another principal",
+    failing: "refusals: another principal cannot tell",
+    app: (app) => {
+      const { latchkey } = app;
+      const execute: typeof latchkey.execute = async (operation, submission, work) => {
+        const result = await latchkey.execute(operation, submission, work);
+        return result.kind === "key_misuse" && result.because === "principal"
+          ? { kind: "in_progress", recordId: "secret", retryAfterMs: 1_000 }
+          : result;
+      };
+      return { ...app, latchkey: { ...latchkey, execute } };
+    },
   },
   {
     what: "leaves the query out of the request",
@@ -256,6 +233,77 @@ const brokenOnes: readonly Broken[] = [
     app: (app) => ({ ...app, settings: { ...app.settings, bodyLimitBytes: 20 * 1024 * 1024 } }),
   },
   {
+    what: "says until when an answer is kept on the first one alone",
+    failing: "options: a kept answer says until when",
+    response: (res) => {
+      const { setHeader } = res;
+      res.setHeader = (name, value) =>
+        name === "Idempotency-Expires" && res.hasHeader("Idempotent-Replayed")
+          ? res
+          : setHeader.call(res, name, value);
+    },
+  },
+  {
+    what: "says until when of answers that nobody keeps",
+    failing: "options: a kept answer says until when",
+    response: (res) => res.setHeader("Idempotency-Expires", "Sun, 06 Nov 1994 08:49:37 GMT"),
+  },
+  {
+    what: "says another time with every replay",
+    failing: "options: a kept answer says until when",
+    response: rewriteHeader("idempotency-expires", () => new Date(expiries++ * 1_000).toUTCString()),
+  },
+  {
+    what: "takes a mount's methods for those of a route",
+    failing: "options: `methods` are a mount's",
+    listener: (app) => recordedListener(app),
+  },
+  {
+    what: "is a mount and does not say that it ignored a key",
+    failing: "options: `methods` are a mount's",
+    mounts: true,
+    listener: (app) => recordedListener(app),
+    response: (res) => dropHeader(res, "idempotency-status"),
+  },
+  {
+    what: "is a mount and says so without a key too",
+    failing: "options: `methods` are a mount's",
+    mounts: true,
+    listener: (app) => recordedListener(app),
+    response: (res) => void res.setHeader("Idempotency-Status", "ignored"),
+  },
+  {
+    what: "is a mount and protects every method",
+    failing: "options: `methods` are a mount's",
+    mounts: true,
+    listener: ({ settings: { methods: _, ...settings }, ...app }) => recordedListener({ ...app, settings }),
+  },
+  {
+    what: "keeps from clients that a retry is in vain",
+    failing: "options: clients that retry every 409",
+    response: (res) => dropHeader(res, "stripe-should-retry"),
+  },
+  ...(
+    [
+      ["what a key may look like", "options: a key that is", "key"],
+      ["how old a request may be", "options: a request that was first sent", "requestAge"],
+    ] as const
+  ).map(
+    ([what, failing, option]): Broken => ({
+      what: `forgets ${what}`,
+      failing,
+      app: (app) => {
+        const { [option]: _, ...settings } = app.settings;
+        return { ...app, settings };
+      },
+    }),
+  ),
+  {
+    what: "answers a tenant's limit without saying when to come back",
+    failing: "options: a tenant over its limit",
+    response: (res) => dropHeader(res, "retry-after"),
+  },
+  {
     what: "sends the answer before it is kept",
     failing: "answers: not a byte leaves",
     listener: sendEarly,
@@ -275,6 +323,7 @@ const brokenOnes: readonly Broken[] = [
 ];
 
 const hangUps = new Set<string>();
+let expiries = 0;
 
 function abandonOnHangUp(route: Extract<App["route"], { execution: "lease" }>): App["route"] {
   return {
@@ -336,30 +385,4 @@ function cacheInFront(app: App): RequestListener {
   };
 }
 
-function listenerOf(broken: Broken, given: App): RequestListener {
-  const app = broken.app?.(given) ?? given;
-  const listener = broken.listener?.(app) ?? expressListener(app);
-  return (req, res) => {
-    broken.request?.(req);
-    broken.response?.(res);
-    return listener(req, res);
-  };
-}
-
-describe("the HTTP suite notices an adapter that", () => {
-  test.each(brokenOnes.map((broken) => [broken.what, broken] as const))("%s", async (_what, broken) => {
-    const matching: [name: string, body: () => Promise<void>][] = [];
-    httpConformance<MemoryTransaction>({
-      test: (name, body) => {
-        if (name.startsWith(broken.failing)) matching.push([name, body]);
-      },
-      seesFieldLines: true,
-      store: memorySubject,
-      serve: (app) => listen(listenerOf(broken, app)),
-    });
-    expect(matching.length).toBeGreaterThan(0);
-    const failed: string[] = [];
-    for (const [name, body] of matching) await body().catch(() => failed.push(name));
-    expect(failed.length, `"${broken.failing}" fails`).toBeGreaterThan(0);
-  });
-});
+expectNoticed(brokenOnes);

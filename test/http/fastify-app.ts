@@ -2,7 +2,7 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { fastifyProtect } from "../../packages/latchkey/src/http/fastify.ts";
+import { fastifyProtect, fastifyServe } from "../../packages/latchkey/src/http/fastify.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -14,7 +14,7 @@ export async function fastifyListener<Tx>(
   under: AppUnderTest<Tx>,
   before: (app: FastifyInstance) => void = () => {},
 ): Promise<RequestListener> {
-  const { latchkey, route, settings, tenant, principal } = under;
+  const { latchkey, route, served, settings, tenant, principal } = under;
   const app = fastify({ bodyLimit: 20 * 1024 * 1024, onProtoPoisoning: "ignore" });
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   app.setErrorHandler((error: { statusCode?: number }, _request, reply) =>
@@ -24,11 +24,12 @@ export async function fastifyListener<Tx>(
       .send("failed"),
   );
   before(app);
-  const protect = fastifyProtect(app, latchkey, {
+  const options = {
     ...settings,
     tenant: (request: FastifyRequest) => tenant(lookup(request.headers)),
-    principal: (request) => principal(lookup(request.headers)),
-  });
+    principal: (request: FastifyRequest) => principal(lookup(request.headers)),
+  };
+  const protect = fastifyProtect(app, latchkey, options);
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (request, reply: FastifyReply, context) =>
@@ -38,6 +39,11 @@ export async function fastifyListener<Tx>(
           write(reply, await route.handle(async () => sentBytes(request), context)),
         );
   app.route({ method: route.method, url: route.path, handler });
+  if (served !== undefined) {
+    const serve = fastifyServe(app, latchkey, options);
+    const handle = serve(served.operation, (request) => served.toInput(async () => sentBytes(request)));
+    app.route({ method: served.method, url: served.path, handler: handle });
+  }
   await app.ready();
   return app.routing;
 }

@@ -2,7 +2,7 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import Koa, { type Context, type Middleware } from "koa";
-import { koaProtect } from "../../packages/latchkey/src/http/koa.ts";
+import { koaProtect, koaServe } from "../../packages/latchkey/src/http/koa.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -12,12 +12,13 @@ export function koaListener<Tx>(
   under: AppUnderTest<Tx>,
   before: readonly Middleware[] = [],
 ): RequestListener {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = koaProtect(latchkey, {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options = {
     ...settings,
     tenant: (ctx: Context) => tenant((name) => ctx.get(name)),
-    principal: (ctx) => principal((name) => ctx.get(name) || null),
-  });
+    principal: (ctx: Context) => principal((name) => ctx.get(name) || null),
+  };
+  const protect = koaProtect(latchkey, options);
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (ctx: Context, context) =>
@@ -29,8 +30,14 @@ export function koaListener<Tx>(
   const app = new Koa();
   app.silent = true;
   for (const each of before) app.use(each);
-  const methods = route.method === "GET" ? ["GET", "HEAD"] : [route.method];
-  app.use((ctx, next) => (ctx.path === route.path && methods.includes(ctx.method) ? handler(ctx) : next()));
+  const answers = ({ path, method }: Pick<AppUnderTest<Tx>["route"], "path" | "method">, ctx: Context) =>
+    ctx.path === path && (method === "GET" ? ["GET", "HEAD"] : [method]).includes(ctx.method);
+  app.use((ctx, next) => (answers(route, ctx) ? handler(ctx) : next()));
+  if (served !== undefined) {
+    const serve = koaServe(latchkey, options);
+    const handle = serve(served.operation, (ctx) => served.toInput(async () => sentBytes(ctx)));
+    app.use((ctx, next) => (answers(served, ctx) ? handle(ctx) : next()));
+  }
   return app.callback();
 }
 

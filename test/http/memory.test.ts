@@ -15,6 +15,7 @@ describe("a mount that records keeps the HTTP protocol, as far as a lease goes",
   httpConformance({
     test: (name, body) => (name.endsWith("(lease)") ? test(name, body) : undefined),
     seesFieldLines,
+    mounts: true,
     store: memorySubject,
     serve,
     skip: {

@@ -6,6 +6,7 @@ import {
   Controller,
   createParamDecorator,
   Get,
+  HttpException,
   Module,
   Post,
   Req,
@@ -19,12 +20,15 @@ import { ExpressAdapter, type NestExpressApplication } from "@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fastify";
 import type { Response } from "express";
 import type { FastifyReply } from "fastify";
-import { nestContext, nestProtect } from "../../packages/latchkey/src/http/nest.ts";
+import type { HttpOptions } from "../../packages/latchkey/src/http/http-options.ts";
+import { nestContext, nestProtect, nestServe } from "../../packages/latchkey/src/http/nest.ts";
+import type { NestRequest } from "../../packages/latchkey/src/http/nest-types.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
+  ServedInput,
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
-import { lookup } from "./node-app.ts";
+import { lookup, statusOf } from "./node-app.ts";
 
 const bodyLimit = 20 * 1024 * 1024;
 const options = { rawBody: true, logger: false, abortOnError: false } as const;
@@ -68,17 +72,22 @@ interface AnyRequest {
 type AnyResponse = Response | FastifyReply;
 
 function moduleOf<Tx>(under: AppUnderTest<Tx>, answering: NestAnswering): Type {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = nestProtect(latchkey, {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options: HttpOptions<NestRequest> = {
     ...settings,
     tenant: ({ headers }) => tenant(lookup(headers)),
     principal: ({ headers }) => principal(lookup(headers)),
-  });
+  };
+  const protect = nestProtect(latchkey, options);
   class Routes {
     async run(req: AnyRequest, res: AnyResponse, context: never): Promise<unknown> {
       const answer = await route.handle(async () => sentBytes(req), context);
       setHead(res, answer);
       return answering === "returns" ? valueIn(answer) : sendBody(res, answer);
+    }
+
+    async serve(req: AnyRequest): Promise<ServedInput | undefined> {
+      return served?.toInput(async () => sentBytes(req)).catch(asNestsOwn);
     }
   }
   const { prototype } = Routes;
@@ -88,10 +97,21 @@ function moduleOf<Tx>(under: AppUnderTest<Tx>, answering: NestAnswering): Type {
   const method = Object.getOwnPropertyDescriptor(prototype, "run") ?? {};
   UseInterceptors(protect(route.operation))(prototype, "run", method);
   (route.method === "GET" ? Get : Post)(route.path)(prototype, "run", method);
+  if (served !== undefined) {
+    const serveMethod = Object.getOwnPropertyDescriptor(prototype, "serve") ?? {};
+    Req()(prototype, "serve", 0);
+    UseInterceptors(nestServe(latchkey, options)(served.operation))(prototype, "serve", serveMethod);
+    (served.method === "GET" ? Get : Post)(served.path)(prototype, "serve", serveMethod);
+  }
   Controller()(Routes);
   class App {}
   Module({ controllers: [Routes] })(App);
   return App;
+}
+
+/** Nest takes the status of its own exceptions alone. */
+function asNestsOwn(error: unknown): never {
+  throw new HttpException("failed", statusOf(error));
 }
 
 /** What was sent, as far as a handler can still tell. */

@@ -1,7 +1,7 @@
 /** The HTTP suite's app without a framework. */
-import type { RequestListener, ServerResponse } from "node:http";
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
+import { nodeProtect, nodeServe } from "../../packages/latchkey/src/http/node.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -9,12 +9,13 @@ import type {
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
 
 export function nodeListener<Tx>(under: AppUnderTest<Tx>): RequestListener {
-  const { latchkey, route, settings, tenant, principal } = under;
-  const protect = nodeProtect(latchkey, {
+  const { latchkey, route, served, settings, tenant, principal } = under;
+  const options = {
     ...settings,
-    tenant: ({ headers }) => tenant(lookup(headers)),
-    principal: ({ headers }) => principal(lookup(headers)),
-  });
+    tenant: ({ headers }: IncomingMessage) => tenant(lookup(headers)),
+    principal: ({ headers }: IncomingMessage) => principal(lookup(headers)),
+  };
+  const protect = nodeProtect(latchkey, options);
   const handler =
     route.execution === "lease"
       ? protect(route.operation, async (_req, res, { body, ...context }) =>
@@ -23,9 +24,20 @@ export function nodeListener<Tx>(under: AppUnderTest<Tx>): RequestListener {
       : protect(route.operation, async (_req, res, { body, ...context }) =>
           write(res, await route.handle(async () => body, context)),
         );
+  const handleServed =
+    served === undefined
+      ? handler
+      : nodeServe(latchkey, options)(served.operation, (_req, { body }) => served.toInput(async () => body));
   return (req, res) => {
-    handler(req, res).catch(() => res.writeHead(500).end("failed"));
+    (req.url === served?.path ? handleServed : handler)(req, res).catch((error: unknown) =>
+      res.writeHead(statusOf(error)).end("failed"),
+    );
   };
+}
+
+/** As frameworks read it from errors that are the client's fault. */
+export function statusOf(error: unknown): number {
+  return error instanceof Error && "status" in error ? Number(error.status) : 500;
 }
 
 /** A header by its name, from Node's headers. */

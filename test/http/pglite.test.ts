@@ -27,7 +27,9 @@ for (const { name, seesFieldLines, serve } of frameworks.filter(({ oneOfItsKind 
       seesFieldLines,
       serve,
       async store() {
-        await database.exec("truncate latchkey.records, latchkey.leases, business");
+        await database.exec(
+          "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+        );
         return {
           store: pgliteStore({ database, timeFunction: "public.my_clock()" }),
           async advance(milliseconds) {

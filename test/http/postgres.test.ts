@@ -33,7 +33,9 @@ forEachPostgres((version, database) => {
         async store() {
           opened ??= open();
           const { pool, store } = await opened;
-          await pool.query("truncate latchkey.records, latchkey.leases, business");
+          await pool.query(
+            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+          );
           return {
             store,
             async advance(milliseconds) {

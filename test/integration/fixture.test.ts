@@ -215,11 +215,14 @@ describe.each(combinations)("$http on $store", ({ http, store }) => {
     expect(await fixture.starts("/orders", tenant)).toBe(0);
   });
 
-  test.each(["/charges", "/charges-lookup", "/notify", "/reports"])("%s is for later", async (path) => {
-    const answer = await fixture.post(path, "k", { body: { amount: 1 } });
-    expect(answer.status).toBe(501);
-    expect(answer.json()).toMatchObject({ status: 501, title: "Not Implemented" });
-  });
+  test.each(["/charges", "/charges-lookup", "/notify", "/reports"])(
+    "%s needs what is not there",
+    async (path) => {
+      const answer = await fixture.post(path, "k", { body: { amount: 1 } });
+      expect(answer.status).toBe(501);
+      expect(answer.json()).toMatchObject({ status: 501, title: "Not Implemented" });
+    },
+  );
 
   test("answers 404 for what it does not serve, 400 for a body that is not JSON", async () => {
     expect((await fixture.post("/nowhere", "k")).status).toBe(404);
@@ -283,6 +286,8 @@ describe("refuses at the start, with exit code 2 and a message,", () => {
     { args: [...memory, "--policy", "none"], says: "--policy" },
     { args: [...memory, "--cache", "redis://localhost"], says: "--cache" },
     { args: [...memory, "--downstream", "ftp://localhost"], says: "--downstream" },
+    { args: [...memory, "--services", "maybe"], says: "--services" },
+    { args: [...memory, "--call-timeout-ms", "0"], says: "--call-timeout-ms" },
     { args: [...memory, "--schema", 'a"b'], says: "--schema" },
   ])("$args", async ({ args, says }) => {
     const worker = spawnFixture(args);

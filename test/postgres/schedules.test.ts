@@ -27,6 +27,12 @@ import {
 } from "./arrange.ts";
 import { endlessMs, expectNoLeak, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
 
+/** A record of somebody else's, written past every store. */
+const insertRecord = `
+  insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt,
+    token, created_at)
+  values ($1, $2, $3, gen_random_uuid(), 'other', 'retryable', 1, '\\x00', 1, gen_random_uuid(), now())`;
+
 const complete = { event: "complete", answer, retention, errorCode: null } as const;
 
 describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
@@ -62,11 +68,62 @@ describe.each(postgresVersions())("schedules on PostgreSQL %i", (version) => {
     expect(await countRows(observer, life)).toBe(0);
   });
 
+  describe.each([null, "read committed", "repeatable read", "serializable"] as const)(
+    "1: at %s",
+    (isolation) => {
+      test("a record that appears in time: the loser's rows are gone, and it decides again", async () => {
+        const latchkey = createLatchkey({ store });
+        const operation = latchkey.operation("orders.create", isolation === null ? {} : { isolation });
+        const { key } = newKey();
+        const row = { tenant: "t", scope: "orders.create", key };
+        let runs = 0;
+        const result = await latchkey.run(operation, { tenant: "t", key, input: "mine" }, async ({ tx }) => {
+          runs += 1;
+          await tx.query("insert into business values ($1)", [key]);
+          expect((await writing(store, newLife(row))).kind).toBe("committed");
+          return "answer to mine";
+        });
+        expect(result.kind).toBe("key_misuse");
+        expect(runs).toBe(1);
+        expect(await countRows(observer, row)).toBe(1);
+      });
+
+      test.each([
+        ["commit", "lost"],
+        ["rollback", "committed"],
+      ] as const)("one that appears while COMMIT is under way, and ends with %s: %s", async (end, kind) => {
+        const life = newLife(newKey());
+        const other = await observer.connect();
+        await other.query("begin");
+        const owner = deferred<number>();
+        const committing = writing(
+          store,
+          life,
+          async ({ tx }) => {
+            await other.query(insertRecord, [life.tenant, life.scope, life.key]);
+            owner.resolve(await backendPid(tx));
+          },
+          { isolation },
+        );
+        await untilBlocked(url, await owner.promise);
+        await other.query(end);
+        other.release();
+        expect((await committing).kind).toBe(kind);
+        expect(await countRows(observer, life)).toBe(kind === "committed" ? 1 : 0);
+        expect((await store.read(life)).record?.id === life.id).toBe(kind === "committed");
+      });
+    },
+  );
+
   test("1: a take-over of the retryable life that it goes on with, the same", async () => {
     const key = newKey();
     const first = newLife(key);
     await store.create(first, null, terms);
-    await store.end(key, first.id, first.fence, { event: "retry_later", errorCode: "x" });
+    await store.end(key, first.id, first.fence, {
+      event: "retry_later",
+      errorCode: "x",
+      resumeAfterMs: null,
+    });
     const { record } = await store.read(key);
     if (record === null) throw new Error("the record must be there");
     const next = newLife(key, { id: first.id, fence: { attempt: 2, token: "a".repeat(32) } });

@@ -19,6 +19,7 @@ import {
   writing,
 } from "./arrange.ts";
 import { openPool, prepareDatabase } from "./harness.ts";
+import { begin, beginUnknown, intent, note, ownerOf, writingPhase } from "./owned.ts";
 
 describe.each(postgresVersions())("a primary with a synchronous standby, PostgreSQL %i", (version) => {
   let primary: PrivatePostgres;
@@ -116,6 +117,75 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await refused;
     await replication.pass();
     await store.close();
+  });
+
+  test("a phase whose wait was cancelled is in doubt, until a refence is replicated", async () => {
+    const store = postgresStore({ pool });
+    const owner = ownerOf(await begin(store));
+    replication.stall();
+    const run = writingPhase(store, owner);
+    await cancelSyncWait();
+    expect(await run).toMatchObject({ kind: "in_doubt" });
+    const unconfirmed = store.journal.refence(owner, "c".repeat(32), 60_000, 300);
+    await expect(unconfirmed, "a read alone proves nothing").rejects.toMatchObject({ certainty: "in_doubt" });
+    const refenced = store.journal.refence(owner, "c".repeat(32), 60_000, 20_000);
+    await replication.pass();
+    expect((await refenced)?.journal.steps).toHaveLength(1);
+    await standby.untilCaughtUp();
+    const copy = openPool(standby.url, { max: 1 });
+    expect(await countRows(copy, owner.key)).toBe(1);
+    const { rows } = await copy.query("select name from latchkey.steps where record_id = $1", [owner.id]);
+    expect(rows).toEqual([{ name: "one" }]);
+    await copy.end();
+    await store.close();
+  });
+
+  test("an intent whose wait was cancelled is confirmed before its call is sent", async () => {
+    const store = postgresStore({ pool });
+    const owner = ownerOf(await begin(store));
+    replication.stall();
+    const started = store.journal.startCall(owner, intent("charge"));
+    await cancelSyncWait();
+    await untilConfirming();
+    await replication.pass();
+    expect((await started)?.step.state).toBe("started");
+    await standby.untilCaughtUp();
+    const copy = openPool(standby.url, { max: 1 });
+    const { rows } = await copy.query("select state from latchkey.steps where record_id = $1", [owner.id]);
+    expect(rows).toEqual([{ state: "started" }]);
+    await copy.end();
+    await store.close();
+  });
+
+  test("on a standby nobody is told what is unknown, resumable or in the ledger", async () => {
+    const { owner, guard } = await beginUnknown(postgresStore({ pool }));
+    await standby.untilCaughtUp();
+    const copy = openPool(standby.url, { max: 4 });
+    const store = postgresStore({ pool: copy });
+    const filter = { state: "unknown", tenant: null, operation: null, limit: 10, after: null } as const;
+    const ledger = { effect: "charge", from: 0, to: 1, limit: 10, after: null };
+    const settlement = {
+      event: "settle_not_executed",
+      calls: "may-repeat",
+      reopen: null,
+      resumeAfterMs: 0,
+    } as const;
+    const asked = [
+      () => store.journal.read(owner.key, owner.id),
+      () => store.journal.callsByDownstreamKey(["nobody knows this one"]),
+      () => store.journal.finishedCalls(ledger),
+      () => store.settlement.list(filter),
+      () => store.settlement.resumable(["nobody's"], 10),
+      () => store.settlement.audit(owner.key),
+      () => store.settlement.claimUnknowns(["orders.create"], 10, 1),
+      () => store.settlement.settle(owner.key, guard, settlement, note()),
+      () =>
+        supportOf(store).phase({ owner, isolation: null, idleLimitMs: 1_000 }, async () => {
+          throw new Error("it must not begin");
+        }),
+    ];
+    for (const ask of asked) await expect(ask()).rejects.toMatchObject({ code: "store-unavailable" });
+    await copy.end();
   });
 
   test("on a standby nothing starts, and nothing is replayed", async () => {

@@ -6,6 +6,7 @@ import { postgresVersions } from "../support/shared-postgres.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { newKey, newLife, request, supportOf, terms, writing } from "./arrange.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
+import { begin, completing, input, intent, isolationLevels, ownerOf, writingPhase } from "./owned.ts";
 
 /** Enough that a reply never slips between two writes of one flight. */
 const replyDelayMs = 5;
@@ -93,8 +94,57 @@ describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
     const { record } = await store.read(key);
     if (record === null) throw new Error("the record must be there");
     expect(await flightsOf(() => store.giveUp(key, guardOf(record), "x", null))).toBe(1);
-    const retry = { event: "retry_later", errorCode: "x" } as const;
+    const retry = { event: "retry_later", errorCode: "x", resumeAfterMs: null } as const;
     expect(await flightsOf(() => store.end(key, leased.id, leased.fence, retry))).toBe(1);
+    await store.close();
+    await pool.end();
+  });
+
+  test.each(isolationLevels)("a phase at %s takes as many as BEGIN … COMMIT by hand", async (isolation) => {
+    const pool = openPool(url, { max: 3 });
+    const store = postgresStore({ pool });
+    const owner = ownerOf(await begin(store));
+    await writingPhase(store, owner, { name: "first", isolation });
+    for (const statements of [1, 3]) {
+      const flights = await flightsOf(async () => {
+        const name = `with ${statements}`;
+        const outcome = await writingPhase(store, owner, { name, isolation }, async ({ tx }) => {
+          for (let count = 1; count < statements; count++) {
+            await tx.query("insert into business values ($1)", ["more"]);
+          }
+        });
+        expect(outcome.kind).toBe("committed");
+      });
+      expect(flights).toBe(statements + 2);
+    }
+    const last = await flightsOf(() =>
+      writingPhase(store, owner, { name: "last", isolation, end: completing }),
+    );
+    expect(last, "the lease of a phase above READ COMMITTED is deleted after it").toBe(
+      isolation === "read committed" ? 3 : 4,
+    );
+    await store.close();
+    await pool.end();
+  });
+
+  test("a call takes two writes around its send", async () => {
+    const pool = openPool(url, { max: 3 });
+    const store = postgresStore({ pool });
+    const owner = ownerOf(await begin(store));
+    const [name, generation, result] = ["charge", 0, input];
+    expect(await flightsOf(() => store.journal.startCall(owner, intent(name)))).toBe(1);
+    const end = { event: "finish", result } as const;
+    expect(await flightsOf(() => store.journal.endCall(owner, { name, generation }, end))).toBe(1);
+    expect(await flightsOf(() => store.journal.read(owner.key, owner.id))).toBe(1);
+    await store.close();
+    await pool.end();
+  });
+
+  test("a refence takes one flight", async () => {
+    const pool = openPool(url, { max: 3 });
+    const store = postgresStore({ pool });
+    const owner = ownerOf(await begin(store));
+    expect(await flightsOf(() => store.journal.refence(owner, "c".repeat(32), 60_000, 5_000))).toBe(1);
     await store.close();
     await pool.end();
   });

@@ -23,6 +23,11 @@ export const errorCodes = {
     summary: "The attempt ran longer than its limit and was stopped.",
     remedy: "Raise `transactionLimitMs` or `attemptLimitMs`, or do less inside the handler.",
   },
+  "attempt-lost": {
+    summary: "Another attempt owns the record by now, or the lease could not be shown to hold.",
+    remedy:
+      "Let the error through. The caller gets what the record says; a retry goes on after the last step.",
+  },
   "body-consumed": {
     summary: "A body parser read the request before Latchkey could see its bytes.",
     remedy: 'Keep them: `express.json({ verify: keepRawBody })`, or opt in to `fingerprint: "parsed"`.',
@@ -34,6 +39,10 @@ export const errorCodes = {
   "data-directory-locked": {
     summary: "Another process holds the embedded database's folder.",
     remedy: "Stop the other process, use another folder, or use Postgres.",
+  },
+  "effect-refused": {
+    summary: "The other side refused a call for good.",
+    remedy: "Turn it into an answer inside `run`; let through, it becomes the final answer (502).",
   },
   "embedded-in-production": {
     summary: "The embedded database was opened with NODE_ENV=production.",
@@ -48,6 +57,11 @@ export const errorCodes = {
     summary: "The handler reported that nothing happened.",
     remedy: "Nothing to do: the key may be retried.",
   },
+  "outcome-in-doubt": {
+    summary: "A call of this attempt may have happened, or not.",
+    remedy:
+      "Let the error through: whatever `run` answers, the outcome is unknown until it is reconciled or settled.",
+  },
   "request-too-large": {
     summary: "The body of a keyed request is over the cap.",
     remedy: "Raise `bodyLimitBytes`, or upload large things outside the protected route.",
@@ -56,6 +70,11 @@ export const errorCodes = {
     summary: "Latchkey's tables are missing or of another version.",
     remedy:
       "Run `npx latchkey migrate`, or paste the output of `npx latchkey migrate --sql` into your migrations.",
+  },
+  "steps-changed": {
+    summary: "A resumed attempt asked for other steps than the ones before it had finished.",
+    remedy:
+      "Steps must follow from the input and from earlier results alone. Give a changed operation another `version`; this record waits for a person.",
   },
   "store-unavailable": {
     summary: "The store could not be reached or refused; no business code ran, or all of it was rolled back.",
@@ -138,6 +157,25 @@ export class NotExecuted extends LatchkeyError {
 
   constructor(options: LatchkeyErrorOptions = {}) {
     super("not-executed", options);
+  }
+}
+
+export interface EffectRefusedOptions extends LatchkeyErrorOptions {
+  /** What the other side said, as JSON. */
+  readonly detail?: unknown;
+}
+
+/**
+ * Throw this from an effect to say that the other side's answer is its last word (a declined card, for one). It is kept
+ * like a result: a resumed attempt gets the same again, without a call.
+ */
+export class EffectRefused extends LatchkeyError {
+  override readonly name = "EffectRefused";
+  readonly detail: unknown;
+
+  constructor(options: EffectRefusedOptions = {}) {
+    super("effect-refused", options);
+    this.detail = options.detail;
   }
 }
 

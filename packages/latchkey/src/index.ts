@@ -1,11 +1,33 @@
 export type { Answer } from "./attempt/answer.ts";
 export type { Attempt, HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
-export type { RunRequest, RunResult } from "./attempt/run-function.ts";
+export type {
+  LookedUp,
+  Lookup,
+  LookupQuestion,
+  OwnAttempt,
+  Run,
+  RunAnswer,
+  StepAttempt,
+} from "./attempt/own-work.ts";
+export type { OwnedRunRequest, OwnedRunResult, RunRequest, RunResult } from "./attempt/run-function.ts";
 export type { Codec, CodecContext } from "./codec.ts";
+export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./compare-ledger.ts";
+export type {
+  Closed,
+  Deduplication,
+  Effect,
+  EffectCall,
+  EffectLimits,
+  EffectOptions,
+  Found,
+  RetryOptions,
+} from "./effects/effect.ts";
 export type { Execution, ServerErrors } from "./engine/classify.ts";
 export type { Fence, LatchkeyRecord, RecordKey, RecordState } from "./engine/record.ts";
 export {
   type Certainty,
+  EffectRefused,
+  type EffectRefusedOptions,
   type ErrorCode,
   errorCodes,
   isLatchkeyError,
@@ -24,14 +46,28 @@ export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./h
 export type { RequestAge } from "./http/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
+export {
+  outcomeReconciler,
+  type ReconcileReport,
+  type ReconcilerOptions,
+} from "./maintenance/outcome-reconciler.ts";
 export { recordCleaner } from "./maintenance/record-cleaner.ts";
 export type { Service, ServiceOptions } from "./maintenance/service.ts";
 export type { Operation, OperationOptions } from "./operation.ts";
+export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./owned-operation.ts";
 export { ietf } from "./policies/ietf.ts";
 export type { Policy, ProblemCode } from "./policies/policy.ts";
 export { stripe } from "./policies/stripe.ts";
 export type { Clock, Ports, Random } from "./ports.ts";
 export type { CircuitOptions } from "./resilience/circuit.ts";
 export type { Limits, RateLimiter } from "./resilience/limits.ts";
+export type {
+  NotExecutedProof,
+  OperatorProof,
+  SettledBy,
+  SettleResult,
+  SettleTarget,
+  SettleWith,
+} from "./settle.ts";
 export type { IsolationLevel, Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";

@@ -1,21 +1,46 @@
 /** The one object a service makes: operations are defined on it, adapters are built from it. */
 
 import type { HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
+import { executeOwned } from "./attempt/execute-owned.ts";
 import { guardNesting } from "./attempt/nesting.ts";
-import { type RunRequest, type RunResult, runFunction } from "./attempt/run-function.ts";
+import {
+  type OwnedRunRequest,
+  type OwnedRunResult,
+  type RunRequest,
+  type RunResult,
+  runFunction,
+  runOwnedFunction,
+} from "./attempt/run-function.ts";
 import { runLease } from "./attempt/run-lease.ts";
 import { runTransaction } from "./attempt/run-transaction.ts";
 import { orUnprotected } from "./attempt/run-unprotected.ts";
 import type { Runtime } from "./attempt/runtime.ts";
 import { type Codec, identityCodec } from "./codec.ts";
+import {
+  compareLedger,
+  type LedgerComparison,
+  type LedgerObject,
+  type LedgerReport,
+} from "./compare-ledger.ts";
+import { defineEffect, type Effect, type EffectOptions } from "./effects/effect.ts";
+import type { AnyEffect } from "./effects/run-effect.ts";
 import type { Execution } from "./engine/classify.ts";
+import { storedKey } from "./key/stored-key.ts";
 import { defineOperation, type Operation, type OperationOptions } from "./operation.ts";
+import {
+  checkBareOperation,
+  defineOwnedOperation,
+  type OwnedOperation,
+  type OwnedOperationOptions,
+  ownsItsWork,
+} from "./owned-operation.ts";
 import { ietf } from "./policies/ietf.ts";
 import type { Policy } from "./policies/policy.ts";
 import { type Ports, systemPorts } from "./ports.ts";
 import { type CircuitOptions, resolveCircuit } from "./resilience/circuit.ts";
 import { type Breaker, createBreaker, guardedStore } from "./resilience/guarded-store.ts";
 import type { Limits } from "./resilience/limits.ts";
+import { type SettledBy, type SettleResult, type SettleTarget, type SettleWith, settle } from "./settle.ts";
 import type { Store } from "./stores/store.ts";
 import { createEmitter } from "./telemetry/emitter.ts";
 import type { EventListener } from "./telemetry/events.ts";
@@ -32,6 +57,15 @@ export interface LatchkeyOptions<Tx> {
   readonly onEvent?: EventListener;
   /** Key of the hash under which idempotency keys appear in events and logs. Default: random for each process. */
   readonly logSecret?: string;
+  /**
+   * Keeps idempotency keys out of the store: records hold HMAC-SHA-256 of (tenant, scope, key) under this secret of at
+   * least 32 characters, the same for every process. For services whose clients put personal data into keys.
+   *
+   * Setting, changing or removing it forgets every key: a retry of a request from before runs as new. So do it where no
+   * process with the old setting still runs and no client still retries, or with new names for the operations. Default:
+   * none, keys are stored as they are sent.
+   */
+  readonly keySecret?: string | Uint8Array;
   /**
    * Whether a 2xx that never used its `tx` is an error. Default: true outside production (`NODE_ENV`); in production it
    * is reported as the event `tx_unused`.
@@ -56,14 +90,27 @@ export interface Latchkey<Tx> {
   readonly runtime: Runtime<Tx>;
 
   /**
-   * Defines an operation. Names are unique.
+   * Defines an operation that owns its work. Names are unique.
    *
    * @throws {TypeError} when an option is out of range, or asks for what the store cannot do.
    */
+  operation<I, E extends Execution = "transaction">(
+    name: string,
+    options: OwnedOperationOptions<I, Tx, E>,
+  ): OwnedOperation<E, I>;
+  /** Defines an operation whose work is handed over with each request. Throws as above. */
   operation<E extends Execution = "transaction">(name: string, options?: OperationOptions<E>): Operation<E>;
 
   /**
-   * Runs `work` once for this submission, or says why not. What HTTP adapters and other front ends are built on.
+   * Defines an effect: one kind of outbound call. Names are unique.
+   *
+   * @throws {TypeError} when an option is missing, out of range, or of another kind of de-duplication.
+   */
+  effect<I, R>(name: string, options: EffectOptions<I, R>): Effect<I, R>;
+
+  /**
+   * Runs `work` once for this submission, or says why not. What HTTP adapters and other front ends are built on. The
+   * submission's key is the one that the client sent.
    *
    * @throws {StoreError} when the store could not be used; nothing ran, or all of it was rolled back.
    * @throws whatever `work` throws, when no other attempt has completed meanwhile.
@@ -75,6 +122,26 @@ export interface Latchkey<Tx> {
   ): Promise<Result>;
 
   /**
+   * As `execute`, for an operation that owns its work. The input must be JSON.
+   *
+   * @throws as `execute` does; {TypeError} when the input has no JSON form.
+   */
+  executeOwned<E extends Execution, I>(
+    operation: OwnedOperation<E, I>,
+    submission: Submission,
+    input: I,
+  ): Promise<Result>;
+
+  /**
+   * Runs an operation that owns its work, without HTTP.
+   *
+   * @throws as `executeOwned` does.
+   */
+  run<E extends Execution, I>(
+    operation: OwnedOperation<E, I>,
+    request: OwnedRunRequest<I>,
+  ): Promise<OwnedRunResult>;
+  /**
    * Runs a function under an operation, without HTTP. Its result must be JSON; every caller, the first included, gets
    * the value after one round trip through JSON.
    *
@@ -85,6 +152,24 @@ export interface Latchkey<Tx> {
     request: RunRequest,
     work: (context: HandlerContext<Tx, E>) => Promise<R>,
   ): Promise<RunResult<R>>;
+
+  /**
+   * Settles an `unknown` record: what became of it is known now. For webhooks and operators. Repeating it changes nothing.
+   *
+   * @param by who says so; default: a webhook of the other side's
+   * @throws {TypeError} without a proof, or when a result has no JSON form.
+   * @throws {StoreError} when the store could not be used; say it again.
+   */
+  settle(target: SettleTarget, settlement: SettleWith, by?: SettledBy): Promise<SettleResult>;
+
+  /**
+   * Compares what the other side has with the finished calls of an effect, page by page.
+   *
+   * @throws {StoreError} when the store could not be used.
+   */
+  compareLedger<I, R, O extends LedgerObject>(
+    comparison: LedgerComparison<I, R, O>,
+  ): Promise<LedgerReport<O>>;
 }
 
 /**
@@ -93,44 +178,97 @@ export interface Latchkey<Tx> {
  * @throws {TypeError} when an option is out of range.
  */
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
-  const ports = options.ports ?? systemPorts;
-  const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
-  const breaker = breakerOf(options, ports, emitter.emit);
-  const runtime: Runtime<Tx> = {
-    store: breaker === null ? options.store : guardedStore(options.store, breaker),
-    codec: options.codec ?? identityCodec,
-    ports,
-    strict: options.strict ?? process.env.NODE_ENV !== "production",
-    limits: options.limits ?? {},
-    ...emitter,
-  };
+  const operations = new Map<string, Operation>();
+  const effects = new Map<string, AnyEffect>();
+  const { runtime, breaker } = assembleRuntime(options, operations, effects);
   const policy = options.policy ?? ietf;
-  const names = new Set<string>();
   const guard = breaker?.guard ?? (<T>(run: () => Promise<T>) => run());
-  const execute: Latchkey<Tx>["execute"] = (operation, submission, work) =>
-    guardNesting(submission.key, () => {
+  const execute: Latchkey<Tx>["execute"] = (operation, sent, work) => {
+    const submission = { ...sent, key: runtime.storedKey(sent.key) };
+    return guardNesting(submission.key, async (inside) => {
+      if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
+      const nested: typeof work = (context) => inside(() => work(context));
       if (operation.execution === "transaction") {
-        const transactionWork = work as Work<Tx, "transaction">;
+        const transactionWork = nested as Work<Tx, "transaction">;
         return guard(() => runTransaction(runtime, operation, submission, transactionWork));
       }
       const run = (leaseWork: Work<Tx, "lease">) =>
         guard(() => runLease(runtime, operation, submission, leaseWork));
       return operation.settings.onStoreFailure === "refuse"
-        ? run(work as Work<Tx, "lease">)
-        : orUnprotected(runtime, operation, submission, work as Work<Tx, "lease">, run);
+        ? run(nested as Work<Tx, "lease">)
+        : orUnprotected(runtime, operation, submission, nested as Work<Tx, "lease">, run);
     });
+  };
+  const owned: Latchkey<Tx>["executeOwned"] = (operation, sent, input) => {
+    const submission = { ...sent, key: runtime.storedKey(sent.key) };
+    return guardNesting(submission.key, (inside) =>
+      inside(() => guard(() => executeOwned(runtime, operation, submission, input))),
+    );
+  };
   return {
     policy,
     runtime,
     execute,
-    operation(name, operationOptions = {}) {
-      if (names.has(name)) throw new TypeError(`Operation ${name} is defined twice`);
-      const operation = defineOperation(name, operationOptions, policy, options.store.capabilities);
-      names.add(name);
-      return operation;
+    operation: <E extends Execution, I>(
+      name: string,
+      operationOptions: OperationOptions<E> | OwnedOperationOptions<I, Tx, E> = {},
+    ): OwnedOperation<E, I> => {
+      if (operations.has(name)) throw new TypeError(`Operation ${name} is defined twice`);
+      const { capabilities } = options.store;
+      const operation =
+        "run" in operationOptions
+          ? defineOwnedOperation(name, operationOptions, policy, capabilities)
+          : defineOperation(name, operationOptions, policy, capabilities);
+      if (!("work" in operation)) checkBareOperation(operation);
+      operations.set(name, operation);
+      // The overloads say which of the two it is.
+      return operation as OwnedOperation<E, I>;
     },
-    run: (operation, request, work) => runFunction(execute, operation, request, work),
+    effect(name, effectOptions) {
+      if (effects.has(name)) throw new TypeError(`Effect ${name} is defined twice`);
+      const effect = defineEffect(name, effectOptions);
+      effects.set(name, effect);
+      return effect;
+    },
+    executeOwned: owned,
+    run: <E extends Execution, I, R>(
+      operation: Operation<E> | OwnedOperation<E, I>,
+      request: RunRequest,
+      work?: (context: HandlerContext<Tx, E>) => Promise<R>,
+    ): Promise<never> => {
+      const result =
+        work === undefined
+          ? runOwnedFunction(operation, request, (submission) =>
+              owned(operation as OwnedOperation<E, I>, submission, request.input as I),
+            )
+          : runFunction(execute, operation, request, work);
+      return result as Promise<never>;
+    },
+    settle: (target, settlement, by) => settle(runtime, target, settlement, by),
+    compareLedger: (comparison) => compareLedger(runtime, comparison),
   };
+}
+
+function assembleRuntime<Tx>(
+  options: LatchkeyOptions<Tx>,
+  operations: Runtime<Tx>["operations"],
+  effects: Runtime<Tx>["effects"],
+): { readonly runtime: Runtime<Tx>; readonly breaker: Breaker | null } {
+  const ports = options.ports ?? systemPorts;
+  const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
+  const breaker = breakerOf(options, ports, emitter.emit);
+  const runtime: Runtime<Tx> = {
+    storedKey: storedKey(options.keySecret),
+    store: breaker === null ? options.store : guardedStore(options.store, breaker),
+    codec: options.codec ?? identityCodec,
+    ports,
+    strict: options.strict ?? process.env.NODE_ENV !== "production",
+    limits: options.limits ?? {},
+    operations,
+    effects,
+    ...emitter,
+  };
+  return { runtime, breaker };
 }
 
 function breakerOf<Tx>(

@@ -45,6 +45,7 @@ describe("what cannot be meant is refused at construction", () => {
     latchkey.operation("twice");
     expect(() => latchkey.operation("twice")).toThrow("twice");
     expect(() => latchkey.operation("*")).toThrow(TypeError);
+    expect(() => latchkey.operation("a\0b")).toThrow(TypeError);
     expect(() => latchkey.operation("")).toThrow(TypeError);
   });
 

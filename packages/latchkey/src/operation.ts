@@ -1,7 +1,10 @@
 /** An operation: a named, protected unit of work, with everything that is decided about it in one place. */
+import type { Lookup } from "./attempt/own-work.ts";
 import type { Execution, ServerErrors } from "./engine/classify.ts";
+import type { LeaseEnd } from "./engine/record.ts";
 import type { Policy } from "./policies/policy.ts";
 import { timerMaxMs } from "./ports.ts";
+import { isStorable } from "./storable.ts";
 import type { IsolationLevel, StoreCapabilities } from "./stores/store.ts";
 
 export interface OperationOptions<E extends Execution = Execution> {
@@ -41,14 +44,22 @@ export interface OperationOptions<E extends Execution = Execution> {
 
   /** `lease` only: how long a silent owner keeps the key. Choose above the p99 of a pause, not of the work. Default 30 seconds. */
   readonly leaseMs?: number;
-  /** `lease` only: the handler's time; then its outcome is unknown. Default 15 minutes. */
+  /**
+   * `lease` only: the attempt's time; then its outcome is unknown, or, where an operation owns its work and no call is in
+   * doubt, its finished steps are kept for the next attempt. Default 15 minutes.
+   */
   readonly attemptLimitMs?: number;
-  /** `lease` only: what a dead attempt means. `rerun` only where running twice is harmless. Default `reconcile`. */
-  readonly leaseEnd?: "reconcile" | "rerun";
-  /** `lease` only: how often one life may start under `rerun`, the first time included. Default 5. */
+  /**
+   * `lease` only: what a dead attempt means. `resume` goes on after the last finished step, and needs an operation that owns
+   * its work; `rerun` only where running twice is harmless. Default `reconcile`.
+   */
+  readonly leaseEnd?: LeaseEnd;
+  /** `lease` only: how often one life may start under `resume` or `rerun`, the first time included. Default 5. */
   readonly attemptsMax?: number;
   /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
+  /** `lease` only: asks the other side what became of an unknown, where no effect's own look-up can. Default: nobody. */
+  readonly lookup?: Lookup;
   /**
    * `lease` only: what happens when the store cannot be used before the work has started. `run-unprotected` runs it without
    * a record, and its duplicates too: a second effect is then possible. Default `refuse`.
@@ -78,9 +89,10 @@ export interface OperationSettings {
   readonly writes: "required" | "none";
   readonly leaseMs: number;
   readonly attemptLimitMs: number;
-  readonly leaseEnd: "reconcile" | "rerun";
+  readonly leaseEnd: LeaseEnd;
   readonly attemptsMax: number;
   readonly isNotExecuted: (error: unknown) => boolean;
+  readonly lookup: Lookup | null;
   readonly onStoreFailure: "refuse" | "run-unprotected";
 }
 
@@ -99,9 +111,9 @@ export function defineOperation<E extends Execution>(
   policy: Policy,
   capabilities: StoreCapabilities,
 ): Operation<E> {
-  if (name.length === 0 || name.length > 200 || name === "*") {
+  if (name.length === 0 || name.length > 200 || name === "*" || !isStorable(name)) {
     throw new TypeError(
-      `An operation's name has 1 to 200 characters and is not "*" (got ${JSON.stringify(name)})`,
+      `An operation's name has 1 to 200 characters, none of them NUL, and is not "*" (got ${JSON.stringify(name)})`,
     );
   }
   checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease"]);
@@ -140,6 +152,7 @@ function resolveSettings(options: OperationOptions, policy: Policy): OperationSe
     leaseEnd: options.leaseEnd ?? "reconcile",
     attemptsMax: options.attemptsMax ?? 5,
     isNotExecuted: options.isNotExecuted ?? (() => false),
+    lookup: options.lookup ?? null,
     onStoreFailure: options.onStoreFailure ?? "refuse",
   };
 }
@@ -189,7 +202,7 @@ function checkChoices(name: string, settings: OperationSettings): void {
   checkChoice(name, "reuse", settings.reuse, ["reject", "execute"]);
   checkChoice(name, "serverErrors", settings.serverErrors, ["by-outcome", "store", "release"]);
   checkChoice(name, "writes", settings.writes, ["required", "none"]);
-  checkChoice(name, "leaseEnd", settings.leaseEnd, ["reconcile", "rerun"]);
+  checkChoice(name, "leaseEnd", settings.leaseEnd, ["reconcile", "resume", "rerun"]);
   checkChoice(name, "isolation", settings.isolation, [
     null,
     "read committed",
@@ -198,6 +211,9 @@ function checkChoices(name: string, settings: OperationSettings): void {
   ]);
   if (typeof settings.isNotExecuted !== "function") {
     throw new TypeError(`Operation ${name}: isNotExecuted must be a function`);
+  }
+  if (settings.lookup !== null && typeof settings.lookup !== "function") {
+    throw new TypeError(`Operation ${name}: lookup must be a function`);
   }
 }
 

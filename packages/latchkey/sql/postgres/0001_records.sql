@@ -1,4 +1,4 @@
--- The records and their leases. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
+-- Records, their leases, their steps, and what was settled. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
 
 create table :"schema".settings (
   name text collate "C" primary key,
@@ -15,10 +15,11 @@ create table :"schema".records (
   fingerprint_version smallint not null,
   fingerprint bytea not null,
   principal text collate "C",
-  attempt integer not null check (attempt >= 0),
+  attempt integer not null,
   token uuid not null,
   recovery_point text collate "C",
-  operation_version text collate "C",
+  -- What the work is resumed with, while there is something to resume.
+  input bytea,
   answer bytea,
   response_schema_version smallint,
   last_error_code text collate "C",
@@ -27,28 +28,19 @@ create table :"schema".records (
   finished_at timestamptz(3),
   expires_at timestamptz(3),
   forget_at timestamptz(3),
+  -- Of an unknown record: when reconciliation asks next. Of a retryable one: from when on a worker may resume it.
   reconcile_after timestamptz(3),
-  primary key (tenant, scope, key),
+  -- How often this life was claimed for reconciliation.
+  reconcile_tries integer not null default 0,
+  constraint records_pkey primary key (tenant, scope, key),
+  -- Which times a state has. Postgres reads a check again for every statement, so this one is short: the state, and
+  -- for each of six columns whether it has a value (t), has none (f), or may have one (_).
   constraint records_state_shape check (
-    case state
-      when 'pending' then
-        num_nonnulls(answer, finished_at, forget_at, reconcile_after) = 0 and expires_at is not null
-      when 'in_progress' then
-        num_nonnulls(answer, finished_at, forget_at, reconcile_after) = 0 and expires_at is not null
-      when 'completed' then
-        num_nulls(answer, finished_at, expires_at, forget_at) = 0
-        and reconcile_after is null and forget_at >= expires_at
-      when 'failed' then
-        num_nulls(finished_at, expires_at, forget_at) = 0
-        and reconcile_after is null and forget_at >= expires_at
-      when 'retryable' then
-        num_nonnulls(answer, finished_at, expires_at, forget_at, reconcile_after) = 0
-      when 'unknown' then
-        num_nonnulls(answer, finished_at, expires_at, forget_at) = 0
-      when 'expired' then
-        answer is null and reconcile_after is null and num_nulls(finished_at, forget_at) = 0
-      else false
-    end
+    concat(state, ' ', answer is not null, finished_at is not null, expires_at is not null, forget_at is not null,
+      reconcile_after is not null, input is not null) like any (E'{
+        completed ttttff, failed _tttff, pending fftff_, in\\\\_progress fftff_, retryable ffff__, unknown ffff__,
+        expired ft_tff}'::text[])
+    and forget_at >= expires_at and attempt >= 0
   )
 );
 
@@ -56,8 +48,13 @@ create table :"schema".records (
 create index records_abandon on :"schema".records (expires_at) where state = 'pending';
 create index records_purge on :"schema".records (expires_at)
   where state in ('completed', 'failed') and expires_at < forget_at;
-create index records_forget on :"schema".records (forget_at)
-  where state in ('completed', 'failed', 'expired');
+create index records_forget on :"schema".records (forget_at) where forget_at is not null;
+
+-- The work of the outcome-reconciler and of the workers that resume, each for the operations it knows.
+create index records_reconcile on :"schema".records (state, operation, reconcile_after)
+  where reconcile_after is not null;
+-- What an operator looks for.
+create index records_parked on :"schema".records (state, created_at, id) where state in ('retryable', 'unknown');
 
 -- Apart from the records, so that heartbeats never meet a phase that holds its record's row.
 create table :"schema".leases (
@@ -65,10 +62,11 @@ create table :"schema".leases (
   scope text collate "C" not null,
   key text collate "C" not null,
   record_id uuid not null,
+  operation text collate "C" not null,
   attempt integer not null,
   token uuid not null,
   locked_until timestamptz(3) not null,
-  lease_end text collate "C" not null check (lease_end in ('reconcile', 'rerun')),
+  lease_end text collate "C" not null check (lease_end in ('reconcile', 'resume', 'rerun')),
   attempts_max integer not null check (attempts_max >= 1),
   -- After this a dead attempt is not taken over any more.
   abandon_at timestamptz(3) not null,
@@ -83,6 +81,68 @@ create table :"schema".leases (
 );
 
 create index leases_rescue on :"schema".leases (rescue_at);
+create index leases_resume on :"schema".leases (operation, locked_until)
+  where lease_end = 'resume' and attempt < attempts_max;
+
+-- A step goes in the statement that ends its record's life, so there is no foreign key to check.
+create table :"schema".steps (
+  record_id uuid not null,
+  name text collate "C" not null,
+  -- Where the record is found.
+  tenant text collate "C" not null,
+  scope text collate "C" not null,
+  key text collate "C" not null,
+  position integer not null check (position >= 0),
+  version text collate "C" not null,
+  kind text collate "C" not null,
+  state text collate "C" not null,
+  effect text collate "C",
+  generation integer check (generation >= 0),
+  downstream_key text collate "C",
+  input bytea,
+  result bytea,
+  sends integer check (sends >= 0),
+  started_at timestamptz(3),
+  finished_at timestamptz(3),
+  primary key (record_id, name),
+  constraint steps_shape check (
+    case kind
+      when 'phase' then
+        state = 'finished' and num_nulls(result, finished_at) = 0
+        and num_nonnulls(effect, generation, downstream_key, input, sends, started_at) = 0
+      when 'call' then
+        num_nulls(effect, generation, downstream_key, input, sends, started_at) = 0
+        and case
+          when state in ('started', 'not_executed') then num_nonnulls(result, finished_at) = 0
+          when state in ('finished', 'refused') then num_nulls(result, finished_at) = 0
+          else false
+        end
+      else false
+    end
+  )
+);
+
+create index steps_downstream_key on :"schema".steps (downstream_key) where kind = 'call';
+create index steps_finished_calls on :"schema".steps (effect, finished_at, downstream_key)
+  where kind = 'call' and state = 'finished';
+
+-- What was settled, by whom and with which proof. It outlives the records.
+create table :"schema".audit (
+  id uuid primary key,
+  at timestamptz(3) not null,
+  tenant text collate "C" not null,
+  scope text collate "C" not null,
+  key text collate "C" not null,
+  record_id uuid not null,
+  event text collate "C" not null,
+  from_state text collate "C" not null,
+  to_state text collate "C" not null,
+  actor text collate "C" not null,
+  proof text collate "C" not null,
+  reason text collate "C"
+);
+
+create index audit_key on :"schema".audit (tenant, scope, key);
 
 -- The secret keeps clients from choosing keys whose advisory locks collide. 244 random bits.
 insert into :"schema".settings (name, value) values

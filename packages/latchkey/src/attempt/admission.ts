@@ -5,6 +5,7 @@ import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import { type LimitName, overLimit } from "../resilience/limits.ts";
+import { isStorable } from "../storable.ts";
 import type { Reading } from "../stores/store.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { decodeAnswer } from "./answer.ts";
@@ -12,20 +13,22 @@ import type { Result, Submission } from "./attempt.ts";
 import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** A running attempt of unknown length: ask again after a second. */
+/** The least, and the answer where nothing is known: ask again after a second. */
 const retryAfterDefaultMs = 1_000;
+const retryAfterMaxMs = 10_000;
 const waitStepMinMs = 20;
 const waitStepMaxMs = 250;
 
-/** NUL cannot be stored everywhere; two different lone surrogates become the same character on their way. */
-const unstorable = /\0|\p{Surrogate}/u;
-
 /** @throws {TypeError} when a store could not keep what names the record, or not tell it from another's. */
 export function checkSubmission({ key, principal }: Submission): void {
-  const texts = { tenant: key.tenant, scope: key.scope, key: key.key, principal: principal ?? "" };
-  for (const [name, text] of Object.entries(texts)) {
-    if (unstorable.test(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
-  }
+  requireStorable("tenant", key.tenant);
+  requireStorable("scope", key.scope);
+  requireStorable("key", key.key);
+  requireStorable("principal", principal ?? "");
+}
+
+function requireStorable(name: string, text: string): void {
+  if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
 }
 
 export function admissionRequest(
@@ -75,12 +78,20 @@ export function newKeyCounter<Tx>(
 }
 
 /** A decision, as a caller is told. */
-export async function resultOf<Tx>(runtime: Runtime<Tx>, decision: Decision, now: number): Promise<Result> {
+export function resultOf<Tx>(
+  runtime: Runtime<Tx>,
+  decision: Decision,
+  now: number,
+): Result | Promise<Result> {
   switch (decision.kind) {
     case "replay":
       return replayOf(runtime, decision.record);
     case "in_progress":
-      return { kind: "in_progress", recordId: decision.recordId, retryAfterMs: retryAfterDefaultMs };
+      return {
+        kind: "in_progress",
+        recordId: decision.recordId,
+        retryAfterMs: askAgainMs(decision, now),
+      };
     case "key_misuse":
       return { kind: "key_misuse", because: decision.because };
     case "unknown": {
@@ -95,12 +106,30 @@ export async function resultOf<Tx>(runtime: Runtime<Tx>, decision: Decision, now
   }
 }
 
-async function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Promise<Result> {
+/**
+ * Half of the time it has been running already: the last question comes at most half as late again as the answer did, and
+ * their number grows with the logarithm of the time. Never past the end of its lease, when its fate is decided.
+ */
+function askAgainMs(
+  { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,
+  now: number,
+): number {
+  if (createdAt === null) return retryAfterDefaultMs;
+  const leaseMs = leaseEndsAt === null ? retryAfterMaxMs : leaseEndsAt - now;
+  const wantedMs = Math.min(Math.ceil((now - createdAt) / 2), retryAfterMaxMs, leaseMs);
+  return Math.max(wantedMs, retryAfterDefaultMs);
+}
+
+function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Result | Promise<Result> {
   if (record.answer === null) return { kind: "timeout", recordId: record.id };
-  const plain = await runtime.codec.decode(
-    record.answer,
-    codecContext(record, record.id, record.fingerprint.digest),
-  );
+  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const plain = runtime.codec.decode(record.answer, context);
+  return plain instanceof Uint8Array
+    ? replayed(record, plain)
+    : plain.then((decoded) => replayed(record, decoded));
+}
+
+function replayed(record: FinishedRecord, plain: Uint8Array): Result {
   return { kind: "replay", recordId: record.id, answer: decodeAnswer(plain), expiresAt: record.expiresAt };
 }
 
@@ -141,6 +170,12 @@ export function codecContext(
   return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint };
 }
 
+/** An ended lease alone is no reason to wait, where something automatic can find out; anything else needs a person. */
+export function reconcileGivenUp(operation: Operation, because: GiveUpReason): number | null {
+  const automatic = "work" in operation || operation.settings.lookup !== null;
+  return because === "lease-ended" && automatic ? 0 : null;
+}
+
 /** Settles a dead attempt as `unknown`. Somebody else may have been faster. */
 export async function giveUp<Tx>(
   runtime: Runtime<Tx>,
@@ -149,7 +184,8 @@ export async function giveUp<Tx>(
   guard: Guard,
   because: GiveUpReason,
 ): Promise<void> {
-  const done = await runtime.store.giveUp(key, guard, because, null);
+  const afterMs = reconcileGivenUp(operation, because);
+  const done = await runtime.store.giveUp(key, guard, because, afterMs);
   if (!done) return;
   const about = runtime.about(operation.name, key);
   runtime.emit({ ...about, type: "lease_rescued", recordId: guard.id, because });
@@ -193,14 +229,22 @@ function eventOf(result: Result, about: About): LatchkeyEvent | null {
 /**
  * Repeats `submit` while the key is running and the operation's wait has time left. Nothing is held between two tries.
  */
-export async function waiting<Tx>(
+export function waiting<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submit: () => Promise<Result>,
 ): Promise<Result> {
-  const { clock, random } = runtime.ports;
   const { waitMs } = operation.settings;
-  const deadline = clock.monotonicMs() + (waitMs === false ? 0 : waitMs);
+  return waitMs === false ? submit() : waitingFor(runtime, waitMs, submit);
+}
+
+async function waitingFor<Tx>(
+  runtime: Runtime<Tx>,
+  waitMs: number,
+  submit: () => Promise<Result>,
+): Promise<Result> {
+  const { clock, random } = runtime.ports;
+  const deadline = clock.monotonicMs() + waitMs;
   let stepMs = waitStepMinMs;
   for (;;) {
     const result = await submit();

@@ -17,6 +17,8 @@ export function stopsAtMs(ownedUntilMs: number, leaseMs: number): number {
 }
 
 export interface Heartbeat {
+  /** Monotonic time until which the lease certainly holds. */
+  ownedUntilMs(): number;
   /** Ends renewing. Calling it twice does nothing. */
   stop(): void;
 }
@@ -36,6 +38,7 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
   const { clock } = runtime.ports;
   const { leaseMs } = options;
   let stopped = false;
+  let ownedUntilMs = options.ownedUntilMs;
   let cancelBeat: CancelTimer = () => {};
   let cancelDeadline: CancelTimer = () => {};
 
@@ -53,6 +56,7 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     clock.startTimer(Math.max(0, dueMs - clock.monotonicMs()), task);
   /** The next beat counts from the same moment as the lease, or a slow store would leave no time for it. */
   const ownedUntil = (endsAtMs: number) => {
+    ownedUntilMs = endsAtMs;
     cancelDeadline();
     cancelDeadline = timerAt(stopsAtMs(endsAtMs, leaseMs), lose);
     cancelBeat = timerAt(endsAtMs - leaseMs + leaseMs / renewalsPerLease, beat);
@@ -72,5 +76,5 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     void renew();
   };
   ownedUntil(options.ownedUntilMs);
-  return { stop };
+  return { ownedUntilMs: () => ownedUntilMs, stop };
 }

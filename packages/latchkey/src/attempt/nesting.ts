@@ -14,13 +14,21 @@ interface Frame {
 
 const running = new AsyncLocalStorage<readonly Frame[]>();
 
-/** @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key. */
-export async function guardNesting<T>(key: RecordKey, run: () => Promise<T>): Promise<T> {
-  const outer = (running.getStore() ?? []).filter((frame) => !frame.over);
+/**
+ * Runs a submission of the key. What it calls through `inside` counts as inside the attempt, until `run` is over.
+ *
+ * @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key.
+ */
+export async function guardNesting<T>(
+  key: RecordKey,
+  run: (inside: <R>(call: () => R) => R) => Promise<T>,
+): Promise<T> {
+  const outer = running.getStore()?.filter((frame) => !frame.over) ?? [];
   if (outer.some((frame) => sameKey(frame.key, key))) throw new LatchkeyError("nested-key");
   const frame: Frame = { key, over: false };
   try {
-    return await running.run([...outer, frame], run);
+    // Only what runs a handler enters the frame: most submissions are answered without one.
+    return await run((call) => running.run([...outer, frame], call));
   } finally {
     frame.over = true;
   }

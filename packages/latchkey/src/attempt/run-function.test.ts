@@ -52,6 +52,31 @@ test("a value too large to keep ran once and says that it is gone", async () => 
   expect(await work()).toMatchObject({ kind: "answer_not_stored" });
 });
 
+const cyclic: Record<string, unknown> = {};
+cyclic.self = cyclic;
+
+test.each([
+  ["a BigInt", { amount: 1n }],
+  ["a cycle", cyclic],
+  ["a function", () => 1],
+  ["a symbol", Symbol("s")],
+])("a value that is %s fails with the operation's name and what to do", async (_what, value) => {
+  const { latchkey, order } = setUp();
+  const report = latchkey.operation("reports", { execution: "lease" });
+  for (const [operation, name] of [
+    [order, "orders.create"],
+    [report, "reports"],
+  ] as const) {
+    const failing = latchkey.run(operation, request, async () => value);
+    await expect(failing).rejects.toThrow(TypeError);
+    await expect(latchkey.run(operation, { ...request, key: "k2" }, async () => value)).rejects.toThrow(
+      `The result of ${name} is not JSON`,
+    );
+  }
+  // It ran: a lease cannot take that back.
+  expect(await latchkey.run(report, request, async () => 1)).toMatchObject({ kind: "unknown" });
+});
+
 test("keys are unique across operations under keyScope: tenant", async () => {
   const { latchkey } = setUp();
   const a = latchkey.operation("a", { execution: "lease", keyScope: "tenant" });

@@ -5,6 +5,7 @@ import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
 import type { Operation } from "../operation.ts";
 import type { Answer } from "./answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "./attempt.ts";
+import { valueOfAnswer } from "./run-answer.ts";
 
 export interface RunRequest {
   /** On whose behalf it runs; from authentication, never from the input. */
@@ -36,7 +37,9 @@ export async function runFunction<Tx, E extends Execution, R>(
   work: (context: HandlerContext<Tx, E>) => Promise<R>,
 ): Promise<RunResult<R>> {
   const submission = submissionOf(operation, request);
-  const result = await execute(operation, submission, async (context) => answerOf(await work(context)));
+  const result = await execute(operation, submission, async (context) =>
+    answerOf(operation, await work(context)),
+  );
   switch (result.kind) {
     case "executed":
       return { kind: "executed", recordId: result.recordId, value: parseValue<R>(result.answer) };
@@ -47,6 +50,33 @@ export async function runFunction<Tx, E extends Execution, R>(
     default:
       return result;
   }
+}
+
+/** How a run of an operation that owns its work ended. */
+export type OwnedRunResult =
+  | {
+      readonly kind: "executed" | "replay";
+      readonly recordId: string;
+      readonly status: number;
+      /** The answer's body: JSON, or bytes where its content type says so. */
+      readonly value: unknown;
+    }
+  | Exclude<RunResult<unknown>, { readonly kind: "executed" | "replay" }>;
+
+export interface OwnedRunRequest<I> extends RunRequest {
+  readonly input: I;
+}
+
+export async function runOwnedFunction(
+  operation: Operation,
+  request: RunRequest,
+  execute: (submission: Submission) => Promise<Result>,
+): Promise<OwnedRunResult> {
+  const result = await execute(submissionOf(operation, request));
+  if (result.kind !== "executed" && result.kind !== "replay") return result;
+  const { kind, recordId, answer } = result;
+  if (answer.omitted !== null) return { kind: "answer_not_stored", recordId };
+  return { kind, recordId, status: answer.status, value: valueOfAnswer(answer) };
 }
 
 /** Where a submission's record lives. */
@@ -73,9 +103,25 @@ function requireText(field: string, value: unknown): void {
 }
 
 /** `undefined` has no JSON; it is kept as an empty body. */
-function answerOf(value: unknown): Answer {
-  const json = value === undefined ? "" : JSON.stringify(value);
+function answerOf(operation: Operation, value: unknown): Answer {
+  const json = value === undefined ? "" : jsonOf(operation, value);
   return { status: 200, headers: [], body: Buffer.from(json, "utf8"), omitted: null };
+}
+
+function jsonOf({ name }: Operation, value: unknown): string {
+  let cause: unknown;
+  try {
+    const json: string | undefined = JSON.stringify(value);
+    if (json !== undefined) return json;
+    cause = new TypeError(`a ${typeof value} has no JSON`);
+  } catch (error) {
+    cause = error;
+  }
+  const why = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
+  throw new TypeError(
+    `The result of ${name} is not JSON (${why}). Return plain data: every caller gets it after a round trip through JSON.`,
+    { cause },
+  );
 }
 
 function parseValue<R>(answer: Answer): R {

@@ -222,17 +222,37 @@ describe("a lease", () => {
     await first;
   });
 
-  test("that has ended means unknown under reconcile; the frozen owner loses and says so", async () => {
+  test("that has ended means unknown under reconcile; the frozen owner settles its own, since nobody has gone on", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
-    const { submit, ports, starts, other } = setUp({}, () => frozen);
+    const { submit, submitElsewhere, memory, ports, starts, other } = setUp({}, () => frozen);
     const { work, started, release } = gated();
     const first = submit(work);
     await started;
     await ports.clock.advance(leaseMs);
-    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1 });
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1, resumed: 0 });
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "unknown" });
     release();
-    expect(await first).toMatchObject({ kind: "unknown" });
+    expect(await first).toMatchObject({ kind: "executed", stored: true });
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "replay" });
     expect(starts()).toBe(1);
+    expect(await memory.settlement.audit(key)).toMatchObject([{ actor: "owner", event: "settle_completed" }]);
+  });
+
+  test("that has ended and was settled by others is not the frozen owner's any more", async () => {
+    const frozen = { renew: () => new Promise<boolean>(() => {}) };
+    const { submit, ports, other } = setUp({}, () => frozen);
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(leaseMs);
+    await leaseRescuer(other).runOnce();
+    const by = { operator: "ada", reason: "asked the bank" };
+    const settled = { failed: { status: 402, body: { no: true } } };
+    expect(await other.settle({ tenant: "t", operation: "op", key: "k" }, settled, by)).toMatchObject({
+      kind: "settled",
+    });
+    release();
+    expect(await first).toMatchObject({ kind: "replay", answer: { status: 402 } });
   });
 
   test("that has ended is taken over under rerun; the frozen owner answers with the winner's answer", async () => {
@@ -242,7 +262,7 @@ describe("a lease", () => {
     const first = submit(work);
     await started;
     await ports.clock.advance(leaseMs);
-    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 0, rescued: 0 });
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 0, rescued: 0, resumed: 0 });
     expect(await submitElsewhere(async () => answer(201, "winner"))).toMatchObject({ kind: "executed" });
     release();
     expect(await first).toMatchObject({ kind: "replay", answer: { status: 201 } });
@@ -286,6 +306,18 @@ describe("a lease", () => {
     expect(await first).toMatchObject({ kind: "unknown" });
     expect(await submit(answers)).toMatchObject({ kind: "unknown" });
   });
+
+  test("that outlives the attempt's limit and answers after all: that is what has happened", async () => {
+    const { submit, ports } = setUp({ attemptLimitMs: 10_000 });
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(10_000);
+    expect(await first).toMatchObject({ kind: "unknown" });
+    release();
+    await ports.clock.advance(1);
+    expect(await submit(answers)).toMatchObject({ kind: "replay" });
+  });
 });
 
 describe("an admission whose reply comes after its lease has ended", () => {
@@ -313,7 +345,7 @@ describe("an admission whose reply comes after its lease has ended", () => {
     const { submit, ports, starts, other } = setUp({}, wrap);
     const first = submit(answers);
     await ports.clock.advance(leaseMs);
-    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1 });
+    expect(await leaseRescuer(other).runOnce()).toEqual({ found: 1, rescued: 1, resumed: 0 });
     reply();
     await ports.clock.advance(1_000);
     expect(await first).toMatchObject({ kind: "unknown" });
@@ -414,8 +446,8 @@ test("an owner that only learns at its end that it has lost says so once", async
   await ports.clock.advance(leaseMs);
   await leaseRescuer(other).runOnce();
   release();
-  expect(await first).toMatchObject({ kind: "unknown" });
-  expect(events.map(({ type }) => type)).toEqual(["lease_lost", "unknown"]);
+  expect(await first).toMatchObject({ kind: "executed", stored: true });
+  expect(events.map(({ type }) => type)).toEqual(["lease_lost", "settled", "executed"]);
 });
 
 describe("a reply that is lost", () => {
@@ -517,6 +549,43 @@ test("many at once: one start, the others are told that it is running", async ()
   expect(kinds.filter((kind) => kind === "executed")).toHaveLength(1);
   expect(kinds.filter((kind) => kind === "in_progress")).toHaveLength(49);
   expect(starts()).toBe(1);
+});
+
+test.each([
+  [0, 1_000],
+  [1_999, 1_000],
+  [2_000, 1_000],
+  [6_000, 3_000],
+  [19_999, 10_000],
+  [20_000, 10_000],
+  [600_000, 10_000],
+])("a duplicate after %i ms comes back in %i: later, the longer it runs", async (age, retryAfterMs) => {
+  const { submit, submitElsewhere, ports } = setUp({ leaseMs: 60_000 });
+  const { work, started, release } = gated();
+  const first = submit(work);
+  await started;
+  await ports.clock.advance(age);
+  expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress", retryAfterMs });
+  release();
+  await first;
+});
+
+test("a duplicate comes back when the lease ends, if nobody renews it", async () => {
+  const { submit, submitElsewhere, ports } = setUp({ leaseMs: 40_000 }, () => ({
+    renew: async () => {
+      throw new StoreError("not_sent");
+    },
+  }));
+  const { work, started, release } = gated();
+  const first = submit(work).catch(() => {});
+  await started;
+  await ports.clock.advance(35_000);
+  expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress", retryAfterMs: 5_000 });
+  await ports.clock.advance(4_900);
+  expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress", retryAfterMs: 1_000 });
+  release();
+  await ports.clock.advance(100_000);
+  await first;
 });
 
 test("what a handler has started may use its key once the attempt is over", async () => {

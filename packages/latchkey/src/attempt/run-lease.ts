@@ -2,10 +2,9 @@
  * `lease` execution: the reservation commits first, a heartbeat keeps it, and the end of the attempt is a fenced write.
  * For work that leaves the database.
  */
-import { classifyAnswer } from "../engine/classify.ts";
 import { decide } from "../engine/decide.ts";
-import type { InProgressRecord } from "../engine/record.ts";
-import { NotExecuted, StoreError } from "../errors.ts";
+import type { InProgressRecord, LatchkeyRecord } from "../engine/record.ts";
+import { StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
 import type { AttemptEnd, LeaseTerms, NewLife } from "../stores/store.ts";
@@ -21,12 +20,15 @@ import {
   waiting,
   whatTheRecordSays,
 } from "./admission.ts";
-import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
+import { bareCourse } from "./bare-course.ts";
+import type { Concluded, Conclusion, Course } from "./course.ts";
 import { endAttempt } from "./end-attempt.ts";
-import { type AttemptHandle, createHandle } from "./handle.ts";
-import { startHeartbeat, stopsAtMs } from "./heartbeat.ts";
-import { type Limited, withLimit } from "./limit.ts";
+import { createHandle } from "./handle.ts";
+import { stopsAtMs } from "./heartbeat.ts";
+import { type HeldLease, holdLease } from "./held-lease.ts";
+import { settleOwnAnswer } from "./late-owner.ts";
+import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** How often admission starts over: each time somebody else has changed the record. */
@@ -38,7 +40,9 @@ interface Job<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly operation: Operation;
   readonly submission: Submission;
-  readonly work: Work<Tx, "lease">;
+  readonly course: Course;
+  /** A worker goes on with what is there, and begins no life. */
+  readonly by: "request" | "worker";
   /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
   readonly token: string;
   /** Counts the key as new, once for each submission, however often admission starts over. */
@@ -57,6 +61,16 @@ export async function runLease<Tx>(
   submission: Submission,
   work: Work<Tx, "lease">,
 ): Promise<Result> {
+  return runCourse(runtime, operation, submission, bareCourse(runtime, operation, work));
+}
+
+/** A request's submission. */
+export async function runCourse<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  course: Course,
+): Promise<Result> {
   checkSubmission(submission);
   const lookup = await limited(runtime, operation, submission, "lookups");
   const countNewKey = newKeyCounter(runtime, operation, submission);
@@ -67,7 +81,8 @@ export async function runLease<Tx>(
         runtime,
         operation,
         submission,
-        work,
+        course,
+        by: "request",
         countNewKey,
         token: runtime.ports.random.token(),
       };
@@ -76,6 +91,28 @@ export async function runLease<Tx>(
     }));
   report(runtime, operation, submission, result);
   return result;
+}
+
+/** A worker goes on with a record. Whatever it meets there instead is the result. */
+export async function resumeCourse<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  record: LatchkeyRecord,
+  course: Course,
+): Promise<Result> {
+  const { tenant, scope, key, fingerprint, principal } = record;
+  const job: Job<Tx> = {
+    runtime,
+    operation,
+    submission: { key: { tenant, scope, key }, fingerprint, principal },
+    course,
+    by: "worker",
+    // The life it was to go on with is over.
+    countNewKey: async () => ({ kind: "expired" }),
+    token: runtime.ports.random.token(),
+  };
+  const admitted = await admit(job);
+  return "record" in admitted ? perform(job, admitted) : admitted;
 }
 
 async function admit<Tx>(job: Job<Tx>): Promise<Admitted | Result> {
@@ -108,7 +145,10 @@ type Confirmed =
   | { readonly kind: "in_doubt" };
 
 /** Renews an attempt whose handler was not started in time, or frees its key. */
-async function confirm<Tx>({ runtime, operation }: Job<Tx>, record: InProgressRecord): Promise<Confirmed> {
+async function confirm<Tx>(
+  { runtime, operation, by }: Job<Tx>,
+  record: InProgressRecord,
+): Promise<Confirmed> {
   const { store } = runtime;
   const { leaseMs } = operation.settings;
   const sentAtMs = runtime.ports.clock.monotonicMs();
@@ -117,7 +157,9 @@ async function confirm<Tx>({ runtime, operation }: Job<Tx>, record: InProgressRe
   if (renewed) return { kind: "held", record, ownedUntilMs: sentAtMs + leaseMs };
   // An earlier attempt of the same life may have run: then its key stays with its request.
   const end: AttemptEnd =
-    record.fence.attempt === 1 ? { event: "release" } : { event: "retry_later", errorCode: "not-started" };
+    record.fence.attempt === 1
+      ? { event: "release" }
+      : { event: "retry_later", errorCode: "not-started", resumeAfterMs: by === "worker" ? leaseMs : null };
   await store.end(record, record.id, record.fence, end).catch(() => null);
   return { kind: "given_back" };
 }
@@ -141,16 +183,30 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
     case "create": {
       const refused = await job.countNewKey();
       if (refused !== null) return refused;
-      const life = newLife(job, now);
+      const life = await newLife(job, now);
       return admittedOrNull(ownedUntilMs, () => store.create(life, verdict.replaces, terms));
     }
     case "take_over":
+      if (record?.state === "in_progress" && (await isOfHandler(job, record))) {
+        await giveUp(runtime, operation, submission.key, verdict.guard, "lease-ended");
+        return null;
+      }
       return admittedOrNull(ownedUntilMs, () =>
         store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, terms),
       );
     default:
       return verdict satisfies never;
   }
+}
+
+/**
+ * Whether a dead attempt was one of a route's handler, from before the operation owned its work: what it did is in no
+ * journal, so it cannot be gone on with.
+ */
+async function isOfHandler<Tx>({ runtime, course }: Job<Tx>, record: InProgressRecord): Promise<boolean> {
+  if (!course.ownsWork) return false;
+  const journal = await runtime.store.journal.read(record, record.id);
+  return journal !== null && journal.input === null;
 }
 
 /** A reply that was lost is found again by reading: the record then carries this submission's token. */
@@ -167,17 +223,20 @@ async function admittedOrNull(
   }
 }
 
-function newLife<Tx>(job: Job<Tx>, now: number): NewLife {
+async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
   const { key, fingerprint, principal } = job.submission;
+  const id = job.runtime.ports.random.uuid(now);
+  const input = await job.course.input(codecContext(key, id, fingerprint.digest));
   return {
     tenant: key.tenant,
     scope: key.scope,
     key: key.key,
-    id: job.runtime.ports.random.uuid(now),
+    id,
     operation: job.operation.name,
     fingerprint,
     principal,
     fence: { attempt: 1, token: job.token },
+    ...(input === null ? {} : { input }),
   };
 }
 
@@ -188,57 +247,46 @@ function termsOf(operation: Operation): LeaseTerms {
 
 async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
   const { runtime, operation, submission } = job;
-  const { record } = admitted;
+  const { record, ownedUntilMs } = admitted;
   const about = { ...runtime.about(operation.name, submission.key), recordId: record.id };
-  const abort = new AbortController();
-  const leaseLost = new AbortController();
-  let ending = false;
-  const handle = createHandle(record.id, record.fence, abort.signal, operation.settings);
-  const heartbeat = startHeartbeat(runtime, {
-    key: submission.key,
-    id: record.id,
-    fence: record.fence,
+  const held = holdLease(runtime, {
+    record,
     leaseMs: operation.settings.leaseMs,
-    ownedUntilMs: admitted.ownedUntilMs,
-    onLost: () => {
-      // A beat may meet the attempt's own last write: what became of that one says whether the lease was lost.
-      if (!ending) runtime.emit({ ...about, type: "lease_lost" });
-      const reason = new Error("The lease was lost");
-      abort.abort(reason);
-      leaseLost.abort(reason);
-    },
+    ownedUntilMs,
+    onLost: () => runtime.emit({ ...about, type: "lease_lost" }),
   });
+  const handle = createHandle(record.id, record.fence, held.signal, operation.settings);
+  const run = job.course.begin(held, handle);
   try {
     const startedAt = runtime.ports.clock.monotonicMs();
-    const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () =>
-      job.work({ attempt: handle.attempt }),
-    );
-    if (ran.kind === "timed_out") abort.abort(new Error("The attempt ran longer than its limit"));
-    ending = true;
-    const result = await conclude(job, record, handle, ran, leaseLost.signal);
+    const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () => run.work());
+    if (ran.kind === "timed_out") held.abort(new Error("The attempt ran longer than its limit"));
+    // A beat may meet the attempt's own last write: what became of that one says whether the lease was lost.
+    held.setEnding(true);
+    const result = await conclude(job, held, await run.conclude(ran));
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
     if (result.kind === "executed") {
       runtime.emit({ ...about, type: "executed", attempt: record.fence.attempt, durationMs });
     }
     return result;
   } finally {
-    heartbeat.stop();
+    held.stop();
+    run.over();
   }
 }
 
 async function conclude<Tx>(
   job: Job<Tx>,
-  record: InProgressRecord,
-  handle: AttemptHandle,
-  handled: Limited<Answer>,
-  leaseLost: AbortSignal,
+  held: HeldLease,
+  { ran, end, ...conclusion }: Conclusion,
 ): Promise<Result> {
   const { runtime, operation, submission } = job;
-  const { ran, end } = await concluded(job, record, handle, handled);
+  const record = held.record();
+  const leaseLost = held.lost;
   const about = { ...runtime.about(operation.name, submission.key), recordId: record.id };
   if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
   const lostBefore = leaseLost.aborted;
-  const ended = await endAttempt(runtime, record, end, leaseLost);
+  const ended = conclusion.ended ?? (await endAttempt(runtime, record, end, leaseLost));
   const lost = ended.kind === "lost" || (ended.kind === "in_doubt" && leaseLost.aborted);
   if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
@@ -247,6 +295,9 @@ async function conclude<Tx>(
     runtime.emit({ ...what, type: "commit_in_doubt", resolved: "in_doubt" });
   }
   if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
+  if (ended.kind === "lost" && (await settledLate(runtime, record, end))) {
+    return resultOfOwner(record, ran, end, null);
+  }
   if (ended.kind === "lost" || ran.kind === "threw") {
     // The fence was lost or is in doubt: never the loser's own result.
     const said = await whatTheRecordSays(job);
@@ -256,69 +307,19 @@ async function conclude<Tx>(
   return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
 }
 
-/** An answer that cannot be kept counts as a throw: something has happened, and nobody will be able to replay it. */
-async function concluded<Tx>(
-  job: Job<Tx>,
+/** Nobody has gone on since: the owner's whole answer settles what was written off as unknown. */
+async function settledLate<Tx>(
+  runtime: Runtime<Tx>,
   record: InProgressRecord,
-  handle: AttemptHandle,
-  ran: Limited<Answer>,
-): Promise<{ readonly ran: Limited<Answer>; readonly end: AttemptEnd }> {
-  try {
-    return { ran, end: await endOf(job, record, handle, ran) };
-  } catch (error) {
-    return { ran: { kind: "threw", error }, end: doubt("answer-not-encoded") };
-  }
-}
-
-async function endOf<Tx>(
-  job: Job<Tx>,
-  record: InProgressRecord,
-  handle: AttemptHandle,
-  ran: Limited<Answer>,
-): Promise<AttemptEnd> {
-  const { runtime, operation } = job;
-  if (ran.kind === "timed_out") return doubt("attempt-limit");
-  if (ran.kind === "threw") return endOfThrow(operation, handle, ran.error);
-  const disposition = classifyAnswer({
-    execution: "lease",
-    status: ran.value.status,
-    declined: handle.declined(),
-    serverErrors: operation.settings.serverErrors,
-  });
-  if (disposition === "release") return { event: "release" };
-  if (disposition === "doubt") return doubt(`status-${ran.value.status}`);
-  const context = codecContext(record, record.id, record.fingerprint.digest);
-  const encoded = encodeAnswer(ran.value, operation.settings.answerLimitBytes);
-  return {
-    event: "complete",
-    answer: await runtime.codec.encode(encoded, context),
-    retention: handle.retention(),
-    errorCode: null,
-  };
-}
-
-function endOfThrow(operation: Operation, handle: AttemptHandle, error: unknown): AttemptEnd {
-  const proven = error instanceof NotExecuted || provesNotExecuted(operation, error);
-  return proven || handle.declined() ? { event: "release" } : doubt("handler-threw");
-}
-
-/** A judgement that throws, or a promise of one, proves nothing. */
-function provesNotExecuted(operation: Operation, error: unknown): boolean {
-  try {
-    return operation.settings.isNotExecuted(error) === true;
-  } catch {
-    return false;
-  }
-}
-
-function doubt(errorCode: string): AttemptEnd {
-  return { event: "doubt", errorCode, reconcileAfterMs: null };
+  end: AttemptEnd,
+): Promise<boolean> {
+  return end.event === "complete" && (await settleOwnAnswer(runtime, record, end));
 }
 
 /** The end of the attempt is confirmed: the owner's own result is the truth. */
 function resultOfOwner(
   record: InProgressRecord,
-  ran: Limited<Answer>,
+  ran: Concluded,
   end: AttemptEnd,
   expiresAt: number | null,
 ): Result {
@@ -328,13 +329,18 @@ function resultOfOwner(
         kind: "executed",
         recordId: record.id,
         answer: ran.value,
-        stored: end.event === "complete",
+        stored: end.event === "complete" || end.event === "fail",
         expiresAt,
       };
     case "threw":
       throw ran.error;
     case "timed_out":
-      return { kind: "unknown", recordId: record.id, retryAfterMs: null };
+    case "in_doubt":
+      return {
+        kind: "unknown",
+        recordId: record.id,
+        retryAfterMs: end.event === "doubt" ? end.reconcileAfterMs : null,
+      };
     default:
       return ran satisfies never;
   }

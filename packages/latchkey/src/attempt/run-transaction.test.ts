@@ -324,6 +324,20 @@ describe("duplicates", () => {
     expect(await first).toMatchObject({ kind: "executed" });
   });
 
+  test("of a running request that reuses a forgotten key learn nothing of its earlier life", async () => {
+    const { submit, ports } = setUp({ options: { retentionMs: 1_000, forgetAfterMs: 1_000 } });
+    await submit(insertsOrder, { ...submission, principal: "alice" });
+    await ports.clock.advance(1_000);
+    const gate = Promise.withResolvers<void>();
+    const first = submit(async (context) => {
+      await gate.promise;
+      return insertsOrder(context);
+    });
+    expect(await submit(insertsOrder)).toMatchObject({ kind: "in_progress", recordId: null });
+    gate.resolve();
+    expect(await first).toMatchObject({ kind: "executed" });
+  });
+
   test("wait for the answer where the operation says so", async () => {
     const { submit, ports, starts } = setUp({ options: { waitMs: 2_000 } });
     const gate = Promise.withResolvers<void>();

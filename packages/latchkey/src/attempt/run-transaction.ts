@@ -4,7 +4,7 @@
  */
 import { classifyAnswer } from "../engine/classify.ts";
 import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
-import type { Guard, RecordKey } from "../engine/record.ts";
+import type { Guard } from "../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
@@ -77,7 +77,7 @@ export async function runTransaction<Tx>(
   checkSubmission(submission);
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
-  const lookup = await limited(runtime, operation, submission, "lookups");
+  const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
   const countNewKey = newKeyCounter(runtime, operation, submission);
   const job: Job<Tx> = { runtime, operation, submission, support, work, countNewKey };
   const result = lookup ?? (await waiting(runtime, operation, () => untilDecided(job)));
@@ -148,7 +148,9 @@ async function inTransaction<Tx>(
       return rollback(runningElsewhere(verdict.record.id, now));
     case "create":
     case "take_over": {
-      if (!open.exclusive) return rollback(runningElsewhere(record?.id ?? null, now));
+      // A record to be replaced is of another life, perhaps of another principal: its id is not told.
+      const runningId = verdict.kind === "create" ? null : verdict.guard.id;
+      if (!open.exclusive) return rollback(runningElsewhere(runningId, now));
       const refused = verdict.kind === "create" ? await job.countNewKey() : null;
       if (refused !== null) return rollback({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
@@ -162,24 +164,23 @@ async function inTransaction<Tx>(
 }
 
 function runningElsewhere(recordId: string | null, now: number): Ran {
-  return { kind: "decided", decision: { kind: "in_progress", recordId, leaseEndsAt: null }, now };
+  const decision = { kind: "in_progress", recordId, createdAt: null, leaseEndsAt: null } as const;
+  return { kind: "decided", decision, now };
 }
 
 /** A new life, or the next attempt of the `retryable` one. */
 function lifeOf<Tx>(job: Job<Tx>, retried: Guard | null, token: string, now: number): NewLife {
   const { key, fingerprint, principal } = job.submission;
   return {
-    ...recordKey(key),
+    tenant: key.tenant,
+    scope: key.scope,
+    key: key.key,
     id: retried?.id ?? job.runtime.ports.random.uuid(now),
     operation: job.operation.name,
     fingerprint,
     principal,
     fence: { attempt: (retried?.fence.attempt ?? 0) + 1, token },
   };
-}
-
-function recordKey(key: RecordKey): RecordKey {
-  return { tenant: key.tenant, scope: key.scope, key: key.key };
 }
 
 async function execute<Tx>(
@@ -246,11 +247,11 @@ function forgotTx<Tx>(operation: Operation, open: OpenTransaction<Tx>, answer: A
   return operation.settings.writes === "required" && answer.status < 300 && !open.used();
 }
 
-async function settle<Tx>(
+function settle<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
   { start }: Started,
-): Promise<Round> {
+): Round | Promise<Round> {
   const { value } = outcome;
   switch (outcome.kind) {
     case "committed":

@@ -1,5 +1,7 @@
 import type { Codec } from "../codec.ts";
+import type { AnyEffect } from "../effects/run-effect.ts";
 import type { RecordKey } from "../engine/record.ts";
+import type { Operation } from "../operation.ts";
 import type { Ports } from "../ports.ts";
 import type { Limits } from "../resilience/limits.ts";
 import type { Store } from "../stores/store.ts";
@@ -13,8 +15,13 @@ export interface Runtime<Tx> {
   /** Whether a 2xx that never used its `tx` is an error. */
   readonly strict: boolean;
   readonly limits: Limits;
+  /** By name, so that workers find them. */
+  readonly operations: ReadonlyMap<string, Operation>;
+  readonly effects: ReadonlyMap<string, AnyEffect>;
   /** Reports an event; never throws. */
   readonly emit: (event: LatchkeyEvent) => void;
-  /** What an event about this key says of it: never the key itself. */
+  /** How a key that a client sent is kept. Records, and all that is said about them, know this one alone. */
+  readonly storedKey: (sent: RecordKey) => RecordKey;
+  /** What an event about this key, as it is kept, says of it: never the key itself. */
   readonly about: (operation: string, key: RecordKey) => About;
 }

@@ -12,8 +12,8 @@ export interface CommandContext {
   readonly complain: (text: string) => void;
 }
 
-/** 0: done. 1: it failed. 2: it was called wrongly. */
-export type ExitCode = 0 | 1 | 2;
+/** 0: done. 1: it failed. 2: it was called wrongly. 3: there is no such record. 4: refused, nothing was changed. */
+export type ExitCode = 0 | 1 | 2 | 3 | 4;
 
 export interface Command {
   /** One line for the list of commands. */
@@ -32,4 +32,10 @@ export class UsageError extends Error {
 /** The command cannot do its work here; the message says why and what to do. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
+  readonly exitCode: ExitCode;
+
+  constructor(message: string, options: { readonly cause?: unknown; readonly exitCode?: ExitCode } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.exitCode = options.exitCode ?? 1;
+  }
 }

@@ -1,8 +1,8 @@
-import { parseArgs } from "node:util";
 import { applyMigrations, renderMigrations } from "../stores/migrate-postgres.ts";
-import { checkSchemaName, defaultSchema } from "../stores/postgres/names.ts";
+import { defaultSchema } from "../stores/postgres/names.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { openPool } from "./open-pool.ts";
+import { databaseOptions, databaseUrlOf, parse, schemaOf } from "./options.ts";
 
 const help = `Usage: latchkey migrate [options]
 
@@ -34,7 +34,15 @@ interface Options {
 }
 
 function readOptions(args: readonly string[]): Options {
-  const { values } = parse(args);
+  const { values } = parse({
+    args: [...args],
+    options: {
+      ...databaseOptions,
+      sql: { type: "boolean" },
+      after: { type: "string" },
+      json: { type: "boolean" },
+    },
+  });
   const { sql = false, json = false } = values;
   if (values.after !== undefined && !sql) throw new UsageError("--after goes with --sql.");
   if (json && sql) throw new UsageError("--json and --sql exclude each other.");
@@ -43,38 +51,13 @@ function readOptions(args: readonly string[]): Options {
   return { databaseUrl: values["database-url"], schema: schemaOf(values.schema), sql, after, json };
 }
 
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...args],
-      options: {
-        "database-url": { type: "string" },
-        schema: { type: "string" },
-        sql: { type: "boolean" },
-        after: { type: "string" },
-        json: { type: "boolean" },
-      },
-    });
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
-  }
-}
-
-function schemaOf(name: string = defaultSchema): string {
-  try {
-    return checkSchemaName(name);
-  } catch (error) {
-    throw new UsageError(`--${error instanceof Error ? error.message : String(error)}.`, { cause: error });
-  }
-}
-
 function printSql({ print }: CommandContext, { schema, after }: Options): ExitCode {
   print(renderMigrations(schema, after).trimEnd());
   return 0;
 }
 
 async function apply(context: CommandContext, { databaseUrl, schema, json }: Options): Promise<ExitCode> {
-  const pool = await openPool(context.cwd, databaseUrl ?? context.env.DATABASE_URL);
+  const pool = await openPool(context.cwd, databaseUrlOf(context, databaseUrl));
   try {
     const report = await applyMigrations(pool, schema);
     if (json) context.print(JSON.stringify(report));

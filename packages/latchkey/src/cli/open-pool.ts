@@ -33,7 +33,7 @@ function findPg(cwd: string): string {
   try {
     return createRequire(join(cwd, "package.json")).resolve("pg");
   } catch (error) {
-    const message = `The package "pg" is not installed in ${cwd}. Run \`npm install pg\` there, or use \`latchkey migrate --sql\`.`;
+    const message = `The package "pg" is not installed in ${cwd}. Run \`npm install pg\` there. (\`latchkey migrate --sql\` works without.)`;
     throw new CommandError(message, { cause: error });
   }
 }

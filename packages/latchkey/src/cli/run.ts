@@ -1,7 +1,16 @@
+import { StoreError } from "../errors.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
+import { inspect } from "./inspect.ts";
+import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
+import { settle } from "./settle.ts";
 
-const commands: ReadonlyMap<string, Command> = new Map([["migrate", migrate]]);
+const commands: ReadonlyMap<string, Command> = new Map([
+  ["migrate", migrate],
+  ["inspect", inspect],
+  ["list", list],
+  ["settle", settle],
+]);
 
 /** Runs the command that the first argument names. Never throws: what goes wrong is printed. */
 export async function run(context: CommandContext): Promise<ExitCode> {
@@ -42,13 +51,14 @@ function explain(context: CommandContext, command: Command, error: unknown): Exi
     context.complain(`${error.message}\n\n${command.help}`);
     return 2;
   }
-  if (error instanceof CommandError) context.complain(error.message);
-  else context.complain(error instanceof Error ? messageOf(error) : String(error));
-  return 1;
+  context.complain(error instanceof Error ? messageOf(error) : String(error));
+  return error instanceof CommandError ? error.exitCode : 1;
 }
 
 /** A refused connection to a name with two addresses is an error without a message, with two errors in it. */
 function messageOf(error: Error): string {
-  if (error.message !== "") return error.message;
-  return error instanceof AggregateError ? error.errors.map(String).join("; ") : error.name;
+  if (error instanceof AggregateError && error.message === "") return error.errors.map(String).join("; ");
+  const because = error instanceof StoreError && error.cause instanceof Error ? error.cause : null;
+  const message = error.message === "" ? error.name : error.message;
+  return because === null ? message : `${message}\nThe database said: ${messageOf(because)}`;
 }

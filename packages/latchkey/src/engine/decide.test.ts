@@ -102,6 +102,11 @@ describe("a request that matches its record", () => {
     [leaseEndsAt, { leaseEnd: "rerun", attemptsMax: 2 }, "give_up: attempts-spent"],
     [leaseEndsAt, { leaseEnd: "rerun", attemptsMax: 1 }, "give_up: attempts-spent"],
     [abandonAt, { leaseEnd: "rerun", attemptsMax: 2 }, "give_up: attempts-spent"],
+    [leaseEndsAt - 1, { leaseEnd: "resume", attemptsMax: 3 }, "in_progress"],
+    [leaseEndsAt, { leaseEnd: "resume", attemptsMax: 3 }, "take_over"],
+    [abandonAt - 1, { leaseEnd: "resume", attemptsMax: 3 }, "take_over"],
+    [abandonAt, { leaseEnd: "resume", attemptsMax: 3 }, "give_up: past-expiry"],
+    [leaseEndsAt, { leaseEnd: "resume", attemptsMax: 2 }, "give_up: attempts-spent"],
   ])("in_progress at %d under %o: %s, whatever expired keys may do", (now, policy, word) => {
     for (const reuse of ["reject", "execute"] as const) {
       expect(wordOf(decide(inProgress, { ...request, ...policy, reuse }, now))).toBe(word);
@@ -122,7 +127,7 @@ describe("a request that matches its record", () => {
 
   test.each(ages)("its own attempt, whose reply was lost, is its own at %d", (now) => {
     const own = { ...request, token: life.fence.token };
-    for (const leaseEnd of ["reconcile", "rerun"] as const) {
+    for (const leaseEnd of ["reconcile", "resume", "rerun"] as const) {
       expect(decide(inProgress, { ...own, leaseEnd }, now)).toEqual({ kind: "own", record: inProgress });
     }
   });
@@ -148,16 +153,16 @@ describe("what an answer tells", () => {
     expect(decide(records.completed, request, 1_000)).toEqual(expected);
   });
 
-  test("a running attempt tells when its lease ends, a waiting one does not know", () => {
+  test("a running attempt tells how old it is and when its lease ends, a waiting one has none", () => {
     const told = (record: LatchkeyRecord) => decide(record, request, 1_000);
     const recordId = life.id;
     expect(told(inProgress)).toEqual({
       kind: "answer",
-      decision: { kind: "in_progress", recordId, leaseEndsAt },
+      decision: { kind: "in_progress", recordId, createdAt: 100, leaseEndsAt },
     });
     expect(told(records.pending)).toEqual({
       kind: "answer",
-      decision: { kind: "in_progress", recordId, leaseEndsAt: null },
+      decision: { kind: "in_progress", recordId, createdAt: 100, leaseEndsAt: null },
     });
   });
 
@@ -277,7 +282,7 @@ const anyRequest: fc.Arbitrary<AdmissionRequest> = fc.record({
   principal: fc.constantFrom("p", "q", null),
   token: fc.constantFrom("a", "b", "c"),
   reuse: fc.constantFrom("reject", "execute"),
-  leaseEnd: fc.constantFrom("reconcile", "rerun"),
+  leaseEnd: fc.constantFrom("reconcile", "resume", "rerun"),
   attemptsMax: fc.integer({ min: 1, max: 5 }),
 });
 

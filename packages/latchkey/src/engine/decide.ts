@@ -5,12 +5,19 @@ import {
   guardOf,
   type InProgressRecord,
   type LatchkeyRecord,
+  type LeaseEnd,
 } from "./record.ts";
 
 /** What admission answers. `execute` is not in here: it is an act, and comes as a `Verdict`. */
 export type Decision =
   | { readonly kind: "replay"; readonly record: FinishedRecord }
-  | { readonly kind: "in_progress"; readonly recordId: string | null; readonly leaseEndsAt: number | null }
+  | {
+      readonly kind: "in_progress";
+      readonly recordId: string | null;
+      /** When its life began; null where the store cannot see it. */
+      readonly createdAt: number | null;
+      readonly leaseEndsAt: number | null;
+    }
   | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
   | { readonly kind: "unknown"; readonly recordId: string; readonly reconcileAfter: number | null }
   | { readonly kind: "expired" };
@@ -40,7 +47,7 @@ export interface AdmissionRequest {
   readonly token: string;
   /** What a key does between `expiresAt` and `forgetAt`. */
   readonly reuse: "reject" | "execute";
-  readonly leaseEnd: "reconcile" | "rerun";
+  readonly leaseEnd: LeaseEnd;
   /** How often one life may be started, the first time included. */
   readonly attemptsMax: number;
 }
@@ -64,7 +71,7 @@ function decideLive(record: LatchkeyRecord, request: AdmissionRequest, now: numb
     case "failed":
       return answer({ kind: "replay", record });
     case "pending":
-      return answer({ kind: "in_progress", recordId: record.id, leaseEndsAt: null });
+      return answer(runs(record, null));
     case "in_progress":
       return decideInProgress(record, request, now);
     case "retryable":
@@ -81,11 +88,15 @@ function decideLive(record: LatchkeyRecord, request: AdmissionRequest, now: numb
 function decideInProgress(record: InProgressRecord, request: AdmissionRequest, now: number): Verdict {
   if (record.fence.token === request.token) return { kind: "own", record };
   if (now < record.leaseEndsAt) {
-    return answer({ kind: "in_progress", recordId: record.id, leaseEndsAt: record.leaseEndsAt });
+    return answer(runs(record, record.leaseEndsAt));
   }
   const because = giveUpReason(record, request, now);
   const guard = guardOf(record);
   return because === null ? { kind: "take_over", guard } : { kind: "give_up", guard, because };
+}
+
+function runs({ id, createdAt }: LatchkeyRecord, leaseEndsAt: number | null): Decision {
+  return { kind: "in_progress", recordId: id, createdAt, leaseEndsAt };
 }
 
 /** Why an attempt whose lease has ended must not be taken over, or null when it may be. */

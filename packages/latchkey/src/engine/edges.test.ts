@@ -58,9 +58,9 @@ describe("the edge table", () => {
   });
 
   test("lets nobody out of unknown who has no proof (I6)", () => {
-    expect(actors("unknown")).toEqual<Actor[]>(["operator", "owner"]);
+    expect(actors("unknown")).toEqual<Actor[]>(["operator", "outcome-reconciler", "owner"]);
     const ofOwner = from("unknown").filter((edge) => edge.by.includes("owner"));
-    expect(ofOwner.map((edge) => edge.to)).toEqual(["completed"]);
+    expect(ofOwner.map((edge) => edge.event)).toEqual(["settle_completed", "settle_call"]);
     expect(reachable("unknown", (edge) => !edge.event.startsWith("settle_"))).toEqual(new Set(["unknown"]));
   });
 
@@ -70,8 +70,13 @@ describe("the edge table", () => {
   });
 
   test("runs a life only by admission: nothing else leads to in_progress", () => {
-    const events = table.filter((edge) => edge.to === "in_progress").map((edge) => edge.event);
-    expect([...new Set(events)].sort()).toEqual(["admit", "claim", "take_over"]);
+    const events = table.filter((edge) => edge.to === "in_progress" && edge.event !== "advance");
+    expect([...new Set(events.map((edge) => edge.event))].sort()).toEqual(["admit", "claim", "take_over"]);
+  });
+
+  test("advances only what is running, and lets nobody but its owner do so", () => {
+    const advances = table.filter((edge) => edge.event === "advance");
+    expect(advances).toMatchObject([{ from: "in_progress", to: "in_progress", by: ["owner"] }]);
   });
 });
 

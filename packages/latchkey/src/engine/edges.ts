@@ -1,7 +1,14 @@
 import type { RecordState } from "./record.ts";
 
 /** Who moves a record. */
-export type Actor = "request" | "owner" | "worker" | "record-cleaner" | "lease-rescuer" | "operator";
+export type Actor =
+  | "request"
+  | "owner"
+  | "worker"
+  | "record-cleaner"
+  | "lease-rescuer"
+  | "outcome-reconciler"
+  | "operator";
 
 export interface Edge {
   readonly from: RecordState | "none";
@@ -77,12 +84,50 @@ export const edges = [
     event: "take_over",
     by: ["request", "worker"],
     to: "in_progress",
-    note: "lease ended under `rerun`: attempt + 1, new token",
+    note: "lease ended under `resume` or `rerun`: attempt + 1, new token",
   },
-  { from: "retryable", event: "take_over", by: ["request"], to: "in_progress", note: "exactly one of N" },
-  { from: "unknown", event: "settle_completed", by: ["operator", "owner"], to: "completed" },
-  { from: "unknown", event: "settle_failed", by: ["operator"], to: "failed" },
-  { from: "unknown", event: "settle_not_executed", by: ["operator"], to: "retryable", note: "with proof" },
+  {
+    from: "in_progress",
+    event: "advance",
+    by: ["owner"],
+    to: "in_progress",
+    note: "a phase or call was recorded; fence holds",
+  },
+  {
+    from: "retryable",
+    event: "take_over",
+    by: ["request", "worker"],
+    to: "in_progress",
+    note: "exactly one of N; resumes after the finished steps",
+  },
+  {
+    from: "unknown",
+    event: "settle_completed",
+    by: ["operator", "outcome-reconciler", "owner"],
+    to: "completed",
+    note: "the whole operation happened; an owner only while its fence is the last",
+  },
+  {
+    from: "unknown",
+    event: "settle_call",
+    by: ["operator", "outcome-reconciler", "owner"],
+    to: "retryable",
+    note: "one call happened: its result is stored",
+  },
+  {
+    from: "unknown",
+    event: "settle_failed",
+    by: ["operator", "outcome-reconciler"],
+    to: "failed",
+    note: "final failure, or closed downstream",
+  },
+  {
+    from: "unknown",
+    event: "settle_not_executed",
+    by: ["operator", "outcome-reconciler"],
+    to: "retryable",
+    note: "with proof",
+  },
   { from: "completed", event: "purge", by: ["record-cleaner"], to: "expired", note: "past expiresAt" },
   { from: "failed", event: "purge", by: ["record-cleaner"], to: "expired", note: "past expiresAt" },
   { from: "expired", event: "forget", by: ["record-cleaner"], to: "none", note: "past forgetAt" },

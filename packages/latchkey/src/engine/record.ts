@@ -25,6 +25,9 @@ export interface Fence {
   readonly token: string;
 }
 
+/** What the end of a lease means: nothing is known; or go on after the last finished step; or run all of it again. */
+export type LeaseEnd = "reconcile" | "resume" | "rerun";
+
 interface RecordBase extends RecordKey {
   /** UUIDv7, new for every life of a key; domain rows may refer to it. */
   readonly id: string;

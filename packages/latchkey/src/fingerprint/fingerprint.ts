@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import { checkFieldNames, pickFields } from "./business-fields.ts";
 import { type CanonicalJsonLimits, canonicalBytes, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
@@ -167,8 +167,17 @@ function seal(
   if (version !== FINGERPRINT_VERSION) throw new TypeError(`unknown fingerprint version ${version}`);
   if (secret !== undefined && secret.length === 0)
     throw new TypeError("the fingerprint secret must not be empty");
-  const hash = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
   const fields = ["latchkey fingerprint", String(version), kind, subject, body.form, body.content];
-  for (const chunk of encodeFields(fields)) hash.update(chunk);
-  return { version, digest: new Uint8Array(hash.digest()), bodyForm: body.form };
+  return { version, digest: digestOf(encodeFields(fields), secret), bodyForm: body.form };
+}
+
+function digestOf(chunks: readonly Uint8Array[], secret: FingerprintOptions["secret"]): Uint8Array {
+  const [only] = chunks;
+  if (secret === undefined && only !== undefined && chunks.length === 1) {
+    // A third of the time of a hash object; hexadecimal, because that is twice as fast as asking for a buffer.
+    return new Uint8Array(Buffer.from(hash("sha256", only), "hex"));
+  }
+  const digest = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
+  for (const chunk of chunks) digest.update(chunk);
+  return new Uint8Array(digest.digest());
 }

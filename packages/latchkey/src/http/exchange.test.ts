@@ -6,9 +6,10 @@ import { stripe } from "../policies/stripe.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
 import type { Reply } from "./capture.ts";
-import { createExchange, type Outcome } from "./exchange.ts";
+import { createExchange } from "./exchange.ts";
 import { formatHttpDate } from "./http-date.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
+import type { Outcome } from "./outcome.ts";
 
 const answered: Reply = { status: 200, headers: [["X-A", "1"]], body: new Uint8Array(0) };
 const text = (reply: Reply) => Buffer.from(reply.body).toString("utf8");
@@ -25,20 +26,20 @@ function incoming(overrides: Partial<Incoming> & { headers?: Record<string, stri
 }
 
 /** An exchange whose attempts end as told, without a store. */
-function exchangeTold(result: Result | Error, policy?: typeof stripe) {
+function exchangeTold(result: Result | Error, policy?: typeof stripe, settings = {}) {
   const real = createLatchkey({ store: memoryStore(), ...(policy === undefined ? {} : { policy }) });
   const execute = async () => {
     if (result instanceof Error) throw result;
     return result;
   };
   const latchkey: Latchkey<unknown> = { ...real, execute };
-  return createExchange(latchkey, { singleTenant: true }).route(
+  return createExchange(latchkey, { singleTenant: true, ...settings }).route(
     real.operation("run", { execution: "lease" }),
   );
 }
 
-async function told(result: Result | Error, policy?: typeof stripe): Promise<Reply> {
-  const outcome = await exchangeTold(result, policy)({}, incoming(), async () => answered);
+async function told(result: Result | Error, policy?: typeof stripe, settings = {}): Promise<Reply> {
+  const outcome = await exchangeTold(result, policy, settings)({}, incoming(), async () => answered);
   if (outcome.kind === "pass") throw new Error("it should not pass");
   return outcome.reply;
 }
@@ -136,6 +137,11 @@ describe("what a caller is told", () => {
       ],
       body: new Uint8Array(0),
     });
+    const replay = { kind: "replay", recordId: "r", answer, expiresAt: 0 } as const;
+    const names = async (policy: typeof stripe | undefined, shouldRetryHeaders: boolean) =>
+      (await told(replay, policy, { shouldRetryHeaders })).headers.map(([name]) => name);
+    expect(await names(stripe, false)).not.toContain("X-Should-Retry");
+    expect(await names(undefined, true)).toContain("X-Should-Retry");
   });
 
   test("an answer that the handler did not give is sent as it is", async () => {

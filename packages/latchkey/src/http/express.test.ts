@@ -785,6 +785,79 @@ describe("a mount that records", () => {
     expect((await call({ key: null })).status).toBe(400);
   });
 
+  const mounted: Record<string, (req: Request, res: Response) => unknown> = {
+    "with json": (_req, res) => res.json("answered"),
+    "with end": (_req, res) => res.end('"answered"'),
+    "with write": (_req, res) => {
+      res.write('"answered');
+      res.end('"');
+    },
+    "with a pipe": (_req, res) => Readable.from(['"answered"']).pipe(res),
+    "with pipeline": (_req, res) => pipeline(Readable.from(['"answered"']), res),
+  };
+
+  test.each(Object.keys(mounted))("holds what a mounted app answers %s", async (name) => {
+    // A mounted app swaps the response's prototype for its own one.
+    const { call, events } = await serveMount({}, (app) => {
+      app.use(express().all("/other", (_req, _res, next) => next()));
+      app.use(express().all("/mounted", (req, res) => void mounted[name]?.(req, res)));
+    });
+    const key = newKey();
+    const first = await call({ key, target: "/mounted" });
+    const replay = await call({ key, target: "/mounted" });
+    expect([first.status, first.json()]).toEqual([200, "answered"]);
+    expect([replay.json(), replay.header("idempotent-replayed")]).toEqual(["answered", "true"]);
+    expect(events.map(({ type }) => type)).toEqual(["executed", "replayed"]);
+  });
+
+  test("keeps the connection of a mounted app that destroys its response", async () => {
+    const { call } = await serveMount({}, (app) => {
+      app.use(
+        express().all("/mounted", (_req, res) => {
+          res.write("half");
+          res.destroy(new Error("no more"));
+        }),
+      );
+    });
+    expect((await call({ target: "/mounted" })).status).toBe(500);
+  });
+
+  test.each(["destroy", "writeContinue", "writeProcessing", "writeEarlyHints"] as const)(
+    "holds a mounted app whose first use of the response is %s",
+    async (method) => {
+      const { call } = await serveMount({}, (app) => {
+        app.use(
+          express().all("/mounted", (_req, res) => {
+            Reflect.apply(res[method], res, method === "writeEarlyHints" ? [{ link: "</a>" }] : []);
+            if (method !== "destroy") res.end("answered");
+          }),
+        );
+      });
+      const answer = await call({ target: "/mounted" });
+      expect(answer.status).toBe(method === "destroy" ? 500 : 200);
+    },
+  );
+
+  test("refuses to hold a route that is protected once more, before its handler runs", async () => {
+    const { latchkey, define, adapterOptions } = arrange();
+    const operation = latchkey.operation("app", { execution: "lease" });
+    const errors: unknown[] = [];
+    let runs = 0;
+    const app = express().use(express.json({ verify: keepRawBody }));
+    app.use(expressRecord(latchkey, adapterOptions())(operation));
+    app.post(
+      "/run",
+      expressProtect(latchkey, adapterOptions())(define(), (_req, res) => res.json({ runs: ++runs })),
+    );
+    const collect: ErrorRequestHandler = (error, _req, res, _next) => {
+      errors.push(error);
+      res.status(500).end();
+    };
+    const call = await serve(app.use(collect));
+    expect([(await call()).status, runs]).toEqual([500, 0]);
+    expect(errors).toMatchObject([{ name: "TypeError", message: expect.stringContaining("expressRecord") }]);
+  });
+
   test("other methods need no key, and one they have is not used", async () => {
     const { call, events } = await serveMount();
     for (const method of ["GET", "PUT", "DELETE"]) {

@@ -5,6 +5,7 @@ import type { Execution } from "../engine/classify.ts";
 import { errorCodes } from "../errors.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
 import type { ExpressMessage, ExpressNext, ExpressRequest, ResponseOf } from "./express-types.ts";
 import { sendOutcome, submitHeld } from "./held-exchange.ts";
@@ -12,6 +13,7 @@ import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { keepBytes, readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
+import { createServing } from "./serving.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `res`. */
 export type ExpressHandler<Req, Res, Tx, E extends Execution> = (
@@ -97,6 +99,40 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
           for (const [name, value] of outcome.headers) res.setHeader(name, value);
           return next();
         })
+        .catch(next);
+    };
+  };
+}
+
+/** Serves one operation that owns its work. What it returns is an ordinary Express handler. */
+export type ExpressServe<R extends ExpressMessage> = <
+  E extends Execution,
+  I,
+  Req extends ExpressMessage = R,
+  Res extends ServerResponse = ServerResponse,
+>(
+  operation: OwnedOperation<E, I>,
+  toInput: (req: Req) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (req: Req, res: Res, next: ExpressNext) => void;
+
+/**
+ * Makes `serve(operation, toInput)` for an Express app: `toInput` makes the operation's input of a request whose body is
+ * there, and the operation's `run` answers. What `toInput` throws goes to Express, and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function expressServe<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): ExpressServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return (req, res, next) => {
+      // R is what the adapter's options know of a request, Req what this route knows of the same one.
+      submit(req as ExpressMessage as R, incomingOf(req), () => toInput(req))
+        .then((outcome) => sendOutcome(res, outcome))
         .catch(next);
     };
   };

@@ -2,13 +2,14 @@
  * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
  * `onSend` hooks, and wait there; hooks that come later act on what is sent.
  */
+import { isUtf8 } from "node:buffer";
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
-import type { Answered } from "./held-exchange.ts";
 import { sendHandlerReply } from "./node-messages.ts";
+import type { Answered } from "./outcome.ts";
 import { groupLines } from "./response-head.ts";
 
 /** One run of the handler. */
@@ -58,7 +59,7 @@ export class Passage {
     else if (substitute === null) done(null, payload);
     else {
       this.#substitute = null;
-      done(null, this.#setHead(reply, substitute));
+      done(null, asPayload(this.#setHead(reply, substitute)));
     }
   }
 
@@ -69,12 +70,14 @@ export class Passage {
   }
 
   /** Sends what a submission ended with, through the hooks that come later. */
-  close({ kind, reply }: Answered): void {
+  close(answered: Answered): void {
+    const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
     if (kind === "latchkey") restoreHeaders(this.#reply, this.#prepared);
-    if (waiting !== null && kind === "handler") {
+    if (waiting !== null && answered.kind === "handler") {
       setStatus(waiting.reply, reply);
+      for (const [name, value] of answered.added) waiting.reply.header(name, value);
       waiting.done(null, isWhole(waiting.payload) ? waiting.payload : asBuffer(reply.body));
     } else if (waiting !== null) {
       waiting.done(null, this.#setHead(waiting.reply, reply));
@@ -94,8 +97,15 @@ export class Passage {
       run.report(new LatchkeyError("answer-twice"));
       return;
     }
-    run.waiting = { reply, payload, done };
-    deliver(reply, payload);
+    // It waits long enough for its producer to fill its buffer anew.
+    const kept = Buffer.isBuffer(payload) ? Buffer.from(payload) : payload;
+    run.waiting = { reply, payload: kept, done };
+    try {
+      deliver(reply, payload);
+    } catch (error) {
+      // A header that cannot be sent: nobody above this hook would end the attempt.
+      reply.raw.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
   }
 
   /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
@@ -110,6 +120,14 @@ export class Passage {
     for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
     return asBuffer(answer.body);
   }
+}
+
+/** Longer payloads are not copied. */
+const textMaxBytes = 16_384;
+
+/** As text where that is the same: Node sends it in one piece with the head, and bytes in another. */
+function asPayload(bytes: Buffer): Buffer | string {
+  return bytes.byteLength <= textMaxBytes && isUtf8(bytes) ? bytes.toString("utf8") : bytes;
 }
 
 /** Not by `reply.code`, which knows no status above 599. */

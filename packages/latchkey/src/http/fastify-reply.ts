@@ -1,5 +1,7 @@
-/** What has been done to a Fastify reply, as a whole. */
+/** What has been done to a Fastify reply, as a whole; and an answer sent through one. */
+import type { Reply } from "./capture.ts";
 import type { FastifyAnswer, FastifyHeaders } from "./fastify-types.ts";
+import { groupLines } from "./response-head.ts";
 
 export interface ReplyState {
   readonly headers: FastifyHeaders;
@@ -25,4 +27,17 @@ export function restoreReply(reply: FastifyAnswer, { headers, own }: ReplyState)
 export function restoreHeaders(reply: FastifyAnswer, before: FastifyHeaders): void {
   for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
   for (const [name, value] of Object.entries(before)) if (value !== undefined) reply.header(name, value);
+}
+
+/** Sends an answer through Fastify's hooks; headers that they have prepared stay, unless it has the same. */
+export function sendReply(reply: FastifyAnswer, { status, headers, body }: Reply): void {
+  // Not by `reply.code`, which knows no status above 599.
+  reply.raw.statusCode = status;
+  for (const [name, values] of groupLines(headers)) {
+    reply.header(name, values.length === 1 ? values[0] : values);
+  }
+  const { buffer, byteOffset, byteLength } = body;
+  // Fastify would name a type for bytes that have none.
+  if (byteLength === 0) reply.send();
+  else reply.send(Buffer.from(buffer, byteOffset, byteLength));
 }

@@ -42,12 +42,13 @@ interface Surroundings {
   readonly options?: OperationOptions;
   readonly settings?: HttpSettings<FastifyRequest>;
   readonly refusedCommits?: number;
+  readonly distant?: boolean;
 }
 
 /** `/run` protected, `/plain` not. */
 async function serve(handler: Handler, around: Surroundings = {}) {
-  const { before, after, schema = {}, options, settings = {}, refusedCommits = 0 } = around;
-  const service = httpService({ refusedCommits });
+  const { before, after, schema = {}, options, settings = {}, refusedCommits = 0, distant = false } = around;
+  const service = httpService({ refusedCommits, distant });
   const app = fastify();
   const errors: unknown[] = [];
   app.addHook("onError", async (_request, _reply, error) => void errors.push(error));
@@ -74,6 +75,19 @@ async function* chunks(...texts: string[]): AsyncGenerator<Buffer> {
     await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+test("bytes go out as they were sent, whatever their buffer is filled with next", async () => {
+  const buffer = Buffer.from("first");
+  const { call } = await serve(
+    (_request, reply) => {
+      reply.send(buffer);
+      setImmediate(() => buffer.fill("x"));
+    },
+    { distant: true },
+  );
+  const key = newKey();
+  for (const _ of [1, 2]) expect((await call({ key })).body.toString()).toBe("first");
+});
 
 describe("a first answer is what Fastify alone would have sent", () => {
   const answers: Record<string, Handler> = {

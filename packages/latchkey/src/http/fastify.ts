@@ -1,11 +1,13 @@
 /** Fastify 5. */
-import { Readable } from "node:stream";
 import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
+import { keepBodies } from "./fastify-bodies.ts";
 import { Passage } from "./fastify-passage.ts";
+import { sendReply } from "./fastify-reply.ts";
 import type {
   FastifyAnswer,
   FastifyApp,
@@ -15,8 +17,7 @@ import type {
 } from "./fastify-types.ts";
 import { submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import type { BodyReading } from "./incoming.ts";
-import { announcesBody, headerLines } from "./node-messages.ts";
+import { createServing } from "./serving.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers as any of Fastify's. */
 export type FastifyHandler<Req, Rep, Tx, E extends Execution> = (
@@ -72,19 +73,13 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
     async function protectedHandler(this: unknown, request: Req, reply: Rep): Promise<void> {
       const passage = new Passage(reply);
       passages.set(request, passage);
-      const incoming = {
-        method: request.method,
-        target: request.originalUrl,
-        header: (name: string) => headerLines(request.raw, name),
-        readBody: async (bodyLimitBytes: number) => bodies.read(request, bodyLimitBytes),
-      };
       const run = (own: FastifyAnswer, context: HandlerContext<Tx, E>) =>
         handler.call(this, request, own as Rep, context);
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       const outcome = await submitHeld(
         submit,
         request as FastifyMessage as R,
-        incoming,
+        bodies.incomingOf(request),
         { res: reply.raw, limitBytes },
         (_view, context, report) => passage.run((own) => run(own, context), report),
       ).catch((error: unknown) => {
@@ -106,86 +101,46 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
   };
 }
 
-interface Bodies {
-  /** Keeps the bytes that arrive for the routes of this handler. */
-  keepFor(handler: object): void;
-  read(request: FastifyMessage, limitBytes: number): BodyReading;
-}
+/** Serves one operation that owns its work. What it returns is the route's handler. */
+export type FastifyServe<R extends FastifyMessage> = <
+  E extends Execution,
+  I,
+  Req extends FastifyMessage = R,
+  Rep extends FastifyAnswer = FastifyReply,
+>(
+  operation: OwnedOperation<E, I>,
+  toInput: (request: Req) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (request: Req, reply: Rep) => Promise<void>;
 
-/** Fastify has no raw body: its parsers read a copy that keeps what passes. */
-function keepBodies(app: FastifyApp): Bodies {
-  const handlers = new WeakSet<object>();
-  const copies = new WeakMap<object, BodyCopy>();
-  const keep = (request: object, _reply: unknown, payload: Readable, done: PayloadDone) => {
-    const copy = new BodyCopy(payload);
-    copies.set(request, copy);
-    done(null, copy);
+/**
+ * Makes `serve(operation, toInput)` for the routes of a Fastify instance and of the plugins in it: `toInput` makes the
+ * operation's input of a request, and the operation's `run` answers. Call it before registering the routes. What `toInput`
+ * throws goes to Fastify's error handler, and nothing is stored. Hooks act on every answer as it is sent, first or replayed.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function fastifyServe<Tx, R extends FastifyMessage = FastifyRequest>(
+  app: FastifyApp,
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): FastifyServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  const bodies = keepBodies(app);
+  return <E extends Execution, I, Req extends FastifyMessage, Rep extends FastifyAnswer>(
+    operation: OwnedOperation<E, I>,
+    toInput: (request: Req) => NoInfer<I> | Promise<NoInfer<I>>,
+    overrides?: RouteOptions<R>,
+  ) => {
+    const submit = served(operation, overrides);
+    const handler = async (request: Req, reply: Rep): Promise<void> => {
+      // R is what the adapter's options know of a request, Req what this route knows of the same one.
+      const given = request as FastifyMessage as R;
+      const { reply: answer } = await submit(given, bodies.incomingOf(request), () => toInput(request));
+      sendReply(reply, answer);
+      return reply as unknown as Promise<void>;
+    };
+    bodies.keepFor(handler);
+    return handler;
   };
-  app.addHook("onRoute", (route: { handler: object; preParsing?: unknown }) => {
-    if (handlers.has(route.handler)) route.preParsing = [route.preParsing ?? [], keep].flat();
-  });
-  return {
-    keepFor: (handler) => handlers.add(handler),
-    read(request, limitBytes) {
-      const bytes = announcesBody(request.raw) ? (copies.get(request)?.bytes() ?? null) : new Uint8Array(0);
-      if (bytes === null) {
-        const { body } = request;
-        return body === undefined || body === null
-          ? { kind: "consumed", remedy }
-          : { kind: "parsed", value: body, remedy };
-      }
-      return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
-    },
-  };
-}
-
-const remedy =
-  "Call fastifyProtect on the instance that has the route, give the route what `protect` returned as its handler, and " +
-  'let a content type parser read the body from its payload; or opt in to `fingerprint: "parsed"`.';
-
-type PayloadDone = (error: Error | null, payload: Readable) => void;
-
-/** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
-class BodyCopy extends Readable {
-  readonly #source: Readable;
-  readonly #chunks: Buffer[] = [];
-  #started = false;
-  #complete = false;
-
-  constructor(source: Readable) {
-    super();
-    this.#source = source;
-  }
-
-  /** All that has passed; null while the end has not. */
-  bytes(): Uint8Array | null {
-    return this.#complete ? Buffer.concat(this.#chunks) : null;
-  }
-
-  /** By which Fastify compares a decompressed body with the announced length. */
-  get receivedEncodedLength(): unknown {
-    return Reflect.get(this.#source, "receivedEncodedLength");
-  }
-
-  // Not an async generator under `Readable.from`, which costs four times as much.
-  override _read(): void {
-    const source = this.#source;
-    if (this.#started) {
-      source.resume();
-      return;
-    }
-    this.#started = true;
-    source.on("data", (chunk: Buffer | string) => {
-      this.#chunks.push(Buffer.from(chunk as Buffer));
-      if (!this.push(chunk)) source.pause();
-    });
-    source.on("end", () => {
-      this.#complete = true;
-      this.push(null);
-    });
-    source.on("error", (error) => this.destroy(error));
-    source.on("close", () => {
-      if (!this.#complete) this.destroy(new Error("The request ended before its body was complete"));
-    });
-  }
 }

@@ -52,6 +52,11 @@ export function unread(request: Request, bytes: Uint8Array | null): Request {
  * @throws {LatchkeyError} `answer-missing` when it is none that can be sent; `answer-too-large`.
  */
 export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
+  const kept = response === undefined ? null : keptBytes(response);
+  if (kept !== null && kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
+  if (response !== undefined && kept !== null) {
+    return { status: response.status, headers: [...response.headers], body: kept };
+  }
   if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
   const { status, statusText, headers } = response;
   const reader = response.body?.getReader();
@@ -63,9 +68,29 @@ export async function captureResponse(response: Response | undefined, limitBytes
   return { status, headers: [...headers], body: bytes, ...(statusText === "" ? {} : { statusText }) };
 }
 
+/**
+ * The body of a response that `@hono/node-server` has made and nobody has looked into; null elsewhere. That package keeps
+ * status, body and headers in a property of the response until somebody needs a real one, which costs more than all else.
+ */
+function keptBytes(response: Response): Uint8Array | null {
+  if (typeof response !== "object" || response === null) return null;
+  for (const symbol of Object.getOwnPropertySymbols(response)) {
+    const kept: unknown = Reflect.get(response, symbol);
+    if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
+    const body: unknown = kept[1];
+    if (body === null) return new Uint8Array(0);
+    if (typeof body === "string" || body instanceof Uint8Array) return Buffer.from(body as string);
+  }
+  return null;
+}
+
+function isFinalStatus(status: unknown): boolean {
+  return typeof status === "number" && status >= 200;
+}
+
 /** What is no Response, an error response (status 0), or one whose body somebody has read, cannot be sent. */
 function isAnswer(response: Response | undefined): response is Response {
-  return typeof response?.status === "number" && response.status >= 200 && !response.bodyUsed;
+  return isFinalStatus(response?.status) && !response?.bodyUsed;
 }
 
 /** A response to send; `prepared` are headers that the framework adds where the reply has none of their name. */
@@ -77,12 +102,16 @@ export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []):
   return new Response(bodyless ? null : Buffer.from(reply.body), init);
 }
 
-/** As a record, which platforms read faster than `Headers`; null where a name occurs twice. */
+/**
+ * As a record, which platforms read faster than `Headers`; null where a name occurs twice, and where a body has no type:
+ * `@hono/node-server` gives it one, but not beside a record.
+ */
 function plainHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Record<string, string> | null {
   if (prepared.length > 0) return null;
   const headers: Record<string, string> = {};
   for (const [name, value] of reply.headers) headers[name.toLowerCase()] = value;
-  return Object.keys(headers).length === reply.headers.length ? headers : null;
+  const untyped = headers["content-type"] === undefined && reply.body.byteLength > 0;
+  return !untyped && Object.keys(headers).length === reply.headers.length ? headers : null;
 }
 
 function joinedHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Headers {
@@ -104,7 +133,8 @@ async function readUpTo(reader: Reader, limitBytes: number): Promise<Uint8Array 
     if (done) return Buffer.concat(chunks);
     size += value.byteLength;
     if (size > limitBytes) return null;
-    chunks.push(value);
+    // Whoever made the chunk may fill its buffer anew for the next one.
+    chunks.push(Buffer.from(value));
   }
 }
 

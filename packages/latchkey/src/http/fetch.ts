@@ -3,6 +3,7 @@ import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
 import {
   captureResponse,
@@ -13,7 +14,8 @@ import {
   unread,
 } from "./fetch-messages.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import type { BodyReading } from "./incoming.ts";
+import type { BodyReading, Incoming } from "./incoming.ts";
+import { createServing } from "./serving.ts";
 
 export type FetchContext<R, Tx, E extends Execution> = HandlerContext<Tx, E> & {
   /** The request as the platform made it, for what only the platform knows. Its body has been read. */
@@ -58,20 +60,9 @@ export function fetchProtect<Tx, R extends Request = Request>(
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
     return async (original, ...rest) => {
-      let body: BodyReading | null = null;
-      const incoming = {
-        method: original.method,
-        target: targetOf(original),
-        header: (name: string) => joinedHeader(original, name),
-        readBody: async (limitBytes: number) => {
-          body = await readRequestBytes(original, limitBytes);
-          return body;
-        },
-      };
-      const handle = (context: HandlerContext<Tx, E>) => {
-        const request = unread(original, body?.kind === "bytes" ? body.bytes : null);
-        return handler(request, { ...context, original }, ...rest);
-      };
+      const { incoming, readable } = read(original);
+      const handle = (context: HandlerContext<Tx, E>) =>
+        handler(readable(), { ...context, original }, ...rest);
       const outcome = await submit(original, incoming, async (context) =>
         captureResponse(await handle(context), answerHoldBytes),
       );
@@ -79,5 +70,54 @@ export function fetchProtect<Tx, R extends Request = Request>(
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       return handle({ attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
+  };
+}
+
+/** Serves one operation that owns its work. What it returns is an ordinary Fetch handler, which rejects as a protected one does. */
+export type FetchServe<R extends Request> = <E extends Execution, I, Rest extends readonly unknown[] = []>(
+  operation: OwnedOperation<E, I>,
+  toInput: (
+    request: Request,
+    context: { readonly original: R },
+    ...rest: Rest
+  ) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (request: R, ...rest: Rest) => Promise<Response>;
+
+/**
+ * Makes `serve(operation, toInput)` for Fetch handlers: `toInput` makes the operation's input of a request with an unread
+ * body, and the operation's `run` answers. What `toInput` throws is thrown on, and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function fetchServe<Tx, R extends Request = Request>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): FetchServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return async (original, ...rest) => {
+      const { incoming, readable } = read(original);
+      const { reply } = await submit(original, incoming, () => toInput(readable(), { original }, ...rest));
+      return toResponse(reply);
+    };
+  };
+}
+
+/** A request, and the same with an unread body, as often as it is asked for. */
+function read(original: Request): { readonly incoming: Incoming; readable(): Request } {
+  let body: BodyReading | null = null;
+  return {
+    incoming: {
+      method: original.method,
+      target: targetOf(original),
+      header: (name) => joinedHeader(original, name),
+      async readBody(limitBytes) {
+        body = await readRequestBytes(original, limitBytes);
+        return body;
+      },
+    },
+    readable: () => unread(original, body?.kind === "bytes" ? body.bytes : null),
   };
 }

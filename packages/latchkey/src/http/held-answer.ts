@@ -8,32 +8,81 @@ import { headLines, readHead } from "./response-head.ts";
 export class HeldAnswer {
   /** The error that a second answer was refused with. */
   second: LatchkeyError | null = null;
-  /** Takes the body; it finishes as soon as it is ended. */
-  readonly stream: Writable;
+  /** Told when what can be read of the answer has changed by itself. */
+  onChange: () => void = () => {};
+  readonly #limitBytes: number;
   readonly #chunks: Buffer[] = [];
   #size = 0;
   #head: Omit<Reply, "body"> | null = null;
-  readonly #ended: Promise<void>;
+  /** Made when somebody needs it: an answer given in one piece has no need of a stream. */
+  #stream: Writable | null = null;
+  #wholeGiven = false;
+  readonly #ended = Promise.withResolvers<void>();
 
   constructor(limitBytes: number) {
-    this.stream = new Writable({
+    this.#limitBytes = limitBytes;
+  }
+
+  /** Takes the body; it finishes as soon as it is ended. */
+  get stream(): Writable {
+    this.#stream ??= this.#openStream();
+    return this.#stream;
+  }
+
+  get ended(): boolean {
+    return this.#stream?.writableEnded ?? this.#wholeGiven;
+  }
+
+  get writable(): boolean {
+    return this.#stream?.writable ?? !this.#wholeGiven;
+  }
+
+  get destroyed(): boolean {
+    return this.#stream?.destroyed ?? false;
+  }
+
+  /** As a stream's own. */
+  emit(event: string, args: readonly unknown[]): boolean {
+    return this.#stream?.emit(event, ...args) ?? false;
+  }
+
+  /** Ends the answer, with the arguments of a stream's own `end`. */
+  end(args: readonly unknown[]): void {
+    const whole = this.#stream === null ? wholeBody(args) : null;
+    if (whole === null || whole.byteLength > this.#limitBytes) {
+      Reflect.apply(this.stream.end, this.stream, args);
+      return;
+    }
+    this.#chunks.push(whole);
+    this.#wholeGiven = true;
+    this.#ended.resolve();
+  }
+
+  #openStream(): Writable {
+    const { resolve, reject, promise } = this.#ended;
+    const stream = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
         this.#size += chunk.byteLength;
-        if (this.#size > limitBytes) return done(new LatchkeyError("answer-too-large"));
-        this.#chunks.push(chunk);
+        if (this.#size > this.#limitBytes) return done(new LatchkeyError("answer-too-large"));
+        // A producer may fill its buffer anew as soon as it is told that this one was taken.
+        this.#chunks.push(Buffer.from(chunk));
         done();
       },
     });
-    this.#ended = new Promise((resolve, reject) => {
-      this.stream.once("finish", resolve);
-      this.stream.on("error", reject);
-      this.stream.once("close", () => {
-        if (this.stream.writableFinished) return;
-        const message = "The handler destroyed its response before it ended";
-        reject(new LatchkeyError("answer-missing", { message }));
-      });
+    stream.once("finish", resolve);
+    stream.on("error", (error) => {
+      this.onChange();
+      reject(error);
     });
-    this.#ended.catch(() => {});
+    stream.once("close", () => {
+      this.onChange();
+      if (stream.writableFinished) return;
+      const message = "The handler destroyed its response before it ended";
+      reject(new LatchkeyError("answer-missing", { message }));
+    });
+    promise.catch(() => {});
+    if (this.#wholeGiven) stream.end();
+    return stream;
   }
 
   get headSent(): boolean {
@@ -52,7 +101,7 @@ export class HeldAnswer {
 
   /** @throws {LatchkeyError} `answer-twice` once the answer has ended. */
   requireUnended(): void {
-    if (!this.stream.writableEnded) return;
+    if (!this.ended) return;
     this.second = new LatchkeyError("answer-twice");
     throw this.second;
   }
@@ -72,7 +121,16 @@ export class HeldAnswer {
    * handler destroyed it with.
    */
   async reply(): Promise<Reply> {
-    await this.#ended;
+    await this.#ended.promise;
     return { status: 200, headers: [], ...this.#head, body: Buffer.concat(this.#chunks) };
   }
+}
+
+/** The bytes that `end` was given as a whole; null where only a stream knows what to make of the arguments. */
+function wholeBody([chunk, encoding, callback]: readonly unknown[]): Buffer | null {
+  const plain = encoding === undefined || encoding === null || encoding === "utf8";
+  if (!plain || callback !== undefined) return null;
+  if (chunk === undefined || chunk === null) return Buffer.alloc(0);
+  // Bytes are copied: who has ended an answer may use its buffer again.
+  return typeof chunk === "string" || chunk instanceof Uint8Array ? Buffer.from(chunk as string) : null;
 }

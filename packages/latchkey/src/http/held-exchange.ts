@@ -2,16 +2,19 @@
 import type { ServerResponse } from "node:http";
 import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
-import type { Outcome, Submit } from "./exchange.ts";
+import type { Submit } from "./exchange.ts";
 import { type HeldResponse, holdResponse } from "./held-response.ts";
 import type { Incoming } from "./incoming.ts";
 import { sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
+import type { Answered, Outcome } from "./outcome.ts";
+import { requireHoldable } from "./response-overlay.ts";
 
 /**
  * Submits a request whose handler answers through `res`. The response is held from the first run on, and free again
  * when this settles.
  *
  * @param handle runs the handler; its `view` of the response goes nowhere once the run is over
+ * @throws {TypeError} when the response is held for another operation, or cannot be held
  */
 export async function submitHeld<R, Tx, E extends Execution, Res extends ServerResponse>(
   submit: Submit<R, Tx, E>,
@@ -20,6 +23,7 @@ export async function submitHeld<R, Tx, E extends Execution, Res extends ServerR
   { res, limitBytes }: { readonly res: Res; readonly limitBytes: number },
   handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
 ): Promise<Outcome> {
+  requireHoldable(res);
   // Most requests are answered without running a handler, and need no held response.
   let held: HeldResponse<Res> | null = null;
   try {
@@ -31,8 +35,6 @@ export async function submitHeld<R, Tx, E extends Execution, Res extends ServerR
     (held as HeldResponse<Res> | null)?.release();
   }
 }
-
-export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
 
 /** Sends what a submission ended with. */
 export function sendOutcome(res: ServerResponse, outcome: Answered): void {

@@ -32,10 +32,12 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
   const overlay = layOverlay(res, new HeldAnswer(limitBytes));
   return {
     async run(handle, report) {
+      // The first run finds the response as it was.
+      const again = current !== null;
       const answer = new HeldAnswer(limitBytes);
       current = answer;
       overlay.setCurrent(answer);
-      restoreHead(res, before);
+      if (again) restoreHead(res, before);
       const bytesBefore = bytesOn(overlay.socket());
       try {
         await handle(liveView(res, () => current === answer));

@@ -56,6 +56,11 @@ export interface HttpSettings<R> {
   readonly problemDocs?: string;
   /** Writes problems in the service's own envelope. Status and headers stay. Default: `application/problem+json`. */
   readonly renderProblem?: (problem: Problem) => RenderedProblem;
+  /**
+   * Sends `Stripe-Should-Retry` and `X-Should-Retry` with problems. Clients of Stripe's and OpenAI's families retry every
+   * 409 without them, also one that stays as it is. Default: as the policy says (`ietf`: no; `stripe`: yes).
+   */
+  readonly shouldRetryHeaders?: boolean;
   /** Largest body of a protected request, in bytes. Larger ones are refused with 413. Default 1 MiB (1,048,576). */
   readonly bodyLimitBytes?: number;
   /** Headers of answers to store beside the usual ones (`Location`, `ETag`, `Link`, `Content-Type` …). Default none. */
@@ -110,6 +115,7 @@ export interface HttpRules {
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
+  readonly shouldRetryHeaders: boolean | null;
   readonly bodyLimitBytes: number;
   readonly storedHeaders: ReadonlySet<string>;
 }
@@ -144,6 +150,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     problemBase: uriPart("problemBase", problemBase),
     problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
     renderProblem: options.renderProblem ?? null,
+    shouldRetryHeaders: options.shouldRetryHeaders ?? null,
     bodyLimitBytes,
     storedHeaders: checkStoredHeaders(options.storedHeaders ?? []),
   };

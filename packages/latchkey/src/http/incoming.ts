@@ -5,7 +5,7 @@ export interface Incoming {
   readonly target: string;
   header(name: string): HeaderLines;
   /** Makes the body available, to Latchkey as bytes and to the handler as its framework does. Called at most once. */
-  readBody(limitBytes: number): Promise<BodyReading>;
+  readBody(limitBytes: number): BodyReading | Promise<BodyReading>;
 }
 
 export interface HeaderLines {

@@ -16,6 +16,7 @@ export interface KoaMessage {
   status: number;
   message: string;
   type: string;
+  onerror(error: Error): void;
   respond?: boolean | undefined;
 }
 

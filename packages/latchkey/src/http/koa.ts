@@ -1,17 +1,21 @@
 /** Koa. */
 import type { ServerResponse } from "node:http";
-import { pipeline, Readable } from "node:stream";
 import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
-import { type Answered, submitHeld } from "./held-exchange.ts";
+import { submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
+import type { Incoming } from "./incoming.ts";
+import { respond } from "./koa-respond.ts";
 import type { KoaContext, KoaMessage } from "./koa-types.ts";
 import { readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
+import type { Answered } from "./outcome.ts";
 import { groupLines } from "./response-head.ts";
+import { createServing } from "./serving.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `ctx`. */
 export type KoaHandler<C, Tx, E extends Execution> = (ctx: C, context: HandlerContext<Tx, E>) => unknown;
@@ -48,24 +52,58 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
   ) => {
     const submit = exchange.route(operation, overrides);
     return async (ctx: Own): Promise<void> => {
-      const incoming = {
-        method: ctx.method,
-        target: ctx.originalUrl,
-        header: (name: string) => headerLines(ctx.req, name),
-        readBody: (limitBytes: number) => readHeldBody(ctx.req, ctx.request, limitBytes, remedy),
-      };
       const answer = { res: ctx.res, limitBytes: operation.settings.answerHoldBytes };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const request = ctx as KoaMessage as C;
-      const outcome = await submitHeld(submit, request, incoming, answer, async (view, context) => {
+      let errors: DeferredErrors | null = null;
+      const outcome = await submitHeld(submit, request, incomingOf(ctx), answer, async (view, context) => {
+        errors ??= deferErrors(ctx);
         const own = contextOfRun(ctx, view);
+        own.onerror = errors.onerror;
         await handler(own, context);
         respond(own);
-      });
+      }).finally(() => errors?.release());
       if (outcome.kind !== "pass") return answerWith(ctx, outcome);
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       await handler(ctx, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
+  };
+}
+
+/** Serves one operation that owns its work. What it returns is Koa middleware that never calls `next`. */
+export type KoaServe<C extends KoaMessage> = <E extends Execution, I, Own extends KoaMessage = C>(
+  operation: OwnedOperation<E, I>,
+  toInput: (ctx: Own) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<C>,
+) => (ctx: Own) => Promise<void>;
+
+/**
+ * Makes `serve(operation, toInput)` for a Koa app: `toInput` makes the operation's input of a context whose
+ * `ctx.request.body` is there, and the operation's `run` answers. What `toInput` throws goes on to the middleware before,
+ * and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function koaServe<Tx, C extends KoaMessage = KoaContext>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<C>,
+): KoaServe<C> {
+  const served = createServing<C, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return async (ctx) => {
+      // C is what the adapter's options know of a context, Own what this route knows of the same one.
+      answerWith(ctx, await submit(ctx as KoaMessage as C, incomingOf(ctx), () => toInput(ctx)));
+    };
+  };
+}
+
+function incomingOf(ctx: KoaMessage): Incoming {
+  return {
+    method: ctx.method,
+    target: ctx.originalUrl,
+    header: (name) => headerLines(ctx.req, name),
+    readBody: (limitBytes) => readHeldBody(ctx.req, ctx.request, limitBytes, remedy),
   };
 }
 
@@ -84,42 +122,30 @@ function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
   return own;
 }
 
-/** Koa's own end of the chain, which it does not export. */
-function respond(ctx: KoaMessage): void {
-  const { res } = ctx;
-  // Either way the handler answers through `ctx.res`.
-  if (ctx.respond === false || res.writableEnded) return;
-  const { body } = ctx;
-  if (body === null || body === undefined) endWithoutBody(ctx);
-  else if (typeof body === "string" || Buffer.isBuffer(body)) res.end(body);
-  else {
-    const stream = streamOf(body);
-    // A source that fails destroys the response, and with it fails the run.
-    if (stream === null) res.end(JSON.stringify(body));
-    else pipeline(stream, res, () => {});
-  }
+interface DeferredErrors {
+  /** The context's own method. */
+  readonly onerror: KoaMessage["onerror"];
+  /** Hands on what has come in, and everything after it. */
+  release(): void;
 }
 
-/** A status that nobody explained is explained by its name; a body that was set to null is none. */
-function endWithoutBody(ctx: KoaMessage): void {
-  const explicit: unknown = Reflect.get(ctx.response, "_explicitNullBody");
-  if (explicit === true) {
-    ctx.res.end();
-    return;
-  }
-  ctx.type = "text";
-  ctx.res.end(ctx.message || String(ctx.status));
-}
-
-function streamOf(body: unknown): NodeJS.ReadableStream | null {
-  if (body instanceof Blob) return Readable.from(body.stream());
-  if (body instanceof ReadableStream) return Readable.from(body);
-  if (body instanceof Response) return Readable.from(body.body ?? []);
-  return isPiped(body) ? body : null;
-}
-
-function isPiped(body: unknown): body is NodeJS.ReadableStream {
-  return typeof body === "object" && body !== null && "pipe" in body && typeof body.pipe === "function";
+/**
+ * Keeps what Koa tells a context while its response is held: that the client has hung up, above all. Koa would answer with
+ * it, which is no answer of the handler's, and the held response would take it.
+ */
+function deferErrors(ctx: KoaMessage): DeferredErrors {
+  const before = Object.getOwnPropertyDescriptor(ctx, "onerror");
+  const { onerror } = ctx;
+  const deferred: Error[] = [];
+  ctx.onerror = (error) => void deferred.push(error);
+  return {
+    onerror,
+    release() {
+      if (before === undefined) Reflect.deleteProperty(ctx, "onerror");
+      else Object.defineProperty(ctx, "onerror", before);
+      for (const error of deferred) ctx.onerror(error);
+    },
+  };
 }
 
 /** Hands an answer to Koa, which sends it when the middleware before has had its turn. */

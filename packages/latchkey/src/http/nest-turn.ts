@@ -8,11 +8,12 @@ import type { Attempt, HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import { LatchkeyError, NotExecuted } from "../errors.ts";
 import type { Reply } from "./capture.ts";
-import { CannotRunAgain, type HttpWork, type Outcome } from "./exchange.ts";
+import { CannotRunAgain, type HttpWork } from "./exchange.ts";
 import { type ReplyState, readReply, restoreReply } from "./fastify-reply.ts";
-import { type Answered, sendOutcome } from "./held-exchange.ts";
+import { sendOutcome } from "./held-exchange.ts";
 import { type HeldResponse, holdResponse } from "./held-response.ts";
 import type { NestCallHandler, NestHost, NestObserver, NestPlace, NestStream } from "./nest-types.ts";
+import type { Answered, Outcome } from "./outcome.ts";
 import { parseJsonBody } from "./request-body.ts";
 
 /**
@@ -177,7 +178,8 @@ function observable<S extends NestStream>(like: S, subscribed: (nest: NestObserv
   return new Observable(subscribed);
 }
 
-function lastOf(stream: NestStream): Promise<unknown> {
+/** The last value of a stream, once it has ended. */
+export function lastOf(stream: NestStream): Promise<unknown> {
   return new Promise((resolve, reject) => {
     let last: unknown;
     stream.subscribe({

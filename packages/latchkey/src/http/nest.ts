@@ -3,12 +3,15 @@ import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import { NestTurn, placeOf } from "./nest-turn.ts";
-import type { NestHost, NestInterceptor, NestMessage, NestRequest } from "./nest-types.ts";
+import type { Incoming } from "./incoming.ts";
+import { lastOf, NestTurn, placeOf } from "./nest-turn.ts";
+import type { NestHost, NestInterceptor, NestMessage, NestPlace, NestRequest } from "./nest-types.ts";
 import { readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
+import { createServing } from "./serving.ts";
 
 /** Protects one route: `@UseInterceptors(protect(operation))` on its method. */
 export type NestProtect<R extends NestMessage> = <E extends Execution>(
@@ -42,22 +45,66 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
     return {
       intercept(host, next) {
         const place = placeOf(host);
-        const { request, message } = place;
-        const incoming = {
-          method: request.method,
-          target: request.originalUrl,
-          header: (name: string) => headerLines(message, name),
-          readBody: (limitBytes: number) => readHeldBody(message, request, limitBytes, remedy),
-        };
+        const { request } = place;
         const turn = new NestTurn(host, place, answerHoldBytes);
         return turn.take(
           next,
           (context) => contexts.set(request, context),
           // R is what the adapter's options know of a request, NestMessage what both platforms' have.
-          (work) => submit(request as R, incoming, work),
+          (work) => submit(request as R, incomingOf(place), work),
         );
       },
     };
+  };
+}
+
+/** Serves one operation that owns its work: `@UseInterceptors(serve(operation))` on a method that returns its input. */
+export type NestServe<R extends NestMessage> = <E extends Execution, I>(
+  operation: OwnedOperation<E, I>,
+  overrides?: RouteOptions<R>,
+) => NestInterceptor;
+
+/**
+ * Makes `serve(operation)` for the route handlers of a Nest app: what the handler returns is the operation's input, and the
+ * operation's `run` answers. Guards come before it; pipes, the handler and the interceptors named after it make the input.
+ * What they throw goes to the exception filters, and nothing is stored. What Nest makes of the answer for interceptors before
+ * it is thrown away, as for a replay under `nestProtect`.
+ *
+ * Nest checks no types of decorators: annotate the method, `charge(@Body() body: ChargeDto): InputOf<typeof charge>`.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function nestServe<Tx, R extends NestMessage = NestRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): NestServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return <E extends Execution, I>(operation: OwnedOperation<E, I>, overrides?: RouteOptions<R>) => {
+    const submit = served(operation, overrides);
+    const { answerHoldBytes } = operation.settings;
+    return {
+      intercept(host, next) {
+        const place = placeOf(host);
+        const turn = new NestTurn(host, place, answerHoldBytes);
+        // What the method returns is the input, as its annotation says.
+        const input = () => lastOf(next.handle()) as Promise<I>;
+        // R is what the adapter's options know of a request, NestMessage what both platforms' have.
+        return turn.take(
+          next,
+          () => {},
+          () => submit(place.request as R, incomingOf(place), input),
+        );
+      },
+    };
+  };
+}
+
+function incomingOf({ request, message }: NestPlace): Incoming {
+  return {
+    method: request.method,
+    target: request.originalUrl,
+    header: (name) => headerLines(message, name),
+    readBody: (limitBytes) => readHeldBody(message, request, limitBytes, remedy),
   };
 }
 

@@ -1,5 +1,5 @@
 /** Reading Node's requests and writing Node's responses, for every adapter on `node:http`. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Reply } from "./capture.ts";
 import type { BodyReading, HeaderLines } from "./incoming.ts";
 import { groupLines } from "./response-head.ts";
@@ -89,10 +89,19 @@ export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
   }
   // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
   if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
-  const { buffer, byteOffset, byteLength } = reply.body;
-  // A Buffer, because middleware that wraps `end` expects what handlers usually give it.
-  if (byteLength === 0) res.end();
-  else res.end(Buffer.from(buffer, byteOffset, byteLength));
+  endWith(res, reply.body);
+}
+
+/** Longer bodies are not copied. */
+const oneWriteMaxBytes = 16_384;
+
+function endWith(res: ServerResponse, { buffer, byteOffset, byteLength }: Uint8Array): void {
+  if (byteLength === 0) return void res.end();
+  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  // Text in a row with the head leaves in one piece, bytes in two. Middleware that wraps `end` expects bytes.
+  const wrapped = res.end !== ServerResponse.prototype.end;
+  if (wrapped || byteLength > oneWriteMaxBytes) res.end(bytes);
+  else res.end(bytes.toString("latin1"), "latin1");
 }
 
 function mayHaveBody(res: ServerResponse): boolean {

@@ -4,11 +4,13 @@ import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
 import { sendOutcome, submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import type { BodyReading } from "./incoming.ts";
+import type { BodyReading, Incoming } from "./incoming.ts";
 import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
+import { createServing } from "./serving.ts";
 
 export type NodeContext<Tx, E extends Execution> = HandlerContext<Tx, E> & {
   /** The request's body, as it was sent; empty where there is none. Latchkey has read `req` to its end. */
@@ -56,17 +58,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
     return async (req, res) => {
-      let body: Buffer = Buffer.alloc(0);
-      const incoming = {
-        method: req.method ?? "",
-        target: targetOf(req),
-        header: (name: string) => headerLines(req, name),
-        readBody: async (limitBytes: number) => {
-          const reading = await readBody(req, limitBytes);
-          if (reading.kind === "bytes") body = asBuffer(reading.bytes);
-          return reading;
-        },
-      };
+      const { incoming, body } = read(req);
       const answer = { res, limitBytes: answerHoldBytes };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const outcome = await submitHeld(
@@ -74,13 +66,63 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
         req as IncomingMessage as R,
         incoming,
         answer,
-        (view, context) => handler(req, view, { ...context, body }),
+        (view, context) => handler(req, view, { ...context, body: body() }),
       );
       if (outcome.kind !== "pass") return sendOutcome(res, outcome);
       // An outcome of operations without `tx` alone, whose context has only the attempt.
       const context = { attempt: outcome.attempt } as HandlerContext<Tx, E>;
-      await handler(req, res, { ...context, body });
+      await handler(req, res, { ...context, body: body() });
     };
+  };
+}
+
+/**
+ * Serves one operation that owns its work; call what it returns after authorisation. It fulfils once the answer has been
+ * handed to `res`, and rejects with what `toInput` and `run` throw, and with Latchkey's own errors as a protected handler does.
+ */
+export type NodeServe<R extends IncomingMessage> = <E extends Execution, I, Req extends IncomingMessage = R>(
+  operation: OwnedOperation<E, I>,
+  toInput: (req: Req, context: { readonly body: Buffer }) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (req: Req, res: ServerResponse) => Promise<void>;
+
+/**
+ * Makes `serve(operation, toInput)` for `node:http`: `toInput` makes the operation's input of a request and the bytes of its
+ * body, and the operation's `run` answers. What `toInput` throws is thrown on, and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): NodeServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return async (req, res) => {
+      const { incoming, body } = read(req);
+      // R is what the adapter's options know of a request, Req what this handler knows of the same one.
+      const request = req as IncomingMessage as R;
+      sendOutcome(res, await submit(request, incoming, () => toInput(req, { body: body() })));
+    };
+  };
+}
+
+/** A request, and the bytes of its body once they have been read. */
+function read(req: IncomingMessage): { readonly incoming: Incoming; body(): Buffer } {
+  let body: Buffer = Buffer.alloc(0);
+  return {
+    incoming: {
+      method: req.method ?? "",
+      target: targetOf(req),
+      header: (name) => headerLines(req, name),
+      async readBody(limitBytes) {
+        const reading = await readBody(req, limitBytes);
+        if (reading.kind === "bytes") body = asBuffer(reading.bytes);
+        return reading;
+      },
+    },
+    body: () => body,
   };
 }
 

@@ -87,6 +87,13 @@ describe("problems", () => {
     );
   });
 
+  test("should-retry headers are the service's choice before the policy's", () => {
+    const on = problemReply("outcome-unknown", {}, ietf, settings({ shouldRetryHeaders: true }));
+    expect([header(on, "Stripe-Should-Retry"), header(on, "X-Should-Retry")]).toEqual(["false", "false"]);
+    const off = problemReply("outcome-unknown", {}, stripe, settings({ shouldRetryHeaders: false }));
+    expect(header(off, "X-Should-Retry")).toBeUndefined();
+  });
+
   test("should-retry headers follow the policy", () => {
     const retry = problemReply("in-progress", {}, stripe, settings());
     expect([header(retry, "Stripe-Should-Retry"), header(retry, "X-Should-Retry")]).toEqual(["true", "true"]);

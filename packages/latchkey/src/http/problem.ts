@@ -54,6 +54,8 @@ export interface ProblemSettings {
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
+  /** Null: as the policy says. */
+  readonly shouldRetryHeaders: boolean | null;
 }
 
 /** The answer for a problem. */
@@ -72,7 +74,7 @@ export function problemReply(
     ["Link", `<${docsAddress(settings.problemDocs, code)}>; rel="describedby"`],
   ];
   if (typeof retryAfterMs === "number") headers.push(["Retry-After", wholeSeconds(retryAfterMs)]);
-  if (policy.shouldRetryHeaders) headers.push(...shouldRetryHeaders(problem.retryable));
+  headers.push(...shouldRetryHeaders(problem.retryable, policy, settings));
   return {
     status: problem.status,
     headers,
@@ -80,8 +82,13 @@ export function problemReply(
   };
 }
 
-/** The headers by which clients of Stripe's and OpenAI's families are told whether to retry. */
-export function shouldRetryHeaders(retryable: boolean): readonly HeaderEntry[] {
+/** The headers by which clients of Stripe's and OpenAI's families are told whether to retry, where they are wanted. */
+export function shouldRetryHeaders(
+  retryable: boolean,
+  policy: Policy,
+  settings: Pick<ProblemSettings, "shouldRetryHeaders">,
+): readonly HeaderEntry[] {
+  if (!(settings.shouldRetryHeaders ?? policy.shouldRetryHeaders)) return [];
   return [
     ["Stripe-Should-Retry", String(retryable)],
     ["X-Should-Retry", String(retryable)],

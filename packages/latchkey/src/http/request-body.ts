@@ -10,8 +10,10 @@ import type { BodyReading } from "./incoming.ts";
  */
 export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unknown {
   if (bytes.byteLength === 0 || mediaType === null || !parseMediaType(mediaType).isJson) return undefined;
-  return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  return JSON.parse(utf8.decode(bytes));
 }
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * The bytes that a fingerprint sees.

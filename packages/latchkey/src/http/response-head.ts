@@ -25,7 +25,8 @@ export function restoreHead(res: ServerResponse, head: Head): void {
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);
   res.statusCode = head.statusCode;
-  res.statusMessage = head.statusMessage;
+  // Setting it would add a property to a response that never had one.
+  if (res.statusMessage !== head.statusMessage) res.statusMessage = head.statusMessage;
   // Removing a Date header, as the loop above may, turns Node's own off.
   res.sendDate = head.sendDate;
 }

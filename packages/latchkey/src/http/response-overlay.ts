@@ -2,19 +2,50 @@
  * What is laid over a Node response while it is held. Everything that would touch the socket acts on a `HeldAnswer`;
  * everything else (status, headers before they are sent, `locals`, what middleware has added) is the response's own.
  *
- * It lies on the object itself, not on its prototype: frameworks put handlers of theirs between the two, and swap them
- * (a mounted Express app does).
+ * It lies on a prototype between the response and its own one, made once for each: V8 takes a prototype that it has seen
+ * before as a known shape, while an object whose properties are redefined one by one is slow from then on, everywhere. What
+ * Node keeps in properties of the response itself gets other values while it is held.
+ *
+ * Frameworks swap prototypes too (a mounted Express app does). So a few methods, by which a response is used first, lie on
+ * the response itself, and put the held prototype back above whatever is there then.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { HeldAnswer } from "./held-answer.ts";
+import {
+  beneath,
+  coverPrototype,
+  isHeld,
+  type Method,
+  overlayKey,
+  prototypeBeneath,
+  uncoverPrototype,
+  whileHeld,
+} from "./held-prototype.ts";
 import { setHead } from "./response-head.ts";
 
+/** What Node keeps in properties of its own on each response, and goes on writing. */
+interface NodeState {
+  _header: string | null;
+  destroyed: boolean;
+  finished: boolean;
+  writable: boolean;
+}
+
+type Held = ServerResponse & NodeState & Record<PropertyKey, unknown>;
+
 interface Overlay {
-  readonly res: ServerResponse;
+  readonly res: Held;
   current: HeldAnswer;
-  /** Properties of the response that are covered. Node goes on writing some; they take what it writes. */
-  readonly covered: Map<string, PropertyDescriptor>;
+  /** What is Node's, and what is shown in its place. A property that no longer shows it has been written by Node. */
+  readonly real: NodeState;
+  readonly shown: NodeState;
+  /** What the response had of its own under the names that are covered: mostly methods that middleware has wrapped. */
+  readonly covered: Map<string, unknown>;
+  /** The same as it was defined, where it cannot be assigned. */
+  readonly defined: Map<string, PropertyDescriptor>;
+  /** The prototype that is laid over the response's own one. */
+  held: object;
 }
 
 export interface LaidOverlay {
@@ -27,13 +58,12 @@ export interface LaidOverlay {
   remove(): void;
 }
 
-const overlayKey = Symbol("latchkey.overlay");
-
-type Method = (this: ServerResponse, ...args: never[]) => unknown;
-
 /** The response's own, or the view that a handler has of it: both lead to the same overlay. */
 function overlayOf(res: ServerResponse): Overlay {
-  return Reflect.get(res, overlayKey) as Overlay;
+  const overlay = Reflect.get(res, overlayKey) as Overlay;
+  if (Object.getPrototypeOf(overlay.res) !== overlay.held)
+    overlay.held = coverPrototype(overlay.res, descriptors);
+  return overlay;
 }
 
 function answerOf(res: ServerResponse): HeldAnswer {
@@ -41,9 +71,28 @@ function answerOf(res: ServerResponse): HeldAnswer {
 }
 
 /** What the response would do without the overlay. */
-function original({ res, covered }: Overlay, name: string): unknown {
-  return covered.get(name)?.value ?? Reflect.get(Object.getPrototypeOf(res), name, res);
+function original({ res, covered, held }: Overlay, name: string): unknown {
+  return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
 }
+
+/** Notes what Node has written to its properties, and shows the held answer's state in them again. */
+function show({ res, real, shown, current }: Overlay): void {
+  noteWritten(res, real, shown);
+  res._header = shown._header = current.headSent ? heldHeader : null;
+  res.destroyed = shown.destroyed = current.destroyed;
+  res.finished = shown.finished = current.ended;
+  res.writable = shown.writable = current.writable;
+}
+
+function noteWritten(res: NodeState, real: NodeState, shown: NodeState): void {
+  if (res._header !== shown._header) real._header = res._header;
+  if (res.destroyed !== shown.destroyed) real.destroyed = res.destroyed;
+  if (res.finished !== shown.finished) real.finished = res.finished;
+  if (res.writable !== shown.writable) real.writable = res.writable;
+}
+
+/** By which Node's parts and some middleware know that the head has been sent. */
+const heldHeader = "held";
 
 /** Through the response's own method: middleware inside the hold may have wrapped it, to add headers at the last moment. */
 function sendImplicitHead(res: ServerResponse): void {
@@ -53,8 +102,11 @@ function sendImplicitHead(res: ServerResponse): void {
 function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): ServerResponse {
   const answer = answerOf(this);
   answer.requireHeadUnsent();
-  setHead(this, status, rest);
-  answer.sendHead(overlayOf(this).res);
+  // As Node does: a status may be text.
+  setHead(this, Math.trunc(Number(status)), rest);
+  const overlay = overlayOf(this);
+  answer.sendHead(overlay.res);
+  show(overlay);
   return this;
 }
 
@@ -62,10 +114,11 @@ function end(this: ServerResponse, ...args: unknown[]): ServerResponse {
   const answer = answerOf(this);
   const [chunk] = args;
   const empty = chunk === undefined || chunk === null || typeof chunk === "function";
-  if (answer.stream.writableEnded && empty) return this;
+  if (answer.ended && empty) return this;
   answer.requireUnended();
   sendImplicitHead(this);
-  Reflect.apply(answer.stream.end, answer.stream, args);
+  answer.end(args);
+  show(overlayOf(this));
   return this;
 }
 
@@ -85,7 +138,9 @@ function drop(this: ServerResponse, ...args: unknown[]): void {
 /** Node emits its own events on the response it knows, whose listeners were there before it was held. */
 function emit(this: ServerResponse, event: string, ...args: unknown[]): boolean {
   const overlay = overlayOf(this);
-  const heard = !nodeEvents.has(event) && overlay.current.stream.emit(event, ...args);
+  // A client that hangs up destroys the response, which Node says right before.
+  if (event === "close") show(overlay);
+  const heard = !nodeEvents.has(event) && overlay.current.emit(event, args);
   return Reflect.apply(original(overlay, "emit") as Method, overlay.res, [event, ...args]) === true || heard;
 }
 
@@ -110,8 +165,10 @@ function headerMethod(name: string): Method {
 
 function streamMethod(name: string): Method {
   return function (...args) {
-    const { stream } = answerOf(this);
+    const overlay = overlayOf(this);
+    const { stream } = overlay.current;
     const result: unknown = Reflect.apply(Reflect.get(stream, name), stream, args);
+    show(overlay);
     return result === stream ? this : result;
   };
 }
@@ -155,19 +212,14 @@ function made(make: (name: string) => Method, names: readonly string[]): Record<
 }
 
 const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
-  // Node's own, by which its parts and some middleware know whether the head has been sent.
-  _header: ({ headSent }) => (headSent ? "held" : null),
   _writableState: ({ stream }) => Reflect.get(stream, "_writableState"),
   closed: ({ stream }) => stream.closed,
-  destroyed: ({ stream }) => stream.destroyed,
   errored: ({ stream }) => stream.errored,
-  finished: ({ stream }) => stream.writableEnded,
   headersSent: ({ headSent }) => headSent,
   // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
   socket: () => null,
-  writable: ({ stream }) => stream.writable,
   writableCorked: ({ stream }) => stream.writableCorked,
-  writableEnded: ({ stream }) => stream.writableEnded,
+  writableEnded: ({ ended }) => ended,
   writableFinished: ({ stream }) => stream.writableFinished,
   writableHighWaterMark: ({ stream }) => stream.writableHighWaterMark,
   writableLength: ({ stream }) => stream.writableLength,
@@ -175,67 +227,145 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   writableObjectMode: ({ stream }) => stream.writableObjectMode,
 };
 
+/** Where the package `on-finished` keeps those who wait for the socket's end. */
+const finishedWatchers = "__onFinished";
+
 /** Made once, for all responses. */
 const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ...Object.entries(methods).map(
-    ([name, value]) => [name, { value, writable: true, configurable: true }] as const,
+    ([name, method]) =>
+      [name, { value: whileHeld(name, method), writable: true, configurable: true }] as const,
   ),
   ...Object.entries(properties).map(([name, read]) => [name, accessor(name, read)] as const),
+  [finishedWatchers, { value: undefined, writable: true, configurable: true }],
 ]);
-const names = Object.keys(descriptors);
+
+/** Whoever uses a response in earnest begins with one of these. */
+const usedFirst: ReadonlySet<string> = new Set([
+  "end",
+  "write",
+  "writeHead",
+  "flushHeaders",
+  "setHeader",
+  "on",
+  "once",
+  "destroy",
+  "writeContinue",
+  "writeEarlyHints",
+  "writeInformation",
+  "writeProcessing",
+]);
+/** The names that may be covered on the response itself, and the same from the last to the first. */
+const ownNames = [...Object.keys(methods), finishedWatchers];
+const ownNamesBack = ownNames.toReversed();
 
 function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
   return {
     configurable: true,
     get(this: ServerResponse) {
-      return read(answerOf(this));
+      return isHeld(this) ? read(answerOf(this)) : beneath(this, name);
     },
     set(this: ServerResponse, value: unknown) {
-      const { res, covered } = overlayOf(this);
-      const own = covered.get(name);
-      if (own !== undefined && "value" in own) own.value = value;
-      else if (name === "socket") Reflect.set(Object.getPrototypeOf(res), name, value, res);
+      if (!isHeld(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
+      const { res, held } = overlayOf(this);
+      // A pipelined response gets its socket when its turn comes.
+      if (name === "socket") Reflect.set(Object.getPrototypeOf(held), name, value, res);
     },
   };
 }
 
-/** Where the package `on-finished` keeps those who wait for the socket's end. */
-const finishedWatchers = "__onFinished";
-const hidden = [...names, "req", finishedWatchers];
-
 function withoutSocket(req: IncomingMessage): IncomingMessage {
-  return Object.create(req, { socket: { value: null }, connection: { value: null } });
+  return new Proxy(req, {
+    get: (target, name) => (name === "socket" || name === "connection" ? null : Reflect.get(target, name)),
+  });
 }
 
 /** Methods through which a handler could still reach somebody's answer. */
 export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(methods));
 
-export function layOverlay(res: ServerResponse, first: HeldAnswer): LaidOverlay {
-  const covered = new Map<string, PropertyDescriptor>();
-  for (const name of hidden) {
-    const own = Object.getOwnPropertyDescriptor(res, name);
-    if (own !== undefined) covered.set(name, own);
+/**
+ * What a response has of its own under the names that will be covered, read before anything is changed: it is held as a
+ * whole or not at all.
+ *
+ * @throws {TypeError} when it is held already, or cannot be.
+ */
+export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
+  if (isHeld(res)) throw new TypeError(heldTwice);
+  if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
+  const covered = new Map<string, unknown>();
+  const defined = new Map<string, PropertyDescriptor>();
+  for (const name of ownNames) {
+    // Most are not there, which this tells faster than a description does.
+    if (!Object.hasOwn(res, name)) continue;
+    const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
+    covered.set(name, Reflect.get(res, name));
+    if (own.writable === true) continue;
+    if (own.configurable !== true) {
+      const message = `The response has a \`${name}\` that cannot be redefined, so it cannot be held`;
+      throw new TypeError(`${message}: define it with \`configurable: true\``);
+    }
+    defined.set(name, own);
   }
-  const overlay: Overlay = { res, current: first, covered };
-  Object.defineProperty(res, overlayKey, { value: overlay, configurable: true });
-  Object.defineProperties(res, {
-    ...descriptors,
-    req: { value: withoutSocket(res.req), writable: true, configurable: true },
-    [finishedWatchers]: { value: undefined, writable: true, configurable: true },
-  });
-  return {
-    setCurrent(answer) {
-      overlay.current = answer;
-    },
-    hasBegun: () => typeof covered.get("_header")?.value === "string",
-    socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
-    remove() {
-      for (const name of hidden) {
-        const own = covered.get(name);
-        if (own === undefined) Reflect.deleteProperty(res, name);
-        else Object.defineProperty(res, name, own);
-      }
-      Reflect.deleteProperty(res, overlayKey);
-    },
+  return { covered, defined };
+}
+
+const heldTwice =
+  "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
+  "behind `expressRecord`. Mount `expressRecord` over the other routes only, or protect each route once.";
+
+/** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
+export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
+  const { covered, defined } = requireHoldable(response);
+  const res = response as Held;
+  const { _header, destroyed, finished, writable, req } = res;
+  const real = { _header, destroyed, finished, writable };
+  const overlay: Overlay = {
+    res,
+    current: first,
+    real,
+    shown: { _header, destroyed, finished, writable },
+    covered,
+    defined,
+    held: res,
   };
+  Object.assign(res, { req: withoutSocket(req) });
+  res[overlayKey] = overlay;
+  overlay.held = coverPrototype(res, descriptors);
+  for (const name of ownNames) {
+    const value: unknown = descriptors[name]?.value;
+    if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
+    else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
+  }
+  const setCurrent = (answer: HeldAnswer) => {
+    overlay.current = answer;
+    answer.onChange = () => {
+      if (overlay.current === answer && res[overlayKey] === overlay) show(overlay);
+    };
+    show(overlay);
+  };
+  setCurrent(first);
+  return {
+    setCurrent,
+    hasBegun() {
+      noteWritten(res, real, overlay.shown);
+      return typeof real._header === "string";
+    },
+    socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
+    remove: () => remove(overlay, req),
+  };
+}
+
+function remove({ res, real, shown, covered, defined }: Overlay, req: IncomingMessage): void {
+  noteWritten(res, real, shown);
+  Object.assign(res, real, { req });
+  // In the opposite order: V8 undoes the property that was added last, and gives up the shape for any other.
+  for (const name of ownNamesBack) {
+    if (!Object.hasOwn(res, name)) continue;
+    const own = defined.get(name);
+    if (own !== undefined) Object.defineProperty(res, name, own);
+    else if (covered.has(name)) res[name] = covered.get(name);
+    else delete res[name];
+  }
+  delete res[overlayKey];
+  uncoverPrototype(res);
 }

@@ -124,10 +124,10 @@ describe("the lease-rescuer", () => {
     const { ports, latchkey, store, events } = setUp();
     await abandonAttempt(latchkey, "secret-key");
     const rescuer = leaseRescuer(latchkey);
-    expect(await rescuer.runOnce()).toEqual({ found: 0, rescued: 0 });
+    expect(await rescuer.runOnce()).toEqual({ found: 0, rescued: 0, resumed: 0 });
     await ports.clock.advance(1_000);
-    expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1 });
-    expect(await rescuer.runOnce()).toEqual({ found: 0, rescued: 0 });
+    expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1, resumed: 0 });
+    expect(await rescuer.runOnce()).toEqual({ found: 0, rescued: 0, resumed: 0 });
     const { record } = await store.read({ tenant: "t", scope: "op", key: "secret-key" });
     expect(record).toMatchObject({ state: "unknown", lastErrorCode: "lease-ended" });
     expect(JSON.stringify(events)).toContain("lease_rescued");
@@ -139,8 +139,8 @@ describe("the lease-rescuer", () => {
     for (const key of ["a", "b", "c"]) await abandonAttempt(latchkey, key);
     await ports.clock.advance(1_000);
     const rescuer = leaseRescuer(latchkey, { batchSize: 2 });
-    expect(await rescuer.runOnce()).toEqual({ found: 2, rescued: 2 });
-    expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1 });
+    expect(await rescuer.runOnce()).toEqual({ found: 2, rescued: 2, resumed: 0 });
+    expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1, resumed: 0 });
   });
 
   test("goes on when one record cannot be settled, and says so", async () => {
@@ -158,7 +158,7 @@ describe("the lease-rescuer", () => {
         },
       },
     });
-    expect(await leaseRescuer(partly).runOnce()).toEqual({ found: 3, rescued: 2 });
+    expect(await leaseRescuer(partly).runOnce()).toEqual({ found: 3, rescued: 2, resumed: 0 });
     expect(events).toContainEqual(
       expect.objectContaining({ type: "service_error", service: "lease-rescuer" }),
     );

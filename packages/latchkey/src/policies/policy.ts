@@ -27,7 +27,7 @@ export interface Policy {
   /** What a key does between the end of retention and being forgotten. */
   readonly reuse: "reject" | "execute";
   readonly serverErrors: ServerErrors;
-  /** Send `Stripe-Should-Retry` and `X-Should-Retry` with problem bodies. */
+  /** Send `Stripe-Should-Retry` and `X-Should-Retry` with problem bodies. An adapter's own option wins. */
   readonly shouldRetryHeaders: boolean;
   /** Give problem bodies the member `error` in the form of Stripe's API, without which its clients see no error. */
   readonly errorMember: boolean;

@@ -3,10 +3,12 @@ import { StoreError } from "../errors.ts";
 import { createLatchkey, type LatchkeyOptions } from "../latchkey.ts";
 import type { OperationOptions } from "../operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
+import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import type { Fault } from "../testing/faulty-store/fault.ts";
 import { faultyStore } from "../testing/faulty-store.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
+import { createBreaker, guardedStore } from "./guarded-store.ts";
 import { isStoreFailure } from "./store-failure.ts";
 
 type Options = Partial<LatchkeyOptions<MemoryTransaction>>;
@@ -146,5 +148,71 @@ describe("an operation that runs unprotected", () => {
   test("has no transaction to promise", () => {
     expect(() => setUp("transaction", {}, option)).toThrow(/onStoreFailure/u);
     expect(() => setUp("lease", {}, { onStoreFailure: "maybe" })).toThrow(/onStoreFailure/u);
+  });
+});
+
+describe("what a breaker hears", () => {
+  const dead = "10000000-0000-7000-8000-000000000000";
+  const key = { tenant: "t", scope: "op", key: "k" };
+  const owner = { key, id: dead, fence: { attempt: 1, token: "0".repeat(32) } };
+  const guard = { id: dead, state: "unknown", fence: owner.fence } as const;
+  const intent = {
+    ...{ name: "charge", position: 0, version: "1", effect: "e", generation: 0, downstreamKey: "d" },
+    input: new Uint8Array(),
+  };
+  const note = { id: dead, actor: "a", proof: "operator", reason: null };
+  const neverHappened = {
+    ...({ event: "settle_not_executed", calls: "never-happened" } as const),
+    reopen: null,
+    resumeAfterMs: null,
+  };
+  const filter = { state: "unknown", tenant: null, operation: null, limit: 1, after: null } as const;
+
+  const calls: Readonly<Record<string, (store: Store<MemoryTransaction>) => Promise<unknown>>> = {
+    "journal.read": ({ journal }) => journal.read(key, dead),
+    startCall: ({ journal }) => journal.startCall(owner, intent),
+    endCall: ({ journal }) => journal.endCall(owner, intent, { event: "not_executed" }),
+    callsByDownstreamKey: ({ journal }) => journal.callsByDownstreamKey([]),
+    finishedCalls: ({ journal }) =>
+      journal.finishedCalls({ effect: "e", from: 0, to: 1, limit: 1, after: null }),
+    settle: ({ settlement }) => settlement.settle(key, guard, neverHappened, note),
+    claimUnknowns: ({ settlement }) => settlement.claimUnknowns([], 1, 1),
+    postpone: ({ settlement }) => settlement.postpone(key, guard, null),
+    resumable: ({ settlement }) => settlement.resumable([], 1),
+    list: ({ settlement }) => settlement.list(filter),
+    audit: ({ settlement }) => settlement.audit(key),
+    phase: async ({ transactions }) =>
+      transactions?.phase({ owner, isolation: null, idleLimitMs: 1_000 }, async () => ({
+        end: "rollback",
+        value: null,
+      })),
+  };
+
+  function watched(fault: Fault) {
+    const ports = manualPorts();
+    const types: string[] = [];
+    const { store } = faultyStore(memoryStore({ ports }), () => fault);
+    const settings = { failureThreshold: 1, openMs: 1_000 };
+    const breaker = createBreaker("memory", settings, ports.clock, ({ type }) => types.push(type));
+    return { store: guardedStore(store, breaker), types };
+  }
+
+  test.each(Object.entries(calls))("a failure of %s", async (_name, call) => {
+    const { store, types } = watched("not_sent");
+    await expect(call(store)).rejects.toBeInstanceOf(StoreError);
+    expect(types).toEqual(["circuit_opened"]);
+  });
+
+  test.each(Object.entries(calls))("nothing of %s that succeeds", async (_name, call) => {
+    const { store, types } = watched("proceed");
+    await call(store);
+    expect(types).toEqual([]);
+  });
+
+  test("nothing of re-fencing, which may fail because somebody holds the record up", async () => {
+    const { store, types } = watched("request_lost");
+    const refence = store.journal.refence(owner, "1".repeat(32), 1_000, 1_000);
+    await expect(refence).rejects.toBeInstanceOf(StoreError);
+    expect(types).toEqual([]);
   });
 });

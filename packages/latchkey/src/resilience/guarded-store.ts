@@ -1,7 +1,9 @@
 /** A store whose calls tell a circuit breaker how it is. Refusing is not done here: what has begun may always end. */
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
-import type { OpenTransaction, Store, TransactionSupport } from "../stores/store.ts";
+import type { JournalSupport } from "../stores/journal.ts";
+import type { SettlementSupport } from "../stores/settlement.ts";
+import type { OpenPhase, OpenTransaction, Store, TransactionSupport } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { type CircuitSettings, type CircuitState, closed, enter, leave, settle } from "./circuit.ts";
 import { isStoreFailure } from "./store-failure.ts";
@@ -30,22 +32,25 @@ export function createBreaker(
     if (next.kind === "open" && before === "closed") emit({ type: "circuit_opened", store });
     if (next.kind === "closed" && before !== "closed") emit({ type: "circuit_closed", store });
   };
-  const note = (ok: boolean, begunMs: number) =>
-    change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
+  const note = (ok: boolean, begunMs: number) => {
+    const nothingNew = ok && state.kind === "closed" && state.failures === 0;
+    if (!nothingNew) change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
+  };
+  const guardOpen: Breaker["guard"] = async (run) => {
+    const begunMs = clock.monotonicMs();
+    const entered = enter(state, settings, begunMs);
+    if (!entered.admitted) {
+      throw new StoreError("not_sent", { message: `The circuit breaker of store ${store} is open` });
+    }
+    change(entered.state);
+    try {
+      return await run();
+    } finally {
+      if (entered.probe) change(leave(state, begunMs));
+    }
+  };
   return {
-    async guard(run) {
-      const begunMs = clock.monotonicMs();
-      const entered = enter(state, settings, begunMs);
-      if (!entered.admitted) {
-        throw new StoreError("not_sent", { message: `The circuit breaker of store ${store} is open` });
-      }
-      change(entered.state);
-      try {
-        return await run();
-      } finally {
-        if (entered.probe) change(leave(state, begunMs));
-      }
-    },
+    guard: (run) => (state.kind === "closed" ? run() : guardOpen(run)),
     async watch(call) {
       const begunMs = clock.monotonicMs();
       let noted = false;
@@ -71,6 +76,8 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     name: inner.name,
     capabilities: inner.capabilities,
     transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
+    journal: guardedJournal(inner.journal, watch),
+    settlement: guardedSettlement(inner.settlement, watch),
     verify: () => watch(() => inner.verify()),
     read: (key) => watch(() => inner.read(key)),
     create: (life, replaces, terms) => watch(() => inner.create(life, replaces, terms)),
@@ -94,6 +101,13 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return {
+    phase: (request, work) =>
+      watch((answered) =>
+        inner.phase(request, (open: OpenPhase<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
     run: (request, work) =>
       watch((answered) =>
         inner.run(request, (open: OpenTransaction<Tx>) => {
@@ -103,5 +117,29 @@ function guardedTransactions<Tx>(
       ),
     // "In doubt" is an answer of it, too, that comes from a store that is not there.
     resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
+  };
+}
+
+function guardedJournal(inner: JournalSupport, watch: Breaker["watch"]): JournalSupport {
+  return {
+    read: (key, id) => watch(() => inner.read(key, id)),
+    startCall: (owner, intent) => watch(() => inner.startCall(owner, intent)),
+    endCall: (owner, call, end) => watch(() => inner.endCall(owner, call, end)),
+    // It fails, too, when somebody else holds the record up for too long; the store itself is there.
+    refence: (owner, token, leaseMs, timeoutMs) => inner.refence(owner, token, leaseMs, timeoutMs),
+    callsByDownstreamKey: (keys) => watch(() => inner.callsByDownstreamKey(keys)),
+    finishedCalls: (query) => watch(() => inner.finishedCalls(query)),
+  };
+}
+
+function guardedSettlement(inner: SettlementSupport, watch: Breaker["watch"]): SettlementSupport {
+  return {
+    settle: (key, guard, settlement, note) => watch(() => inner.settle(key, guard, settlement, note)),
+    claimUnknowns: (operations, limit, claimMs) =>
+      watch(() => inner.claimUnknowns(operations, limit, claimMs)),
+    postpone: (key, guard, afterMs) => watch(() => inner.postpone(key, guard, afterMs)),
+    resumable: (operations, limit) => watch(() => inner.resumable(operations, limit)),
+    list: (filter) => watch(() => inner.list(filter)),
+    audit: (key) => watch(() => inner.audit(key)),
   };
 }

@@ -12,9 +12,10 @@ import {
   newKey,
   newLife,
 } from "../testing/store-conformance/arrange.ts";
+import { ownerOf, phaseCommit, phaseRequest } from "../testing/store-conformance/journal-arrange.ts";
 import { commitOf, isExclusive, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
-import type { OpenTransaction, TransactionWork } from "./store.ts";
+import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./store.ts";
 
 function setUp() {
   const ports = manualPorts();
@@ -90,7 +91,7 @@ describe("a defect in Latchkey", () => {
         advance: async () => {},
       },
       key,
-      { event: "retry_later", errorCode: "x" },
+      { event: "retry_later", errorCode: "x", resumeAfterMs: null },
     );
     const { record } = await store.read(key);
     if (record === null) throw new TypeError("expected a record");
@@ -234,5 +235,47 @@ describe("the idle limit", () => {
     await Promise.resolve();
     await clock.advance(0);
     expect(started.size).toBe(0);
+  });
+});
+
+describe("the idle limit of a phase", () => {
+  const idleLimitMs = 1_000;
+
+  async function setUpPhase() {
+    const ports = manualPorts();
+    const store = memoryStore({ ports });
+    const record = await store.create(newLife(newKey()), null, defaultTerms);
+    if (record === null || store.transactions === null)
+      throw new TypeError("expected a record and transactions");
+    const { transactions } = store;
+    const request = phaseRequest(ownerOf(record), { idleLimitMs });
+    return { store, ports, run: (work: Work) => transactions.phase(request, work), owner: request.owner };
+  }
+  type Work = (open: OpenPhase<MemoryTransaction>) => Promise<PhaseWork<string>>;
+
+  test("ends it after that much time without a use, and leaves nothing", async () => {
+    const { run, store, ports, owner } = await setUpPhase();
+    const outcome = await run(async ({ tx }) => {
+      await tx.insert("orders", { id: 1 });
+      await ports.clock.advance(idleLimitMs);
+      await expect(tx.insert("orders", { id: 2 })).rejects.toBeInstanceOf(StoreError);
+      return phaseCommit();
+    });
+    expect(outcome).toMatchObject({ kind: "refused", because: "other" });
+    expect(store.rows("orders")).toEqual([]);
+    expect(await store.journal.read(owner.key, owner.id)).toMatchObject({ steps: [] });
+  });
+
+  test("starts again with every use", async () => {
+    const { run, store, ports } = await setUpPhase();
+    const outcome = await run(async ({ tx }) => {
+      for (let id = 1; id <= 3; id += 1) {
+        await ports.clock.advance(idleLimitMs - 1);
+        await tx.insert("orders", { id });
+      }
+      return phaseCommit();
+    });
+    expect(outcome.kind).toBe("committed");
+    expect(store.rows("orders")).toHaveLength(3);
   });
 });

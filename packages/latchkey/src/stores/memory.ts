@@ -27,6 +27,6 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { clock } = options.ports ?? systemPorts;
   const now = options.now ?? (() => clock.wallMs());
   const tables = new MemoryTables();
-  const store = assembleMemoryStore({ rows: new MemoryRows(), tables, clock, now });
+  const store = assembleMemoryStore({ rows: new MemoryRows(), tables, audit: [], clock, now });
   return { ...store, rows: (table) => tables.rows(table) };
 }

@@ -53,9 +53,19 @@ describe("the PGlite store keeps the store contract", () => {
       "transactions: other keys and other tenants are not held up": oneSession,
       "transactions: a record that appeared since admission makes the commit lose": oneSession,
       "transactions: of many of one key, all past their look-up, exactly one commits": oneSession,
+      "refence: a phase that is open under the old token is lost, and leaves no row": oneSession,
+      "phase: one that was taken over while it was open is lost, and leaves no row": oneSession,
+      "phase: the heartbeat goes on while one is open, and neither undoes the other": oneSession,
+      "phase: a heartbeat while one is open undoes it at no isolation level": oneSession,
+      "phase: the last one, with a heartbeat while it is open, commits or may be run again": oneSession,
+      "phase: others see nothing of it before its commit, and reading does not wait": oneSession,
+      "phase: one does not hold up those of other records": oneSession,
+      "phase: of many with one name at once, exactly one commits": oneSession,
     },
     async factory() {
-      await database.exec("truncate latchkey.records, latchkey.leases, business");
+      await database.exec(
+        "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+      );
       const options = { database, timeFunction: "public.my_clock()" };
       return {
         store: pgliteStore(options),
@@ -113,6 +123,30 @@ describe("one session for everybody", () => {
     expect(replays).toEqual(Array(10).fill(expect.objectContaining({ value: 1 })));
     expect(replays.every(({ kind }) => kind === "replay")).toBe(true);
     expect(runs()).toBe(1);
+  });
+
+  test("a record that is there at COMMIT, and was not at the look-up, makes it lose and decide again", async () => {
+    const { pay } = service();
+    const latchkey = createLatchkey({ store: pgliteStore({ database }) });
+    let tries = 0;
+    const result = await latchkey.run(pay, { tenant: "t", key: "k", input: 1 }, async ({ tx }) => {
+      tries += 1;
+      await tx.query("insert into business values ($1)", [`${pay.name} ${tries}`]);
+      if (tries === 1) {
+        await tx.query(
+          `insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint,
+             attempt, token, created_at)
+           values ('t', $1, 'k', gen_random_uuid(), 'x', 'retryable', 1, '', 1, gen_random_uuid(), now())`,
+          [pay.name],
+        );
+      }
+      return tries;
+    });
+    expect(result).toMatchObject({ kind: "executed", value: 2 });
+    const { rows } = await database.query<{ row: string }>("select row from business where row like $1", [
+      `${pay.name}%`,
+    ]);
+    expect(rows).toEqual([{ row: `${pay.name} 2` }]);
   });
 
   test("many at once from the first moment: one runs", async () => {

@@ -29,9 +29,9 @@ export interface PgliteStoreOptions<D extends PgliteDatabase> {
 /**
  * Makes a store on a PGlite database that you have opened, and migrated with `migratePglite`.
  *
- * - PGlite has one session. While a handler's transaction is open, everything else on the database waits: a handler
- *   that awaits the database itself instead of its `tx` waits for its own end, until `transactionLimitMs`. A statement
- *   that runs cannot be stopped.
+ * - PGlite has one session. While a handler's transaction or phase is open, everything else on the database waits: a
+ *   handler that awaits the database itself instead of its `tx` waits for its own end, until `transactionLimitMs`. A
+ *   statement that runs cannot be stopped.
  * - A duplicate of a running key is told so at once. Reading another key, and a heartbeat, waits for the open
  *   transaction.
  * - Nothing keeps a second process from opening the same folder, and then both lose data without an error; `openPglite`

@@ -61,7 +61,9 @@ forEachPostgres((version, database) => {
           prepared ??= prepare();
           await prepared;
           const pool = openPool(database.url, { max: 8, pipeline });
-          await pool.query("truncate latchkey.records, latchkey.leases, business");
+          await pool.query(
+            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+          );
           const options = { pool, timeFunction: "public.my_clock()" };
           const [store, secondStore] = [postgresStore(options), postgresStore(options)];
           return {
@@ -259,7 +261,8 @@ describe("on a database", () => {
     await pool.query(`
       create role ${role} login;
       grant usage on schema latchkey to ${role};
-      grant select, insert, update, delete on latchkey.records, latchkey.leases to ${role};
+      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps to ${role};
+      grant select, insert on latchkey.audit to ${role};
       grant select on latchkey.settings to ${role};
       grant insert, select on business to ${role}`);
     const narrow = new URL(url);
@@ -361,6 +364,95 @@ describe("on a database", () => {
     await pool.end();
   });
 
+  test("a duplicate row of the user's is not taken for a record that appeared", async () => {
+    const { pool } = await setUp();
+    await pool.query(`
+      create table records (row text constraint records_pkey primary key deferrable initially deferred);
+      create table audited (tenant text primary key);
+      create function audit() returns trigger language plpgsql as
+        $$ begin insert into audited values (new.tenant); return null; end $$`);
+    const store = postgresStore({ pool });
+    const atCommit = await writing(store, newLife(newKey()), ({ tx }) =>
+      tx.query("insert into records values ('twice'), ('twice')"),
+    );
+    expect(atCommit).toMatchObject({ kind: "refused", because: "other", error: { code: "23505" } });
+    await pool.query(`
+      create trigger audit after insert on latchkey.records for each row execute function audit()`);
+    expect((await writing(store, newLife(newKey()))).kind).toBe("committed");
+    const closing = await writing(store, newLife(newKey()));
+    expect(closing).toMatchObject({ kind: "refused", because: "other", error: { code: "23505" } });
+    await pool.end();
+  });
+
+  test("a warning at COMMIT leaves it in doubt, also where the session hides warnings", async () => {
+    const { pool, url } = await setUp();
+    await pool.query(`
+      create function warn() returns trigger language plpgsql as
+        $$ begin raise warning 'as of a cancelled wait'; return null; end $$;
+      create constraint trigger warn after insert on business deferrable initially deferred
+        for each row execute function warn()`);
+    for (const level of ["error", "log", "notice", "warning"]) {
+      const quiet = openPool(url, { max: 4, options: `-c client_min_messages=${level}` });
+      const outcome = await writing(postgresStore({ pool: quiet }), newLife(newKey()));
+      expect(outcome.kind, level).toBe("in_doubt");
+      const { rows } = await quiet.query<{ client_min_messages: string }>("show client_min_messages");
+      expect(rows[0]?.client_min_messages, "only for the transaction").toBe(level);
+      await quiet.end();
+    }
+    await pool.end();
+  });
+
+  test("no setting of a session changes what is read, or stops a transaction", async () => {
+    const { pool, url } = await setUp();
+    const settings = {
+      extra_float_digits: "-15",
+      bytea_output: "escape",
+      DateStyle: "SQL,DMY",
+      TimeZone: "Asia/Kathmandu",
+      IntervalStyle: "sql_standard",
+      standard_conforming_strings: "off",
+      statement_timeout: "90min",
+      default_transaction_read_only: "on",
+    };
+    const options = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+    const odd = openPool(url, { max: 4, options: options.join(" ") });
+    const [store, plain] = [postgresStore({ pool: odd }), postgresStore({ pool })];
+    const life = newLife(newKey());
+    const began = (await plain.read(life)).now;
+    const outcome = await writing(store, life);
+    const { record, now } = await store.read(life);
+    expect(record).toEqual((await plain.read(life)).record);
+    expect(record).toMatchObject({ state: "completed", fence: life.fence, answer });
+    const { finishedAt, expiresAt } =
+      record?.state === "completed" ? record : { finishedAt: 0, expiresAt: 0 };
+    expect(outcome).toMatchObject({ kind: "committed", expiresAt });
+    expect(expiresAt).toBe(finishedAt + retention.retentionMs);
+    expect([began <= finishedAt, finishedAt <= now + 1, now - began < 60_000]).toEqual([true, true, true]);
+    await odd.end();
+    await pool.end();
+  });
+
+  test("times are told in whole milliseconds, rounded down, whenever they are", async () => {
+    const { pool } = await setUp();
+    await pool.query(`
+      create table clock (at timestamptz);
+      create function my_clock() returns timestamptz language sql volatile as 'select at from public.clock'`);
+    const store = postgresStore({ pool, timeFunction: "public.my_clock()" });
+    for (const [at, ms] of [
+      ["2026-11-21 07:00:00.123999+00", Date.UTC(2026, 10, 21, 7, 0, 0, 123)],
+      ["2026-11-21 07:00:00.123001+00", Date.UTC(2026, 10, 21, 7, 0, 0, 123)],
+      ["2026-11-21 07:00:00.123000+00", Date.UTC(2026, 10, 21, 7, 0, 0, 123)],
+      ["2026-11-21 07:00:00.122999+00", Date.UTC(2026, 10, 21, 7, 0, 0, 122)],
+      ["1999-12-31 23:59:59.999999+00", Date.UTC(1999, 11, 31, 23, 59, 59, 999)],
+      ["2171-01-01 00:00:00.000001+00", Date.UTC(2171, 0, 1)],
+    ] as const) {
+      await pool.query("truncate clock");
+      await pool.query("insert into clock values ($1)", [at]);
+      expect((await store.read(newKey())).now, at).toBe(ms);
+    }
+    await pool.end();
+  });
+
   test("undoing a handler's writes after it lost our savepoint is a transaction that changed", async () => {
     const { pool } = await setUp();
     const store = postgresStore({ pool });
@@ -417,6 +509,48 @@ describe("on a database", () => {
     expect(rows).toEqual([]);
     await pool.end();
   });
+
+  const columns = ["answer", "finished_at", "expires_at", "forget_at", "reconcile_after", "input"] as const;
+
+  /** For each state which of the six columns have a value: t always, f never, _ as it comes. */
+  const shapes = {
+    pending: "fftff_",
+    in_progress: "fftff_",
+    completed: "ttttff",
+    failed: "_tttff",
+    retryable: "ffff__",
+    unknown: "ffff__",
+    expired: "ft_tff",
+    "in-progress": "",
+    done: "",
+    "": "",
+  };
+
+  test.each(Object.entries(shapes))(
+    "a record that is %j has the columns of its state: %j",
+    async (state, shape) => {
+      const { pool } = await setUp();
+      const bytes = "'\\x00'";
+      const filled = [bytes, ...Array.from({ length: 4 }, () => "now()"), bytes];
+      const taken: string[] = [];
+      const allowed: string[] = [];
+      for (let bits = 0; bits < 2 ** columns.length; bits++) {
+        const has = columns.map((_, index) => (bits & (1 << index)) !== 0);
+        const values = has.map((present, index) => (present ? filled[index] : "null"));
+        const text = has.map((present) => (present ? "t" : "f")).join("");
+        if (shape !== "" && new RegExp(`^${shape.replaceAll("_", ".")}$`).test(text)) allowed.push(text);
+        const insert = `insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version,
+          fingerprint, attempt, token, created_at, ${columns.join(", ")})
+        values ('t', 's', $1, gen_random_uuid(), 'o', $2, 1, '\\x00', 1, gen_random_uuid(), now(), ${values.join(", ")})`;
+        await pool.query(insert, [text, state]).then(
+          () => taken.push(text),
+          (error: { code?: string }) => expect(error.code).toBe("23514"),
+        );
+      }
+      expect(taken).toEqual(allowed);
+      await pool.end();
+    },
+  );
 
   test("illegal states and shapes are impossible in the table itself", async () => {
     const { pool } = await setUp();

@@ -16,10 +16,16 @@ import type {
   Guard,
   InProgressRecord,
   LatchkeyRecord,
+  LeaseEnd,
   PendingRecord,
   RecordKey,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { JournalSupport, Owner } from "./journal.ts";
+import type { Retention } from "./retention.ts";
+import type { SettlementSupport } from "./settlement.ts";
+
+export type { Retention };
 
 export interface StoreCapabilities {
   /** Business writes can commit together with the record. */
@@ -49,6 +55,8 @@ export interface NewLife extends RecordKey {
   readonly fingerprint: Fingerprint;
   readonly principal: string | null;
   readonly fence: Fence;
+  /** What the operation's work is resumed with, as the codec stored it; absent where an operation does not own its work. */
+  readonly input?: Uint8Array;
 }
 
 /** How an attempt holds its record. */
@@ -56,17 +64,10 @@ export interface LeaseTerms {
   /** How long from now the attempt owns the record without renewing. */
   readonly leaseMs: number;
   /** Kept with the lease, so that a rescuer needs no operation's definition. */
-  readonly leaseEnd: "reconcile" | "rerun";
+  readonly leaseEnd: LeaseEnd;
   readonly attemptsMax: number;
   /** How long after the life began a dead attempt may still be taken over. */
   readonly abandonAfterMs: number;
-}
-
-export interface Retention {
-  /** From the end of the attempt until the answer's bytes may go. */
-  readonly retentionMs: number;
-  /** From the end of the attempt until the key is forgotten; never shorter than `retentionMs`. */
-  readonly forgetAfterMs: number;
 }
 
 /** How an attempt ends. Events are those of the edge table. */
@@ -78,7 +79,8 @@ export type AttemptEnd =
       readonly errorCode: string | null;
     }
   | { readonly event: "release" }
-  | { readonly event: "retry_later"; readonly errorCode: string }
+  /** `resumeAfterMs`: how long until a worker may resume it; null: the next request does. */
+  | { readonly event: "retry_later"; readonly errorCode: string; readonly resumeAfterMs: number | null }
   | { readonly event: "doubt"; readonly errorCode: string; readonly reconcileAfterMs: number | null };
 
 export interface CleanReport {
@@ -95,6 +97,10 @@ export interface Store<Tx = never> {
   readonly capabilities: StoreCapabilities;
   /** Null exactly when `capabilities.transactions` is false. */
   readonly transactions: TransactionSupport<Tx> | null;
+  /** Inputs and steps of operations that own their work. */
+  readonly journal: JournalSupport;
+  /** Settling and listing what is unknown. */
+  readonly settlement: SettlementSupport;
 
   /**
    * Checks that the store can be used as it is (schema present and of this version). Changes nothing.
@@ -168,7 +174,7 @@ export interface Store<Tx = never> {
 
 export interface EndedLease {
   readonly record: InProgressRecord;
-  readonly leaseEnd: "reconcile" | "rerun";
+  readonly leaseEnd: LeaseEnd;
   readonly attemptsMax: number;
 }
 
@@ -234,7 +240,52 @@ export type TransactionOutcome<T> =
   /** The transaction that admission opened is not the one that reached the end: the handler committed or rolled back. */
   | { readonly kind: "changed"; readonly value: T };
 
+/** One phase of a lease: a transaction that also writes its step. */
+export interface PhaseRequest {
+  readonly owner: Owner;
+  readonly isolation: IsolationLevel | null;
+  readonly idleLimitMs: number;
+}
+
+export type OpenPhase<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "revoke">;
+
+export type PhaseWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  | { readonly end: "abandon"; readonly value: T }
+  /**
+   * Write the finished step, advance the recovery point, and COMMIT; all of it guarded by (id, `in_progress`, fence). A
+   * step of that name that is there already is not overwritten: `refused`.
+   */
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      readonly step: {
+        readonly name: string;
+        readonly position: number;
+        readonly version: string;
+        readonly result: Uint8Array;
+      };
+      /** The attempt completes with this phase: edge `complete` in the same transaction. */
+      readonly completes: { readonly answer: Uint8Array; readonly retention: Retention } | null;
+    };
+
+/** `committed.expiresAt` is null unless the phase completed the attempt. `lost`: the fence no longer held; rolled back. */
+export type PhaseOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T; readonly expiresAt: number | null }
+  | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
+
 export interface TransactionSupport<Tx> {
+  /**
+   * Opens a transaction for one phase of a running attempt and hands it to `work`. It never waits for the heartbeat, and
+   * the heartbeat never for it: until its last statements it touches no row of Latchkey's.
+   *
+   * @throws as `run` does.
+   */
+  phase<T>(
+    request: PhaseRequest,
+    work: (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>,
+  ): Promise<PhaseOutcome<T>>;
+
   /**
    * Opens the outermost transaction, looks the key up in it and hands both to `work`.
    *

@@ -34,6 +34,45 @@ export type LatchkeyEvent =
   | (About & { readonly type: "lease_lost"; readonly recordId: string })
   /** A dead attempt was settled as `unknown`, by the lease-rescuer or by a request. */
   | (About & { readonly type: "lease_rescued"; readonly recordId: string; readonly because: string })
+  /** An attempt goes on after the last finished step. */
+  | (About & {
+      readonly type: "attempt_resumed";
+      readonly recordId: string;
+      readonly attempt: number;
+      readonly by: "request" | "worker";
+      readonly recoveryPoint: string | null;
+    })
+  /** A finished step gave its stored result, without running. */
+  | (About & { readonly type: "step_resumed"; readonly recordId: string; readonly step: string })
+  /** A call may have happened, and this attempt cannot find out. */
+  | (About & {
+      readonly type: "call_in_doubt";
+      readonly recordId: string;
+      readonly step: string;
+      readonly effect: string;
+      readonly because: string;
+    })
+  /** An unknown was settled. */
+  | (About & {
+      readonly type: "settled";
+      readonly recordId: string;
+      readonly event: string;
+      readonly actor: string;
+      readonly proof: string;
+    })
+  /** The other side could not say yet; it is asked again. */
+  | (About & {
+      readonly type: "reconcile_scheduled";
+      readonly recordId: string;
+      readonly tries: number;
+      readonly afterMs: number;
+    })
+  /** Asking the other side failed. */
+  | (About & { readonly type: "reconcile_failed"; readonly recordId: string; readonly error: unknown })
+  /** The outcome-reconciler has found out what became of an unknown. */
+  | (About & { readonly type: "reconcile_resolved"; readonly recordId: string; readonly tries: number })
+  /** Nothing automatic is left: the record waits for a person. */
+  | (About & { readonly type: "dead_letter"; readonly recordId: string; readonly because: string })
   | (About & {
       readonly type: "commit_in_doubt";
       readonly resolved: "committed" | "rolled_back" | "in_doubt";

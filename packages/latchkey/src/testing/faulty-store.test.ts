@@ -2,9 +2,17 @@ import { describe, expect, test } from "vitest";
 import { StoreError } from "../errors.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { memoryStore } from "../stores/memory.ts";
-import type { Store, TransactionWork } from "../stores/store.ts";
+import type { PhaseWork, Store, TransactionWork } from "../stores/store.ts";
 import { type Fault, type FaultPlan, faultyStore, type StoreCall, storeConformance } from "./index.ts";
 import { completion, defaultTerms, newKey, newLife } from "./store-conformance/arrange.ts";
+import {
+  callEnds,
+  intentOf,
+  ownerOf,
+  phaseCommit,
+  phaseRequest,
+} from "./store-conformance/journal-arrange.ts";
+import { neverHappened, newNote } from "./store-conformance/settlement-arrange.ts";
 import { commitOf, isExclusive, requestFor } from "./store-conformance/transactions-arrange.ts";
 
 const never = new Promise<void>(() => {});
@@ -288,4 +296,143 @@ describe("a transaction", () => {
     expect(ports).toEqual(["open", "rollback"]);
     expect(await left()).toEqual(nothing);
   });
+});
+
+describe("a phase", () => {
+  const setUp = async (plan: FaultPlan) => {
+    const inner = memoryStore();
+    const { store, kill } = faultyStore(inner, plan);
+    const record = await inner.create(newLife(newKey()), null, defaultTerms);
+    if (record === null) throw new TypeError("expected a record");
+    const owner = ownerOf(record);
+    const run = (work = async (): Promise<PhaseWork<string>> => phaseCommit()) =>
+      transactionsOf(store).phase(phaseRequest(owner), async (open) => {
+        await open.tx.insert("rows", { row: 1 });
+        return work();
+      });
+    const left = async () => {
+      const journal = await inner.journal.read(owner.key, owner.id);
+      return { rows: inner.rows("rows").length, steps: journal?.steps.length ?? null };
+    };
+    return { inner, owner, kill, run, left };
+  };
+  const nothing = { rows: 0, steps: 0 };
+  const everything = { rows: 1, steps: 1 };
+
+  test.each<readonly [Fault, string]>([
+    ["not_sent", "not_sent"],
+    ["request_lost", "in_doubt"],
+    ["reply_lost", "in_doubt"],
+  ])("that cannot open (%s) fails as %s", async (fault, certainty) => {
+    const { run, left } = await setUp(once("openPhase", fault));
+    expect((await failure(run())).certainty).toBe(certainty);
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<readonly [Fault, string, object]>([
+    ["proceed", "committed", everything],
+    ["not_sent", "refused", nothing],
+    ["request_lost", "in_doubt", nothing],
+    ["reply_lost", "in_doubt", everything],
+  ])("whose COMMIT meets %s is %s", async (fault, kind, state) => {
+    const { run, left } = await setUp(once("commitPhase", fault));
+    expect((await run()).kind).toBe(kind);
+    await settles(never);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose COMMIT comes late is in doubt, and never comes after a new token", async () => {
+    const arrival = Promise.withResolvers<void>();
+    const { run, left, inner, owner } = await setUp(
+      once("commitPhase", { kind: "late", until: arrival.promise }),
+    );
+    expect((await run()).kind).toBe("in_doubt");
+    const refenced = await inner.journal.refence(owner, "e".repeat(32), 60_000, 60_000);
+    expect(refenced?.journal.steps).toEqual([]);
+    arrival.resolve();
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<readonly [Fault, object]>([
+    ["crash_before", nothing],
+    ["crash_after", everything],
+  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+    const { run, left } = await setUp(once("commitPhase", fault));
+    expect(await settles(run())).toBe(false);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose process is killed inside the work leaves nothing", async () => {
+    const { run, left, kill } = await setUp(() => "proceed");
+    const outcome = run(() => never.then(() => phaseCommit()));
+    await settles(outcome);
+    kill();
+    expect(await settles(outcome)).toBe(false);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test("whose work throws comes to a rollback of its own", async () => {
+    const ports: string[] = [];
+    const { run, left } = await setUp(({ port }) => {
+      ports.push(port);
+      return "proceed";
+    });
+    const error = new Error("the work failed");
+    await expect(run(() => Promise.reject(error))).rejects.toBe(error);
+    expect(ports).toEqual(["openPhase", "rollbackPhase"]);
+    expect(await left()).toEqual(nothing);
+  });
+});
+
+test("journals and settlements are one point each, under names of their own", async () => {
+  const seen: (readonly [port: string, key: string | null])[] = [];
+  const { store } = faultyStore(memoryStore(), ({ port, key }) => {
+    seen.push([port, key?.key ?? null]);
+    return "proceed";
+  });
+  const { journal, settlement } = store;
+  const life = newLife(newKey());
+  const { key: k } = life;
+  const owner = ownerOf(life);
+  const guard = { id: life.id, state: "unknown", fence: life.fence } as const;
+  await journal.read(owner.key, owner.id);
+  await journal.startCall(owner, intentOf());
+  await journal.endCall(owner, { name: "charge", generation: 0 }, { event: "not_executed" });
+  await journal.refence(owner, "e".repeat(32), 1_000, 1_000);
+  await journal.callsByDownstreamKey([]);
+  await journal.finishedCalls({ effect: "e", from: 0, to: 1, limit: 1, after: null });
+  await settlement.settle(owner.key, guard, neverHappened, newNote());
+  await settlement.claimUnknowns([], 1, 1);
+  await settlement.postpone(owner.key, guard, null);
+  await settlement.resumable([], 1);
+  await settlement.list({ state: "unknown", tenant: null, operation: null, limit: 1, after: null });
+  await settlement.audit(owner.key);
+  expect(seen).toEqual([
+    ["readJournal", k],
+    ["startCall", k],
+    ["endCall", k],
+    ["refence", k],
+    ["callsByDownstreamKey", null],
+    ["finishedCalls", null],
+    ["settle", k],
+    ["claimUnknowns", null],
+    ["postpone", k],
+    ["resumable", null],
+    ["listRecords", null],
+    ["readAudit", k],
+  ]);
+});
+
+test("a call's lost reply is in doubt, and repeating it is harmless", async () => {
+  const inner = memoryStore();
+  const record = await inner.create(newLife(newKey()), null, defaultTerms);
+  if (record === null) throw new TypeError("expected a record");
+  const owner = ownerOf(record);
+  const { store } = faultyStore(inner, once("endCall", "reply_lost"));
+  await store.journal.startCall(owner, intentOf());
+  const end = () => store.journal.endCall(owner, { name: "charge", generation: 0 }, callEnds.finish);
+  expect((await failure(end())).certainty).toBe("in_doubt");
+  expect(await end()).toBe(true);
 });

@@ -6,6 +6,7 @@
 import type { Store } from "../stores/store.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
 import { FaultyProcess } from "./faulty-store/process.ts";
+import { faultyJournal, faultySettlement } from "./faulty-store/sub-ports.ts";
 import { faultyTransactions } from "./faulty-store/transactions.ts";
 
 export interface FaultyStore<Tx> {
@@ -24,6 +25,8 @@ export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<
     name: inner.name,
     capabilities: inner.capabilities,
     transactions: inner.transactions === null ? null : faultyTransactions(inner.transactions, process),
+    journal: faultyJournal(inner.journal, process),
+    settlement: faultySettlement(inner.settlement, process),
     verify: () => process.call("verify", null, () => inner.verify()),
     read: (key) => process.call("read", key, () => inner.read(key)),
     create: (life, replaces, terms) =>

@@ -3,27 +3,17 @@
  * runner and no framework; the runner's function is handed in, and a function that serves a route through the adapter.
  */
 import type { Execution } from "../engine/classify.ts";
-import { createLatchkey, type Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import type { LatchkeyEvent } from "../telemetry/events.ts";
-import type { Fault } from "./faulty-store/fault.ts";
-import { faultyStore } from "./faulty-store.ts";
 import { answerCases } from "./http-conformance/answers.ts";
-import type {
-  AppUnderTest,
-  HandlerContextUnderTest,
-  HeaderLookup,
-  HttpCase,
-  HttpCaseContext,
-  ProtectedRoute,
-  Setup,
-  Subject,
-} from "./http-conformance/case.ts";
+import { type Arranged, arrange, arrangeServed, arrangeWrong } from "./http-conformance/arrange.ts";
+import type { AppUnderTest, HttpCase, HttpCaseContext, Subject } from "./http-conformance/case.ts";
 import { send } from "./http-conformance/client.ts";
 import { failureCases } from "./http-conformance/failures.ts";
 import { keyCases } from "./http-conformance/keys.ts";
+import { optionCases } from "./http-conformance/options.ts";
 import { refusalCases } from "./http-conformance/refusals.ts";
 import { requestBodyCases } from "./http-conformance/request-bodies.ts";
+import { servedCases } from "./http-conformance/served.ts";
+import { servedRefusalCases } from "./http-conformance/served-refusals.ts";
 import type { StoreUnderTest } from "./store-conformance/case.ts";
 
 export interface HttpConformanceOptions<Tx> {
@@ -31,10 +21,14 @@ export interface HttpConformanceOptions<Tx> {
   readonly test: (name: string, body: () => Promise<void>) => void;
   /** Makes one empty store per case. */
   readonly store: () => StoreUnderTest<Tx> | Promise<StoreUnderTest<Tx>>;
-  /** Serves the app's route through the adapter, on `node:http`. */
+  /** Serves the app's route through the adapter, on `node:http`; and the served route, where the app has one. */
   readonly serve: (app: AppUnderTest<Tx>) => Promise<{ readonly url: string; close(): Promise<void> }>;
   /** Whether the adapter sees repeated field lines one by one (Node's), or joined (Fetch's `Headers`). */
   readonly seesFieldLines: boolean;
+  /** Whether `serve` mounts the adapter over the whole app, instead of protecting the route by name. Default false. */
+  readonly mounts?: boolean;
+  /** Whether the adapter serves operations that own their work. Default: unless it mounts. */
+  readonly serves?: boolean;
   /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
   readonly skip?: Readonly<Record<string, string>>;
 }
@@ -45,6 +39,9 @@ const cases: readonly HttpCase[] = [
   ...answerCases,
   ...refusalCases,
   ...failureCases,
+  ...optionCases,
+  ...servedCases,
+  ...servedRefusalCases,
 ];
 
 /**
@@ -59,7 +56,9 @@ export function httpConformance<Tx>(options: HttpConformanceOptions<Tx>): void {
       throw new TypeError(`No case is named "${name}"`);
     if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
   }
-  for (const each of cases.filter(({ name }) => !skip.has(name))) {
+  const serves = options.serves ?? options.mounts !== true;
+  const chosen = cases.filter(({ name, served }) => !skip.has(name) && (serves || served !== true));
+  for (const each of chosen) {
     const executions: readonly Execution[] = each.execution ? [each.execution] : ["transaction", "lease"];
     for (const execution of executions) {
       options.test(`${each.name} (${execution})`, () => runCase(options, each, execution));
@@ -74,27 +73,31 @@ async function runCase<Tx>(
 ): Promise<void> {
   const under = await options.store();
   const servers: { close(): Promise<void> }[] = [];
+  const open = async ({ app, subject }: Arranged<Tx>): Promise<Subject> => {
+    const { path } = app.served ?? app.route;
+    const server = await options.serve(app);
+    servers.push(server);
+    return {
+      ...subject,
+      url: server.url,
+      send(call, signal) {
+        const answer = send(server.url, { target: path, ...call }, signal);
+        // A case that fails leaves others of its requests behind, whose errors say nothing new.
+        answer.catch(() => {});
+        return answer;
+      },
+    };
+  };
   const context: HttpCaseContext = {
-    async start(setup) {
-      const { app, subject } = arrange(under, setup, servers.length);
-      const server = await options.serve(app);
-      servers.push(server);
-      return {
-        ...subject,
-        url: server.url,
-        send(call, signal) {
-          const answer = send(server.url, call, signal);
-          // A case that fails leaves others of its requests behind, whose errors say nothing new.
-          answer.catch(() => {});
-          return answer;
-        },
-      };
-    },
+    start: async (setup) => open(arrange(under, setup, servers.length)),
+    serve: async (setup) => open(arrangeServed(under, setup, servers.length)),
+    startWrong: async (route, wrongExecution) => open(arrangeWrong(under, route, wrongExecution)),
     async advance(milliseconds) {
       await under.advance(milliseconds);
     },
     committedRows: execution === "transaction" ? (under.business?.committedRows ?? null) : null,
     seesFieldLines: options.seesFieldLines,
+    mounts: options.mounts ?? false,
   };
   try {
     await run(context, execution);
@@ -102,92 +105,4 @@ async function runCase<Tx>(
     for (const server of servers) await server.close();
     await under.close();
   }
-}
-
-function arrange<Tx>(
-  under: StoreUnderTest<Tx>,
-  setup: Setup,
-  number: number,
-): { app: AppUnderTest<Tx>; subject: Omit<Subject, "url" | "send"> } {
-  let fault: () => Fault = () => "proceed";
-  let completionFault = fault;
-  let starts = 0;
-  const events: LatchkeyEvent[] = [];
-  const { store } = faultyStore(under.store, ({ port }) =>
-    port === "commit" || port === "end" ? completionFault() : fault(),
-  );
-  const latchkey = createLatchkey({
-    store,
-    onEvent: (event) => events.push(event),
-    ...(setup.policy === undefined ? {} : { policy: setup.policy }),
-  });
-  const { handle = echo } = setup;
-  const app: AppUnderTest<Tx> = {
-    latchkey,
-    settings: setup.settings ?? {},
-    tenant: tenantOf,
-    principal: (header) => header("x-principal") ?? null,
-    route: routeOf(latchkey, under, setup, number, (context) => {
-      starts += 1;
-      return handle(context);
-    }),
-  };
-  const subject: Omit<Subject, "url" | "send"> = {
-    starts: () => starts,
-    events,
-    setStoreDown(down) {
-      fault = () => (down ? "not_sent" : "proceed");
-    },
-    parkCompletion() {
-      const reached = Promise.withResolvers<void>();
-      const confirmed = Promise.withResolvers<void>();
-      completionFault = () => {
-        reached.resolve();
-        return { kind: "reply", until: confirmed.promise };
-      };
-      return { reached: reached.promise, confirm: () => confirmed.resolve() };
-    },
-  };
-  return { app, subject };
-}
-
-function tenantOf(header: HeaderLookup): string | null {
-  const tenant = header("x-tenant") ?? null;
-  if (tenant === "throw") throw new Error("The authentication is broken");
-  return tenant;
-}
-
-type Handle = NonNullable<Setup["handle"]>;
-
-async function echo({ readBody }: HandlerContextUnderTest): ReturnType<Handle> {
-  return { status: 201, headers: [["Content-Type", "application/octet-stream"]], body: await readBody() };
-}
-
-function routeOf<Tx>(
-  latchkey: Latchkey<Tx>,
-  under: StoreUnderTest<Tx>,
-  setup: Setup,
-  number: number,
-  handle: Handle,
-): ProtectedRoute<Tx> {
-  const place = { method: setup.method ?? "POST", path: "/run" } as const;
-  const name = `conformance.run-${number}`;
-  if (setup.execution === "lease") {
-    const operation: Operation<"lease"> = latchkey.operation(name, { ...setup.options, execution: "lease" });
-    const write = async () => {};
-    return {
-      ...place,
-      execution: "lease",
-      operation,
-      handle: (readBody, { attempt }) => handle({ readBody, attempt, write }),
-    };
-  }
-  const operation = latchkey.operation(name, { writes: "none", ...setup.options, execution: "transaction" });
-  return {
-    ...place,
-    execution: "transaction",
-    operation,
-    handle: (readBody, { attempt, tx }) =>
-      handle({ readBody, attempt, write: async (row) => under.business?.write(tx, row) }),
-  };
 }

@@ -5,15 +5,26 @@
 import assert from "node:assert/strict";
 import type { StoreCapabilities } from "../stores/store.ts";
 import { bytesCases } from "./store-conformance/bytes.ts";
+import { callLedgerCases } from "./store-conformance/call-ledger.ts";
+import { callCases } from "./store-conformance/calls.ts";
 import type { CaseContext, StoreCase, StoreUnderTest } from "./store-conformance/case.ts";
+import { claimCases } from "./store-conformance/claims.ts";
 import { cleaningCases } from "./store-conformance/cleaning.ts";
 import { createCases } from "./store-conformance/create.ts";
 import { endCases } from "./store-conformance/end.ts";
 import { endedLeaseCases, giveUpCases, loseTransactionCases } from "./store-conformance/give-up.ts";
 import { isolationCases } from "./store-conformance/isolation.ts";
+import { journalCases } from "./store-conformance/journal.ts";
+import { journalLifetimeCases } from "./store-conformance/journal-lifetime.ts";
+import { listingCases } from "./store-conformance/listing.ts";
 import { lookupCases } from "./store-conformance/lookup.ts";
+import { phaseCases } from "./store-conformance/phase.ts";
+import { openPhaseCases } from "./store-conformance/phase-open.ts";
 import { raceCases } from "./store-conformance/races.ts";
+import { refenceCases } from "./store-conformance/refence.ts";
 import { renewCases } from "./store-conformance/renew.ts";
+import { resumableCases } from "./store-conformance/resumable.ts";
+import { settleCases } from "./store-conformance/settle.ts";
 import { takeOverCases } from "./store-conformance/take-over.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
@@ -51,6 +62,17 @@ const groups: readonly (readonly StoreCase[])[] = [
   transactionCases,
   transactionGuardCases,
   transactionResolveCases,
+  journalCases,
+  journalLifetimeCases,
+  callCases,
+  callLedgerCases,
+  refenceCases,
+  phaseCases,
+  openPhaseCases,
+  settleCases,
+  claimCases,
+  resumableCases,
+  listingCases,
 ];
 
 /**

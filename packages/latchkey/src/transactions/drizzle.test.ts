@@ -205,6 +205,25 @@ describe("a handler under Drizzle", () => {
     expect(await accounts()).not.toContain("late");
   });
 
+  test("a record that is there at COMMIT, and was not at the look-up, makes it lose and decide again", async () => {
+    const { pay } = setUp();
+    const appears = sql`
+      insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt,
+        token, created_at)
+      select tenant, scope, 'appears', gen_random_uuid(), 'x', 'retryable', 1, '', 1, gen_random_uuid(), now()
+      from latchkey.records where key = 'before'`;
+    await pay("before", (tx) => tx.insert(payments).values({ account: "before" }).returning());
+    let runs = 0;
+    const result = await pay("appears", async (tx) => {
+      runs += 1;
+      await tx.insert(payments).values({ account: `appears ${runs}` });
+      if (runs === 1) await tx.execute(appears);
+      return runs;
+    });
+    expect(result).toMatchObject({ kind: "executed", value: 2 });
+    expect((await accounts()).filter((account) => account.startsWith("appears"))).toEqual(["appears 2"]);
+  });
+
   test("a serialization failure inside Drizzle's wrapping runs the handler again", async () => {
     const { pay } = setUp();
     let runs = 0;

@@ -124,6 +124,31 @@ forEachPostgres((version, database) => {
       }
     });
 
+    test("values of every kind and size arrive as they are, with names and without", async () => {
+      const texts = ["", "\u0001\t\u{1f511}\u20ac", "\u20ac".repeat(3_000), "\u20ac".repeat(20_000)];
+      const bytes = [
+        new Uint8Array(0),
+        new Uint8Array(1_000_000).fill(255),
+        Buffer.from("abcd").subarray(1, 3),
+      ];
+      const values = [...texts, ...bytes, 1.5, -7, true, false, null];
+      const types = ["text", "bytea", "float8", "bool", "text"] as const;
+      const typeOf = (index: number) => types[[4, 7, 9, 11, 12].findIndex((end) => index < end)];
+      const list = values.map((_, index) => `$${index + 1}::${typeOf(index)} as v${index}`);
+      const opening = [sql(`select ${list.join(", ")}`, ...values), sql("select 'after' as v0")];
+      const expected = values.map((value) => (value instanceof Uint8Array ? Buffer.from(value) : value));
+      for (const namedStatements of [true, true, false]) {
+        const outcome = await bridge({ namedStatements }).transact(
+          { isolation: null, opening },
+          async ({ opened }) => ({
+            end: "rollback",
+            value: opened.map((rows) => Object.values(rows[0] ?? {})),
+          }),
+        );
+        expect(outcome.value).toEqual([expected, ["after"]]);
+      }
+    });
+
     test.each(["rollback", "abandon"] as const)("%s leaves nothing", async (end) => {
       const outcome = await bridge().transact(open, async ({ tx }) => {
         await tx.query("insert into business values ('a')");

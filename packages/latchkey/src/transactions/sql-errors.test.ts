@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { certaintyOf, isSchemaMissing, refusalOf, type ServerAfter, type SqlPhase } from "./sql-errors.ts";
+import {
+  certaintyOf,
+  isSchemaMissing,
+  isViolationOf,
+  refusalOf,
+  type ServerAfter,
+  type SqlPhase,
+} from "./sql-errors.ts";
 
 interface ErrorFields {
   readonly code?: string;
@@ -87,6 +94,18 @@ test.each([
   ["constructor", "other"],
 ])("a closing statement refused with %s: %s", (state, expected) => {
   expect(refusalOf(state)).toBe(expected);
+});
+
+test("a row refused by one constraint, and by no other", () => {
+  const name = { schema: "latchkey", table: "records", constraint: "records_pkey" };
+  const refused = Object.assign(new Error("duplicate key"), { code: "23505", ...name });
+  expect(isViolationOf(refused, name)).toBe(true);
+  expect(isViolationOf(new Error("Failed query", { cause: refused }), name)).toBe(true);
+  for (const other of [{ code: "23514" }, { schema: "public" }, { table: "orders" }, { constraint: "x" }]) {
+    expect(isViolationOf(Object.assign(new Error("other"), refused, other), name)).toBe(false);
+  }
+  expect(isViolationOf(fromServer("23505"), name)).toBe(false);
+  expect(isViolationOf(undefined, name)).toBe(false);
 });
 
 test("tables or columns that are not there", () => {

@@ -131,6 +131,18 @@ export function refusalOf(sqlState: string): Refusal {
   return refusals.get(sqlState) ?? "other";
 }
 
+export interface ConstraintName {
+  readonly schema: string;
+  readonly table: string;
+  readonly constraint: string;
+}
+
+/** Whether a row was refused by exactly this unique constraint, which is what says which statement it was. */
+export function isViolationOf(error: unknown, name: ConstraintName): boolean {
+  const fields = Object.entries({ code: "23505", ...name });
+  return causesOf(error).some((cause) => fields.every(([field, text]) => Reflect.get(cause, field) === text));
+}
+
 /** What a SQLSTATE says about Latchkey's schema: true when its tables or columns are not there. */
 export function isSchemaMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(sqlStateOf(error) ?? "");

@@ -58,6 +58,7 @@ export type BridgeOutcome<T> =
       readonly sqlState: string;
       /** What was refused: a closing statement, or COMMIT itself. Absent where the owner hides it. */
       readonly during?: "closing" | "commit";
+      /** The driver's error or one that has it as a cause: it names the constraint that refused a row. */
       readonly error: unknown;
     }
   /** COMMIT was sent; its tag was not seen, was not COMMIT, or came with a synchronous-replication warning. */

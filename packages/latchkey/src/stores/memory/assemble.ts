@@ -2,9 +2,12 @@
 import type { Store, StoreCapabilities } from "../store.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
 import { accept, create, loseTransaction } from "./begin.ts";
+import { memoryJournal } from "./journal.ts";
+import type { MemoryState } from "./open-buffer.ts";
+import { memorySettlement } from "./settlement.ts";
 import { clean, endedLeases } from "./sweeps.ts";
 import type { MemoryTransaction } from "./tables.ts";
-import { type MemoryState, memoryTransactions } from "./transactions.ts";
+import { memoryTransactions } from "./transactions.ts";
 
 const capabilities: StoreCapabilities = Object.freeze({
   transactions: true,
@@ -23,6 +26,8 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     name: "memory",
     capabilities,
     transactions: memoryTransactions(state),
+    journal: memoryJournal(rows, now),
+    settlement: memorySettlement(state),
     async verify() {},
     read: async (key) => ({ record: rows.find(key)?.record ?? null, now: now() }),
     create: async (life, replaces, terms) => create(rows, now(), { life, replaces }, terms),

@@ -1,23 +1,11 @@
 /** The writes on a running attempt, each one step on the rows. Null and false: the guard did not hold. */
 import { sameFingerprint } from "../../engine/decide.ts";
-import {
-  type Fence,
-  type Fingerprint,
-  type Guard,
-  type InProgressRecord,
-  type RecordKey,
-  sameFence,
-} from "../../engine/record.ts";
+import type { Fingerprint, Guard, InProgressRecord, RecordKey } from "../../engine/record.ts";
+import type { Owner } from "../journal.ts";
 import type { AttemptEnd, LeaseTerms } from "../store.ts";
-import { finished, leaseOf, lifeOf, move } from "./life.ts";
-import { guardHolds, type KeptTerms, type MemoryRows } from "./rows.ts";
-
-/** An attempt as its owner names it. */
-export interface Owner {
-  readonly key: RecordKey;
-  readonly id: string;
-  readonly fence: Fence;
-}
+import { ownedRow } from "./journal.ts";
+import { finished, leaseOf, lifeOf, move, pointInTime } from "./life.ts";
+import { guardHolds, type MemoryRows } from "./rows.ts";
 
 export function takeOver(
   rows: MemoryRows,
@@ -32,23 +20,13 @@ export function takeOver(
   const state = move(record.state, "take_over", "in_progress");
   if (record.state === "in_progress" && now < record.leaseEndsAt) return null;
   const life = { ...lifeOf(record, record.createdAt), fence: { attempt: record.fence.attempt + 1, token } };
-  return rows.put({ ...life, state, ...leaseOf(terms, record.createdAt, now) }, terms);
-}
-
-function owned(
-  rows: MemoryRows,
-  { key, id, fence }: Owner,
-): { readonly record: InProgressRecord; readonly terms: KeptTerms | null } | null {
-  const row = rows.find(key);
-  if (row?.record.state !== "in_progress") return null;
-  const { record, terms } = row;
-  return record.id === id && sameFence(record.fence, fence) ? { record, terms } : null;
+  return rows.put({ ...life, state, ...leaseOf(terms, record.createdAt, now) }, { terms });
 }
 
 export function renew(rows: MemoryRows, now: number, owner: Owner, leaseMs: number): boolean {
-  const row = owned(rows, owner);
+  const row = ownedRow(rows, owner);
   if (row === null || now >= row.record.leaseEndsAt) return false;
-  rows.put({ ...row.record, leaseEndsAt: now + leaseMs }, row.terms);
+  rows.put({ ...row.record, leaseEndsAt: now + leaseMs }, { terms: row.terms });
   return true;
 }
 
@@ -58,7 +36,7 @@ export function endAttempt(
   owner: Owner,
   end: AttemptEnd,
 ): { readonly expiresAt: number | null } | null {
-  const record = owned(rows, owner)?.record;
+  const record = ownedRow(rows, owner)?.record;
   if (record === undefined) return null;
   const life = lifeOf(record, record.createdAt);
   switch (end.event) {
@@ -76,7 +54,8 @@ export function endAttempt(
       return { expiresAt: null };
     case "retry_later": {
       const state = move(record.state, "retry_later", "retryable");
-      rows.put({ ...life, state, lastErrorCode: end.errorCode });
+      const resumeAfter = pointInTime(now, end.resumeAfterMs);
+      rows.put({ ...life, state, lastErrorCode: end.errorCode }, { resumeAfter });
       return { expiresAt: null };
     }
     case "doubt": {
@@ -104,8 +83,4 @@ export function giveUp(
   const reconcileAfter = pointInTime(now, reconcileAfterMs);
   rows.put({ ...lifeOf(record, record.createdAt), state, lastErrorCode, reconcileAfter });
   return true;
-}
-
-function pointInTime(now: number, delayMs: number | null): number | null {
-  return delayMs === null ? null : now + delayMs;
 }

@@ -10,7 +10,7 @@ import type {
 } from "../../engine/record.ts";
 import type { LeaseTerms, NewLife, Retention } from "../store.ts";
 import { finished, leaseOf, lifeOf, move, type Place } from "./life.ts";
-import { guardHolds, type MemoryRows } from "./rows.ts";
+import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
 /** What a life is to begin with: itself, and the record it was decided on. */
 export interface Beginning {
@@ -47,6 +47,11 @@ function placeAt(record: LatchkeyRecord, now: number): Place {
   }
 }
 
+/** For a new life; one that goes on keeps what it was begun with. */
+function inputOf({ input }: NewLife): RowChange {
+  return { input: input ?? null };
+}
+
 export function create(
   rows: MemoryRows,
   now: number,
@@ -56,7 +61,8 @@ export function create(
   const place = placeOf(rows, now, beginning);
   if (place === null) return null;
   const state = move(place.from, "admit", "in_progress");
-  return rows.put({ ...lifeOf(beginning.life, now), state, ...leaseOf(terms, now, now) }, terms);
+  const { life } = beginning;
+  return rows.put({ ...lifeOf(life, now), state, ...leaseOf(terms, now, now) }, { terms, ...inputOf(life) });
 }
 
 export function accept(
@@ -68,7 +74,8 @@ export function accept(
   const place = placeOf(rows, now, beginning);
   if (place === null) return null;
   const state = move(place.from, "accept", "pending");
-  return rows.put({ ...lifeOf(beginning.life, now), state, expiresAt: now + expiresAfterMs });
+  const { life } = beginning;
+  return rows.put({ ...lifeOf(life, now), state, expiresAt: now + expiresAfterMs }, inputOf(life));
 }
 
 export function loseTransaction(
@@ -81,7 +88,8 @@ export function loseTransaction(
   if (place === null) return null;
   const state = move(place.from, "lose_transaction", "unknown");
   const life = lifeOf(beginning.life, place.createdAt);
-  return rows.put({ ...life, state, lastErrorCode: errorCode, reconcileAfter: null });
+  const record = { ...life, state, lastErrorCode: errorCode, reconcileAfter: null };
+  return rows.put(record, place.from === "none" ? inputOf(beginning.life) : {});
 }
 
 /** The last write of a transaction. */

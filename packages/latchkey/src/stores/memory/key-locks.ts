@@ -7,28 +7,29 @@ import { keyText } from "./rows.ts";
 export type Unlock = () => void;
 
 export class KeyLocks {
-  readonly #freed = new Map<string, PromiseWithResolvers<void>>();
+  /** Who waits for the keys that are held. */
+  readonly #waiting = new Map<string, (() => void)[]>();
 
   /** Null: somebody else holds the key. */
   lock(key: RecordKey): Unlock | null {
     const text = keyText(key);
-    if (this.#freed.has(text)) return null;
-    const freed = Promise.withResolvers<void>();
-    this.#freed.set(text, freed);
+    if (this.#waiting.has(text)) return null;
+    const waiting: (() => void)[] = [];
+    this.#waiting.set(text, waiting);
     return () => {
-      if (this.#freed.get(text) === freed) this.#freed.delete(text);
-      freed.resolve();
+      if (this.#waiting.get(text) === waiting) this.#waiting.delete(text);
+      for (const wake of waiting.splice(0)) wake();
     };
   }
 
   /** Waits until whoever holds the key now has freed it. False: not within `timeoutMs`. */
   async waitUntilFreed(key: RecordKey, clock: Clock, timeoutMs: number): Promise<boolean> {
-    const held = this.#freed.get(keyText(key));
-    if (held === undefined) return true;
-    const timeout = Promise.withResolvers<void>();
-    const cancel = clock.startTimer(timeoutMs, timeout.resolve);
-    const freed = held.promise.then(() => true);
-    const inTime = await Promise.race([freed, timeout.promise.then(() => false)]);
+    const waiting = this.#waiting.get(keyText(key));
+    if (waiting === undefined) return true;
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const cancel = clock.startTimer(timeoutMs, () => resolve(false));
+    waiting.push(() => resolve(true));
+    const inTime = await promise;
     cancel();
     return inTime;
   }

@@ -1,6 +1,12 @@
 /** How the memory store builds the next version of a record; every change of state goes through `move`. */
 import type { RecordEvent } from "../../engine/edges.ts";
-import type { FinishedRecord, LatchkeyRecord, PendingRecord, RecordState } from "../../engine/record.ts";
+import type {
+  FinishedRecord,
+  LatchkeyRecord,
+  PendingRecord,
+  RecordKey,
+  RecordState,
+} from "../../engine/record.ts";
 import { IllegalTransition, transition } from "../../engine/transition.ts";
 import type { LeaseTerms, NewLife, Retention } from "../store.ts";
 
@@ -22,6 +28,14 @@ export function move<To extends Place>(from: Place, event: RecordEvent, to: To):
 export function lifeOf(source: NewLife | LatchkeyRecord, createdAt: number): Life {
   const { tenant, scope, key, id, operation, fingerprint, principal, fence } = source;
   return { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+}
+
+export function keyOf({ tenant, scope, key }: RecordKey): RecordKey {
+  return { tenant, scope, key };
+}
+
+export function pointInTime(now: number, delayMs: number | null): number | null {
+  return delayMs === null ? null : now + delayMs;
 }
 
 export function leaseOf(terms: LeaseTerms, createdAt: number, now: number) {

@@ -1,53 +1,126 @@
 /** The rows of the memory store. What goes in and what comes out is copied: nobody holds a row from outside. */
 import { type Guard, type LatchkeyRecord, type RecordKey, sameFence } from "../../engine/record.ts";
+import type { Step } from "../journal.ts";
 import type { LeaseTerms } from "../store.ts";
 
 /** The terms of a lease that a rescuer needs. */
 export type KeptTerms = Pick<LeaseTerms, "leaseEnd" | "attemptsMax">;
 
+/** What a life carries from one state to the next. It goes with the life. */
+export interface KeptLife {
+  /** Null: its operation does not own its work, or it has ended. */
+  readonly input: Uint8Array | null;
+  /** Name of the last finished step. */
+  readonly recoveryPoint: string | null;
+  /** In the order in which they were written. */
+  readonly steps: readonly Step[];
+  /** How often it was claimed for reconciliation. */
+  readonly tries: number;
+}
+
 export interface MemoryRow {
   readonly record: LatchkeyRecord;
   /** Null without a lease. */
   readonly terms: KeptTerms | null;
+  readonly life: KeptLife;
+  /** When a worker may resume it; null unless it is `retryable`, and where the next request does. */
+  readonly resumeAfter: number | null;
 }
 
-/** One text per key; quoting keeps the parts apart whatever they contain. */
+/** What is stored with a record; what is absent is as it was in this life, or as in a new one. */
+export interface RowChange extends Partial<KeptLife> {
+  /** None when absent. */
+  readonly terms?: KeptTerms | null;
+  /** None when absent. */
+  readonly resumeAfter?: number | null;
+}
+
+const newLife: KeptLife = { input: null, recoveryPoint: null, steps: [], tries: 0 };
+
+/** One text per key; the lengths keep the parts apart whatever they contain. */
 export function keyText({ tenant, scope, key }: RecordKey): string {
-  return JSON.stringify([tenant, scope, key]);
+  return `${tenant.length}:${scope.length}:${tenant}${scope}${key}`;
 }
 
 export class MemoryRows {
   readonly #rows = new Map<string, MemoryRow>();
+  readonly #textOf: (key: RecordKey) => string;
+  readonly #copy: <R extends LatchkeyRecord>(record: R) => R;
+
+  /** The defaults are what a sound store uses. */
+  constructor(textOf = keyText, copy = copyRecord) {
+    this.#textOf = textOf;
+    this.#copy = copy;
+  }
 
   find(key: RecordKey): MemoryRow | null {
-    const row = this.#rows.get(keyText(key));
-    return row === undefined ? null : { ...row, record: copyRecord(row.record) };
+    const row = this.#rows.get(this.#textOf(key));
+    return row === undefined ? null : this.#copyRow(row);
   }
 
   all(): readonly MemoryRow[] {
-    return [...this.#rows.values()].map((row) => ({ ...row, record: copyRecord(row.record) }));
+    return [...this.#rows.values()].map((row) => this.#copyRow(row));
   }
 
-  /** Stores the record under its key and returns a copy of it. */
-  put<R extends LatchkeyRecord>(record: R, terms: KeptTerms | null = null): R {
-    const kept = terms === null ? null : { leaseEnd: terms.leaseEnd, attemptsMax: terms.attemptsMax };
-    this.#rows.set(keyText(record), { record: copyRecord(record), terms: kept });
-    return copyRecord(record);
+  /** Stores the record under its key and returns a copy of it. The life goes on when the id is the same. */
+  put<R extends LatchkeyRecord>(record: R, change: RowChange = {}): R {
+    const text = this.#textOf(record);
+    const before = this.#rows.get(text);
+    const life = before?.record.id === record.id ? before.life : newLife;
+    const { terms = null, resumeAfter = null, ...kept } = change;
+    const row = { record, terms: terms && pickTerms(terms), life: { ...life, ...kept }, resumeAfter };
+    this.#rows.set(
+      text,
+      this.#copyRow(isOver(record) ? { ...row, life: { ...row.life, input: null } } : row),
+    );
+    return this.#copy(record);
   }
 
   remove(key: RecordKey): void {
-    this.#rows.delete(keyText(key));
+    this.#rows.delete(this.#textOf(key));
   }
+
+  #copyRow(row: MemoryRow): MemoryRow {
+    return { ...row, record: this.#copy(row.record), life: copyLife(row.life) };
+  }
+}
+
+function pickTerms({ leaseEnd, attemptsMax }: KeptTerms): KeptTerms {
+  return { leaseEnd, attemptsMax };
+}
+
+function isOver({ state }: LatchkeyRecord): boolean {
+  return state === "completed" || state === "failed" || state === "expired";
 }
 
 function copyRecord<R extends LatchkeyRecord>(record: R): R {
   const { fence, fingerprint } = record;
-  return {
-    ...record,
+  const parts = {
     fence: { attempt: fence.attempt, token: fence.token },
     fingerprint: { version: fingerprint.version, digest: new Uint8Array(fingerprint.digest) },
-    ...("answer" in record && record.answer !== null ? { answer: new Uint8Array(record.answer) } : {}),
   };
+  if (!("answer" in record) || record.answer === null) return { ...record, ...parts };
+  return { ...record, ...parts, answer: copyBytes(record.answer) };
+}
+
+/** Small ones out of Node's pool, which is faster than memory of their own. */
+function copyBytes(bytes: Uint8Array): Uint8Array {
+  const { buffer, byteOffset, byteLength } = Buffer.from(bytes);
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function copyLife(life: KeptLife): KeptLife {
+  return { ...life, input: copyNullable(life.input), steps: life.steps.map(copyStep) };
+}
+
+function copyStep(step: Step): Step {
+  return step.kind === "phase"
+    ? { ...step, result: copyBytes(step.result) }
+    : { ...step, input: copyBytes(step.input), result: copyNullable(step.result) };
+}
+
+function copyNullable(bytes: Uint8Array | null): Uint8Array | null {
+  return bytes === null ? null : copyBytes(bytes);
 }
 
 /** Whether `guard` names exactly this version of the record. */

@@ -1,7 +1,5 @@
 /** Transactions of the memory store. A commit is one step: guard, record, rows, and the key is free. */
 import { type Fence, type RecordKey, sameFence } from "../../engine/record.ts";
-import { StoreError } from "../../errors.ts";
-import type { Clock } from "../../ports.ts";
 import type {
   TransactionOutcome,
   TransactionRequest,
@@ -10,29 +8,24 @@ import type {
 } from "../store.ts";
 import { commit } from "./begin.ts";
 import { KeyLocks } from "./key-locks.ts";
+import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
+import { memoryPhase } from "./phase.ts";
 import type { MemoryRows } from "./rows.ts";
-import { type MemoryTables, type MemoryTransaction, WriteBuffer } from "./tables.ts";
-
-export interface MemoryState {
-  readonly rows: MemoryRows;
-  readonly tables: MemoryTables;
-  readonly clock: Clock;
-  /** The store's time. */
-  readonly now: () => number;
-}
+import type { MemoryTransaction, WriteBuffer } from "./tables.ts";
 
 type CommitWork<T> = Extract<TransactionWork<T>, { readonly end: "commit" }>;
 
 export function memoryTransactions(state: MemoryState): TransactionSupport<MemoryTransaction> {
   const locks = new KeyLocks();
   return {
+    phase: memoryPhase(state),
     async run(request, work) {
-      const transaction = openTransaction(state, locks, request);
-      const { buffer } = transaction;
+      const unlock = locks.lock(request.key);
+      const { buffer, close } = openBuffer(state, request.idleLimitMs, () => unlock?.());
       try {
         const result = await work({
           reading: { record: state.rows.find(request.key)?.record ?? null, now: state.now() },
-          exclusive: transaction.exclusive,
+          exclusive: unlock !== null,
           tx: buffer.tx,
           used: () => buffer.used,
           revoke: () => buffer.revoke(),
@@ -40,7 +33,7 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
         if (result.end !== "commit") return { kind: "rolled_back", value: result.value };
         return finish(state, request, buffer, result);
       } finally {
-        transaction.close();
+        close();
       }
     },
     async resolve(key, id, fence, timeoutMs) {
@@ -51,27 +44,6 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
   };
 }
 
-/** Takes the key and starts the idle limit, which every use of `tx` starts again. */
-function openTransaction(state: MemoryState, locks: KeyLocks, request: TransactionRequest) {
-  const unlock = locks.lock(request.key);
-  let cancelTimer = () => {};
-  const watch = () => {
-    cancelTimer();
-    cancelTimer = state.clock.startTimer(request.idleLimitMs, () => {
-      buffer.endByStore();
-      unlock?.();
-    });
-  };
-  const buffer = new WriteBuffer(state.tables, watch);
-  watch();
-  const close = () => {
-    cancelTimer();
-    buffer.revoke();
-    unlock?.();
-  };
-  return { buffer, exclusive: unlock !== null, close };
-}
-
 function finish<T>(
   state: MemoryState,
   request: TransactionRequest,
@@ -79,10 +51,7 @@ function finish<T>(
   work: CommitWork<T>,
 ): TransactionOutcome<T> {
   const { value, life, replaces, answer, retention, undoWrites } = work;
-  if (buffer.endedByStore) {
-    const error = new StoreError("rolled_back", { message: "The transaction was idle for too long" });
-    return { kind: "refused", value, because: "other", error };
-  }
+  if (buffer.endedByStore) return idleRefusal(value);
   if (undoWrites && !request.savepoint) throw new TypeError("undoWrites needs a savepoint");
   const record = commit(state.rows, state.now(), { life, replaces }, answer, retention);
   if (record === null) return { kind: "lost", value };

@@ -29,7 +29,7 @@ async function run(
   }
 }
 
-/** Null also when it was the queue for the session that took the time; what then still runs only reads. */
+/** Null also when it was the queue for the session that took the time; then nothing runs any more. */
 async function settle(
   session: PgliteSession,
   clock: Clock,
@@ -37,8 +37,13 @@ async function settle(
   timeoutMs: number,
 ): Promise<readonly (readonly SqlRow[])[] | null> {
   const timeout = Promise.withResolvers<null>();
-  const cancel = clock.startTimer(timeoutMs, () => timeout.resolve(null));
+  let late = false;
+  const cancel = clock.startTimer(timeoutMs, () => {
+    late = true;
+    timeout.resolve(null);
+  });
   const rows = session.transaction(async (tx) => {
+    if (late) throw new Error("Its turn came too late");
     const all: (readonly SqlRow[])[] = [];
     for (const statement of statements) all.push(await runStatement(tx, statement));
     return all;

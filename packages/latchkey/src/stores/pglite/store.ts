@@ -12,7 +12,8 @@ export function besideSession<Tx>(
   const { transactions: inner } = store;
   return {
     ...store,
-    transactions: inner === null ? null : sessionTransactions({ inner, keys, schema, clock }),
+    transactions:
+      inner === null ? null : sessionTransactions({ inner, read: store.read, keys, schema, clock }),
     async read(key: RecordKey) {
       return (await keys.find(schema, key)?.reading()) ?? store.read(key);
     },

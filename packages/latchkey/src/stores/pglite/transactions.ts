@@ -3,7 +3,11 @@ import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type {
+  OpenPhase,
   OpenTransaction,
+  PhaseOutcome,
+  PhaseRequest,
+  PhaseWork,
   Reading,
   TransactionOutcome,
   TransactionRequest,
@@ -14,6 +18,7 @@ import type { OwnKey, RunningKeys } from "./running-keys.ts";
 
 export interface SessionParts<Tx> {
   readonly inner: TransactionSupport<Tx>;
+  readonly read: (key: RecordKey) => Promise<Reading>;
   readonly keys: RunningKeys;
   readonly schema: string;
   readonly clock: Clock;
@@ -33,6 +38,8 @@ export function sessionTransactions<Tx>(parts: SessionParts<Tx>): TransactionSup
         if (reading !== null) return beside(reading, work);
       }
     },
+
+    phase: (request, work) => phase(parts, request, work),
 
     async resolve(key, id, fence, timeoutMs) {
       const deadline = clock.monotonicMs() + timeoutMs;
@@ -105,6 +112,33 @@ async function alone<Tx, T>(
   }
 }
 
+/** Others see meanwhile what the phase's own record said just before it. */
+async function phase<Tx, T>(
+  { inner, read, keys, schema, clock }: SessionParts<Tx>,
+  request: PhaseRequest,
+  work: (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>,
+): Promise<PhaseOutcome<T>> {
+  const { key } = request.owner;
+  const own = keys.find(schema, key) === null ? keys.start(schema, key, clock) : null;
+  const idle = new IdleLimit(clock, request.idleLimitMs);
+  const started: { working?: Promise<PhaseWork<T>> } = {};
+  try {
+    own?.looked(await read(key));
+    return await inner.phase(request, (open) => {
+      started.working = work({ ...open, tx: idle.watch(open.tx) });
+      return idle.limit(started.working);
+    });
+  } catch (error) {
+    if (error !== idle.error || started.working === undefined) throw error;
+    own?.end();
+    return idle.outcomeOf(await started.working);
+  } finally {
+    own?.end();
+  }
+}
+
+type RolledBack<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" }>;
+
 /**
  * PGlite's own time-out must never strike: it stops the process in an endless loop. This one ends the transaction by
  * an exception, and like the server's it begins again with every use of `tx`.
@@ -143,7 +177,7 @@ class IdleLimit {
     }
   }
 
-  outcomeOf<T>({ end, value }: TransactionWork<T>): TransactionOutcome<T> {
+  outcomeOf<T>({ end, value }: TransactionWork<T> | PhaseWork<T>): RolledBack<T> {
     if (end !== "commit") return { kind: "rolled_back", value };
     return { kind: "refused", value, because: "other", error: this.error };
   }

@@ -2,10 +2,10 @@
 import {
   after,
   commitSettings,
+  exactly,
   guardHolds,
   keyIs,
   mayBeginOver,
-  milliseconds,
   type SqlNames,
   timeOf,
 } from "./sql-parts.ts";
@@ -32,10 +32,11 @@ type BeginState = "in_progress" | "pending";
 /** `create` and `accept`: a row where there is none, or over exactly the row that was decided on. */
 function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): string {
   const row = how === "insert" ? insertRow(names, state) : updateRow(names, state);
-  const lease = state === "in_progress" ? `, l as (${putLease(names, "@attempt::int")})` : "";
-  return `with ${timeOf(names)}, r as (${row})${lease}
-    select ${milliseconds("r.created_at")} as created_at, ${milliseconds("r.expires_at")} as expires_at,
-      ${state === "in_progress" ? `${milliseconds("l.locked_until")} as lease_ends_at,` : ""}
+  const lease = state === "in_progress" ? `, l as (${putLease(names, begunLease)})` : "";
+  const steps = how === "update" ? `, gone as (${withoutSteps(names)})` : "";
+  return `with ${timeOf(names)}, r as (${row})${lease}${steps}
+    select ${exactly("r.created_at")} as created_at, ${exactly("r.expires_at")} as expires_at,
+      ${state === "in_progress" ? `${exactly("l.locked_until")} as lease_ends_at,` : ""}
       ${commitSettings(names)}
     from r ${state === "in_progress" ? ", l" : ""}`;
 }
@@ -43,10 +44,10 @@ function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): st
 /** Looking first keeps a duplicate from waiting behind a transaction that has changed the row. */
 function insertRow({ records }: SqlNames, state: BeginState): string {
   return `insert into ${records} (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint,
-      principal, attempt, token, created_at, expires_at)
+      principal, attempt, token, input, created_at, expires_at)
     select @tenant::text, @scope::text, @key::text, @id::uuid, @operation::text, '${state}',
       @fingerprint_version::smallint, @fingerprint::bytea, @principal::text, @attempt::int, @token::uuid,
-      t.at, ${after("t.at", "expires_after_ms")}
+      @input::bytea, t.at, ${after("t.at", "expires_after_ms")}
     from t where not exists (select 1 from ${records} x where ${keyIs("x")})
     on conflict (tenant, scope, key) do nothing
     returning created_at, expires_at`;
@@ -57,18 +58,28 @@ function updateRow({ records }: SqlNames, state: BeginState): string {
       id = @id::uuid, operation = @operation::text, state = '${state}',
       fingerprint_version = @fingerprint_version::smallint, fingerprint = @fingerprint::bytea,
       principal = @principal::text, attempt = @attempt::int, token = @token::uuid,
-      recovery_point = null, operation_version = null, answer = null, response_schema_version = null,
-      last_error_code = null, created_at = t.at, finished_at = null,
+      recovery_point = null, input = @input::bytea, answer = null, response_schema_version = null,
+      last_error_code = null, reconcile_tries = 0, created_at = t.at, finished_at = null,
       expires_at = ${after("t.at", "expires_after_ms")}, forget_at = null, reconcile_after = null
     from t where ${keyIs("r")} and ${guardHolds} and ${mayBeginOver}
     returning r.created_at, r.expires_at`;
 }
 
+/** The steps of the life that was there before. */
+function withoutSteps({ steps }: SqlNames): string {
+  return `delete from ${steps} s where s.record_id = @guard_id::uuid and exists (select 1 from r) returning 1`;
+}
+
+const begunLease = { operation: "@operation::text", attempt: "@attempt::int" };
+
 /** For the row that `r` has written. */
-function putLease({ leases }: SqlNames, attempt: string): string {
+function putLease(
+  { leases }: SqlNames,
+  of: { readonly operation: string; readonly attempt: string },
+): string {
   const values = {
     record_id: "@id::uuid",
-    attempt,
+    ...of,
     token: "@token::uuid",
     locked_until: after("t.at", "lease_ms"),
     lease_end: "@lease_end::text",
@@ -115,12 +126,12 @@ function takeOver(names: SqlNames, from: "retryable" | "in_progress"): string {
       for update skip locked),
     r as (
       update ${records} r set state = 'in_progress', attempt = r.attempt + 1, token = @token::uuid,
-        expires_at = ${after("r.created_at", "expires_after_ms")}, last_error_code = null
+        expires_at = ${after("r.created_at", "expires_after_ms")}, last_error_code = null, reconcile_after = null
       where r.ctid = any (array(select row_id from free)) and ${keyIs("r")} and ${guardHolds}
       returning r.*),
-    l as (${putLease(names, "r.attempt")})
-    select r.operation, r.principal, r.attempt, ${milliseconds("r.created_at")} as created_at,
-      ${milliseconds("r.expires_at")} as expires_at, ${milliseconds("l.locked_until")} as lease_ends_at,
+    l as (${putLease(names, { operation: "r.operation", attempt: "r.attempt" })})
+    select r.operation, r.principal, r.attempt, ${exactly("r.created_at")} as created_at,
+      ${exactly("r.expires_at")} as expires_at, ${exactly("l.locked_until")} as lease_ends_at,
       ${commitSettings(names)}
     from r, l`;
 }
@@ -132,9 +143,10 @@ function renew({ leases, ...names }: SqlNames): string {
     returning 1 as renewed`;
 }
 
-const leaseIsOwned = "l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";
+export const leaseIsOwned =
+  "l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";
 
-const recordIsOwned =
+export const recordIsOwned =
   "r.id = @id::uuid and r.state = 'in_progress' and r.attempt = @attempt::int and r.token = @token::uuid";
 
 /** Deletes the owner's lease before its record is touched: the order in which everybody locks the two. */
@@ -142,17 +154,17 @@ function withoutLease({ leases }: SqlNames): string {
   return `gone as (delete from ${leases} l where ${keyIs("l")} and ${leaseIsOwned} returning 1)`;
 }
 
-const afterLease = "(select pg_catalog.count(*) from gone) is not null";
+export const afterLease = "(select pg_catalog.count(*) from gone) is not null";
 
 function finish(names: SqlNames): string {
   return `with ${timeOf(names)}, ${withoutLease(names)},
     r as (
       update ${names.records} r set state = @state::text, answer = @answer::bytea, response_schema_version = 1,
-        last_error_code = @error_code::text, finished_at = t.at,
+        last_error_code = @error_code::text, input = null, finished_at = t.at,
         expires_at = ${after("t.at", "retention_ms")}, forget_at = ${after("t.at", "forget_after_ms")}
       from t where ${keyIs("r")} and ${recordIsOwned} and ${afterLease}
       returning r.expires_at)
-    select ${milliseconds("r.expires_at")} as expires_at, ${commitSettings(names)} from r`;
+    select ${exactly("r.expires_at")} as expires_at, ${commitSettings(names)} from r`;
 }
 
 /** `retryable` or `unknown`: the attempt is over, the life is not. */
@@ -170,6 +182,9 @@ function release(names: SqlNames): string {
   return `with ${withoutLease(names)},
     r as (
       delete from ${names.records} r where ${keyIs("r")} and ${recordIsOwned} and ${afterLease}
+      returning r.id),
+    s as (
+      delete from ${names.steps} s where s.record_id = any (array(select id from r))
       returning 1)
     select 1 as released, ${commitSettings(names)} from r`;
 }

@@ -9,6 +9,7 @@ export function maintenanceStatements(names: SqlNames) {
     abandon: template("abandon", abandon(names)),
     forget: template("forget", forget(names)),
     purge: template("purge", purge(names)),
+    reapLeases: template("reap_leases", reapLeases(names)),
   };
 }
 
@@ -41,19 +42,22 @@ const isDue = "r.ctid = any (array(select row_id from due))";
 function abandon(names: SqlNames): string {
   return `with ${due(names, "expires_at", "r.state = 'pending'")},
     done as (
-      update ${names.records} r set state = 'failed', last_error_code = 'timeout', finished_at = t.at,
+      update ${names.records} r set state = 'failed', last_error_code = 'timeout', input = null, finished_at = t.at,
         expires_at = t.at + (r.expires_at - r.created_at), forget_at = t.at + (r.expires_at - r.created_at)
       from t where ${isDue} and r.state = 'pending'
       returning 1)
     select pg_catalog.count(*)::int as abandoned from done`;
 }
 
-/** An answer that is still there goes with its key: the edges `purge` and `forget` in one. */
+/** An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. */
 function forget(names: SqlNames): string {
   return `with ${due(names, "forget_at", "r.state in ('completed', 'failed', 'expired')")},
     done as (
       delete from ${names.records} r where ${isDue} and r.state in ('completed', 'failed', 'expired')
-      returning r.state)
+      returning r.id, r.state),
+    steps as (
+      delete from ${names.steps} s where s.record_id = any (array(select id from done))
+      returning 1)
     select pg_catalog.count(*)::int as forgotten,
       (pg_catalog.count(*) filter (where done.state <> 'expired'))::int as purged
     from done`;
@@ -67,4 +71,20 @@ function purge(names: SqlNames): string {
       where ${isDue} and r.state in ('completed', 'failed')
       returning 1)
     select pg_catalog.count(*)::int as purged from done`;
+}
+
+/**
+ * Leases whose attempt is over, which a phase above READ COMMITTED leaves when its process dies right after its COMMIT.
+ * They are in nobody's way, so they wait a minute: this statement may not see the record of a lease that is younger than
+ * itself.
+ */
+function reapLeases(names: SqlNames): string {
+  const { records, leases } = names;
+  return `with ${timeOf(names)}, due as materialized (
+      select l.ctid as row_id from ${leases} l
+      where l.rescue_at <= (select at from t) - interval '1 minute' and (
+        select r.id from ${records} r where ${leaseOfRecord} and r.state = 'in_progress' limit 1) is null
+      order by l.rescue_at limit @limit::int
+      for update of l skip locked)
+    delete from ${leases} l where l.ctid = any (array(select row_id from due))`;
 }

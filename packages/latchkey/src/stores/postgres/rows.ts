@@ -6,8 +6,10 @@ import type {
   LatchkeyRecord,
   RecordState,
 } from "../../engine/record.ts";
+import { StoreError } from "../../errors.ts";
 import type { SqlRow } from "../../transactions/transaction.ts";
 import type { NewLife } from "../store.ts";
+import { momentOfBytes, RecordBytes } from "./record-bytes.ts";
 
 export function numberOf(row: SqlRow, column: string): number {
   const value = row[column];
@@ -15,8 +17,17 @@ export function numberOf(row: SqlRow, column: string): number {
   return value;
 }
 
-function nullableNumber(row: SqlRow, column: string): number | null {
-  return row[column] === null ? null : numberOf(row, column);
+const exactTime = /^[0-9a-f]{16}$/;
+
+/** A point in time, in milliseconds since the Unix epoch, rounded down. */
+export function momentOf(row: SqlRow, column: string): number {
+  const hex = textOf(row, column);
+  if (!exactTime.test(hex)) throw unexpected(column, hex);
+  return momentOfBytes(Buffer.from(hex, "hex"));
+}
+
+export function nullableMoment(row: SqlRow, column: string): number | null {
+  return row[column] === null ? null : momentOf(row, column);
 }
 
 export function textOf(row: SqlRow, column: string): string {
@@ -35,7 +46,8 @@ export function booleanOf(row: SqlRow, column: string): boolean {
   return value;
 }
 
-function bytesOf(hex: string): Uint8Array {
+/** Bytes that the statement has put into hexadecimal digits. */
+export function bytesOf(hex: string): Uint8Array {
   return new Uint8Array(Buffer.from(hex, "hex"));
 }
 
@@ -51,78 +63,112 @@ export function onlyRow(rows: readonly SqlRow[] | undefined): SqlRow {
   return row;
 }
 
+/**
+ * The rows, of a statement that says where it ran.
+ *
+ * @throws {StoreError} when a standby answered: what it says may be old
+ */
+export function primaryRows(rows: readonly SqlRow[] | undefined): readonly SqlRow[] {
+  if (!booleanOf(onlyRow(rows), "standby")) return rows ?? [];
+  throw new StoreError("rolled_back", { message: "The database is a standby; decisions need the primary" });
+}
+
+/** What an `onPrimary` look-up has found, told by a column that is never null. */
+export function foundRows(rows: readonly SqlRow[], column: string): readonly SqlRow[] {
+  return primaryRows(rows).filter((row) => row[column] !== null);
+}
+
 /** Null when the row is that of a look-up which found nothing. */
 export function recordOf(row: SqlRow): LatchkeyRecord | null {
-  if (row.state === null) return null;
-  const life = lifeOf(row);
-  const state = textOf(row, "state") as RecordState;
-  const lastErrorCode = nullableText(row, "last_error_code");
+  if (row.record === null) return null;
+  const bytes = new RecordBytes(textOf(row, "record"));
+  const life = lifeOf(bytes);
+  const state = bytes.text("state") as RecordState;
+  const lastErrorCode = bytes.nullableText("last_error_code");
   switch (state) {
     case "pending":
-      return { ...life, state, expiresAt: numberOf(row, "expires_at") };
+      return { ...life, state, expiresAt: bytes.moment("expires_at") };
     case "in_progress":
       return inProgressOf(row);
     case "completed":
-    case "failed": {
-      const answer = nullableText(row, "answer");
+    case "failed":
       return {
         ...life,
         state,
-        finishedAt: numberOf(row, "finished_at"),
-        expiresAt: numberOf(row, "expires_at"),
-        forgetAt: numberOf(row, "forget_at"),
-        answer: answer === null ? null : bytesOf(answer),
+        finishedAt: bytes.moment("finished_at"),
+        expiresAt: bytes.moment("expires_at"),
+        forgetAt: bytes.moment("forget_at"),
+        answer: bytes.nullableBytes("answer"),
         lastErrorCode,
       };
-    }
     case "retryable":
       return { ...life, state, lastErrorCode };
     case "unknown":
-      return { ...life, state, lastErrorCode, reconcileAfter: nullableNumber(row, "reconcile_after") };
+      return { ...life, state, lastErrorCode, reconcileAfter: bytes.nullableMoment("reconcile_after") };
     case "expired":
       return {
         ...life,
         state,
-        finishedAt: numberOf(row, "finished_at"),
-        forgetAt: numberOf(row, "forget_at"),
+        finishedAt: bytes.moment("finished_at"),
+        forgetAt: bytes.moment("forget_at"),
       };
     default:
       throw new TypeError(`A record is in the unknown state ${state satisfies never}`);
   }
 }
 
+/** A record that the statement has looked for in these states. */
+export function storedRecord<S extends RecordState>(
+  row: SqlRow,
+  ...states: readonly S[]
+): Extract<LatchkeyRecord, { readonly state: S }> {
+  const record = recordOf(row);
+  if (record !== null && isIn(record, states)) return record;
+  throw unexpected("record", row.record);
+}
+
+function isIn<S extends RecordState>(
+  record: LatchkeyRecord,
+  states: readonly S[],
+): record is Extract<LatchkeyRecord, { readonly state: S }> {
+  return states.some((state) => state === record.state);
+}
+
 export function inProgressOf(row: SqlRow): InProgressRecord {
+  const bytes = new RecordBytes(textOf(row, "record"));
   return {
-    ...lifeOf(row),
+    ...lifeOf(bytes),
     state: "in_progress",
     // A lease row that is gone cannot be running any more.
-    leaseEndsAt: nullableNumber(row, "lease_ends_at") ?? 0,
-    expiresAt: numberOf(row, "expires_at"),
+    leaseEndsAt: (row.lease_ends_at ?? null) === null ? 0 : momentOf(row, "lease_ends_at"),
+    expiresAt: bytes.moment("expires_at"),
   };
 }
 
-function lifeOf(row: SqlRow) {
-  const fence: Fence = { attempt: numberOf(row, "attempt"), token: textOf(row, "token") };
+function lifeOf(bytes: RecordBytes) {
+  const fence: Fence = { attempt: bytes.integer("attempt"), token: bytes.hex("token") };
   const fingerprint: Fingerprint = {
-    version: numberOf(row, "fingerprint_version"),
-    digest: bytesOf(textOf(row, "fingerprint")),
+    version: bytes.integer("fingerprint_version"),
+    digest: bytes.bytes("fingerprint"),
   };
   return {
-    tenant: textOf(row, "tenant"),
-    scope: textOf(row, "scope"),
-    key: textOf(row, "key"),
-    id: textOf(row, "id"),
-    operation: textOf(row, "operation"),
+    tenant: bytes.text("tenant"),
+    scope: bytes.text("scope"),
+    key: bytes.text("key"),
+    id: bytes.hex("id").replace(uuidParts, "$1-$2-$3-$4-"),
+    operation: bytes.text("operation"),
     fingerprint,
-    principal: nullableText(row, "principal"),
+    principal: bytes.nullableText("principal"),
     fence,
-    createdAt: numberOf(row, "created_at"),
+    createdAt: bytes.moment("created_at"),
   };
 }
+
+const uuidParts = /^(.{8})(.{4})(.{4})(.{4})/;
 
 /** A life that was just written, and when. */
 export function begunLife(life: NewLife, row: SqlRow) {
   const { tenant, scope, key, id, operation, fingerprint, principal, fence } = life;
-  const createdAt = numberOf(row, "created_at");
+  const createdAt = momentOf(row, "created_at");
   return { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
 }

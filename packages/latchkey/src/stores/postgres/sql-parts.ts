@@ -4,6 +4,8 @@ export interface SqlNames {
   /** Qualified table names. */
   readonly records: string;
   readonly leases: string;
+  readonly steps: string;
+  readonly audit: string;
   readonly settings: string;
   /** The call that tells the store's time. */
   readonly clock: string;
@@ -11,6 +13,15 @@ export interface SqlNames {
   readonly synced: boolean;
   /** Whether the server ends transactions and statements that last too long. */
   readonly serverLimits: boolean;
+}
+
+/**
+ * Rows of a look-up whose answer decides something, so that a standby must not give it. There is always a row:
+ * the one that stands for nothing found is null in every other column.
+ */
+export function onPrimary(rows: string): string {
+  return `select b.standby, x.* from (select pg_catalog.pg_is_in_recovery() as standby) b
+    left join lateral (${rows}) x on true`;
 }
 
 /** The store's time once per statement. In predicates it must come from a sub-select, or no index is used. */
@@ -31,8 +42,9 @@ export const guardHolds =
 export const mayBeginOver =
   "(r.state = 'expired' or (r.state in ('completed', 'failed') and r.expires_at <= (select at from t)))";
 
-export function milliseconds(time: string): string {
-  return `pg_catalog.floor(extract(epoch from ${time}) * 1000)::float8`;
+/** As `momentOf` reads it: exact, and the same under all settings of a session. */
+export function exactly(time: string): string {
+  return `pg_catalog.encode(pg_catalog.timestamptz_send(${time}), 'hex')`;
 }
 
 export function after(time: string, parameter: string): string {
@@ -44,21 +56,18 @@ export function after(time: string, parameter: string): string {
  * one, and `synchronous_commit = off` does not acknowledge what a crash can take back.
  */
 export function commitSettings({ synced }: SqlNames): string {
-  const messages = "pg_catalog.set_config('client_min_messages', 'warning', true) as commit_messages";
+  const messages = `case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning')
+    then pg_catalog.set_config('client_min_messages', 'warning', true) end as commit_messages`;
   if (!synced) return messages;
   return `${messages}, case when pg_catalog.current_setting('synchronous_commit') = 'off'
     then pg_catalog.set_config('synchronous_commit', 'on', true) end as commit_synced`;
 }
 
-/** A record as `recordOf` reads it, from `r` and its lease `l`. */
-export const recordColumns = `
-  r.tenant, r.scope, r.key, r.id::text as id, r.operation, r.state, r.principal, r.attempt, r.last_error_code,
-  r.fingerprint_version::int as fingerprint_version, pg_catalog.encode(r.fingerprint, 'hex') as fingerprint,
-  pg_catalog.encode(pg_catalog.uuid_send(r.token), 'hex') as token, pg_catalog.encode(r.answer, 'hex') as answer,
-  ${["created_at", "finished_at", "expires_at", "forget_at", "reconcile_after"]
-    .map((column) => `${milliseconds(`r.${column}`)} as ${column}`)
-    .join(", ")},
-  ${milliseconds("l.locked_until")} as lease_ends_at`;
+/** The record `r` as `recordOf` reads it. */
+export const recordColumn = "pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record";
+
+/** Besides, what an attempt in progress has in its lease `l`. */
+export const recordColumns = `${recordColumn}, ${exactly("l.locked_until")} as lease_ends_at`;
 
 /** The lease that belongs to the record's present attempt; one left by another attempt counts for nothing. */
 export const leaseOfRecord =

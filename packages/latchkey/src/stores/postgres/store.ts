@@ -1,22 +1,34 @@
 /** The store contract on Postgres. One statement per step: its guard decides, and null says that it did not hold. */
-import type { InProgressRecord, LatchkeyRecord, RecordKey, UnknownRecord } from "../../engine/record.ts";
-import { StoreError } from "../../errors.ts";
+import type {
+  InProgressRecord,
+  LatchkeyRecord,
+  LeaseEnd,
+  RecordKey,
+  UnknownRecord,
+} from "../../engine/record.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
 import type { AttemptEnd, EndedLease, Reading, Store, StoreCapabilities } from "../store.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { postgresJournal } from "./journal.ts";
+import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
 import { maintenanceStatements } from "./maintenance-statements.ts";
+import { phaseStatements } from "./phase-statements.ts";
+import { postgresPhases } from "./phases.ts";
 import {
   begunLife,
-  booleanOf,
   inProgressOf,
+  momentOf,
   nullableText,
   numberOf,
   onlyRow,
+  primaryRows,
   recordOf,
   textOf,
 } from "./rows.ts";
 import { Settings } from "./settings.ts";
+import { postgresSettlement } from "./settlement.ts";
+import { settlementStatements } from "./settlement-statements.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import type { StatementTemplate } from "./template.ts";
 import { transactionStatements } from "./transaction-statements.ts";
@@ -48,6 +60,8 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
   const names: SqlNames = {
     records: `"${schema}".records`,
     leases: `"${schema}".leases`,
+    steps: `"${schema}".steps`,
+    audit: `"${schema}".audit`,
     settings: `"${schema}".settings`,
     clock: parts.timeFunction,
     synced: capabilities.durability === "synced",
@@ -61,14 +75,24 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
   return {
     name: parts.name,
     capabilities,
-    transactions: postgresTransactions({
-      bridge,
+    transactions: {
+      ...postgresTransactions({
+        bridge,
+        schema,
+        executor,
+        settings,
+        statements: transaction,
+        read,
+        readingOf,
+      }),
+      phase: postgresPhases({ bridge, schema, executor, statements: phaseStatements(names) }),
+    },
+    journal: postgresJournal({
       executor,
-      settings,
-      statements: transaction,
-      read,
-      readingOf,
+      statements: journalStatements(names),
+      waitSettings: transaction.waitSettings,
     }),
+    settlement: postgresSettlement(executor, settlementStatements(names)),
     verify: () => settings.verify(),
     read,
     ...leaseMethods(executor, leaseStatements(names)),
@@ -85,13 +109,9 @@ function lostLife(life: ReturnType<typeof begunLife>, lastErrorCode: string): Un
   return { ...life, state: "unknown", lastErrorCode, reconcileAfter: null };
 }
 
-/** @throws {StoreError} when a standby answered: what it says may be old */
 function readingOf(rows: readonly SqlRow[] | undefined): Reading {
-  const row = onlyRow(rows);
-  if (booleanOf(row, "standby")) {
-    throw new StoreError("rolled_back", { message: "The database is a standby; decisions need the primary" });
-  }
-  return { record: recordOf(row), now: numberOf(row, "now") };
+  const row = onlyRow(primaryRows(rows));
+  return { record: recordOf(row), now: momentOf(row, "now") };
 }
 
 type LeaseMethods = Pick<Store, "create" | "accept" | "takeOver" | "renew" | "end" | "giveUp">;
@@ -130,7 +150,7 @@ function leaseMethods(
       const row = await write(statement.bind(values));
       return row === null
         ? null
-        : { ...begunLife(life, row), state: "pending", expiresAt: numberOf(row, "expires_at") };
+        : { ...begunLife(life, row), state: "pending", expiresAt: momentOf(row, "expires_at") };
     },
 
     async takeOver(key, guard, fingerprint, token, terms) {
@@ -168,7 +188,7 @@ function leaseMethods(
       const row = await write(statement.bind({ ...keyValues(key), ...ownerValues(id, fence), ...values }));
       heartbeats.drop(fence.token);
       if (row === null) return null;
-      return { expiresAt: "expires_at" in row ? numberOf(row, "expires_at") : null };
+      return { expiresAt: "expires_at" in row ? momentOf(row, "expires_at") : null };
     },
 
     async giveUp(key, guard, errorCode, reconcileAfterMs) {
@@ -200,14 +220,15 @@ function endOf(
     }
     case "release":
       return [statements.release, {}];
-    case "retry_later":
-      return [statements.park, { state: "retryable", error_code: end.errorCode, reconcile_after_ms: null }];
+    case "retry_later": {
+      const { errorCode, resumeAfterMs } = end;
+      const parked = { state: "retryable", error_code: errorCode, reconcile_after_ms: resumeAfterMs };
+      return [statements.park, parked];
+    }
     case "doubt": {
       const { errorCode, reconcileAfterMs } = end;
-      return [
-        statements.park,
-        { state: "unknown", error_code: errorCode, reconcile_after_ms: reconcileAfterMs },
-      ];
+      const parked = { state: "unknown", error_code: errorCode, reconcile_after_ms: reconcileAfterMs };
+      return [statements.park, parked];
     }
     default:
       return end satisfies never;
@@ -215,8 +236,8 @@ function endOf(
 }
 
 function runningLife(life: ReturnType<typeof begunLife>, row: SqlRow): InProgressRecord {
-  const leaseEndsAt = numberOf(row, "lease_ends_at");
-  return { ...life, state: "in_progress", leaseEndsAt, expiresAt: numberOf(row, "expires_at") };
+  const leaseEndsAt = momentOf(row, "lease_ends_at");
+  return { ...life, state: "in_progress", leaseEndsAt, expiresAt: momentOf(row, "expires_at") };
 }
 
 function maintenanceMethods(
@@ -236,6 +257,7 @@ function maintenanceMethods(
       const forgotten = await batch(statements.forget, limit);
       const purged = numberOf(forgotten, "purged");
       const left = limit - purged;
+      await executor.write(statements.reapLeases.bind({ limit }));
       const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
       return { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
     },
@@ -245,7 +267,7 @@ function maintenanceMethods(
 function endedLeaseOf(row: SqlRow): EndedLease {
   return {
     record: inProgressOf(row),
-    leaseEnd: textOf(row, "lease_end") === "rerun" ? "rerun" : "reconcile",
+    leaseEnd: textOf(row, "lease_end") as LeaseEnd,
     attemptsMax: numberOf(row, "attempts_max"),
   };
 }

@@ -2,11 +2,12 @@
 import {
   after,
   commitSettings,
+  exactly,
   guardHolds,
   keyIs,
   leaseOfRecord,
   mayBeginOver,
-  milliseconds,
+  recordColumn,
   recordColumns,
   type SqlNames,
   timeOf,
@@ -16,10 +17,12 @@ import { template } from "./template.ts";
 export function transactionStatements(names: SqlNames) {
   return {
     read: template("read", read(names)),
+    look: template("look", look(names)),
     open: template("open", open(names)),
     savepoint: template("savepoint", "savepoint latchkey_handler"),
     undo: template("undo", "rollback to savepoint latchkey_handler"),
     complete: template("complete", complete(names)),
+    completeOver: template("complete_over", completeOver(names)),
     lose: template("lose", lose(names)),
     waitSettings: template("wait_settings", waitSettings(names)),
     waitLock: template(
@@ -35,10 +38,19 @@ export function transactionStatements(names: SqlNames) {
 
 /** One row always: the time, and the record if there is one. */
 function read(names: SqlNames): string {
-  return `select ${milliseconds("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
+  return `select ${exactly("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
     from (select ${names.clock} as at) t
     left join ${names.records} r on ${keyIs("r")}
     left join ${names.leases} l on ${leaseOfRecord}`;
+}
+
+/** Names the transaction. */
+export const transactionTime = exactly("pg_catalog.now()");
+
+/** `read` without the lease. The sub-select costs half of a join, and the second table as much again. */
+function look({ records, clock }: SqlNames): string {
+  return `select ${exactly(clock)} as now, pg_catalog.pg_is_in_recovery() as standby,
+    (select ${recordColumn} from ${records} r where ${keyIs("r")}) as record`;
 }
 
 /**
@@ -47,14 +59,14 @@ function read(names: SqlNames): string {
  */
 function open({ serverLimits }: SqlNames): string {
   return `select pg_catalog.pg_try_advisory_xact_lock(@lock::text::bigint) as exclusive,
-    extract(epoch from pg_catalog.now())::text as began${serverLimits ? `, ${limits}` : ""}`;
+    ${transactionTime} as began${serverLimits ? `, ${limits}` : ""}`;
 }
 
 /**
  * Bounds how long a dead or stuck process can keep the key: when idle, and in a statement that outlives its caller. A
  * lower limit of the user's own stays.
  */
-const limits = `
+export const limits = `
   pg_catalog.set_config('idle_in_transaction_session_timeout', @limit_ms::text, true) as idle_limit,
   pg_catalog.set_config('statement_timeout', case
     when pg_catalog.current_setting('statement_timeout')::interval
@@ -62,12 +74,14 @@ const limits = `
     then pg_catalog.current_setting('statement_timeout') else @limit_ms::text end, true) as statement_limit`;
 
 /**
- * Raises 2201F when this is not the transaction that admission opened. In a statement that is pipelined with COMMIT
- * nothing less than an error stops the COMMIT. Both sides of the CASE depend on the transaction, so that the planner
- * evaluates neither beforehand.
+ * The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
+ * COMMIT nothing less than an error stops the COMMIT. The condition and the root depend on the transaction, so that the
+ * planner evaluates neither beforehand.
  */
-const sameTransaction = `case when extract(epoch from pg_catalog.now()) = @began::text::numeric then true
-  else pg_catalog.sqrt(- extract(epoch from pg_catalog.now())::float8) > 0 end`;
+export function timeInTransaction({ clock }: SqlNames): string {
+  return `case when ${transactionTime} = @began::text then ${clock}
+    else pg_catalog.to_timestamp(pg_catalog.sqrt(- pg_catalog.date_part('epoch', pg_catalog.now()))) end`;
+}
 
 /** A transaction may also complete, or lose, the next run of the very life that waited for it. */
 const mayEndOver = `(${mayBeginOver} or (r.state = 'retryable' and r.id = excluded.id
@@ -83,46 +97,73 @@ const lifeColumns = {
   token: "@token::uuid",
 };
 
+/** What a life that goes on keeps. */
+const kept = ["created_at", "recovery_point", "reconcile_tries", "input"];
+
 /** Writes a whole life at once: where no row is, or over exactly the row that was decided on. */
 function upsert({ records }: SqlNames, columns: Readonly<Record<string, string>>): string {
-  const all = { ...lifeColumns, ...columns };
-  const rest = ["recovery_point", "operation_version", "answer", "response_schema_version", "finished_at"];
+  const all = { ...lifeColumns, recovery_point: "null", reconcile_tries: "0", ...columns };
+  const rest = ["input", "answer", "response_schema_version", "finished_at"];
   const cleared = [...rest, "expires_at", "forget_at", "reconcile_after"].filter(
     (column) => !(column in all),
   );
   return `insert into ${records} as r (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
     select @tenant::text, @scope::text, @key::text, t.at, ${Object.values(all).join(", ")} from t
     on conflict (tenant, scope, key) do update set
-      created_at = case when r.id = excluded.id then r.created_at else excluded.created_at end,
-      ${Object.keys(all)
-        .map((column) => `${column} = excluded.${column}`)
+      ${["created_at", ...Object.keys(all)]
+        .map((column) => `${column} = ${kept.includes(column) ? keptOf(column) : `excluded.${column}`}`)
         .join(", ")},
       ${cleared.map((column) => `${column} = null`).join(", ")}
     where ${guardHolds} and ${mayEndOver}
     returning r.created_at, r.expires_at`;
 }
 
-/** Raises 22012 when nothing was written, for the same reason. */
+function keptOf(column: string): string {
+  return `case when r.id = excluded.id then r.${column} else excluded.${column} end`;
+}
+
+/** The steps of the life that `w` has replaced, if it was another. */
+function withoutSteps({ steps }: SqlNames): string {
+  return `gone as (
+      delete from ${steps} s where s.record_id = @guard_id::uuid and @guard_id::uuid <> @id::uuid
+        and exists (select 1 from w) returning 1)`;
+}
+
+const completedColumns = {
+  state: "'completed'",
+  answer: "@answer::bytea",
+  response_schema_version: "1",
+  finished_at: "t.at",
+  expires_at: after("t.at", "retention_ms"),
+  forget_at: after("t.at", "forget_after_ms"),
+};
+
+/** Where no row is. One that is there all the same raises 23505: half the price of an upsert that does nothing. */
 function complete(names: SqlNames): string {
-  const row = upsert(names, {
-    state: "'completed'",
-    answer: "@answer::bytea",
-    response_schema_version: "1",
-    last_error_code: "null",
-    finished_at: "t.at",
-    expires_at: after("t.at", "retention_ms"),
-    forget_at: after("t.at", "forget_after_ms"),
-  });
-  return `with t as materialized (select ${names.clock} as at where ${sameTransaction}), w as (${row})
-    select 1 / pg_catalog.count(*)::int as written, ${milliseconds("pg_catalog.max(w.expires_at)")} as expires_at,
+  const all = { ...lifeColumns, ...completedColumns };
+  return `insert into ${names.records} (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
+    select @tenant::text, @scope::text, @key::text, t.at, ${Object.values(all).join(", ")}
+    from (select ${timeInTransaction(names)} as at offset 0) t
+    returning ${exactly("expires_at")} as expires_at, ${commitSettings(names)}`;
+}
+
+/** Over the row that was decided on. Raises 22012 when nothing was written, which would not stop the COMMIT either. */
+function completeOver(names: SqlNames): string {
+  const row = upsert(names, { ...completedColumns, last_error_code: "null" });
+  return `with t as materialized (select ${timeInTransaction(names)} as at), w as (${row}), ${withoutSteps(names)}
+    select 1 / pg_catalog.count(*)::int as written, ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,
       ${commitSettings(names)}
     from w`;
 }
 
 function lose(names: SqlNames): string {
-  const row = upsert(names, { state: "'unknown'", last_error_code: "@error_code::text" });
-  return `with ${timeOf(names)}, w as (${row})
-    select ${milliseconds("w.created_at")} as created_at, ${commitSettings(names)} from w`;
+  const row = upsert(names, {
+    state: "'unknown'",
+    last_error_code: "@error_code::text",
+    input: "@input::bytea",
+  });
+  return `with ${timeOf(names)}, w as (${row}), ${withoutSteps(names)}
+    select ${exactly("w.created_at")} as created_at, ${commitSettings(names)} from w`;
 }
 
 function waitSettings(names: SqlNames): string {

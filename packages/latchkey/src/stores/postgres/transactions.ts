@@ -1,6 +1,6 @@
 /** `transaction` execution over any bridge: what is said with BEGIN, what with COMMIT, and what each outcome means. */
 import type { RecordKey } from "../../engine/record.ts";
-import { refusalOf } from "../../transactions/sql-errors.ts";
+import { isViolationOf, refusalOf } from "../../transactions/sql-errors.ts";
 import type {
   BridgeOutcome,
   BridgeSession,
@@ -18,13 +18,15 @@ import type {
   TransactionWork,
 } from "../store.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { booleanOf, numberOf, onlyRow, textOf } from "./rows.ts";
+import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
 import { asSchemaError, type Settings } from "./settings.ts";
+import type { StatementTemplate } from "./template.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
 import { guardValues, keyValues, lifeValues, retentionValues } from "./values.ts";
 
 export interface TransactionParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;
+  readonly schema: string;
   readonly executor: PostgresExecutor;
   readonly settings: Settings;
   readonly statements: ReturnType<typeof transactionStatements>;
@@ -35,7 +37,7 @@ export interface TransactionParts<Tx> {
 /** Postgres keeps its time-outs in 32 bits. */
 const serverTimeoutMaxMs = 2_147_483_647;
 
-export function postgresTransactions<Tx>(parts: TransactionParts<Tx>): TransactionSupport<Tx> {
+export function postgresTransactions<Tx>(parts: TransactionParts<Tx>): Omit<TransactionSupport<Tx>, "phase"> {
   return {
     run: (request, work) => run(parts, request, work),
 
@@ -74,32 +76,52 @@ async function run<Tx, T>(
   const lock = await settings.lockOf(request.key);
   // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
   const earlier = request.isolation === "serializable" ? await parts.read(request.key) : null;
-  const opening = [
-    statements.open.bind({ lock, limit_ms: timeoutText(request.idleLimitMs) }),
-    ...(earlier === null ? [statements.read.bind(keyValues(request.key))] : []),
-    ...(request.savepoint ? [statements.savepoint.bind({})] : []),
-  ];
   let started = false;
-  try {
-    const outcome = await bridge.transact<T>({ isolation: request.isolation, opening }, (session) => {
+  const transact = async (look: StatementTemplate | null) => {
+    const opening = openingOf(parts, request, lock, look);
+    const outcome = await bridge.transact<T>({ isolation: request.isolation, opening }, async (session) => {
+      const reading = earlier ?? parts.readingOf(session.opened[1]);
+      if (look === statements.look && reading.record?.state === "in_progress") throw new LeaseUnread();
       started = true;
-      return inTransaction(parts, session, earlier, work);
+      return inTransaction(parts, session, reading, work);
     });
-    return outcomeOf(outcome);
+    return outcomeOf(parts.schema, outcome);
+  };
+  try {
+    const first = transact(earlier === null ? statements.look : null);
+    return await first.catch((error: unknown) => {
+      if (error instanceof LeaseUnread) return transact(statements.read);
+      throw error;
+    });
   } catch (error) {
     throw started ? error : asSchemaError(error);
   }
 }
 
+function openingOf<Tx>(
+  { statements }: TransactionParts<Tx>,
+  { key, idleLimitMs, savepoint }: TransactionRequest,
+  lock: string,
+  look: StatementTemplate | null,
+): readonly SqlStatement[] {
+  return [
+    statements.open.bind({ lock, limit_ms: timeoutText(idleLimitMs) }),
+    ...(look === null ? [] : [look.bind(keyValues(key))]),
+    ...(savepoint ? [statements.savepoint.bind({})] : []),
+  ];
+}
+
+/** The look-up found an attempt under a lease, which only `read` looks at: a transaction hardly ever meets one. */
+class LeaseUnread extends Error {}
+
 async function inTransaction<Tx, T>(
   parts: TransactionParts<Tx>,
   session: BridgeSession<Tx>,
-  earlier: Reading | null,
+  reading: Reading,
   work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
 ): Promise<BridgeWork<T>> {
   const { tx, used, revoke } = session;
   const opened = onlyRow(session.opened[0]);
-  const reading = earlier ?? parts.readingOf(session.opened[1]);
   const result = await work({ reading, exclusive: booleanOf(opened, "exclusive"), tx, used, revoke });
   if (result.end !== "commit") return result;
   return { end: "commit", value: result.value, closing: closing(parts, textOf(opened, "began"), result) };
@@ -110,7 +132,8 @@ function closing<Tx, T>(
   began: string,
   commit: Extract<TransactionWork<T>, { readonly end: "commit" }>,
 ): readonly SqlStatement[] {
-  const complete = statements.complete.bind({
+  const statement = commit.replaces === null ? statements.complete : statements.completeOver;
+  const complete = statement.bind({
     ...lifeValues(commit.life),
     ...guardValues(commit.replaces),
     ...retentionValues(commit.retention),
@@ -120,27 +143,27 @@ function closing<Tx, T>(
   return commit.undoWrites ? [statements.undo.bind({}), complete] : [complete];
 }
 
-function outcomeOf<T>(outcome: BridgeOutcome<T>): TransactionOutcome<T> {
+function outcomeOf<T>(schema: string, outcome: BridgeOutcome<T>): TransactionOutcome<T> {
   const { kind, value } = outcome;
   switch (kind) {
     case "committed":
-      return { kind, value, expiresAt: numberOf(onlyRow(outcome.closed.at(-1)), "expires_at") };
+      return { kind, value, expiresAt: momentOf(onlyRow(outcome.closed.at(-1)), "expires_at") };
     case "rolled_back":
     case "in_doubt":
       return outcome;
     case "refused":
-      return refused(outcome);
+      return refused(schema, outcome);
     default:
       return kind satisfies never;
   }
 }
 
-function refused<T>({
-  value,
-  sqlState,
-  during,
-  error,
-}: Extract<BridgeOutcome<T>, { readonly kind: "refused" }>): TransactionOutcome<T> {
+export function refused<T>(
+  schema: string,
+  { value, sqlState, during, error }: Extract<BridgeOutcome<T>, { readonly kind: "refused" }>,
+): TransactionOutcome<T> {
+  if (isViolationOf(error, { schema, table: "records", constraint: "records_pkey" }))
+    return { kind: "lost", value };
   const refusal = refusalOf(sqlState);
   switch (refusal) {
     case "serialization":
@@ -159,6 +182,6 @@ function refused<T>({
   }
 }
 
-function timeoutText(milliseconds: number): string {
+export function timeoutText(milliseconds: number): string {
   return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
 }

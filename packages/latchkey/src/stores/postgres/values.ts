@@ -1,19 +1,27 @@
 /** What the store is called with, as values for its statements. */
 import type { Fence, Fingerprint, Guard, RecordKey } from "../../engine/record.ts";
+import { isStorable } from "../../storable.ts";
+import type { Owner } from "../journal.ts";
 import type { LeaseTerms, NewLife, Retention } from "../store.ts";
 
 /** A row of the primary key's index holds at most 2,704 bytes; beyond that an INSERT fails after the handler ran. */
 const keyBytesMax = 2_000;
 
-/** NUL cannot be stored; two different lone surrogates would become the same character. */
-const unstorable = /\0|\p{Surrogate}/u;
+/** A unit of UTF-16 takes at most so many bytes in UTF-8. */
+const bytesPerUnitMax = 3;
+
+/** @throws {TypeError} when the text could not be stored, or not told from another */
+export function checkStorable(name: string, text: string): void {
+  if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+}
 
 /** @throws {TypeError} when the key could not be stored, or not told from another */
 export function keyValues({ tenant, scope, key }: RecordKey) {
-  for (const [name, text] of Object.entries({ tenant, scope, key })) {
-    if (unstorable.test(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
-  }
-  if (Buffer.byteLength(tenant) + Buffer.byteLength(scope) + Buffer.byteLength(key) > keyBytesMax) {
+  checkStorable("tenant", tenant);
+  checkStorable("scope", scope);
+  checkStorable("key", key);
+  const short = (tenant.length + scope.length + key.length) * bytesPerUnitMax <= keyBytesMax;
+  if (!short && Buffer.byteLength(tenant) + Buffer.byteLength(scope) + Buffer.byteLength(key) > keyBytesMax) {
     throw new TypeError(`tenant, scope and key are longer than ${keyBytesMax} bytes together`);
   }
   return { tenant, scope, key };
@@ -26,11 +34,16 @@ export function lifeValues(life: NewLife) {
     ...fingerprintValues(life.fingerprint),
     operation: life.operation,
     principal: life.principal,
+    input: life.input ?? null,
   };
 }
 
 export function ownerValues(id: string, fence: Fence) {
   return { id, attempt: fence.attempt, token: fence.token };
+}
+
+export function ownerOfValues({ key, id, fence }: Owner) {
+  return { ...keyValues(key), ...ownerValues(id, fence) };
 }
 
 export function fingerprintValues({ version, digest }: Fingerprint) {

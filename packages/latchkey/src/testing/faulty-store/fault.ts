@@ -1,7 +1,7 @@
 /** What can go wrong with one call to a store. */
 import type { RecordKey } from "../../engine/record.ts";
 
-/** The calls of a store that cross the network; a transaction crosses it when it opens and when it ends. */
+/** The calls of a store that cross the network; a transaction or a phase crosses it when it opens and when it ends. */
 export type StorePort =
   | "verify"
   | "read"
@@ -18,7 +18,23 @@ export type StorePort =
   | "commit"
   | "rollback"
   | "abandon"
-  | "resolve";
+  | "resolve"
+  | "openPhase"
+  | "commitPhase"
+  | "rollbackPhase"
+  | "abandonPhase"
+  | "readJournal"
+  | "startCall"
+  | "endCall"
+  | "refence"
+  | "callsByDownstreamKey"
+  | "finishedCalls"
+  | "settle"
+  | "claimUnknowns"
+  | "postpone"
+  | "resumable"
+  | "listRecords"
+  | "readAudit";
 
 export interface StoreCall {
   /** 1 for the first call through this wrapper. */

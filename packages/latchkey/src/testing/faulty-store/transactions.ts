@@ -1,59 +1,114 @@
-/** Faults of transactions: the connection can be lost while one opens, while it is open, and when it ends. */
+/** Faults of transactions and phases: the connection can be lost while one opens, while it is open, and when it ends. */
+import type { RecordKey } from "../../engine/record.ts";
 import type {
+  OpenPhase,
   OpenTransaction,
+  PhaseOutcome,
+  PhaseRequest,
+  PhaseWork,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
 } from "../../stores/store.ts";
-import type { Course } from "./fault.ts";
+import type { Course, StorePort } from "./fault.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 
-/** The work's own value; null where the process died before there was one. */
-type Kept<T> = { readonly value: T } | null;
-type Work<Tx, T> = (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>;
+type End = "commit" | "rollback" | "abandon";
 
-const lost: TransactionWork<null> = { end: "abandon", value: null };
+const transactionPorts = {
+  open: "open",
+  commit: "commit",
+  rollback: "rollback",
+  abandon: "abandon",
+} as const satisfies Ports;
+
+const phasePorts = {
+  open: "openPhase",
+  commit: "commitPhase",
+  rollback: "rollbackPhase",
+  abandon: "abandonPhase",
+} as const satisfies Ports;
+
+type Ports = Readonly<Record<"open" | End, StorePort>>;
+
+const lost = { end: "abandon", value: null } as const;
+
+/** What is told to a caller that did not hear the store's own word. */
+type Unheard<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" | "in_doubt" }>;
+
+/** A transaction or a phase. `begin` runs it on the store and brings the outcome, for the value that it is to carry. */
+interface Subject<Open, Work, Outcome, T> {
+  readonly key: RecordKey;
+  readonly ports: Ports;
+  readonly work: (open: Open) => Promise<Work>;
+  begin(inside: (open: Open) => Promise<Work | typeof lost>): Promise<(value: T) => Outcome>;
+}
 
 export function faultyTransactions<Tx>(
   inner: TransactionSupport<Tx>,
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
   return {
-    run: (request, work) => new FaultyTransaction(inner, process, request, work).run(),
+    phase: <T>(
+      request: PhaseRequest,
+      work: (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>,
+    ): Promise<PhaseOutcome<T>> =>
+      new FaultyTransaction(process, {
+        key: request.owner.key,
+        ports: phasePorts,
+        work,
+        async begin(inside) {
+          const outcome = await inner.phase<T | null>(request, inside);
+          return (value: T) => ({ ...outcome, value });
+        },
+      }).run(),
+    run: <T>(
+      request: TransactionRequest,
+      work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
+    ): Promise<TransactionOutcome<T>> =>
+      new FaultyTransaction(process, {
+        key: request.key,
+        ports: transactionPorts,
+        work,
+        async begin(inside) {
+          const outcome = await inner.run<T | null>(request, inside);
+          return (value: T) => ({ ...outcome, value });
+        },
+      }).run(),
     resolve: (key, id, fence, timeoutMs) =>
       process.call("resolve", key, () => inner.resolve(key, id, fence, timeoutMs)),
   };
 }
 
-class FaultyTransaction<Tx, T> {
-  readonly #inner: TransactionSupport<Tx>;
-  readonly #process: FaultyProcess;
-  readonly #request: TransactionRequest;
-  readonly #work: Work<Tx, T>;
-  readonly #heard = Promise.withResolvers<TransactionOutcome<T>>();
-  #ending: Ending | null = null;
+/** How the work ended, once it is the store's turn. */
+interface Ending<T> {
+  readonly end: End;
+  readonly value: T;
+  readonly course: Course;
+}
 
-  constructor(
-    inner: TransactionSupport<Tx>,
-    process: FaultyProcess,
-    request: TransactionRequest,
-    work: Work<Tx, T>,
-  ) {
-    this.#inner = inner;
+class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: T }, Outcome, T> {
+  readonly #process: FaultyProcess;
+  readonly #subject: Subject<Open, Work, Outcome, T>;
+  readonly #heard = Promise.withResolvers<Outcome | Unheard<T>>();
+  /** Null while the store does not hear of the work's end. */
+  #ending: Ending<T> | null = null;
+
+  constructor(process: FaultyProcess, subject: Subject<Open, Work, Outcome, T>) {
     this.#process = process;
-    this.#request = request;
-    this.#work = work;
+    this.#subject = subject;
   }
 
-  async run(): Promise<TransactionOutcome<T>> {
-    const opening = await this.#process.courseOf("open", this.#request.key);
+  async run(): Promise<Outcome | Unheard<T>> {
+    const { key, ports } = this.#subject;
+    const opening = await this.#process.courseOf(ports.open, key);
     if (opening.effect === "none") {
       await this.#process.hearing(opening);
-      throw failureOf("open", opening);
+      throw failureOf(ports.open, opening);
     }
-    this.#inner
-      .run<Kept<T>>(this.#request, (open) => this.#inside(open, opening))
+    this.#subject
+      .begin((open) => this.#inside(open, opening))
       .then((outcome) => this.#hear(outcome))
       .catch((error: unknown) => {
         if (!this.#process.isDead) this.#heard.reject(error);
@@ -61,62 +116,63 @@ class FaultyTransaction<Tx, T> {
     return this.#heard.promise;
   }
 
-  async #inside(open: OpenTransaction<Tx>, opening: Course): Promise<TransactionWork<Kept<T>>> {
+  async #inside(open: Open, opening: Course): Promise<Work | typeof lost> {
     if (opening.hears !== "reply") return this.#loseOpening(opening);
     if ((await this.#process.outlives(opening.until)) === null) return lost;
     const ran = await this.#runWork(open);
     if (ran === null) return lost;
-    const course = await this.#process.courseOf(ran.end, this.#request.key);
-    this.#ending = { end: ran.end, course };
-    if (course.effect !== "now") {
-      if (course.hears === "nothing") this.#process.kill();
-      else this.#heard.resolve(unheard(this.#ending, ran.value));
-      if (course.effect === "none") return lost;
-      await course.until;
+    const { key, ports } = this.#subject;
+    const ending = {
+      end: ran.end,
+      value: ran.value,
+      course: await this.#process.courseOf(ports[ran.end], key),
+    };
+    if (ending.course.effect !== "now") {
+      if (ending.course.hears === "nothing") this.#process.kill();
+      else this.#heard.resolve(this.#unheard(ending));
+      if (ending.course.effect === "none") return lost;
+      await ending.course.until;
     }
-    return { ...ran, value: { value: ran.value } };
+    this.#ending = ending;
+    return ran;
   }
 
   /** It is open, but nobody has heard of it. `late`: the other side needs that long to notice. */
-  async #loseOpening(opening: Course): Promise<TransactionWork<Kept<T>>> {
+  async #loseOpening(opening: Course): Promise<typeof lost> {
     if (opening.hears === "nothing") this.#process.kill();
-    else this.#heard.reject(failureOf("open", opening));
+    else this.#heard.reject(failureOf(this.#subject.ports.open, opening));
     await opening.until;
     return lost;
   }
 
-  async #runWork(open: OpenTransaction<Tx>): Promise<TransactionWork<T> | null> {
+  async #runWork(open: Open): Promise<Work | null> {
     try {
-      const ran = await this.#process.outlives(this.#work(open));
+      const ran = await this.#process.outlives(this.#subject.work(open));
       return ran === null ? null : ran.value;
     } catch (error) {
-      const course = await this.#process.courseOf("rollback", this.#request.key);
+      const { key, ports } = this.#subject;
+      const course = await this.#process.courseOf(ports.rollback, key);
       if (course.hears === "nothing") this.#process.kill();
       else await this.#process.outlives(course.until);
       throw error;
     }
   }
 
-  async #hear(outcome: TransactionOutcome<Kept<T>>): Promise<void> {
+  async #hear(outcome: (value: T) => Outcome): Promise<void> {
     const ending = this.#ending;
-    if (outcome.value === null || ending === null) return;
-    const { value } = outcome.value;
-    if (ending.course.hears === "reply") await this.#process.outlives(ending.course.until);
-    await this.#process.hearing(ending.course);
-    this.#heard.resolve(ending.course.hears === "reply" ? { ...outcome, value } : unheard(ending, value));
+    if (ending === null) return;
+    const { course, value } = ending;
+    if (course.hears === "reply") await this.#process.outlives(course.until);
+    await this.#process.hearing(course);
+    this.#heard.resolve(course.hears === "reply" ? outcome(value) : this.#unheard(ending));
   }
-}
 
-interface Ending {
-  readonly end: TransactionWork<unknown>["end"];
-  readonly course: Course;
-}
-
-/** What a caller is told whose connection broke at the end. Only a COMMIT can be in doubt. */
-function unheard<T>({ end, course }: Ending, value: T): TransactionOutcome<T> {
-  if (end !== "commit") return { kind: "rolled_back", value };
-  const error = failureOf(end, course);
-  return course.hears === "not_sent"
-    ? { kind: "refused", value, because: "other", error }
-    : { kind: "in_doubt", value, error };
+  /** What a caller is told whose connection broke at the end. Only a COMMIT can be in doubt. */
+  #unheard({ end, value, course }: Ending<T>): Unheard<T> {
+    if (end !== "commit") return { kind: "rolled_back", value };
+    const error = failureOf(this.#subject.ports[end], course);
+    return course.hears === "not_sent"
+      ? { kind: "refused", value, because: "other", error }
+      : { kind: "in_doubt", value, error };
+  }
 }

@@ -1,11 +1,14 @@
 /** What a case of the HTTP suite is, and what it gets to work with. */
 import assert from "node:assert/strict";
 import type { Attempt } from "../../attempt/attempt.ts";
+import type { RunAnswer } from "../../attempt/own-work.ts";
 import type { Execution } from "../../engine/classify.ts";
 import type { HttpSettings } from "../../http/http-options.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Operation, OperationOptions } from "../../operation.ts";
+import type { OwnedOperation } from "../../owned-operation.ts";
 import type { Policy, ProblemCode } from "../../policies/policy.ts";
+import type { Limits } from "../../resilience/limits.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { HttpAnswer, HttpCall } from "./client.ts";
 
@@ -42,10 +45,29 @@ export type ProtectedRoute<Tx> =
       handle(readBody: () => Promise<Uint8Array>, context: { attempt: Attempt }): Promise<HandlerAnswer>;
     });
 
-/** A whole app. Errors that its handlers do not catch are answered with 500 by its framework. */
+/** What a served operation of the suite takes. */
+export interface ServedInput {
+  /** The request's body. */
+  readonly sent: string;
+}
+
+/** A route whose operation owns its work, which the app under test serves. */
+export interface ServedRoute extends RouteBase {
+  /** Its execution may be the other one, which makes no difference to an adapter. */
+  readonly operation: OwnedOperation<"lease", ServedInput>;
+  /** `readBody` gives what the framework's own handlers get. */
+  toInput(readBody: () => Promise<Uint8Array>): Promise<ServedInput>;
+}
+
+/**
+ * A whole app. Errors that its handlers do not catch are answered by its framework: with their `status` (or `statusCode`)
+ * where they have one, else with 500.
+ */
 export interface AppUnderTest<Tx> {
   readonly latchkey: Latchkey<Tx>;
   readonly route: ProtectedRoute<Tx>;
+  /** Absent in cases of the protected route. */
+  readonly served?: ServedRoute;
   readonly settings: Omit<HttpSettings<never>, "principal">;
   /** For the adapter's options, given the request's headers. `tenant` throws when it is told to. */
   tenant(header: HeaderLookup): string | null;
@@ -70,6 +92,18 @@ export interface Setup {
   readonly options?: Omit<OperationOptions, "execution">;
   readonly policy?: Policy;
   readonly settings?: AppUnderTest<never>["settings"];
+  readonly limits?: Limits;
+}
+
+export interface ServedSetup extends Pick<Setup, "execution" | "method" | "policy" | "settings" | "limits"> {
+  /** Default: answers 201 with what it was given. */
+  readonly run?: (
+    input: ServedInput,
+    context: Omit<HandlerContextUnderTest, "readBody">,
+  ) => Promise<RunAnswer>;
+  /** Default: what was sent, as text. */
+  readonly toInput?: (sent: string) => unknown;
+  readonly options?: Omit<OperationOptions, "execution">;
 }
 
 /** A running app. */
@@ -87,17 +121,25 @@ export interface Subject {
 
 export interface HttpCaseContext {
   start(setup: Setup): Promise<Subject>;
+  /** The same for an operation that owns its work; what it sends goes to the served route. */
+  serve(setup: ServedSetup): Promise<Subject>;
+  /** An app whose operation is of the other kind than its route. */
+  startWrong(route: "protected" | "served", execution: Execution): Promise<Subject>;
   advance(milliseconds: number): Promise<void>;
   /** Null where the store has no transactions. */
   readonly committedRows: (() => Promise<readonly string[]>) | null;
   /** Whether the adapter sees repeated field lines as such, or joined. */
   readonly seesFieldLines: boolean;
+  /** Whether the adapter stands before the whole app instead of protecting the route by name. */
+  readonly mounts: boolean;
 }
 
 export interface HttpCase {
   readonly name: string;
   /** Default: it applies to both. */
   readonly execution?: Execution;
+  /** Only for adapters that serve operations which own their work. */
+  readonly served?: true;
   run(context: HttpCaseContext, execution: Execution): Promise<void>;
 }
 

@@ -38,6 +38,13 @@ async function assertRows({ committedRows }: HttpCaseContext, rows: readonly str
 
 const unknown = { status: 409, retryable: false, safeNewKey: false } as const;
 
+const unsendable: readonly (readonly [what: string, header: readonly [string, string]])[] = [
+  ["a line break", ["Location", "/a\r\nX-Injected: 1"]],
+  ["the end of the head", ["Location", "/a\r\n\r\n<p>X-Injected</p>"]],
+  ["a line break in its name", ["Link\r\nX-Injected", "1"]],
+  ["a NUL", ["ETag", '"\0"']],
+];
+
 export const failureCases: readonly HttpCase[] = [
   {
     name: "failures: a throw rolls back, is answered by the framework, and the key runs again",
@@ -176,6 +183,24 @@ export const failureCases: readonly HttpCase[] = [
       await assertRows(context, ["second"]);
     },
   },
+  ...unsendable.map(
+    ([what, header]): HttpCase => ({
+      name: `failures: a header with ${what} is not sent, and fails the attempt at once`,
+      async run(context, execution) {
+        const handle = failingOnce(async () => ({ status: 201, headers: [header], body: "x" }));
+        const subject = await context.start({ execution, handle });
+        const key = newKey();
+        const failed = await subject.send({ key });
+        assert.equal(failed.status, 500);
+        assert.equal(failed.header("x-injected"), null);
+        assert.ok(!failed.body.includes("X-Injected"));
+        if (execution === "lease")
+          return assertProblem(await subject.send({ key }), "outcome-unknown", unknown);
+        await assertRunsAgain(subject, key);
+        await assertRows(context, ["second"]);
+      },
+    }),
+  ),
   {
     name: "failures: a handler that never answers is stopped by its limit",
     async run(context, execution) {

@@ -102,6 +102,60 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
+    name: "refusals: another principal cannot tell a key of the tenant's from one that it misused itself",
+    async run({ start, advance }, execution) {
+      const gate = createGate();
+      const options = { retentionMs: 60_000, forgetAfterMs: 120_000 };
+      const subject = await start({
+        execution,
+        options,
+        async handle() {
+          await gate.pass();
+          return { status: 201, headers: [["Location", "/orders/secret"]], body: "secret" };
+        },
+      });
+      const key = newKey();
+      const other = '{"amount":2}';
+      /** What everybody but the record's own caller gets: one and the same. */
+      const assertSame = async (code: string) => {
+        const refused = await Promise.all([
+          subject.send({ key, principal: "alice", body: other }),
+          subject.send({ key, principal: "bob" }),
+          subject.send({ key, principal: "bob", body: other }),
+          subject.send({ key }),
+        ]);
+        const seen = refused.map(({ status, lines, body }) => ({
+          status,
+          lines: lines.filter(([name]) => name !== "date"),
+          body: body.toString(),
+        }));
+        for (const each of seen) assert.deepEqual(each, seen[0]);
+        assert.equal(refused[0]?.json().code, code);
+        assert.equal(refused[0]?.json().operation_ref, undefined);
+        assert.doesNotMatch(JSON.stringify(seen), /secret|alice/u);
+      };
+      const first = subject.send({ key, principal: "alice" });
+      await gate.arrived;
+      // A transaction shows nothing before its end, so nobody can know more of it than that it is running.
+      await assertSame(execution === "lease" ? "key-misuse" : "in-progress");
+      gate.open();
+      await first;
+      await assertSame("key-misuse");
+      assertReplay(await first, await subject.send({ key, principal: "alice" }), ["location"]);
+      await advance(61_000);
+      await assertSame("key-misuse");
+      assert.equal(subject.starts(), 1);
+      const because = subject.events.flatMap((event) => (event.type === "key_misuse" ? [event.because] : []));
+      assert.ok(
+        because.includes("principal") && because.includes("fingerprint"),
+        "the service is told which",
+      );
+      await advance(60_000);
+      const fresh = await subject.send({ key, principal: "bob" });
+      assert.equal(fresh.header("idempotent-replayed"), null, "a forgotten key is anybody's");
+    },
+  },
+  {
     name: "refusals: without a tenant it is an error, and nothing is stored",
     async run({ start }, execution) {
       const subject = await start({ execution });

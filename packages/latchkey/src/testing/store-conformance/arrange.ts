@@ -117,7 +117,7 @@ export const ends = {
     retention: defaultRetention,
     errorCode: "declined",
   },
-  retryable: { event: "retry_later", errorCode: "not-executed" },
+  retryable: { event: "retry_later", errorCode: "not-executed", resumeAfterMs: null },
   unknown: { event: "doubt", errorCode: "socket-lost", reconcileAfterMs: minute },
 } as const satisfies Partial<Record<RecordState, AttemptEnd>>;
 

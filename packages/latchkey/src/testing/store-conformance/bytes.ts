@@ -17,7 +17,7 @@ import { hex, sameRecord } from "./check.ts";
 const everyByte = Uint8Array.from({ length: 256 }, (_, value) => value);
 
 /** Bytes that some way of storing them changes. */
-const answers: readonly (readonly [what: string, bytes: Uint8Array])[] = [
+export const oddBytes: readonly (readonly [what: string, bytes: Uint8Array])[] = [
   ["no bytes", new Uint8Array()],
   ["every value of a byte", everyByte],
   ["every value of a byte, backwards", everyByte.toReversed()],
@@ -32,7 +32,7 @@ const answers: readonly (readonly [what: string, bytes: Uint8Array])[] = [
   ["1 MiB", Uint8Array.from({ length: 1_048_576 }, (_, index) => (index * 31 + (index >> 8)) % 256)],
 ];
 
-const answerCases: readonly StoreCase[] = answers.map(([what, bytes]) => ({
+const answerCases: readonly StoreCase[] = oddBytes.map(([what, bytes]) => ({
   name: `bytes: an answer of ${what} comes back as it was`,
   async run(context) {
     for (const event of ["complete", "fail"] as const) {
@@ -84,7 +84,7 @@ const textCases: readonly StoreCase[] = oddTexts.map(([what, text]) => ({
     await comesBack(context, newKey(), { operation: text, principal: text });
     const key = newKey();
     const { id, fence } = await createRunning(context, key);
-    await context.store.end(key, id, fence, { event: "retry_later", errorCode: text });
+    await context.store.end(key, id, fence, { event: "retry_later", errorCode: text, resumeAfterMs: null });
     const record = await readRecord(context, key);
     assert.ok(record.state === "retryable");
     assert.equal(record.lastErrorCode, text);

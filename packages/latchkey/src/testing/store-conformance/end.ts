@@ -110,7 +110,7 @@ export const endCases: readonly StoreCase[] = [
     async run(context) {
       const key = newKey();
       const running = await createRunning(context, key);
-      const end = { event: "retry_later", errorCode: "not-executed" } as const;
+      const end = { event: "retry_later", errorCode: "not-executed", resumeAfterMs: null } as const;
       const result = await context.store.end(key, running.id, running.fence, end);
       assert.deepEqual(result && { ...result }, { expiresAt: null });
       const { leaseEndsAt: _lease, expiresAt: _abandon, ...life } = running;

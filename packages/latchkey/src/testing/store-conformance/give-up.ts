@@ -333,7 +333,11 @@ export const loseTransactionCases: readonly StoreCase[] = [
     name: "lose transaction: a retryable life that was run again goes on as unknown",
     async run(context) {
       const key = newKey();
-      await endRunning(context, key, { event: "retry_later", errorCode: "not-executed" });
+      await endRunning(context, key, {
+        event: "retry_later",
+        errorCode: "not-executed",
+        resumeAfterMs: null,
+      });
       const retryable = await readRecord(context, key);
       const fence = { attempt: retryable.fence.attempt + 1, token: newToken() };
       const life = newLife(key, { id: retryable.id, fence });

@@ -66,16 +66,9 @@ export interface PgField {
 export interface PgConnection {
   readonly stream: {
     readonly writable: boolean;
-    cork?(): void;
-    uncork?(): void;
+    write(bytes: Uint8Array): unknown;
     destroy(): unknown;
   };
-  parse(statement: { name: string; text: string }): void;
-  bind(values: { statement: string; values: readonly (string | Buffer | null)[] }): void;
-  describe(portal: { type: "P"; name: "" }): void;
-  execute(portal: Record<string, never>): void;
-  close(statement: { type: "S"; name: string }): void;
-  sync(): void;
   sendCopyFail(reason: string): void;
   prependListener(event: "readyForQuery", listener: (message: PgReady) => void): unknown;
   on(event: "readyForQuery", listener: (message: PgReady) => void): unknown;

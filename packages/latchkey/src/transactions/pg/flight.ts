@@ -4,9 +4,10 @@
  * skip the rest, so that a COMMIT at the end is reached only if everything before it succeeded.
  */
 import type { CancelTimer, Clock } from "../../ports.ts";
-import type { SqlRow, SqlStatement, SqlValue } from "../transaction.ts";
+import type { SqlRow, SqlStatement } from "../transaction.ts";
 import type { PgClient, PgConnection, PgReady, PgSubmittable, TransactionStatus } from "./client.ts";
 import { type KnownStatements, knownStatements } from "./known-statements.ts";
+import { encodeFlight, type FlightMessage } from "./messages.ts";
 import { decoderOf, type RowDecoder } from "./values.ts";
 
 export interface FlightOptions {
@@ -136,41 +137,22 @@ class Flight {
     if (connection.stream === undefined)
       return new Error("Latchkey needs the JavaScript client of `pg`, not pg-native");
     if (!connection.stream.writable) return new Error("The connection is closed");
-    const encoded = this.#statements.map(({ values }) => values.map(encodeValue));
-    this.#connection = connection;
     this.#known = knownStatements(connection);
+    const bytes = encodeFlight(this.#statements.map((statement) => this.#messageOf(statement)));
+    this.#connection = connection;
     connection.prependListener("readyForQuery", this.#onReady);
     this.#sent = true;
-    connection.stream.cork?.();
-    try {
-      for (const [index, statement] of this.#statements.entries()) {
-        this.#write(connection, statement, encoded[index] ?? []);
-      }
-      connection.sync();
-    } finally {
-      connection.stream.uncork?.();
-    }
+    connection.stream.write(bytes);
     return null;
   }
 
-  #write(
-    connection: PgConnection,
-    statement: SqlStatement,
-    values: readonly (string | Buffer | null)[],
-  ): void {
-    const { text } = statement;
+  #messageOf(statement: SqlStatement): FlightMessage {
     const name = this.#options.named ? statement.name : "";
-    const known = this.#known.has(name) || this.#preparing.has(name);
-    if (!known) {
-      // Closing an unknown name is no error, so a statement left by somebody else cannot be in the way.
-      if (name !== "") connection.close({ type: "S", name });
-      connection.parse({ name, text });
-      if (name !== "") this.#preparing.add(name);
-    }
-    this.#usedKnown ||= known;
-    connection.bind({ statement: name, values });
-    if (!this.#known.has(name)) connection.describe({ type: "P", name: "" });
-    connection.execute({});
+    const described = this.#known.has(name);
+    const known = described || this.#preparing.has(name);
+    if (known) this.#usedKnown = true;
+    else if (name !== "") this.#preparing.add(name);
+    return { statement, name, parse: !known, describe: !described };
   }
 
   #decoder(): RowDecoder {
@@ -244,11 +226,6 @@ function acceptable(client: PgClient, query: PgSubmittable): PgSubmittable {
   if (client.pipeline !== true) return query;
   const { Query } = client.constructor as { Query?: { prototype: object } };
   return Query === undefined ? query : Object.setPrototypeOf(query, Query.prototype);
-}
-
-function encodeValue(value: SqlValue): string | Buffer | null {
-  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  return value === null ? null : String(value);
 }
 
 /** The server's errors carry a severity; errors of the network and of `pg` itself do not. */

@@ -1,0 +1,75 @@
+/** The demo's own processes: started as a user would, killed with the demo at the latest. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+export interface Started {
+  readonly pid: number;
+  /** The first match of a line of its stdout, already printed or to come. */
+  line(pattern: RegExp): Promise<RegExpExecArray>;
+  /** Sends a signal and waits for the end. */
+  end(signal: NodeJS.Signals): Promise<void>;
+}
+
+/** No step of the demo takes longer; a machine under load gets this much. */
+const patienceMs = 60_000;
+const running = new Set<ChildProcess>();
+
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+
+export function start(script: URL, cwd: string, env: Readonly<Record<string, string>>): Started {
+  const path = fileURLToPath(script);
+  const child = spawn(process.execPath, ["--conditions=latchkey-source", path], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const { pid, stdout } = child;
+  if (pid === undefined) throw new Error(`could not start ${path}`);
+  running.add(child);
+  const closed = once(child, "close").then(() => {
+    running.delete(child);
+  });
+  const lines: string[] = [];
+  const listeners = new Set<() => void>();
+  createInterface({ input: stdout }).on("line", (line) => {
+    lines.push(line);
+    for (const listener of listeners) listener();
+  });
+  return {
+    pid,
+    line: (pattern) => firstMatch(pattern, lines, listeners, closed),
+    async end(signal) {
+      child.kill(signal);
+      await closed;
+    },
+  };
+}
+
+function firstMatch(
+  pattern: RegExp,
+  lines: readonly string[],
+  listeners: Set<() => void>,
+  closed: Promise<void>,
+): Promise<RegExpExecArray> {
+  const found = Promise.withResolvers<RegExpExecArray>();
+  const look = () => {
+    for (const line of lines) {
+      const match = pattern.exec(line);
+      if (match !== null) found.resolve(match);
+    }
+  };
+  const fail = (why: string) => found.reject(new Error(`${why} before a line like ${pattern}`));
+  const timer = setTimeout(() => fail(`${patienceMs} ms went by`), patienceMs);
+  listeners.add(look);
+  look();
+  void closed.then(() => fail("a process ended"));
+  return found.promise.finally(() => {
+    clearTimeout(timer);
+    listeners.delete(look);
+  });
+}

@@ -1,0 +1,44 @@
+/** Running an operation that owns its work: for a request, and for a worker that goes on with a record. */
+import type { Execution } from "../engine/classify.ts";
+import type { LatchkeyRecord } from "../engine/record.ts";
+import { leasedOperation, type OwnedOperation } from "../owned-operation.ts";
+import type { Result, Submission } from "./attempt.ts";
+import { decodeJson, encodeJson } from "./json-bytes.ts";
+import { guardNesting } from "./nesting.ts";
+import type { Run } from "./own-work.ts";
+import { answerOfRun } from "./run-answer.ts";
+import { resumeCourse, runCourse } from "./run-lease.ts";
+import { ownedCourse } from "./run-owned.ts";
+import { runTransaction } from "./run-transaction.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** @throws {TypeError} when the input has no JSON form. */
+export async function executeOwned<Tx, E extends Execution, I>(
+  runtime: Runtime<Tx>,
+  operation: OwnedOperation<E, I>,
+  submission: Submission,
+  input: I,
+): Promise<Result> {
+  const { name } = operation;
+  if (runtime.operations.get(name) !== operation || !("work" in operation)) {
+    throw new TypeError(`Operation ${name} was not defined with \`run\` on this latchkey`);
+  }
+  const bytes = encodeJson("The input", input);
+  const leased = leasedOperation<Tx>(operation);
+  if (leased !== null) {
+    const course = ownedCourse(runtime, leased, { input: bytes, by: "request" });
+    return runCourse(runtime, leased, submission, course);
+  }
+  const run = operation.work.run as unknown as Run<I, Tx, "transaction">;
+  return runTransaction(runtime, operation, submission, async ({ tx, attempt }) =>
+    answerOfRun(await run(decodeJson(bytes) as I, { ...attempt, tx })),
+  );
+}
+
+/** A worker goes on with a record. Null: this process does not know how. */
+export async function resumeOwned<Tx>(runtime: Runtime<Tx>, record: LatchkeyRecord): Promise<Result | null> {
+  const operation = leasedOperation<Tx>(runtime.operations.get(record.operation));
+  if (operation === null) return null;
+  const course = ownedCourse(runtime, operation, { input: null, by: "worker" });
+  return guardNesting(record, (inside) => inside(() => resumeCourse(runtime, operation, record, course)));
+}

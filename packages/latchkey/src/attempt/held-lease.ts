@@ -1,0 +1,103 @@
+/** The lease of a running attempt: who owns the record, for how long, and what stops when that ends. */
+import type { InProgressRecord } from "../engine/record.ts";
+import { StoreError } from "../errors.ts";
+import { pause } from "../ports.ts";
+import type { Journal, Owner } from "../stores/journal.ts";
+import { startHeartbeat, stopsAtMs } from "./heartbeat.ts";
+import { withLimit } from "./limit.ts";
+import type { Runtime } from "./runtime.ts";
+
+export interface HeldLease {
+  /** As it was admitted, with the fence of now. */
+  record(): InProgressRecord;
+  owner(): Owner;
+  /** Aborts when the lease is lost or the attempt's time is over. */
+  readonly signal: AbortSignal;
+  /** Aborts when the lease is lost. */
+  readonly lost: AbortSignal;
+  /** By the clock of right now: a process that was frozen knows before its timers do. */
+  holds(): boolean;
+  abort(reason: Error): void;
+  /** While true, a lost lease is not reported: a beat may meet the attempt's own last write. */
+  setEnding(ending: boolean): void;
+  /**
+   * Takes the record under a new token, so that no write under the old one can take effect any more. Answers the journal as
+   * it then is; null when the owner has lost or the attempt has ended.
+   *
+   * @throws {StoreError} when that could not be confirmed within `timeoutMs`.
+   */
+  refence(timeoutMs: number): Promise<Journal | null>;
+  stop(): void;
+}
+
+export interface HeldLeaseOptions {
+  readonly record: InProgressRecord;
+  readonly leaseMs: number;
+  /** Monotonic time until which the lease certainly holds. */
+  readonly ownedUntilMs: number;
+  /** Called once, when the lease is lost before the attempt has begun to end. */
+  readonly onLost: () => void;
+}
+
+const retryStepMs = 50;
+
+export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): HeldLease {
+  const { leaseMs } = options;
+  const { clock, random } = runtime.ports;
+  const abort = new AbortController();
+  const lost = new AbortController();
+  let record = options.record;
+  let ending = false;
+  const lose = () => {
+    if (!ending) options.onLost();
+    const reason = new Error("The lease was lost");
+    abort.abort(reason);
+    lost.abort(reason);
+  };
+  const beat = (ownedUntilMs: number) =>
+    startHeartbeat(runtime, {
+      key: record,
+      id: record.id,
+      fence: record.fence,
+      leaseMs,
+      ownedUntilMs,
+      onLost: lose,
+    });
+  let heartbeat = beat(options.ownedUntilMs);
+  const owner = (): Owner => ({ key: record, id: record.id, fence: record.fence });
+  return {
+    record: () => record,
+    owner,
+    signal: abort.signal,
+    lost: lost.signal,
+    holds: () => !abort.signal.aborted && clock.monotonicMs() < stopsAtMs(heartbeat.ownedUntilMs(), leaseMs),
+    abort: (reason) => abort.abort(reason),
+    setEnding(value) {
+      ending = value;
+    },
+    async refence(timeoutMs) {
+      // A beat under the old token would take the new one for somebody else's.
+      heartbeat.stop();
+      const token = random.token();
+      const deadline = clock.monotonicMs() + timeoutMs;
+      for (;;) {
+        const sentAtMs = clock.monotonicMs();
+        const leftMs = Math.max(1, deadline - sentAtMs);
+        const made = await withLimit(clock, leftMs, () =>
+          runtime.store.journal.refence(owner(), token, leaseMs, leftMs),
+        );
+        if (made.kind === "returned") {
+          if (made.value === null) return null;
+          record = { ...record, fence: made.value.fence };
+          heartbeat = beat(sentAtMs + leaseMs);
+          return made.value.journal;
+        }
+        if (clock.monotonicMs() >= deadline) {
+          throw new StoreError("in_doubt", { cause: made.kind === "threw" ? made.error : undefined });
+        }
+        await pause(clock, retryStepMs);
+      }
+    },
+    stop: () => heartbeat.stop(),
+  };
+}

@@ -1,0 +1,91 @@
+/** What the steps of one attempt share. */
+import type { InProgressRecord } from "../engine/record.ts";
+import { LatchkeyError, StoreError } from "../errors.ts";
+import type { LeasedOperation } from "../owned-operation.ts";
+import { pause } from "../ports.ts";
+import { codecContext } from "./admission.ts";
+import { backoffMs } from "./backoff.ts";
+import type { AttemptHandle } from "./handle.ts";
+import type { HeldLease } from "./held-lease.ts";
+import { decodeJson, encodeJson } from "./json-bytes.ts";
+import { withLimit } from "./limit.ts";
+import type { Runtime } from "./runtime.ts";
+import type { Steps } from "./steps.ts";
+
+export interface OwnedRun<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: LeasedOperation<Tx>;
+  readonly held: HeldLease;
+  readonly handle: AttemptHandle;
+  readonly steps: Steps;
+  /** Resolves when the end of the attempt has been written, or given up. */
+  readonly over: Promise<void>;
+}
+
+/** Stops an attempt that has lost its lease. */
+export function lose<Tx>({ steps }: Pick<OwnedRun<Tx>, "steps">, cause?: unknown): never {
+  return steps.halt({ kind: "lost", error: new LatchkeyError("attempt-lost", { cause }) });
+}
+
+/** How soon a doubt is reconciled: null where nothing automatic exists. */
+export function reconcileAfter<Tx>(
+  runtime: Runtime<Tx>,
+  operation: LeasedOperation<Tx>,
+  { fence }: InProgressRecord,
+  effect: string | null,
+): number | null {
+  const deduplication = effect === null ? "none" : runtime.effects.get(effect)?.settings.deduplication;
+  const automatic = deduplication !== "none" || operation.settings.lookup !== null;
+  return automatic ? backoffMs(fence.attempt) : null;
+}
+
+/** JSON, as the codec stores it for this record. */
+export async function storedJson<Tx>(
+  runtime: Runtime<Tx>,
+  record: Pick<InProgressRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
+  what: string,
+  value: unknown,
+): Promise<Uint8Array> {
+  const context = codecContext(record, record.id, record.fingerprint.digest);
+  return runtime.codec.encode(encodeJson(what, value), context);
+}
+
+export async function plainJson<Tx>(
+  runtime: Runtime<Tx>,
+  record: Pick<InProgressRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
+  stored: Uint8Array,
+): Promise<unknown> {
+  const context = codecContext(record, record.id, record.fingerprint.digest);
+  return decodeJson(await runtime.codec.decode(stored, context));
+}
+
+const patienceMs = 10_000;
+const retryStepMs = 50;
+
+export type Insisted<T> =
+  | { readonly kind: "returned"; readonly value: T }
+  | { readonly kind: "gave_up"; readonly error: unknown };
+
+/**
+ * Repeats a guarded call to the store until it answers, the lease is lost or its time is over (10 seconds).
+ *
+ * @throws what is no failure of the store.
+ */
+export async function insist<Tx, T>(
+  runtime: Runtime<Tx>,
+  held: HeldLease,
+  ask: () => Promise<T>,
+  limitMs: number = patienceMs,
+): Promise<Insisted<T>> {
+  const { clock } = runtime.ports;
+  const deadline = clock.monotonicMs() + limitMs;
+  for (;;) {
+    const leftMs = Math.max(1, deadline - clock.monotonicMs());
+    const asked = await withLimit(clock, leftMs, ask, held.lost);
+    if (asked.kind === "returned") return asked;
+    if (asked.kind === "threw" && !(asked.error instanceof StoreError)) throw asked.error;
+    const error = asked.kind === "threw" ? asked.error : new StoreError("in_doubt");
+    if (held.lost.aborted || clock.monotonicMs() >= deadline) return { kind: "gave_up", error };
+    await pause(clock, retryStepMs, held.lost);
+  }
+}

@@ -1,0 +1,234 @@
+/** Phases: local work that commits together with its step. */
+import { classifyAnswer } from "../engine/classify.ts";
+import { sameFence } from "../engine/record.ts";
+import { LatchkeyError } from "../errors.ts";
+import { pause } from "../ports.ts";
+import type { OpenPhase, PhaseOutcome, PhaseWork, TransactionSupport } from "../stores/store.ts";
+import { codecContext, lookAgain } from "./admission.ts";
+import { type Answer, encodeAnswer } from "./answer.ts";
+import { withLimit } from "./limit.ts";
+import type { RunAnswer } from "./own-work.ts";
+import { lose, type OwnedRun, plainJson, storedJson } from "./owned-run.ts";
+import { answerOfRun } from "./run-answer.ts";
+import { isSerializationFailure } from "./sql-state.ts";
+import type { BegunStep } from "./steps.ts";
+
+const runsMax = 8;
+const backOffMs = 5;
+/** How long a COMMIT in doubt is waited for. */
+const resolveLimitMs = 5_000;
+
+/** What the work of a phase has come to, before its transaction ends. */
+type Worked =
+  | { readonly kind: "threw"; readonly error: unknown }
+  /** `result` is what is stored; null where the phase does not commit (an answer that is not kept). */
+  | {
+      readonly kind: "worked";
+      readonly result: Uint8Array | null;
+      readonly value: unknown;
+      readonly answer: Answer | null;
+    };
+
+type Done =
+  | { readonly kind: "committed"; readonly expiresAt: number | null }
+  | { readonly kind: "again"; readonly error: unknown };
+
+interface Phase<Tx> {
+  readonly run: OwnedRun<Tx>;
+  readonly step: BegunStep;
+  readonly support: TransactionSupport<Tx>;
+  /** The last one: what it returns is the answer. */
+  readonly finishes: boolean;
+  readonly work: (tx: Tx) => Promise<unknown>;
+}
+
+export async function runPhase<Tx>(
+  run: OwnedRun<Tx>,
+  step: BegunStep,
+  work: (tx: Tx) => Promise<unknown>,
+  finishes: boolean,
+): Promise<unknown> {
+  const { runtime, steps, held } = run;
+  const { stored, name } = step;
+  if (stored !== null) {
+    if (stored.kind !== "phase" || finishes) return steps.change(`Step ${name} was a ${stored.kind} before`);
+    const about = runtime.about(run.operation.name, held.record());
+    runtime.emit({ ...about, type: "step_resumed", recordId: held.record().id, step: name });
+    return plainJson(runtime, held.record(), stored.result);
+  }
+  const support = runtime.store.transactions;
+  if (support === null)
+    throw new TypeError(`Store ${runtime.store.name} has no transactions, so it has no phases`);
+  return untilCommitted({ run, step, support, work, finishes });
+}
+
+async function untilCommitted<Tx>(phase: Phase<Tx>): Promise<unknown> {
+  const { held, runtime } = phase.run;
+  const { clock, random } = runtime.ports;
+  for (let round = 1; ; round++) {
+    if (!held.holds()) lose(phase.run);
+    const outcome = await transact(phase);
+    const worked = outcome.value;
+    const done = await settle(phase, outcome);
+    if (done.kind === "committed") return committed(phase, worked, done.expiresAt);
+    if (worked.kind === "worked" && worked.result === null) return worked.value;
+    if (round >= runsMax) throw done.error;
+    await pause(clock, backOffMs * round * random.fraction(), held.signal);
+  }
+}
+
+async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
+  const { held, operation, steps } = phase.run;
+  const { isolation, transactionLimitMs } = operation.settings;
+  const request = { owner: held.owner(), isolation, idleLimitMs: transactionLimitMs };
+  // A beat may meet the record that the last phase has completed.
+  held.setEnding(phase.finishes);
+  try {
+    const outcome = await phase.support.phase<Worked>(request, async (open) => {
+      const work = await inPhase(phase, open);
+      if (work.end === "commit") steps.noteRecorded();
+      return work;
+    });
+    if (phase.finishes && outcome.kind === "committed") held.stop();
+    return outcome;
+  } finally {
+    held.setEnding(false);
+  }
+}
+
+async function inPhase<Tx>(phase: Phase<Tx>, open: OpenPhase<Tx>): Promise<PhaseWork<Worked>> {
+  const { runtime, held, operation } = phase.run;
+  const { transactionLimitMs } = operation.settings;
+  const ran = await withLimit(
+    runtime.ports.clock,
+    transactionLimitMs,
+    () => phase.work(open.tx),
+    held.signal,
+  );
+  open.revoke();
+  switch (ran.kind) {
+    case "timed_out":
+      return { end: "abandon", value: { kind: "threw", error: new LatchkeyError("attempt-limit") } };
+    case "threw":
+      return { end: "rollback", value: ran };
+    case "returned":
+      return concludes(phase, ran.value).catch((error: unknown) => ({
+        end: "rollback" as const,
+        value: { kind: "threw" as const, error },
+      }));
+    default:
+      return ran satisfies never;
+  }
+}
+
+/** @throws {TypeError} when the result cannot be kept. */
+async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWork<Worked>> {
+  const { run, step, finishes } = phase;
+  const { runtime, operation, held, handle } = run;
+  const record = held.record();
+  const { name, position } = step;
+  const at = { name, position, version: operation.work.version };
+  if (!finishes) {
+    const result = await storedJson(runtime, record, `The result of phase ${name}`, value);
+    return {
+      end: "commit",
+      value: { kind: "worked", result, value, answer: null },
+      step: { ...at, result },
+      completes: null,
+    };
+  }
+  const answer = answerOfRun(value as RunAnswer);
+  const { serverErrors, answerLimitBytes } = operation.settings;
+  const declined = handle.declined();
+  const disposition = classifyAnswer({ execution: "lease", status: answer.status, declined, serverErrors });
+  if (disposition !== "keep") {
+    return { end: "rollback", value: { kind: "worked", result: null, value, answer: null } };
+  }
+  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const encoded = await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context);
+  const result = await storedJson(runtime, record, `The result of phase ${name}`, undefined);
+  return {
+    end: "commit",
+    value: { kind: "worked", result, value, answer },
+    step: { ...at, result },
+    completes: { answer: encoded, retention: handle.retention() },
+  };
+}
+
+async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Promise<Done> {
+  const { run } = phase;
+  switch (outcome.kind) {
+    case "committed":
+      return outcome;
+    case "lost":
+      return lose(run);
+    case "rolled_back":
+      return settleRolledBack(phase, outcome.value);
+    case "refused":
+      if (outcome.because === "serialization") return again(phase, outcome.error);
+      if (outcome.because === "aborted") {
+        throw new LatchkeyError("transaction-aborted", { cause: outcome.error });
+      }
+      throw outcome.error;
+    case "in_doubt":
+      return settleInDoubt(phase, outcome.error);
+    case "changed": {
+      const error = new LatchkeyError("transaction-changed");
+      return run.steps.halt({ kind: "doubt", error, errorCode: error.code, reconcileAfterMs: null });
+    }
+    default:
+      return outcome satisfies never;
+  }
+}
+
+function settleRolledBack<Tx>(phase: Phase<Tx>, worked: Worked): Done {
+  if (worked.kind === "worked") return { kind: "again", error: null };
+  if (phase.run.held.signal.aborted) lose(phase.run, worked.error);
+  if (isSerializationFailure(worked.error)) return again(phase, worked.error);
+  throw worked.error;
+}
+
+function again<Tx>({ run }: Phase<Tx>, error: unknown): Done {
+  const about = run.runtime.about(run.operation.name, run.held.record());
+  run.runtime.emit({ ...about, type: "transaction_rerun", because: "serialization" });
+  return { kind: "again", error };
+}
+
+/** Under a new token the doubtful COMMIT can no longer take effect; what is there then is the truth. */
+async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, error: unknown): Promise<Done> {
+  const { runtime, held, operation } = run;
+  const about = runtime.about(operation.name, held.record());
+  const unresolved = (cause: unknown): never => {
+    runtime.emit({ ...about, type: "commit_in_doubt", resolved: "in_doubt" });
+    const because = new LatchkeyError("commit-in-doubt", { cause });
+    held.abort(because);
+    return run.steps.halt({ kind: "unresolved", error: because });
+  };
+  const journal = await held.refence(resolveLimitMs).catch(unresolved);
+  const done = journal === null ? await endedInstead(run, unresolved) : null;
+  const there = done !== null || journal?.steps.some(({ name }) => name === step.name) === true;
+  runtime.emit({ ...about, type: "commit_in_doubt", resolved: there ? "committed" : "rolled_back" });
+  return done ?? (there ? { kind: "committed", expiresAt: null } : { kind: "again", error });
+}
+
+/** The attempt has ended or was lost; only its own last phase can have completed it under its fence. */
+async function endedInstead<Tx>(run: OwnedRun<Tx>, unresolved: (cause: unknown) => never): Promise<Done> {
+  const { runtime, held } = run;
+  const own = held.record();
+  const reading = await lookAgain(runtime, own);
+  if (reading === null) return unresolved(null);
+  const { record } = reading;
+  const completed = record?.state === "completed" || record?.state === "expired";
+  if (!completed || record.id !== own.id || !sameFence(record.fence, own.fence)) return lose(run);
+  return { kind: "committed", expiresAt: record.state === "completed" ? record.expiresAt : null };
+}
+
+async function committed<Tx>(phase: Phase<Tx>, worked: Worked, expiresAt: number | null): Promise<unknown> {
+  const { runtime, held, steps } = phase.run;
+  if (worked.kind !== "worked" || worked.result === null) {
+    throw new TypeError(`Phase ${phase.step.name} cannot have been committed`);
+  }
+  if (worked.answer === null) return plainJson(runtime, held.record(), worked.result);
+  steps.complete(worked.answer, expiresAt);
+  return worked.value;
+}

@@ -1,0 +1,266 @@
+/**
+ * Work that its operation owns, under a lease: `run` goes from its top on every attempt, and what is finished is not done
+ * again.
+ */
+import { classifyAnswer } from "../engine/classify.ts";
+import { LatchkeyError, StoreError } from "../errors.ts";
+import type { LeasedOperation } from "../owned-operation.ts";
+import type { Step } from "../stores/journal.ts";
+import type { AttemptEnd } from "../stores/store.ts";
+import { codecContext } from "./admission.ts";
+import { type Answer, encodeAnswer } from "./answer.ts";
+import { backoffMs } from "./backoff.ts";
+import { runCall } from "./calls.ts";
+import type { Conclusion, Course, LeasedRun } from "./course.ts";
+import type { AttemptHandle } from "./handle.ts";
+import type { HeldLease } from "./held-lease.ts";
+import { decodeJson } from "./json-bytes.ts";
+import { type Limited, withLimit } from "./limit.ts";
+import type { StepAttempt } from "./own-work.ts";
+import { insist, lose, type OwnedRun, plainJson, reconcileAfter } from "./owned-run.ts";
+import { runPhase } from "./phases.ts";
+import { answerOfRun, failureAnswer } from "./run-answer.ts";
+import type { Runtime } from "./runtime.ts";
+import { type Halt, Steps } from "./steps.ts";
+
+export interface OwnedSource {
+  /** The request's input as plain JSON bytes; null: a worker goes by what is stored. */
+  readonly input: Uint8Array | null;
+  readonly by: "request" | "worker";
+}
+
+/** How long a step that `run` did not wait for, or that the attempt's limit has cut off, may take to end. */
+const settleDownMs = 5_000;
+
+export function ownedCourse<Tx>(
+  runtime: Runtime<Tx>,
+  operation: LeasedOperation<Tx>,
+  source: OwnedSource,
+): Course {
+  return {
+    ownsWork: true,
+    input: async (context) => (source.input === null ? null : runtime.codec.encode(source.input, context)),
+    begin: (held, handle) => new OwnedAttempt(runtime, operation, source, held, handle),
+  };
+}
+
+class OwnedAttempt<Tx> implements LeasedRun {
+  readonly #runtime: Runtime<Tx>;
+  readonly #operation: LeasedOperation<Tx>;
+  readonly #source: OwnedSource;
+  readonly #held: HeldLease;
+  readonly #handle: AttemptHandle;
+  readonly #over = Promise.withResolvers<void>();
+  /** Null until the journal has been read. */
+  #steps: Steps | null = null;
+
+  constructor(
+    runtime: Runtime<Tx>,
+    operation: LeasedOperation<Tx>,
+    source: OwnedSource,
+    held: HeldLease,
+    handle: AttemptHandle,
+  ) {
+    this.#runtime = runtime;
+    this.#operation = operation;
+    this.#source = source;
+    this.#held = held;
+    this.#handle = handle;
+  }
+
+  async work(): Promise<Answer> {
+    const { input, stored } = await this.#begun();
+    const steps = new Steps(stored);
+    this.#steps = steps;
+    const { version, run } = this.#operation.work;
+    if (stored.some((step) => step.version !== version)) {
+      const error = new LatchkeyError("steps-changed", {
+        message: `Steps of another version than ${version}`,
+      });
+      steps.halt({ kind: "doubt", error, errorCode: "version-changed", reconcileAfterMs: null });
+    }
+    const answer = answerOfRun(await run(input as never, this.#attempt(steps)));
+    const leftOut = steps.halted === null ? steps.leftOut() : null;
+    if (leftOut !== null) steps.change(`run ended without step ${leftOut}`);
+    return answer;
+  }
+
+  /** What the life was begun with, and what is done of it. */
+  async #begun(): Promise<{ readonly input: unknown; readonly stored: readonly Step[] }> {
+    const record = this.#held.record();
+    const given = this.#source.input;
+    if (record.fence.attempt === 1 && given !== null) return { input: decodeJson(given), stored: [] };
+    const read = await insist(this.#runtime, this.#held, () =>
+      this.#runtime.store.journal.read(record, record.id),
+    );
+    if (read.kind === "gave_up") throw read.error;
+    const journal = read.value;
+    if (journal === null) return lose({ steps: new Steps([]) });
+    const about = this.#runtime.about(this.#operation.name, record);
+    this.#runtime.emit({
+      ...about,
+      type: "attempt_resumed",
+      recordId: record.id,
+      attempt: record.fence.attempt,
+      by: this.#source.by,
+      recoveryPoint: journal.recoveryPoint,
+    });
+    if (journal.input !== null) {
+      return { input: await plainJson(this.#runtime, record, journal.input), stored: journal.steps };
+    }
+    // The life was begun before its operation owned its work.
+    if (given === null)
+      throw new StoreError("rolled_back", { message: "The record has no input to go on with" });
+    return { input: decodeJson(given), stored: journal.steps };
+  }
+
+  #attempt(steps: Steps): StepAttempt<Tx> {
+    const { id, signal, release, retain } = this.#handle.attempt;
+    const held = this.#held;
+    const run: OwnedRun<Tx> = {
+      runtime: this.#runtime,
+      operation: this.#operation,
+      held,
+      handle: this.#handle,
+      steps,
+      over: this.#over.promise,
+    };
+    return {
+      id,
+      get fence() {
+        return held.record().fence;
+      },
+      signal,
+      release,
+      retain,
+      phase: <R>(name: string, work: (tx: Tx) => Promise<R>) =>
+        steps.run(name, (step) => runPhase(run, step, work, false) as Promise<R>),
+      call: (name, effect, input) => steps.run(name, (step) => runCall(run, step, effect, input)) as never,
+      finish: (name, work) => steps.run(name, (step) => runPhase(run, step, work, true)) as never,
+    };
+  }
+
+  over(): void {
+    this.#over.resolve();
+  }
+
+  async conclude(ran: Limited<Answer>): Promise<Conclusion> {
+    const steps = this.#steps;
+    if (steps === null) return this.#concludeUnread(ran);
+    const running = steps.running;
+    steps.close();
+    if (running !== null) await withLimit(this.#runtime.ports.clock, settleDownMs, () => running);
+    if (steps.halted !== null && steps.halted.kind !== "lost") return this.#concludeHalted(ran, steps.halted);
+    const open = steps.openCall;
+    if (open !== null)
+      return this.#doubt(ran, ran.kind === "timed_out" ? "attempt-limit" : "call-in-doubt", open);
+    if (running !== null && ran.kind === "returned") {
+      const error = new TypeError("run answered before its last step had ended: await every step");
+      return this.#free({ kind: "threw", error }, "handler-threw");
+    }
+    if (steps.halted !== null && ran.kind === "returned") {
+      // What a lost step was to do is not done, whatever `run` has made of it.
+      return this.#free({ kind: "threw", error: steps.halted.error }, "attempt-lost");
+    }
+    return this.#concludeFree(ran, steps);
+  }
+
+  /** Nothing of this attempt has begun, and what others did before it is not known here. */
+  #concludeUnread(ran: Limited<Answer>): Conclusion {
+    const end = this.#retryLater("journal-unread");
+    return { ran: thrown(ran), end, ended: null };
+  }
+
+  #concludeHalted(ran: Limited<Answer>, halt: Exclude<Halt, { readonly kind: "lost" }>): Conclusion {
+    switch (halt.kind) {
+      case "completed": {
+        this.#report(ran);
+        const { answer, expiresAt } = halt;
+        // Already written, by the last phase.
+        const end = {
+          event: "fail",
+          answer: answer.body,
+          retention: this.#handle.retention(),
+          errorCode: null,
+        } as const;
+        return { ran: { kind: "returned", value: answer }, end, ended: { kind: "ended", expiresAt } };
+      }
+      case "unresolved":
+        return {
+          ran: { kind: "in_doubt" },
+          end: this.#retryLater("commit-in-doubt"),
+          ended: { kind: "in_doubt" },
+        };
+      case "doubt": {
+        if (ran.kind !== "threw" || ran.error !== halt.error) this.#report(ran);
+        const { errorCode, reconcileAfterMs } = halt;
+        return {
+          ran: { kind: "in_doubt" },
+          end: { event: "doubt", errorCode, reconcileAfterMs },
+          ended: null,
+        };
+      }
+      default:
+        return halt satisfies never;
+    }
+  }
+
+  /** Nothing is in doubt. */
+  async #concludeFree(ran: Limited<Answer>, steps: Steps): Promise<Conclusion> {
+    if (ran.kind === "timed_out") return this.#free(thrown(ran), "attempt-limit");
+    if (ran.kind === "threw") {
+      if (steps.halted !== null || !steps.isRefusal(ran.error)) return this.#free(ran, "handler-threw");
+      this.#report(ran);
+      return this.#finished("fail", failureAnswer("effect-refused", ran.error.message), "effect-refused");
+    }
+    const { status } = ran.value;
+    const { serverErrors } = this.#operation.settings;
+    const declined = this.#handle.declined();
+    const disposition = classifyAnswer({ execution: "lease", status, declined, serverErrors });
+    if (disposition !== "keep") return this.#free(ran, declined ? "released" : `status-${status}`);
+    return this.#finished("complete", ran.value, null);
+  }
+
+  async #finished(event: "complete" | "fail", answer: Answer, errorCode: string | null): Promise<Conclusion> {
+    const record = this.#held.record();
+    const context = codecContext(record, record.id, record.fingerprint.digest);
+    const encoded = encodeAnswer(answer, this.#operation.settings.answerLimitBytes);
+    try {
+      const stored = await this.#runtime.codec.encode(encoded, context);
+      const end = { event, answer: stored, retention: this.#handle.retention(), errorCode };
+      return { ran: { kind: "returned", value: answer }, end, ended: null };
+    } catch (error) {
+      return this.#free({ kind: "threw", error }, "answer-not-encoded");
+    }
+  }
+
+  /** What is recorded stays for the next attempt; where nothing is, the key is free. */
+  #free(ran: Limited<Answer>, errorCode: string): Conclusion {
+    const recorded = this.#steps?.recorded ?? true;
+    return { ran, end: recorded ? this.#retryLater(errorCode) : { event: "release" }, ended: null };
+  }
+
+  /** A request's caller hears of it and may come again. A worker's has gone: workers go on, while attempts are left. */
+  #retryLater(errorCode: string): AttemptEnd {
+    const { attempt } = this.#held.record().fence;
+    const again = this.#source.by === "worker" && attempt < this.#operation.settings.attemptsMax;
+    return { event: "retry_later", errorCode, resumeAfterMs: again ? backoffMs(attempt) : null };
+  }
+
+  #doubt(ran: Limited<Answer>, errorCode: string, effect: string): Conclusion {
+    this.#report(ran);
+    const reconcileAfterMs = reconcileAfter(this.#runtime, this.#operation, this.#held.record(), effect);
+    return { ran: { kind: "in_doubt" }, end: { event: "doubt", errorCode, reconcileAfterMs }, ended: null };
+  }
+
+  #report(ran: Limited<Answer>): void {
+    if (ran.kind !== "threw") return;
+    const record = this.#held.record();
+    const about = this.#runtime.about(this.#operation.name, record);
+    this.#runtime.emit({ ...about, type: "attempt_failed", recordId: record.id, error: ran.error });
+  }
+}
+
+function thrown(ran: Limited<Answer>): Limited<Answer> {
+  return ran.kind === "timed_out" ? { kind: "threw", error: new LatchkeyError("attempt-limit") } : ran;
+}

@@ -1,0 +1,43 @@
+/** What the commands' options have in common. */
+import { type ParseArgsConfig, parseArgs } from "node:util";
+import { checkSchemaName, defaultSchema } from "../stores/postgres/names.ts";
+import { type CommandContext, UsageError } from "./command.ts";
+
+export const databaseOptions = {
+  "database-url": { type: "string" },
+  schema: { type: "string" },
+} as const;
+
+/** Their lines in a command's help. */
+export const databaseHelp = `\
+  --database-url <url>  the database; default: the variable DATABASE_URL, then what \`pg\` takes from PG* variables
+  --schema <name>       the schema that holds the tables; default: ${defaultSchema}`;
+
+/** @throws {UsageError} when an option is not known, has no value, or too many arguments came. */
+export function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+/** @throws {UsageError} when it is not the name of a schema. */
+export function schemaOf(name: string = defaultSchema): string {
+  try {
+    return checkSchemaName(name);
+  } catch (error) {
+    throw new UsageError(`--${error instanceof Error ? error.message : String(error)}.`, { cause: error });
+  }
+}
+
+export function databaseUrlOf({ env }: CommandContext, option: string | undefined): string | undefined {
+  return option ?? env.DATABASE_URL;
+}
+
+/** @throws {UsageError} unless it is a whole number between the two. */
+export function wholeNumber(option: string, text: string, least: number, greatest: number): number {
+  const value = /^\d+$/u.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= greatest) return value;
+  throw new UsageError(`--${option} must be a whole number from ${least} to ${greatest}.`);
+}

@@ -1,0 +1,149 @@
+/** What `latchkey settle` was asked to do. */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import type { Answer } from "../attempt/answer.ts";
+import { answerOfRun } from "../attempt/run-answer.ts";
+import { CommandError, UsageError } from "./command.ts";
+import { type Named, namedBy } from "./find-record.ts";
+import { databaseOptions, parse, wholeNumber } from "./options.ts";
+import type { DatabaseValues } from "./with-store.ts";
+
+/** What became of it, as a person found out. */
+export type Outcome =
+  | { readonly event: "settle_completed" | "settle_failed"; readonly answer: Answer }
+  | { readonly event: "settle_not_executed" }
+  | { readonly event: "settle_call"; readonly call: string; readonly result: unknown };
+
+export interface SettleOptions {
+  readonly named: Named;
+  readonly outcome: Outcome;
+  readonly operator: string;
+  readonly reason: string;
+  readonly retentionMs: number;
+  readonly dryRun: boolean;
+  readonly json: boolean;
+  readonly database: DatabaseValues;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+const retentionMaxMs = 10 * 365 * dayMs;
+
+/** @throws {UsageError} */
+export function readSettleOptions(args: readonly string[], cwd: string): SettleOptions {
+  const { values, positionals } = parse({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      ...databaseOptions,
+      completed: { type: "string" },
+      failed: { type: "string" },
+      "not-executed": { type: "boolean" },
+      call: { type: "string" },
+      result: { type: "string" },
+      operator: { type: "string" },
+      reason: { type: "string" },
+      "retention-ms": { type: "string" },
+      "dry-run": { type: "boolean" },
+      json: { type: "boolean" },
+    },
+  });
+  return {
+    named: namedBy(positionals),
+    outcome: outcomeOf(values, cwd),
+    operator: requiredText("operator", values.operator),
+    reason: requiredText("reason", values.reason),
+    retentionMs: wholeNumber("retention-ms", values["retention-ms"] ?? String(dayMs), 1, retentionMaxMs),
+    dryRun: values["dry-run"] ?? false,
+    json: values.json ?? false,
+    database: values,
+  };
+}
+
+interface OutcomeValues {
+  readonly completed?: string | undefined;
+  readonly failed?: string | undefined;
+  readonly "not-executed"?: boolean | undefined;
+  readonly call?: string | undefined;
+  readonly result?: string | undefined;
+}
+
+function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
+  const { completed, failed, call, result } = values;
+  if ((call === undefined) !== (result === undefined)) {
+    throw new UsageError("--call and --result go together.");
+  }
+  const outcomes: Outcome[] = [];
+  if (completed !== undefined) {
+    outcomes.push({ event: "settle_completed", answer: answerOf("completed", completed, cwd) });
+  }
+  if (failed !== undefined) {
+    outcomes.push({ event: "settle_failed", answer: answerOf("failed", failed, cwd) });
+  }
+  if (values["not-executed"]) outcomes.push({ event: "settle_not_executed" });
+  if (call !== undefined && result !== undefined) {
+    outcomes.push({ event: "settle_call", call, result: jsonOf("result", result, cwd) });
+  }
+  const [outcome, ...more] = outcomes;
+  if (outcome === undefined || more.length > 0) {
+    throw new UsageError(
+      "Say what became of it: exactly one of --completed, --failed, --not-executed, --call.",
+    );
+  }
+  return outcome;
+}
+
+function requiredText(option: string, text: string | undefined): string {
+  const value = text?.trim() ?? "";
+  if (value !== "") return value;
+  throw new UsageError(`--${option} is needed: the audit row keeps who settled it and why.`);
+}
+
+/** JSON, or `@` and the name of a file with it. */
+function jsonOf(option: string, text: string, cwd: string): unknown {
+  const json = text.startsWith("@") ? contentOf(resolve(cwd, text.slice(1))) : text;
+  try {
+    return JSON.parse(json);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`--${option} is not JSON: ${why}`, { cause: error });
+  }
+}
+
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new CommandError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+const answerFields = ["status", "headers", "body"];
+
+function answerOf(option: string, text: string, cwd: string): Answer {
+  const value = jsonOf(option, text, cwd);
+  const refuse = (why: string): never => {
+    throw new UsageError(`--${option} ${why}; it has the form {"status":201,"headers":{},"body":{}}.`);
+  };
+  if (!isObject(value)) return refuse("must be an object");
+  for (const field of Object.keys(value)) {
+    if (!answerFields.includes(field)) refuse(`has an unknown field ${JSON.stringify(field)}`);
+  }
+  const { status, headers = {} } = value;
+  if (typeof status !== "number") return refuse("needs a status");
+  if (!isObject(headers) || !Object.values(headers).every(isHeaderValue)) {
+    return refuse("has headers that are not texts or lists of texts");
+  }
+  try {
+    return answerOfRun(value);
+  } catch (error) {
+    return refuse(`is refused: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+function isHeaderValue(value: unknown): boolean {
+  return [value].flat().every((line) => typeof line === "string");
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

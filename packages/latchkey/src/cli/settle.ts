@@ -1,0 +1,232 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { encodeAnswer } from "../attempt/answer.ts";
+import { guardOf, type LatchkeyRecord, type UnknownRecord } from "../engine/record.ts";
+import { StoreError } from "../errors.ts";
+import { systemPorts } from "../ports.ts";
+import type { Journal } from "../stores/journal.ts";
+import type { AuditEntry, AuditNote, Settlement } from "../stores/settlement.ts";
+import { callInDoubt, whatHappensNext } from "./advice.ts";
+import { type Command, type CommandContext, CommandError, type ExitCode } from "./command.ts";
+import { type FoundRecord, findRecord } from "./find-record.ts";
+import { databaseHelp } from "./options.ts";
+import { auditView, recordView } from "./present.ts";
+import { hasUnreadable, readJson } from "./readable.ts";
+import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
+import { shown, shownJson } from "./text.ts";
+import { type CommandStore, withStore } from "./with-store.ts";
+
+const help = `Usage: latchkey settle <tenant> <operation> <key> <outcome> --operator <name> --reason <text> [options]
+
+Writes down what became of an unknown record, as you have found out, together with an audit row that keeps your name and
+reason. Refuses records that are not unknown. Asking again for what is settled so already changes nothing. The key is
+taken as the client sent it, quoted or bare. Outcomes:
+
+  --call <step> --result <json>  the call in doubt happened, with this result; the rest of the operation then runs
+  --not-executed                 it did not happen and no longer can: it may run again
+  --completed <answer>           all of it happened: retries get this answer
+  --failed <answer>              it stays undone: retries get this answer
+
+An answer is {"status":201,"headers":{},"body":{}}. JSON may also come from a file: @file.
+
+  --operator <name>     who settles
+  --reason <text>       how you know
+  --retention-ms <n>    how long retries get the answer of --completed and --failed; default: 24 hours
+  --dry-run             only say what would be written
+${databaseHelp}
+  --json                print the result as JSON
+
+A service that stores through a codec must settle with \`latchkey.settle\`, where its codec is.
+
+Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 refused: nothing was changed.`;
+
+export const settle: Command = {
+  summary: "write down what became of a record whose outcome is unknown",
+  help,
+  async run(context) {
+    const options = readSettleOptions(context.args, context.cwd);
+    return await withStore(context, options.database, (store) => settleOne(context, store, options));
+  },
+};
+
+async function settleOne(
+  context: CommandContext,
+  store: CommandStore,
+  options: SettleOptions,
+): Promise<ExitCode> {
+  const found = await findRecord(store, options.named);
+  const { key, record } = found;
+  if (record.state !== "unknown") {
+    const before = await sameBefore(store, found, options);
+    if (before === null) throw refusal(notUnknown(record));
+    return report(context, store, options, before, true);
+  }
+  if ((await sayings(store, found, options)).length > 0) throw refusal(unknownAgain);
+  const settlement = settlementOf(await store.journal.read(key, record.id), options);
+  if (options.dryRun) return reportDryRun(context, record, settlement, options);
+  const { operator: actor, reason } = options;
+  const note = { id: systemPorts.random.uuid(found.now), actor, proof: "operator", reason };
+  if (!(await settleSurely(store, { ...found, record }, settlement, note))) {
+    throw refusal("The record was changed by somebody else meanwhile. Look at it again: `latchkey inspect`.");
+  }
+  const audit = await store.settlement.audit(key);
+  const entry = audit.find(({ id }) => id === note.id);
+  if (entry === undefined) throw new CommandError("It was settled, but its audit row cannot be found.");
+  return report(context, store, options, entry, false);
+}
+
+/** A lost reply says nothing; the same audit id makes the repetition harmless. */
+async function settleSurely(
+  store: CommandStore,
+  { key, record }: FoundRecord & { readonly record: UnknownRecord },
+  settlement: Settlement,
+  note: AuditNote,
+): Promise<boolean> {
+  for (let pauseMs = 100; ; pauseMs *= 2) {
+    try {
+      return await store.settlement.settle(key, guardOf(record), settlement, note);
+    } catch (error) {
+      if (!(error instanceof StoreError) || pauseMs > pauseMaxMs) throw error;
+      await pause(pauseMs);
+    }
+  }
+}
+
+/** Five tries within three seconds. */
+const pauseMaxMs = 800;
+
+/** @throws {CommandError} when the record does not allow it. */
+function settlementOf(journal: Journal | null, options: SettleOptions): Settlement {
+  const { outcome, retentionMs } = options;
+  const resumeAfterMs = resumeAfter(journal);
+  if (outcome.event === "settle_not_executed") {
+    return { event: outcome.event, calls: "never-happened", reopen: null, resumeAfterMs };
+  }
+  if (hasUnreadable(journal)) {
+    throw refusal(
+      "This service stores through a codec, which is not here: what was written now could not be read there. " +
+        "Use `latchkey.settle` in the service.",
+    );
+  }
+  if (outcome.event === "settle_call") {
+    const { call, result: value } = outcome;
+    const { generation } = callNamed(call, journal);
+    const result = Buffer.from(JSON.stringify(value), "utf8");
+    return { event: outcome.event, call, generation, result, resumeAfterMs };
+  }
+  const answer = encodeAnswer(outcome.answer, Number.POSITIVE_INFINITY);
+  const retention = { retentionMs, forgetAfterMs: retentionMs };
+  return outcome.event === "settle_failed"
+    ? { event: outcome.event, answer, retention, errorCode: "settled-failed" }
+    : { event: outcome.event, answer, retention };
+}
+
+/** Only what owns its work can be resumed by a worker. */
+function resumeAfter(journal: Journal | null): number | null {
+  return journal?.input == null ? null : 0;
+}
+
+function callNamed(name: string, journal: Journal | null) {
+  const call = callInDoubt(journal);
+  if (call?.name === name) return call;
+  const instead = call === null ? "no call of it is in doubt" : `the call in doubt is ${call.name}`;
+  throw refusal(`The call ${name} is not in doubt: ${instead}.`);
+}
+
+/** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
+async function sameBefore(
+  store: CommandStore,
+  found: FoundRecord,
+  options: SettleOptions,
+): Promise<AuditEntry | null> {
+  const last = options.dryRun ? undefined : (await sayings(store, found, options)).at(-1);
+  return last !== undefined && (await saysTheSame(store, found, options.outcome)) ? last : null;
+}
+
+/** The audit rows of this life where the same person said the same kind of thing; others may have settled it since. */
+async function sayings(
+  store: CommandStore,
+  { key, record }: FoundRecord,
+  { operator, reason, outcome }: SettleOptions,
+): Promise<readonly AuditEntry[]> {
+  return (await store.settlement.audit(key)).filter(
+    (entry) =>
+      entry.recordId === record.id &&
+      entry.event === outcome.event &&
+      entry.actor === operator &&
+      entry.reason === reason,
+  );
+}
+
+async function saysTheSame(
+  store: CommandStore,
+  { key, record }: FoundRecord,
+  outcome: SettleOptions["outcome"],
+): Promise<boolean> {
+  if (outcome.event === "settle_not_executed") return true;
+  if (outcome.event !== "settle_call") {
+    const answer = encodeAnswer(outcome.answer, Number.POSITIVE_INFINITY);
+    return "answer" in record && record.answer !== null && Buffer.compare(record.answer, answer) === 0;
+  }
+  const journal = await store.journal.read(key, record.id);
+  const step = journal?.steps.find(({ name }) => name === outcome.call);
+  const stored = step?.result ? readJson(step.result) : null;
+  return (
+    stored !== null && "value" in stored && JSON.stringify(stored.value) === JSON.stringify(outcome.result)
+  );
+}
+
+/** Nobody who repeats a command whose reply was lost means a doubt that came up after it. */
+const unknownAgain =
+  "It was settled so before, went on, and has become unknown again: what was known then need not hold now. " +
+  "Look at it with `latchkey inspect`, and settle it with a new reason.";
+
+function notUnknown(record: LatchkeyRecord): string {
+  return `Only what is unknown can be settled, and this record is ${record.state}: see \`latchkey inspect\`.`;
+}
+
+function refusal(message: string): CommandError {
+  return new CommandError(shown(message), { exitCode: 4 });
+}
+
+async function report(
+  { print }: CommandContext,
+  store: CommandStore,
+  { json }: SettleOptions,
+  entry: AuditEntry,
+  already: boolean,
+): Promise<ExitCode> {
+  // It may have run on, and have been released, since.
+  const { record, now } = await store.read(entry.key);
+  if (json) {
+    const settled = auditView(entry);
+    print(shownJson({ dryRun: false, already, settled, record: record && recordView(record) }));
+    return 0;
+  }
+  const { id, event, from, to } = entry;
+  print(`${already ? "Was settled so already" : "Settled"}: ${from} → ${to} (${event}), audit row ${id}.`);
+  if (record !== null) for (const line of whatHappensNext(record, now)) print(line);
+  return 0;
+}
+
+function reportDryRun(
+  { print }: CommandContext,
+  record: UnknownRecord,
+  settlement: Settlement,
+  { json, operator, reason }: SettleOptions,
+): ExitCode {
+  const { event } = settlement;
+  if (json) {
+    print(shownJson({ dryRun: true, event, to: targets[event], record: recordView(record) }));
+    return 0;
+  }
+  print(`Would settle record ${record.id}: unknown → ${targets[event]} (${event}). Nothing was changed.`);
+  print(shown(`The audit row would say: ${operator}: ${reason}`));
+  return 0;
+}
+
+const targets: Readonly<Record<Settlement["event"], string>> = {
+  settle_completed: "completed",
+  settle_failed: "failed",
+  settle_not_executed: "retryable",
+  settle_call: "retryable",
+};

@@ -1,0 +1,90 @@
+/** Running an effect's functions within their limits, and what a send proves. */
+import { type Limited, withLimit } from "../attempt/limit.ts";
+import { EffectRefused, isLatchkeyError } from "../errors.ts";
+import type { Clock } from "../ports.ts";
+import type { Effect, EffectCall } from "./effect.ts";
+import { createSlots, type Slots } from "./slots.ts";
+
+/** Any effect at all: what it takes and gives meets again only in its own functions. */
+export type AnyEffect = Effect<never, unknown>;
+
+export type Sent =
+  | { readonly kind: "returned"; readonly value: unknown }
+  /** The other side's final word. */
+  | { readonly kind: "refused"; readonly refusal: EffectRefused }
+  /** This send provably did nothing. */
+  | { readonly kind: "not_executed"; readonly error: unknown }
+  | { readonly kind: "in_doubt"; readonly error: unknown };
+
+/** What an error of a send proves. A judgement that throws, or a promise of one, proves nothing. */
+export function judge({ settings }: AnyEffect, error: unknown): Sent {
+  if (hasCode(error, "effect-refused")) return { kind: "refused", refusal: error as EffectRefused };
+  if (says(settings.isRefused, error)) {
+    const message = error instanceof Error ? error.message : String(error);
+    return {
+      kind: "refused",
+      refusal: new EffectRefused({ message, cause: error, detail: detailOf(error) }),
+    };
+  }
+  const proven = hasCode(error, "not-executed") || says(settings.isNotExecuted, error);
+  return proven ? { kind: "not_executed", error } : { kind: "in_doubt", error };
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return isLatchkeyError(error) && error.code === code;
+}
+
+function says(judgement: (error: unknown) => boolean, error: unknown): boolean {
+  try {
+    return judgement(error) === true;
+  } catch {
+    return false;
+  }
+}
+
+function detailOf(error: unknown): unknown {
+  return typeof error === "object" && error !== null && "detail" in error ? error.detail : undefined;
+}
+
+export interface Asking {
+  readonly effect: AnyEffect;
+  /** The downstream key. */
+  readonly key: string;
+  /** Aborts when the one who asks must stop. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs one of an effect's functions within its time limit. `late` is told what it returns after it was given up.
+ * Never rejects.
+ */
+export async function runEffect<T>(
+  clock: Clock,
+  { effect, key, signal }: Asking,
+  act: (call: EffectCall) => Promise<T>,
+  late: (value: T) => void = () => {},
+): Promise<Limited<T>> {
+  const abort = new AbortController();
+  const acting = startNow(() => act({ key, signal: abort.signal }));
+  const ran = await withLimit(clock, effect.settings.limits.timeoutMs, () => acting, signal);
+  if (ran.kind === "timed_out") {
+    acting.then(late, () => {});
+    abort.abort(new Error(`Effect ${effect.name} was given up`));
+  }
+  return ran;
+}
+
+async function startNow<T>(act: () => Promise<T>): Promise<T> {
+  return act();
+}
+
+const slots = new WeakMap<AnyEffect, Slots>();
+
+/** Waits for one of the effect's places in this process. Null: `signal` aborted first. */
+export async function takeSlot(effect: AnyEffect, signal: AbortSignal): Promise<(() => void) | null> {
+  const limit = effect.settings.limits.concurrency;
+  if (limit === null) return () => {};
+  const places = slots.get(effect) ?? createSlots(limit);
+  slots.set(effect, places);
+  return places.take(signal);
+}

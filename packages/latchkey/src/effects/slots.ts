@@ -1,0 +1,46 @@
+/** How many calls of an effect one process has under way at once. */
+
+export interface Slots {
+  /** Waits for a free place. Null: `signal` aborted first. Giving a place back twice does nothing. */
+  take(signal: AbortSignal): Promise<(() => void) | null>;
+}
+
+export function createSlots(limit: number): Slots {
+  let taken = 0;
+  const waiting: (() => void)[] = [];
+  const giveBack = () => {
+    taken -= 1;
+    waiting.shift()?.();
+  };
+  return {
+    async take(signal) {
+      while (taken >= limit) {
+        if (signal.aborted) return null;
+        await turn(waiting, signal);
+      }
+      taken += 1;
+      let given = false;
+      return () => {
+        if (!given) giveBack();
+        given = true;
+      };
+    },
+  };
+}
+
+/** Resolves when a place may be free, or `signal` aborts. */
+function turn(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      signal.removeEventListener("abort", leave);
+      resolve();
+    };
+    const leave = () => {
+      const place = waiting.indexOf(done);
+      if (place >= 0) waiting.splice(place, 1);
+      resolve();
+    };
+    waiting.push(done);
+    signal.addEventListener("abort", leave, { once: true });
+  });
+}

@@ -1,0 +1,59 @@
+/**
+ * The prototypes that are laid between held responses and their own ones. Somebody may keep one and put it back when the
+ * hold is over, or lay another under it: a held prototype acts on responses that are held, and lets all others through.
+ */
+import type { ServerResponse } from "node:http";
+
+/** Under which a response keeps its overlay while it is held. */
+export const overlayKey = Symbol("latchkey.overlay");
+
+export type Method = (this: ServerResponse, ...args: never[]) => unknown;
+
+/** The held prototype over each prototype, and all that there are. */
+const heldOver = new WeakMap<object, object>();
+const heldPrototypes = new WeakSet<object>();
+
+/** Whether a response, or what stands for one, is held. */
+export function isHeld(res: ServerResponse): boolean {
+  return overlayKey in res;
+}
+
+/** A method of a held prototype: on a response that is not held, the one beneath. */
+export function whileHeld(name: string, method: Method): Method {
+  return function (...args) {
+    return Reflect.apply(isHeld(this) ? method : (beneath(this, name) as Method), this, args);
+  };
+}
+
+/** What a response has without any held prototype. */
+export function beneath(res: ServerResponse, name: string): unknown {
+  return Reflect.get(prototypeBeneath(res), name, res);
+}
+
+/** The first prototype below all held ones. */
+export function prototypeBeneath(res: ServerResponse): object {
+  let found: object = Object.getPrototypeOf(res);
+  for (let each: object | null = found; each !== null; each = Object.getPrototypeOf(each)) {
+    if (heldPrototypes.has(each)) found = Object.getPrototypeOf(each);
+  }
+  return found;
+}
+
+/** Lays the held prototype over a response's own one, which may not be the one that it was. */
+export function coverPrototype(res: ServerResponse, descriptors: PropertyDescriptorMap): object {
+  uncoverPrototype(res);
+  const prototype: object = Object.getPrototypeOf(res);
+  const held: object = heldOver.get(prototype) ?? Object.create(prototype, descriptors);
+  heldOver.set(prototype, held);
+  heldPrototypes.add(held);
+  Object.setPrototypeOf(res, held);
+  return held;
+}
+
+/** Takes held prototypes away, also one that somebody kept from another hold. */
+export function uncoverPrototype(res: object): void {
+  let prototype: object = Object.getPrototypeOf(res);
+  if (!heldPrototypes.has(prototype)) return;
+  while (heldPrototypes.has(prototype)) prototype = Object.getPrototypeOf(prototype);
+  Object.setPrototypeOf(res, prototype);
+}

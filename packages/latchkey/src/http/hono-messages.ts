@@ -1,0 +1,106 @@
+/** Reading Hono's contexts and answering through them. */
+import type { IncomingMessage } from "node:http";
+import type { HeaderEntry, Reply } from "./capture.ts";
+import { joinedHeader, readRequestBytes, targetOf, toResponse, unread } from "./fetch-messages.ts";
+import type { HonoContext } from "./hono-types.ts";
+import type { BodyReading, HeaderLines, Incoming } from "./incoming.ts";
+import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
+
+/** On Node the raw field lines are there; elsewhere `Headers` has joined them. */
+function keyLines(c: HonoContext, name: string): HeaderLines {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: Partial<IncomingMessage> };
+  const { rawHeaders, headers } = incoming ?? {};
+  if (!Array.isArray(rawHeaders) || headers === undefined) return joinedHeader(c.req.raw, name);
+  return headerLines({ rawHeaders, headers }, name);
+}
+
+/** What arrived, and the headers that middleware has prepared for the answer. */
+export function readContext(c: HonoContext): {
+  readonly incoming: Incoming;
+  /** `giveBack` makes the body readable again, for handlers. */
+  readonly body: { giveBack(): void };
+  readonly prepared: readonly HeaderEntry[];
+} {
+  const body = createBody(c);
+  const incoming = {
+    method: c.req.method,
+    target: targetOf(c.req.raw),
+    header: (name: string) => keyLines(c, name),
+    readBody: body.read,
+  };
+  return { incoming, body, prepared: [...c.res.headers] };
+}
+
+/** A request's body, which validators may have read through Hono's own cache. */
+function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyReading>; giveBack(): void } {
+  let taken: { readonly bytes: Uint8Array; readonly raw: Request } | null = null;
+  let unreadStill = false;
+  return {
+    async read(limitBytes) {
+      const cached = await cachedBytes(c);
+      if (cached !== null) {
+        return cached.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: cached };
+      }
+      const { raw } = c.req;
+      const message = untouchedMessage(c);
+      unreadStill = message !== null;
+      const reading =
+        message === null ? await readRequestBytes(raw, limitBytes) : await readAhead(message, limitBytes);
+      if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
+      if (reading.kind !== "consumed") return reading;
+      return {
+        kind: "consumed",
+        remedy:
+          "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.",
+      };
+    },
+    giveBack() {
+      if (taken !== null && !unreadStill) c.req.raw = unread(taken.raw, taken.bytes);
+      unreadStill = false;
+    },
+  };
+}
+
+/**
+ * Node's own message under a request that `@hono/node-server` has made and nobody has looked into; null elsewhere. That
+ * package keeps it in a property of the request, beside the real `Request` once somebody needed one.
+ */
+function untouchedMessage({ req, env }: HonoContext): IncomingMessage | null {
+  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming === undefined || typeof incoming.on !== "function" || "rawBody" in incoming) return null;
+  const kept = Object.getOwnPropertySymbols(req.raw).map((symbol): unknown => Reflect.get(req.raw, symbol));
+  const untouched = kept.includes(incoming) && !kept.some((value) => value instanceof Request);
+  return untouched && !incoming.readableDidRead && announcesBody(incoming) ? incoming : null;
+}
+
+/**
+ * Reads a message past the request, and leaves the bytes in `rawBody`, where `@hono/node-server` looks for them before it
+ * reads: the request stays unread, and no web stream is made for it.
+ */
+async function readAhead(message: IncomingMessage, limitBytes: number): Promise<BodyReading> {
+  const reading = await readBytes(message, limitBytes);
+  if (reading.kind === "bytes") Object.defineProperty(message, "rawBody", { value: reading.bytes });
+  return reading;
+}
+
+/** Only these two hold what was sent; the cached forms of other kinds would be written anew. */
+async function cachedBytes(c: HonoContext): Promise<Uint8Array | null> {
+  const { arrayBuffer, text } = c.req.bodyCache;
+  if (arrayBuffer !== undefined) return new Uint8Array(await arrayBuffer);
+  return text === undefined ? null : Buffer.from(await text, "utf8");
+}
+
+/** Takes back what a handler has set on the response in preparation. */
+export function resetResponse(c: HonoContext, prepared: readonly HeaderEntry[]): void {
+  for (const [name] of [...c.res.headers]) c.res.headers.delete(name);
+  for (const [name, value] of prepared) c.res.headers.append(name, value);
+  c.status(200);
+}
+
+/** Hono would lay the headers of the response in preparation over this one; that one goes first. */
+export function answerWith(c: HonoContext, reply: Reply, prepared: readonly HeaderEntry[]): Response {
+  const response = toResponse(reply, prepared);
+  c.res = undefined;
+  c.res = response;
+  return response;
+}

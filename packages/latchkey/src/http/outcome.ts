@@ -1,0 +1,102 @@
+/** What a request ends with, and the reply for everything that is not a handler's own answer. */
+import type { Answer } from "../attempt/answer.ts";
+import type { Attempt, Result } from "../attempt/attempt.ts";
+import type { Execution } from "../engine/classify.ts";
+import type { RecordKey } from "../engine/record.ts";
+import type { ProblemCode } from "../policies/policy.ts";
+import { type HeaderEntry, type Reply, tombstoneHeaders } from "./capture.ts";
+import { formatHttpDate } from "./http-date.ts";
+import type { HttpRules } from "./http-options.ts";
+import { type Occurrence, problemReply, shouldRetryHeaders } from "./problem.ts";
+import type { Desk, Route } from "./route.ts";
+
+export type Outcome =
+  /** Send the handler's own answer, with all its headers; `added` are those among them that it has not set itself. */
+  | { readonly kind: "handler"; readonly reply: Reply; readonly added: readonly HeaderEntry[] }
+  /** Send this; headers that the framework has prepared for this request stay, unless the reply has the same. */
+  | { readonly kind: "latchkey"; readonly reply: Reply }
+  /** Add the headers and let the handler answer as if Latchkey were not there. Never for operations with `tx`. */
+  | { readonly kind: "pass"; readonly attempt: Attempt; readonly headers: readonly HeaderEntry[] };
+
+/** What an adapter sends as it is. */
+export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
+
+export function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "executed" }>): Answered {
+  switch (result.kind) {
+    case "replay":
+      return {
+        kind: "latchkey",
+        reply: withHeaders(replayOf(desk, result.answer), expiryOf(desk.rules, result.expiresAt)),
+      };
+    case "timeout":
+      return problem(desk, "timeout", { operationRef: result.recordId });
+    case "in_progress":
+      return problem(desk, "in-progress", {
+        operationRef: result.recordId,
+        retryAfterMs: result.retryAfterMs,
+      });
+    case "key_misuse":
+      return problem(desk, "key-misuse");
+    case "unknown":
+      return problem(desk, "outcome-unknown", {
+        operationRef: result.recordId,
+        retryAfterMs: result.retryAfterMs,
+      });
+    case "expired":
+      return problem(desk, "expired");
+    case "too_many_keys":
+      return problem(desk, "too-many-keys", { retryAfterMs: result.retryAfterMs });
+    case "commit_in_doubt":
+      return problem(desk, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
+    default:
+      return result satisfies never;
+  }
+}
+
+function replayOf({ rules, policy }: Desk, answer: Answer): Reply {
+  const marker: HeaderEntry = [rules.replayHeader, "true"];
+  if (answer.omitted === null) {
+    return { status: answer.status, headers: [...answer.headers, marker], body: answer.body };
+  }
+  return {
+    status: answer.status,
+    headers: [
+      ...tombstoneHeaders(answer.headers),
+      marker,
+      ["Idempotency-Status", "answer-not-stored"],
+      ...shouldRetryHeaders(false, policy, rules),
+    ],
+    body: new Uint8Array(0),
+  };
+}
+
+/** Says until when an answer is kept; nothing where that is not known, or the answer is not kept. */
+export function expiryOf({ expiresHeader }: HttpRules, expiresAt: number | null): readonly HeaderEntry[] {
+  return expiresHeader === false || expiresAt === null ? [] : [[expiresHeader, formatHttpDate(expiresAt)]];
+}
+
+/** The reply with these headers in the place of its own of the same names. */
+export function withHeaders(reply: Reply, added: readonly HeaderEntry[]): Reply {
+  if (added.length === 0) return reply;
+  const names = new Set(added.map(([name]) => name.toLowerCase()));
+  const others = reply.headers.filter(([name]) => !names.has(name.toLowerCase()));
+  return { ...reply, headers: [...others, ...added] };
+}
+
+export function problem(desk: Desk, code: ProblemCode, occurrence: Occurrence = {}): Answered {
+  return { kind: "latchkey", reply: problemReply(code, occurrence, desk.policy, desk.rules) };
+}
+
+const storeRetryAfterMs = 1_000;
+
+/** Whatever is in doubt about a call to the store: nothing ran, or all of it was rolled back or waits for the next attempt. */
+export function storeDown<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  key: RecordKey,
+  error: unknown,
+): Answered {
+  const { runtime } = route.latchkey;
+  const about = runtime.about(route.operation.name, runtime.storedKey(key));
+  runtime.emit({ ...about, type: "store_error", error });
+  return problem(route, "store-unavailable", { retryAfterMs: storeRetryAfterMs });
+}

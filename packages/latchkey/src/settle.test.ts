@@ -1,0 +1,221 @@
+import { describe, expect, test } from "vitest";
+import {
+  type ChargeInput,
+  chargeEffect,
+  DownstreamLedger,
+  type SendFault,
+} from "../../../test/support/downstream-ledger.ts";
+import { createLatchkey } from "./latchkey.ts";
+import { leaseRescuer } from "./maintenance/lease-rescuer.ts";
+import type { SettledBy, SettleWith } from "./settle.ts";
+import type { CallStep } from "./stores/journal.ts";
+import { type MemoryTransaction, memoryStore } from "./stores/memory.ts";
+import { manualPorts } from "./testing/manual-ports.ts";
+
+const key = { tenant: "t", scope: "charge", key: "k" };
+const target = { tenant: "t", operation: "charge", key: "k" };
+const ada = { operator: "ada", reason: "asked the bank" };
+
+/** A call of kind `none` whose reply is lost. */
+async function unknown(...faults: SendFault[]) {
+  const ports = manualPorts();
+  const store = memoryStore({ ports });
+  const ledger = new DownstreamLedger({ deduplicates: false });
+  const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
+  const sends = faults.length === 0 ? ["lost_after" as const] : faults;
+  const effect = latchkey.effect(
+    "charge",
+    chargeEffect(ledger, "none", () => sends.shift() ?? "proceed"),
+  );
+  const operation = latchkey.operation("charge", {
+    execution: "lease",
+    version: "1",
+    run: async (input: ChargeInput, attempt) => ({
+      status: 201,
+      body: await attempt.call("charged", effect, input),
+    }),
+  });
+  const submit = () => latchkey.run(operation, { tenant: "t", key: "k", input: { amount: 5 } });
+  expect(await submit()).toMatchObject({ kind: "unknown" });
+  const record = async () => (await store.read(key)).record;
+  const steps = async () => (await store.journal.read(key, (await record())?.id ?? ""))?.steps;
+  const audit = () => store.settlement.audit(key);
+  const settle = (settlement: SettleWith, by?: SettledBy) => latchkey.settle(target, settlement, by);
+  return { ports, store, latchkey, ledger, submit, record, steps, audit, settle };
+}
+
+describe("latchkey.settle", () => {
+  test("one call has happened: its result is stored, and the operation goes on", async () => {
+    const world = await unknown();
+    const webhook = { call: "charged", result: { id: "ch_1", amount: 5 } };
+    expect(await world.settle(webhook)).toMatchObject({ kind: "settled" });
+    expect(await world.audit()).toMatchObject([
+      { event: "settle_call", actor: "webhook", proof: "webhook", reason: null },
+    ]);
+    await leaseRescuer(world.latchkey).runOnce();
+    expect(await world.submit()).toMatchObject({ kind: "replay", value: { id: "ch_1" } });
+    expect(world.ledger.charges).toHaveLength(1);
+  });
+
+  test("said again, it is settled still, and written once", async () => {
+    const world = await unknown();
+    const webhook = { call: "charged", result: { id: "ch_1" } };
+    await world.settle(webhook);
+    expect(await world.settle(webhook)).toMatchObject({ kind: "settled" });
+    expect(await world.audit()).toHaveLength(1);
+    expect(await world.settle({ ...webhook, result: { id: "ch_2" } })).toMatchObject({
+      kind: "not_unknown",
+      state: "retryable",
+    });
+    await world.submit();
+    expect(await world.settle({ completed: { body: 1 } }, ada)).toMatchObject({
+      kind: "not_unknown",
+      state: "completed",
+    });
+    expect(await world.audit()).toHaveLength(1);
+  });
+
+  test("all of it has happened, or has failed for good: the answer is replayed", async () => {
+    const done = await unknown();
+    expect(await done.settle({ completed: { status: 201, body: "by hand" } }, ada)).toMatchObject({
+      kind: "settled",
+    });
+    expect(await done.submit()).toMatchObject({ kind: "replay", status: 201, value: "by hand" });
+    expect(await done.audit()).toMatchObject([{ actor: "ada", proof: "operator", reason: "asked the bank" }]);
+    const failed = await unknown();
+    await failed.settle({ failed: { status: 402 } }, ada);
+    expect(await failed.record()).toMatchObject({ state: "failed", lastErrorCode: "settled-failed" });
+    expect(await failed.submit()).toMatchObject({ kind: "replay", status: 402 });
+  });
+
+  test("it has not happened, a person says so: made again under the same key", async () => {
+    const world = await unknown();
+    expect(await world.settle({ notExecuted: ada })).toMatchObject({ kind: "settled" });
+    expect(await world.steps()).toMatchObject([{ state: "not_executed", generation: 0 }]);
+    expect(await world.audit()).toMatchObject([{ actor: "ada", proof: "operator" }]);
+    expect(await world.submit()).toMatchObject({ kind: "executed", status: 201 });
+  });
+
+  test("closed on the other side: made again under the next key", async () => {
+    const world = await unknown();
+    await world.settle({ notExecuted: "closed-downstream" }, ada);
+    expect(await world.steps()).toMatchObject([{ state: "not_executed", generation: 1 }]);
+    expect(await world.audit()).toMatchObject([
+      { actor: "ada", proof: "closed-downstream", reason: "asked the bank" },
+    ]);
+    await world.submit();
+    expect(new Set(world.ledger.requests.map(({ key: sent }) => sent)).size).toBe(2);
+  });
+
+  test("a doubt that came up afterwards is not settled by what was said before, only by a new reason", async () => {
+    const world = await unknown("lost_before", "lost_after");
+    await world.settle({ notExecuted: ada });
+    expect(await world.submit()).toMatchObject({ kind: "unknown" });
+    expect(await world.settle({ notExecuted: ada })).toMatchObject({ kind: "unknown_again" });
+    expect(await world.record()).toMatchObject({ state: "unknown" });
+    expect(await world.audit()).toHaveLength(1);
+    const anew = { operator: "ada", reason: "asked the bank again" };
+    expect(await world.settle({ notExecuted: anew })).toMatchObject({ kind: "settled" });
+    expect(await world.record()).toMatchObject({ state: "retryable" });
+    expect(await world.audit()).toHaveLength(2);
+  });
+
+  test("a webhook that comes again, or late, does not free a call that was sent since", async () => {
+    const world = await unknown("lost_before", "lost_after");
+    const [{ downstreamKey = "" } = {}] = ((await world.steps()) ?? []) as CallStep[];
+    const closed = { notExecuted: "closed-downstream", downstreamKey } as const;
+    await expect(world.settle({ notExecuted: "closed-downstream" })).rejects.toThrow("must name the call");
+    expect(await world.settle(closed)).toMatchObject({ kind: "settled" });
+    expect(await world.settle(closed)).toMatchObject({ kind: "settled" });
+    expect(await world.submit()).toMatchObject({ kind: "unknown" });
+    expect(world.ledger.charges).toHaveLength(1);
+    expect(await world.settle(closed)).toMatchObject({ kind: "unknown_again" });
+    expect(await world.settle(closed, ada), "somebody else says it, late").toMatchObject({
+      kind: "no_such_call",
+    });
+    expect(await world.record()).toMatchObject({ state: "unknown" });
+    const next = ((await world.steps()) ?? []) as CallStep[];
+    expect(next).toMatchObject([{ state: "started", generation: 1 }]);
+    expect(await world.settle({ ...closed, downstreamKey: next[0]?.downstreamKey ?? "" })).toMatchObject({
+      kind: "settled",
+    });
+  });
+
+  test("a webhook about one call, come again while another is in doubt, is settled already", async () => {
+    const ports = manualPorts();
+    const store = memoryStore({ ports });
+    const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
+    const lost = latchkey.effect("lost", {
+      deduplication: "none",
+      execute: async (): Promise<unknown> => Promise.reject(new Error("socket hang up")),
+    });
+    const operation = latchkey.operation("charge", {
+      execution: "lease",
+      version: "1",
+      run: async (_: null, attempt) => ({
+        body: [await attempt.call("one", lost, 1), await attempt.call("two", lost, 2)],
+      }),
+    });
+    const submit = () => latchkey.run(operation, { tenant: "t", key: "k", input: null });
+    const webhook = { call: "one", result: 1 };
+    await submit();
+    expect(await latchkey.settle(target, webhook)).toMatchObject({ kind: "settled" });
+    expect(await submit()).toMatchObject({ kind: "unknown" });
+    expect(await latchkey.settle(target, webhook)).toMatchObject({ kind: "settled" });
+    expect(await latchkey.settle(target, { call: "two", result: 2 })).toMatchObject({ kind: "settled" });
+    expect(await submit()).toMatchObject({ kind: "executed", value: [1, 2] });
+  });
+
+  test("the other side de-duplicates: the call stays as it is", async () => {
+    const world = await unknown();
+    await world.settle({ notExecuted: "downstream-deduplicates" });
+    expect(await world.steps()).toMatchObject([{ state: "started", generation: 0 }]);
+    expect(await world.audit()).toMatchObject([{ actor: "webhook", proof: "downstream-deduplicates" }]);
+  });
+
+  test.each([
+    undefined,
+    "",
+    "trust me",
+    { operator: "ada" },
+    { operator: "ada", reason: " " },
+    { reason: "because" },
+  ])("refuses a proof that is none: %j", async (proof) => {
+    const world = await unknown();
+    await expect(world.settle({ notExecuted: proof as never })).rejects.toThrow("needs a proof");
+    await expect(
+      world.settle({ completed: {} }, proof === undefined ? (null as never) : (proof as never)),
+    ).rejects.toThrow("needs a proof");
+    expect(await world.record()).toMatchObject({ state: "unknown" });
+    expect(await world.audit()).toEqual([]);
+  });
+
+  test("says what there is not", async () => {
+    const world = await unknown();
+    expect(await world.latchkey.settle({ ...target, key: "other" }, { failed: {} })).toEqual({
+      kind: "not_found",
+    });
+    expect(await world.settle({ call: "other", result: 1 })).toMatchObject({ kind: "no_such_call" });
+    await expect(world.settle({ call: "charged", result: 1n })).rejects.toThrow(TypeError);
+    expect(await world.record()).toMatchObject({ state: "unknown" });
+  });
+
+  test("reaches keys that are unique to a tenant, and records of processes that do not know the operation", async () => {
+    const { store, ports } = await unknown();
+    const other = createLatchkey<MemoryTransaction>({ store, ports });
+    expect(await other.settle(target, { completed: { body: "elsewhere" } })).toMatchObject({
+      kind: "settled",
+    });
+    expect((await store.read(key)).record).toMatchObject({ state: "completed" });
+
+    const wide = other.operation("wide", { execution: "lease", keyScope: "tenant" });
+    const once = { tenant: "t", key: "w", input: null };
+    await expect(other.run(wide, once, () => Promise.reject(new Error("?")))).rejects.toThrow("?");
+    const settled = await other.settle(
+      { tenant: "t", operation: "wide", key: "w" },
+      { completed: { body: 7 } },
+    );
+    expect(settled).toMatchObject({ kind: "settled" });
+    expect(await other.run(wide, once, async () => 1)).toMatchObject({ kind: "replay", value: 7 });
+  });
+});

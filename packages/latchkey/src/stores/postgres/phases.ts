@@ -1,0 +1,94 @@
+/** Phases over any bridge: transactions that also write their step. */
+import type {
+  BridgeSession,
+  BridgeWork,
+  SqlStatement,
+  TransactionBridge,
+} from "../../transactions/transaction.ts";
+import type { Owner } from "../journal.ts";
+import type { OpenPhase, PhaseOutcome, PhaseRequest, PhaseWork, TransactionSupport } from "../store.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import type { phaseStatements } from "./phase-statements.ts";
+import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
+import { asSchemaError } from "./settings.ts";
+import { refused, timeoutText } from "./transactions.ts";
+import { checkStorable, ownerOfValues, retentionValues } from "./values.ts";
+
+export interface PhaseParts<Tx> {
+  readonly bridge: TransactionBridge<Tx>;
+  readonly schema: string;
+  readonly executor: PostgresExecutor;
+  readonly statements: ReturnType<typeof phaseStatements>;
+}
+
+type Work<Tx, T> = (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>;
+type CommitWork<T> = Extract<PhaseWork<T>, { readonly end: "commit" }>;
+
+/** What came of it, and whether it was to complete the attempt. */
+interface Tried<T> {
+  readonly value: T;
+  readonly completes: boolean;
+}
+
+export function postgresPhases<Tx>(parts: PhaseParts<Tx>): TransactionSupport<Tx>["phase"] {
+  return async <T>(request: PhaseRequest, work: Work<Tx, T>): Promise<PhaseOutcome<T>> => {
+    const { owner, isolation, idleLimitMs } = request;
+    const { statements, bridge } = parts;
+    const opening = [statements.openPhase.bind({ limit_ms: timeoutText(idleLimitMs) })];
+    let started = false;
+    try {
+      const outcome = await bridge.transact<Tried<T>>({ isolation, opening }, (session) => {
+        started = true;
+        return inPhase(parts, owner, session, work);
+      });
+      const { value, completes } = outcome.value;
+      if (outcome.kind === "refused") return refused(parts.schema, { ...outcome, value });
+      if (outcome.kind !== "committed") return { ...outcome, value };
+      if (!completes) return { kind: "committed", value, expiresAt: null };
+      const closed = onlyRow(outcome.closed.at(-1));
+      await dropLease(parts, owner, numberOf(closed, "leases") > 0);
+      return { kind: "committed", value, expiresAt: momentOf(closed, "expires_at") };
+    } catch (error) {
+      throw started ? error : asSchemaError(error);
+    }
+  };
+}
+
+async function inPhase<Tx, T>(
+  { statements }: PhaseParts<Tx>,
+  owner: Owner,
+  { tx, used, revoke, opened }: BridgeSession<Tx>,
+  work: Work<Tx, T>,
+): Promise<BridgeWork<Tried<T>>> {
+  const result = await work({ tx, used, revoke });
+  const value = { value: result.value, completes: false };
+  if (result.end !== "commit") return { end: result.end, value };
+  const began = textOf(onlyRow(opened[0]), "began");
+  const completes = result.completes !== null;
+  return {
+    end: "commit",
+    value: { ...value, completes },
+    closing: [closing(statements, owner, began, result)],
+  };
+}
+
+function closing<T>(
+  statements: ReturnType<typeof phaseStatements>,
+  owner: Owner,
+  began: string,
+  { step, completes }: CommitWork<T>,
+): SqlStatement {
+  const { name, position, version, result } = step;
+  checkStorable("name", name);
+  checkStorable("version", version);
+  const values = { ...ownerOfValues(owner), began, name, position, version, result };
+  if (completes === null) return statements.advance.bind(values);
+  const { answer, retention } = completes;
+  return statements.completePhase.bind({ ...values, answer, ...retentionValues(retention) });
+}
+
+/** Its record is finished, so nothing depends on the lease any more; what stays of it the record-cleaner finds. */
+async function dropLease<Tx>({ executor, statements }: PhaseParts<Tx>, owner: Owner, isGone: boolean) {
+  executor.heartbeats.drop(owner.fence.token);
+  if (!isGone) await executor.write(statements.dropLease.bind(ownerOfValues(owner))).catch(() => {});
+}

@@ -1,0 +1,133 @@
+/** Settling what is unknown, and showing it, on Postgres. */
+import type { RecordState } from "../../engine/record.ts";
+import type { SqlRow, SqlStatement, SqlValue } from "../../transactions/transaction.ts";
+import type { AuditEntry, AuditNote, Settlement, SettlementSupport } from "../settlement.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import {
+  booleanOf,
+  foundRows,
+  momentOf,
+  nullableText,
+  numberOf,
+  onlyRow,
+  storedRecord,
+  textOf,
+} from "./rows.ts";
+import type { settlementStatements } from "./settlement-statements.ts";
+import { checkStorable, guardValues, keyValues, retentionValues } from "./values.ts";
+
+type Statements = ReturnType<typeof settlementStatements>;
+
+export function postgresSettlement(executor: PostgresExecutor, statements: Statements): SettlementSupport {
+  return {
+    async settle(key, guard, settlement, note) {
+      const values = { ...keyValues(key), ...guardValues(guard), ...noteValues(settlement, note) };
+      const [row] = await executor.write(settling(statements, settlement, values));
+      if (row !== undefined) return true;
+      return booleanOf(onlyRow(await executor.read(statements.settled.bind(values))), "settled");
+    },
+
+    async claimUnknowns(operations, limit, claimMs) {
+      const values = { operations: listOf(operations), limit, claim_ms: claimMs };
+      const rows = await executor.write(statements.claimUnknowns.bind(values));
+      return rows.map((row) => ({ record: storedRecord(row, "unknown"), tries: numberOf(row, "tries") }));
+    },
+
+    async postpone(key, guard, afterMs) {
+      const values = { ...keyValues(key), ...guardValues(guard), after_ms: afterMs };
+      return (await executor.write(statements.postpone.bind(values))).length > 0;
+    },
+
+    async resumable(operations, limit) {
+      const values = { operations: listOf(operations), limit };
+      const rows = await executor.read(statements.resumable.bind(values));
+      return foundRows(rows, "record").map((row) => storedRecord(row, "in_progress", "retryable"));
+    },
+
+    async list({ state, tenant, operation, limit, after }) {
+      const page = { limit, after_ms: after?.createdAt ?? null, after_id: after?.id ?? null };
+      const values = { state, only_tenant: tenant, only_operation: operation, ...page };
+      const statement = isParked(state) ? statements.listParked : statements.list;
+      const rows = await executor.read(statement.bind(values));
+      return foundRows(rows, "record").map((row) => storedRecord(row, state));
+    },
+
+    async audit(key) {
+      const rows = await executor.read(statements.audit.bind(keyValues(key)));
+      return foundRows(rows, "id").map(entryOf);
+    },
+  };
+}
+
+function isParked(state: RecordState): boolean {
+  return state === "retryable" || state === "unknown";
+}
+
+/** A name twice would count twice. */
+function listOf(operations: readonly string[]): string {
+  for (const operation of operations) checkStorable("operation", operation);
+  return JSON.stringify([...new Set(operations)]);
+}
+
+type Values = Readonly<Record<string, SqlValue>>;
+
+function settling(statements: Statements, settlement: Settlement, values: Values): SqlStatement {
+  switch (settlement.event) {
+    case "settle_completed":
+    case "settle_failed": {
+      const failed = settlement.event === "settle_failed";
+      const state = failed ? "failed" : "completed";
+      const finished = { state, answer: settlement.answer, error_code: failed ? settlement.errorCode : null };
+      return statements.settleFinished.bind({
+        ...values,
+        ...finished,
+        ...retentionValues(settlement.retention),
+      });
+    }
+    case "settle_not_executed": {
+      const { calls, reopen, resumeAfterMs } = settlement;
+      return statements.settleNotExecuted.bind({
+        ...values,
+        never_happened: calls === "never-happened",
+        call: reopen?.call ?? null,
+        generation: reopen?.generation ?? null,
+        downstream_key: reopen?.downstreamKey ?? null,
+        resume_after_ms: resumeAfterMs,
+      });
+    }
+    case "settle_call": {
+      const { call, generation, result, resumeAfterMs } = settlement;
+      return statements.settleCall.bind({
+        ...values,
+        call,
+        generation,
+        result,
+        resume_after_ms: resumeAfterMs,
+      });
+    }
+    default:
+      return settlement satisfies never;
+  }
+}
+
+function noteValues({ event }: Settlement, { id, actor, proof, reason }: AuditNote) {
+  for (const [what, text] of Object.entries({ actor, proof, reason: reason ?? "" })) {
+    checkStorable(what, text);
+  }
+  return { event, audit_id: id, actor, proof, reason };
+}
+
+function entryOf(row: SqlRow): AuditEntry {
+  return {
+    id: textOf(row, "id"),
+    at: momentOf(row, "at"),
+    key: { tenant: textOf(row, "tenant"), scope: textOf(row, "scope"), key: textOf(row, "key") },
+    recordId: textOf(row, "record_id"),
+    event: textOf(row, "event"),
+    from: textOf(row, "from_state") as RecordState,
+    to: textOf(row, "to_state") as RecordState,
+    actor: textOf(row, "actor"),
+    proof: textOf(row, "proof"),
+    reason: nullableText(row, "reason"),
+  };
+}

@@ -1,0 +1,129 @@
+/**
+ * Settling what is unknown, and showing it. Every settlement is one atomic step with its audit row: both or neither.
+ * Audit rows live in their own table; cleaning records never removes them.
+ */
+import type {
+  Guard,
+  InProgressRecord,
+  LatchkeyRecord,
+  RecordKey,
+  RecordState,
+  RetryableRecord,
+  UnknownRecord,
+} from "../engine/record.ts";
+import type { Retention } from "./retention.ts";
+
+/**
+ * Events are those of the edge table; the record must be `unknown`. A record that becomes `retryable` keeps its
+ * `lastErrorCode`; `settle_completed` leaves none.
+ */
+export type Settlement =
+  | { readonly event: "settle_completed"; readonly answer: Uint8Array; readonly retention: Retention }
+  | {
+      readonly event: "settle_failed";
+      readonly answer: Uint8Array;
+      readonly retention: Retention;
+      readonly errorCode: string;
+    }
+  /**
+   * → `retryable`. Calls that are `started` become `not_executed` where `calls` is `never-happened`, and stay as they are
+   * under `may-repeat` (the other side de-duplicates). With `reopen` the named call gets the next generation and this
+   * downstream key instead, is `not_executed` with no sends, and keeps its input.
+   */
+  | {
+      readonly event: "settle_not_executed";
+      readonly calls: "never-happened" | "may-repeat";
+      readonly reopen: ReopenedCall | null;
+      /** How long until a worker may resume it; null: the next request does. */
+      readonly resumeAfterMs: number | null;
+    }
+  /** → `retryable`: one call has happened, with this result. */
+  | {
+      readonly event: "settle_call";
+      readonly call: string;
+      readonly generation: number;
+      readonly result: Uint8Array;
+      readonly resumeAfterMs: number | null;
+    };
+
+export interface ReopenedCall {
+  readonly call: string;
+  /** The generation that was closed. */
+  readonly generation: number;
+  /** For the generation after it. */
+  readonly downstreamKey: string;
+}
+
+/** What the audit row says beside what changed. */
+export interface AuditNote {
+  /** UUIDv7 of the row: repeating a settlement whose reply was lost adds none. */
+  readonly id: string;
+  /** `outcome-reconciler`, `owner`, or the operator's name. */
+  readonly actor: string;
+  /** `downstream-deduplicates`, `closed-downstream`, `found-downstream`, `no-call-in-doubt`, `operator`, `webhook`, `owner`. */
+  readonly proof: string;
+  readonly reason: string | null;
+}
+
+export interface AuditEntry extends AuditNote {
+  readonly at: number;
+  readonly key: RecordKey;
+  readonly recordId: string;
+  readonly event: string;
+  readonly from: RecordState;
+  readonly to: RecordState;
+}
+
+/** An unknown record that this caller has taken for one try. */
+export interface ClaimedUnknown {
+  readonly record: UnknownRecord;
+  /** How often this life was claimed, this time included; going on as `retryable` does not start it again. */
+  readonly tries: number;
+}
+
+export interface RecordFilter {
+  readonly state: RecordState;
+  readonly tenant: string | null;
+  readonly operation: string | null;
+  readonly limit: number;
+  /** The last record of the page before. */
+  readonly after: { readonly createdAt: number; readonly id: string } | null;
+}
+
+export interface SettlementSupport {
+  /**
+   * Settles. False: the guard did not hold, or (for a call) the call is not `started` in that generation; nothing was
+   * written. A repetition with the same audit id answers true when the first has been written.
+   */
+  settle(key: RecordKey, guard: Guard, settlement: Settlement, note: AuditNote): Promise<boolean>;
+
+  /**
+   * At most `limit` unknown records of these operations whose `reconcileAfter` has come, oldest first. Each is taken by
+   * moving its `reconcileAfter` to `claimMs` from now, so that other workers leave it alone; rows that somebody is changing
+   * are skipped.
+   */
+  claimUnknowns(
+    operations: readonly string[],
+    limit: number,
+    claimMs: number,
+  ): Promise<readonly ClaimedUnknown[]>;
+
+  /** Moves an unknown record's next try; null: none, it waits for a person. False: the guard did not hold. */
+  postpone(key: RecordKey, guard: Guard, afterMs: number | null): Promise<boolean>;
+
+  /**
+   * At most `limit` records of these operations that a worker may resume now: `in_progress` whose lease has ended under
+   * `resume` with attempts left and before expiry, and `retryable` whose resume time has come. First those whose lease or
+   * waiting ended first.
+   */
+  resumable(
+    operations: readonly string[],
+    limit: number,
+  ): Promise<readonly (InProgressRecord | RetryableRecord)[]>;
+
+  /** Records in one state, by `createdAt` and then `id`. */
+  list(filter: RecordFilter): Promise<readonly LatchkeyRecord[]>;
+
+  /** What was settled on this key, oldest first, over all its lives. */
+  audit(key: RecordKey): Promise<readonly AuditEntry[]>;
+}

@@ -1,0 +1,212 @@
+/**
+ * What each HTTP adapter captures of an answer, and what it does not. The tables of docs/adapters are made from this;
+ * `test/docs/captured.test.ts` serves every row of it and compares, and knows no row that is not here.
+ */
+
+export const adapters = [
+  "express",
+  "fastify",
+  "hono",
+  "koa",
+  "nest on Express",
+  "nest on Fastify",
+  "node",
+  "fetch",
+] as const;
+export type Adapter = (typeof adapters)[number];
+
+/** What the first caller gets, and what the retry with the same key gets. */
+export type Seen = readonly [first: string, retry: string];
+
+interface ProvenRow {
+  /** What the handler does, as "The handler …". */
+  readonly does: string;
+  readonly seen: Seen;
+  /** Cases of the HTTP conformance suite, which every adapter passes. */
+  readonly cases: readonly string[];
+}
+
+/** The same for every adapter. */
+export const provenRows: readonly ProvenRow[] = [
+  {
+    does: "answers with status and bytes, whatever they are; with nothing; with 204; with a redirect",
+    seen: ["all of it", "the same"],
+    cases: [
+      "answers: all byte values, then the same again",
+      "answers: nothing, then the same again",
+      "answers: 204, then the same again",
+      "answers: a redirect, then the same again",
+    ],
+  },
+  {
+    does: "answers with a stream",
+    seen: ["all of it, once it has ended and the commit is confirmed", "the same, in one piece"],
+    cases: [
+      "answers: a stream, then the same again",
+      "answers: not a byte leaves before the store has confirmed",
+    ],
+  },
+  {
+    does: "sets `Location`, `ETag`, `Link` (several lines) or another header of the list, or one of `storedHeaders`",
+    seen: ["arrives", "the same"],
+    cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
+  },
+  {
+    does: "sets `Set-Cookie`, `Access-Control-*`, `X-Request-Id` or any header that is on no list",
+    seen: ["arrives", "left out"],
+    cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
+  },
+  {
+    does: "compresses by itself (`Content-Encoding`)",
+    seen: ["arrives", "the same, compressed for every client"],
+    cases: ["answers: a compressed body is replayed compressed"],
+  },
+  {
+    does: "answers HEAD",
+    seen: ["headers, no body", "the same"],
+    cases: ["answers: HEAD has the headers and no body, twice"],
+  },
+  {
+    does: "answers with more than `answerLimitBytes`",
+    seen: ["all of it", "status and headers, no body, `Idempotency-Status: answer-not-stored`"],
+    cases: ["answers: one too large to keep leaves a tombstone that says so, and never runs again"],
+  },
+  {
+    does: "answers with more than `answerHoldBytes`",
+    seen: ["the app's answer to an error", "the handler again; under a lease `outcome-unknown`"],
+    cases: ["failures: an answer over the hard cap fails the attempt"],
+  },
+  {
+    does: "is at work when the client hangs up",
+    seen: ["nobody is there", "the answer"],
+    cases: ["answers: after the client hung up the handler finishes, and the retry gets its answer"],
+  },
+  {
+    does: "throws, under `transaction`",
+    seen: [
+      "the app's answer to an error, without what the run had set",
+      "the handler again; the writes are undone",
+    ],
+    cases: [
+      "failures: a throw rolls back, is answered by the framework, and the key runs again",
+      "failures: what a failed run had set is gone, for the next run and for the error's answer",
+    ],
+  },
+  {
+    does: "throws, under `lease`",
+    seen: ["the app's answer to an error", "`outcome-unknown`; the handler again after `NotExecuted`"],
+    cases: [
+      "refusals: an unknown outcome is not retryable and no new key is safe",
+      "failures: a lease whose handler proves that nothing happened is released",
+    ],
+  },
+  {
+    does: "answers 4xx",
+    seen: ["the answer", "the same, the writes are kept; the handler again after `attempt.release()`"],
+    cases: ["failures: a refusal is kept with its writes, unless the handler declines to"],
+  },
+  {
+    does: "answers 408, 425 or 429",
+    seen: ["the answer", "the handler again"],
+    cases: [
+      "failures: 408 describes the moment and is released",
+      "failures: 425 describes the moment and is released",
+      "failures: 429 describes the moment and is released",
+    ],
+  },
+  {
+    does: "answers 5xx (policy `ietf`)",
+    seen: ["the answer", "the handler again, the writes are undone; under a lease `outcome-unknown`"],
+    cases: [
+      "failures: a 5xx rolls back and is released",
+      "failures: a 5xx under a lease leaves an unknown outcome",
+    ],
+  },
+  {
+    does: "never ends",
+    seen: [
+      "the app's answer to an error, at the limit; under a lease `outcome-unknown`",
+      "the handler again; under a lease `outcome-unknown`",
+    ],
+    cases: ["failures: a handler that never answers is stopped by its limit"],
+  },
+];
+
+export type ObservedRow =
+  | "phrase"
+  | "trailers"
+  | "hints"
+  | "before"
+  | "twice"
+  | "nothing"
+  | "endless"
+  | "aside"
+  | "socket";
+
+/** What the handler does, where frameworks differ. */
+export const observedRows: Readonly<Record<ObservedRow, string>> = {
+  phrase: "chooses a reason phrase (`201 Made`)",
+  trailers: "sends trailers",
+  hints: "sends an informational response (103 Early Hints)",
+  before: "has middleware before it that sets a header of its own on each request",
+  twice: "answers a second time",
+  nothing: "resolves without having answered",
+  endless: "begins an answer that never ends (server-sent events)",
+  aside: "answers past its framework",
+  socket: "writes to the socket itself",
+};
+
+const arrivesOnce: Seen = ["arrives", "left out"];
+const arrivesTwice: Seen = ["arrives", "the same"];
+const dropped: Seen = ["left out", "left out"];
+const ofEachRequest: Seen = ["arrives", "that of the retry"];
+const firstWins: Seen = ["the first one, `answer-twice`", "the same"];
+const atTheLimit: Seen = ["500, `attempt-limit`", "the handler again"];
+const missing: Seen = ["500, `answer-missing`", "the handler again"];
+const foundOut: Seen = ["arrives, `answer-twice`", "the handler again"];
+
+/** What answers through Node's own response. */
+const onNode = {
+  phrase: arrivesOnce,
+  trailers: dropped,
+  hints: dropped,
+  before: ofEachRequest,
+  twice: firstWins,
+  nothing: atTheLimit,
+  endless: atTheLimit,
+  aside: null,
+  socket: foundOut,
+} as const;
+
+/** What returns a `Response`. */
+const onFetch = {
+  ...onNode,
+  phrase: dropped,
+  trailers: null,
+  hints: null,
+  twice: null,
+  nothing: missing,
+  socket: null,
+} as const;
+
+/**
+ * Observed under `transaction`. A code is that of the error which the event `attempt_failed` reports. Null: the framework
+ * has no way to do it.
+ */
+export const observed: Readonly<Record<Adapter, Readonly<Record<ObservedRow, Seen | null>>>> = {
+  express: onNode,
+  fastify: {
+    ...onNode,
+    trailers: arrivesOnce,
+    twice: ["the first one", "the same"],
+    nothing: ["200", "the same"],
+    aside: arrivesTwice,
+  },
+  // What goes past Hono cannot be seen from there: the answer that is stored is the one that was returned.
+  hono: { ...onFetch, aside: arrivesOnce, socket: arrivesOnce },
+  koa: { ...onNode, nothing: ["404", "the same"], aside: arrivesTwice },
+  "nest on Express": onNode,
+  "nest on Fastify": { ...onNode, twice: ["the first one", "the same"], aside: arrivesTwice },
+  node: onNode,
+  fetch: onFetch,
+};

@@ -1,0 +1,132 @@
+/** Parts of written documents that are made from tables in the code. */
+import { checkStoredHeaders } from "../../packages/latchkey/src/http/capture.ts";
+import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
+import { defineOperation, type OperationSettings } from "../../packages/latchkey/src/operation.ts";
+import { ietf } from "../../packages/latchkey/src/policies/ietf.ts";
+import type { Policy, ProblemCode } from "../../packages/latchkey/src/policies/policy.ts";
+import { stripe } from "../../packages/latchkey/src/policies/stripe.ts";
+import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
+import { type Adapter, type ObservedRow, observed, observedRows, provenRows } from "./captured.ts";
+
+/**
+ * A document with the text between `<!-- generated: name -->` and `<!-- end: name -->` replaced.
+ *
+ * @throws {TypeError} when the document has no such part
+ */
+export function replaceSection(document: string, name: string, text: string): string {
+  const begin = `<!-- generated: ${name} -->\n`;
+  const start = document.indexOf(begin);
+  const end = document.indexOf(`<!-- end: ${name} -->`, start);
+  if (start < 0 || end < 0) throw new TypeError(`The document has no part <!-- generated: ${name} -->`);
+  return `${document.slice(0, start + begin.length)}\n${text}\n\n${document.slice(end)}`;
+}
+
+/** What an adapter captures of an answer, and what it does not. */
+export function renderCaptured(adapter: Adapter): string {
+  const proven = provenRows.map(({ does, seen }) => [does, ...seen]);
+  const names = Object.keys(observedRows) as ObservedRow[];
+  const seen = names.flatMap((name) => {
+    const cells = observed[adapter][name];
+    return cells === null ? [] : [[observedRows[name], ...cells]];
+  });
+  return renderTable(
+    ["The handler …", "The first caller gets", "A retry with the key gets"],
+    [...proven, ...seen],
+  );
+}
+
+/** The headers of an answer that are stored without being asked for. */
+export function renderStoredHeaders(): string {
+  return [...checkStoredHeaders([])].map((name) => `\`${name}\``).join(", ");
+}
+
+/** What each choice of a policy decides. A new one needs a text here. */
+const choices: Readonly<Record<Exclude<keyof Policy, "name" | "statuses">, string>> = {
+  key: "a request without a key (`key`)",
+  reuse: "a key between the end of retention and being forgotten (`reuse`)",
+  serverErrors: "a 5xx answer (`serverErrors`)",
+  shouldRetryHeaders: "`Stripe-Should-Retry` and `X-Should-Retry` on problems",
+  errorMember: "problem bodies also have an `error` in Stripe's form",
+};
+
+/** The policies side by side. */
+export function renderPolicies(): string {
+  const policies: readonly Policy[] = [ietf, stripe];
+  const codes = Object.keys(problemTypes) as ProblemCode[];
+  const differing = codes.filter((code) => policies.some(({ statuses }) => statuses[code] !== undefined));
+  const show = (value: string | boolean) =>
+    typeof value === "string" ? `\`${value}\`` : value ? "yes" : "no";
+  return renderTable(
+    ["What", ...policies.map(({ name }) => `\`${name}\``)],
+    [
+      ...Object.entries(choices).map(([field, text]) => [
+        text,
+        ...policies.map((policy) => show(policy[field as keyof typeof choices])),
+      ]),
+      ...differing.map((code) => [
+        `status of [\`${code}\`](errors.md#${code})`,
+        ...policies.map(({ statuses }) => String(statuses[code] ?? problemTypes[code].status)),
+      ]),
+    ],
+  );
+}
+
+/** What an operation's options are when nobody sets them. A new one needs a text here. */
+const options: Readonly<Record<keyof OperationSettings, string>> = {
+  key: "`required` or `optional`",
+  keyScope: "what a key is unique in: `operation`, or the whole `tenant`",
+  waitMs: "how long a duplicate of a running request waits for its answer; `false`: not at all",
+  retentionMs: "how long the answer can be replayed",
+  forgetAfterMs: "when the key may run as new; not before `retentionMs`",
+  reuse: "between the two: `reject` (410) or `execute`",
+  serverErrors: "what a 5xx means: `by-outcome`, `store` or `release`",
+  answerLimitBytes: "larger answers are sent once and leave a tombstone",
+  answerHoldBytes: "larger answers fail the attempt",
+  isolation: "`transaction`: isolation level; none: the database's own",
+  transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
+  writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",
+  leaseMs: "`lease`: how long a silent owner keeps the key",
+  attemptLimitMs: "`lease`: the handler's time, then its outcome is unknown",
+  leaseEnd: "`lease`: what a dead attempt means: `reconcile` (unknown), `resume` or `rerun`",
+  attemptsMax: "`lease`: how often one life may start under `resume` or `rerun`",
+  isNotExecuted: "`lease`: which errors prove that nothing happened, beside `NotExecuted`",
+  lookup: "`lease`: asks the other side what became of an attempt whose outcome is unknown",
+  onStoreFailure: "`lease`: without a store, `refuse` or `run-unprotected`",
+};
+
+/** Every option of an operation with its default. */
+export function renderOptions(): string {
+  const { capabilities } = memoryStore();
+  const { settings } = defineOperation("defaults", {}, ietf, capabilities);
+  return renderTable(
+    ["Option", "Default", "What it decides"],
+    Object.entries(options).map(([name, text]) => [
+      `\`${name}\``,
+      describeDefault(name, settings[name as keyof OperationSettings]),
+      text,
+    ]),
+  );
+}
+
+function describeDefault(name: string, value: OperationSettings[keyof OperationSettings]): string {
+  if (name in ietf) return "the policy's";
+  if (value === null || typeof value === "function") return "none";
+  if (typeof value !== "number") return `\`${value}\``;
+  const units = name.endsWith("Ms") ? durations : name.endsWith("Bytes") ? sizes : [];
+  const [size = 1, unit = ""] = units.find(([each]) => value % each === 0) ?? [];
+  return `${value / size} ${unit}`.trim();
+}
+
+const durations: readonly (readonly [number, string])[] = [
+  [3_600_000, "h"],
+  [60_000, "min"],
+  [1_000, "s"],
+];
+const sizes: readonly (readonly [number, string])[] = [[1024 * 1024, "MiB"]];
+
+/** A Markdown table. */
+export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}

@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  bareDoubt,
+  begin,
+  bytes,
+  callInDoubt,
+  complete,
+  endInDoubt,
+  jsonAnswer,
+  keyOf,
+  latchkey,
+  openPlace,
+  ownerOf,
+  type Place,
+  sendCall,
+} from "./arrange.ts";
+
+let place: Place;
+beforeAll(async () => {
+  place = await openPlace();
+});
+afterAll(() => place.close());
+
+const inspect = (key: string, ...more: readonly string[]) =>
+  latchkey(place.url, "inspect", "account-1", "payments.charge", key, ...more);
+
+test("shows an unknown with its steps, the reason in words, and what may be done", async () => {
+  const { id, downstream } = await callInDoubt(place, keyOf("order-1"));
+  const { exitCode, out, errors } = await inspect("order-1");
+  expect({ exitCode, errors }).toEqual({ exitCode: 0, errors: "" });
+  for (const text of [
+    "account-1",
+    "payments.charge",
+    "order-1",
+    id,
+    "call-in-doubt: A call was sent and nobody heard how it ended.",
+    "1. payment_recorded (phase) finished",
+    '{"id":7}',
+    "2. charged (call) started",
+    "provider.charge",
+    downstream,
+    "once, first",
+    "how it ended is not known",
+    '{"amount":500}',
+    "409 outcome-unknown",
+    "it waits for a person",
+    "latchkey settle --call charged --result '<json>' --operator <you> --reason <why> account-1 payments.charge order-1",
+    "latchkey settle --not-executed",
+  ]) {
+    expect(out).toContain(text);
+  }
+  expect(out).not.toContain("Settled");
+});
+
+test("the same as JSON", async () => {
+  const { id, downstream } = await callInDoubt(place, keyOf("order-2"));
+  const { out } = await inspect("order-2", "--json");
+  expect(JSON.parse(out)).toMatchObject({
+    tenant: "account-1",
+    scope: "payments.charge",
+    key: "order-2",
+    operation: "payments.charge",
+    id,
+    state: "unknown",
+    attempt: 1,
+    createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/u),
+    reconcileAfter: null,
+    lastErrorCode: "call-in-doubt",
+    reason: expect.stringContaining("A call was sent"),
+    input: { value: { amount: 500 } },
+    answer: null,
+    recoveryPoint: "payment_recorded",
+    steps: [
+      {
+        name: "payment_recorded",
+        kind: "phase",
+        state: "finished",
+        result: { value: { id: 7 } },
+        call: null,
+      },
+      {
+        name: "charged",
+        kind: "call",
+        state: "started",
+        result: null,
+        call: { effect: "provider.charge", downstreamKey: downstream, sends: 1, generation: 0 },
+      },
+    ],
+    audit: [],
+    next: expect.any(Array),
+    choices: expect.any(Array),
+  });
+});
+
+test("shows who settled what, and why", async () => {
+  await callInDoubt(place, keyOf("order-3"));
+  const args = ["--operator", "ada", "--reason", "The provider's page says so"];
+  await latchkey(place.url, "settle", "account-1", "payments.charge", "order-3", "--not-executed", ...args);
+  const { out } = await inspect("order-3");
+  expect(out).toMatch(/unknown → retryable \(settle_not_executed\) by ada, proof operator/u);
+  expect(out).toContain("The provider's page says so");
+  expect(out).toContain("goes on after the last finished step");
+  expect(out, "nothing is left to settle").not.toContain("What you may do");
+});
+
+test("shows a running attempt and a completed one", async () => {
+  const owner = ownerOf(keyOf("order-4"), await begin(place, keyOf("order-4")));
+  const running = await inspect("order-4");
+  expect(running.out).toMatch(/State\s+in_progress/u);
+  expect(running.out).toContain("Its owner has it until");
+  await complete(place, owner, jsonAnswer(201, { charge: "ch_1" }));
+  const completed = await inspect("order-4");
+  expect(completed.out).toMatch(/Answer\s+201 \{"charge":"ch_1"\}/u);
+  expect(completed.out).toContain("Retries get the stored answer until");
+});
+
+test("takes the key as the client sent it: bare, quoted, with spaces around", async () => {
+  const id = await bareDoubt(place, keyOf("order-5"));
+  for (const sent of ["order-5", '"order-5"', ' "order-5" ']) {
+    expect(await inspect(sent)).toMatchObject({ exitCode: 0, out: expect.stringContaining(id) });
+  }
+});
+
+test("takes a key that no header can carry, and one with quotes of its own", async () => {
+  await bareDoubt(place, keyOf("größe, 7"));
+  await bareDoubt(place, keyOf('"quoted"'));
+  expect((await inspect("größe, 7")).exitCode).toBe(0);
+  expect((await inspect('"quoted"')).exitCode).toBe(0);
+  const pasted = (await inspect('"quoted"')).out.match(
+    /--not-executed .* (account-1 payments.charge .*)/u,
+  )?.[1];
+  expect(pasted).toBe(`account-1 payments.charge '"\\"quoted\\""'`);
+  expect((await inspect('"\\"quoted\\""')).exitCode).toBe(0);
+});
+
+test("does not guess which of two records is meant", async () => {
+  await bareDoubt(place, keyOf("twin"));
+  await bareDoubt(place, keyOf("twin", { scope: "*" }));
+  expect(await inspect("twin")).toMatchObject({
+    exitCode: 4,
+    errors: expect.stringContaining("two records"),
+  });
+});
+
+test("finds keys that are unique in the tenant by their operation", async () => {
+  await bareDoubt(place, keyOf("wide", { scope: "*" }));
+  expect((await inspect("wide")).out).toContain("payments.charge (key unique in the tenant)");
+  const other = await latchkey(place.url, "inspect", "account-1", "payments.refund", "wide");
+  expect(other.exitCode).toBe(3);
+});
+
+test("another tenant's record is not found, and neither is one that never was", async () => {
+  await bareDoubt(place, keyOf("mine"));
+  for (const [tenant, key] of [
+    ["account-2", "mine"],
+    ["account-1", "never"],
+  ] as const) {
+    const { exitCode, out, errors } = await latchkey(place.url, "inspect", tenant, "payments.charge", key);
+    expect({ exitCode, out }).toEqual({ exitCode: 3, out: "" });
+    expect(errors).toContain("There is no record");
+  }
+});
+
+test("what passed a codec is called unreadable, not shown and not guessed", async () => {
+  const sealed = new Uint8Array([0, 255, 1, 254]);
+  const owner = ownerOf(keyOf("sealed"), await begin(place, keyOf("sealed"), sealed));
+  await sendCall(place, owner, "charged", sealed);
+  await endInDoubt(place, owner);
+  const { out } = await inspect("sealed");
+  expect(out.match(/4 bytes, not readable here/gu)).toHaveLength(2);
+  expect(JSON.parse((await inspect("sealed", "--json")).out)).toMatchObject({ input: { unreadable: 4 } });
+});
+
+test("nothing that a client chose reaches the terminal as a command", async () => {
+  const nasty = "\u001b[2J\u009b31m\u202e\nState completed";
+  await begin(place, keyOf(nasty), bytes({ note: nasty }));
+  for (const more of [[], ["--json"]]) {
+    const { exitCode, out } = await inspect(nasty, ...more);
+    expect(exitCode).toBe(0);
+    for (const character of "\u001b\u009b\u202e") expect(out).not.toContain(character);
+    expect(out).not.toMatch(/^State completed/mu);
+  }
+  expect(JSON.parse((await inspect(nasty, "--json")).out)).toMatchObject({
+    key: nasty,
+    input: { value: { note: nasty } },
+  });
+});
+
+test.each([
+  [[]],
+  [["account-1", "payments.charge"]],
+  [["account-1", "payments.charge", "k", "more"]],
+  [["account-1", "payments.charge", ""]],
+  [["account-1", "payments.charge", "k", "--no-such"]],
+  [["account-1", "payments.charge", "k", "--schema", "Not Plain"]],
+])("%j is called wrongly", async (args) => {
+  const { exitCode, errors, out } = await latchkey(place.url, "inspect", ...args);
+  expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
+  expect(errors).toContain("Usage: latchkey inspect");
+});

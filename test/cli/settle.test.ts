@@ -1,0 +1,312 @@
+import { writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { scratchDirectory } from "../support/scratch.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
+import {
+  bareDoubt,
+  begin,
+  bytes,
+  callInDoubt,
+  complete,
+  endInDoubt,
+  jsonAnswer,
+  keyOf,
+  latchkey,
+  openPlace,
+  ownerOf,
+  type Place,
+  resumeIntoDoubt,
+  stateOf,
+} from "./arrange.ts";
+
+let place: Place;
+beforeAll(async () => {
+  place = await openPlace();
+});
+afterAll(() => place.close());
+
+const signed = ["--operator", "ada", "--reason", "Looked it up"];
+const settle = (key: string, ...more: readonly string[]) =>
+  latchkey(place.url, "settle", "account-1", "payments.charge", key, ...more);
+const audit = (key: string) => place.store.settlement.audit(keyOf(key));
+
+async function journal(key: string) {
+  const { record } = await place.store.read(keyOf(key));
+  return record && (await place.store.journal.read(keyOf(key), record.id));
+}
+
+describe("each outcome, with its audit row", () => {
+  test("a call that happened: its result is stored and a worker may go on at once", async () => {
+    const { id } = await callInDoubt(place, keyOf("call"));
+    const { exitCode, out, errors } = await settle(
+      "call",
+      "--call",
+      "charged",
+      "--result",
+      '{"id":"ch_1"}',
+      ...signed,
+    );
+    expect({ exitCode, errors }).toEqual({ exitCode: 0, errors: "" });
+    expect(out).toContain("Settled: unknown → retryable (settle_call)");
+    expect(await stateOf(place, keyOf("call"))).toBe("retryable");
+    expect((await journal("call"))?.steps[1]).toMatchObject({
+      state: "finished",
+      result: bytes({ id: "ch_1" }),
+    });
+    expect(await place.store.settlement.resumable(["payments.charge"], 10)).toMatchObject([{ id }]);
+    expect(await audit("call")).toMatchObject([
+      {
+        event: "settle_call",
+        actor: "ada",
+        proof: "operator",
+        reason: "Looked it up",
+        from: "unknown",
+        to: "retryable",
+        recordId: id,
+      },
+    ]);
+  });
+
+  test("not executed: the call may be sent again, its key and input stay", async () => {
+    const { downstream } = await callInDoubt(place, keyOf("nothing"));
+    expect(await settle("nothing", "--not-executed", ...signed)).toMatchObject({ exitCode: 0 });
+    expect(await stateOf(place, keyOf("nothing"))).toBe("retryable");
+    expect((await journal("nothing"))?.steps[1]).toMatchObject({
+      state: "not_executed",
+      downstreamKey: downstream,
+      input: bytes({ amount: 500 }),
+    });
+  });
+
+  test("not executed, where nobody but the client can go on: no worker is asked to", async () => {
+    const id = await bareDoubt(place, keyOf("bare"));
+    expect(await settle("bare", "--not-executed", ...signed)).toMatchObject({ exitCode: 0 });
+    const resumable = await place.store.settlement.resumable(["payments.charge"], 10);
+    expect(resumable.map((record) => record.id)).not.toContain(id);
+  });
+
+  test.each([
+    ["completed", 201],
+    ["failed", 502],
+  ] as const)("%s: retries get the answer from then on", async (outcome, status) => {
+    const key = keyOf(`whole-${outcome}`);
+    await callInDoubt(place, key);
+    const answer = JSON.stringify({ status, headers: { Location: "/charges/7" }, body: { id: 7 } });
+    const args = [`--${outcome}`, answer, "--retention-ms", "60000", ...signed];
+    expect(await settle(key.key, ...args)).toMatchObject({ exitCode: 0 });
+    const { record, now } = await place.store.read(key);
+    if (record?.state !== outcome) throw new Error(`it is ${record?.state}`);
+    expect(record.expiresAt - now).toBeGreaterThan(30_000);
+    expect(record.expiresAt - now).toBeLessThanOrEqual(60_000);
+    const shown = await latchkey(place.url, "inspect", "account-1", "payments.charge", key.key, "--json");
+    expect(JSON.parse(shown.out).answer.value).toMatchObject({
+      status,
+      headers: expect.arrayContaining([["Location", "/charges/7"]]),
+      body: { id: 7 },
+    });
+  });
+
+  test("JSON may come from a file", async () => {
+    const folder = scratchDirectory("us");
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const file = join(folder, "answer.json");
+    writeFileSync(file, '{"status":200,"body":"from a file"}');
+    await bareDoubt(place, keyOf("file"));
+    expect(await settle("file", "--completed", `@${file}`, ...signed)).toMatchObject({ exitCode: 0 });
+    expect(await stateOf(place, keyOf("file"))).toBe("completed");
+    const missing = await settle("file", "--completed", `@${file}-not-there`, ...signed);
+    expect(missing).toMatchObject({ exitCode: 1, errors: expect.stringContaining("ENOENT") });
+  });
+
+  test("answers in JSON when asked to", async () => {
+    await callInDoubt(place, keyOf("json"));
+    const { out } = await settle("json", "--not-executed", "--json", ...signed);
+    expect(JSON.parse(out)).toMatchObject({
+      dryRun: false,
+      already: false,
+      settled: { event: "settle_not_executed", actor: "ada", to: "retryable" },
+      record: { state: "retryable" },
+    });
+  });
+});
+
+describe("refuses", () => {
+  test("a record that is not unknown", async () => {
+    const owner = ownerOf(keyOf("running"), await begin(place, keyOf("running")));
+    const args = ["--completed", '{"status":200}', ...signed];
+    expect(await settle("running", ...args)).toMatchObject({
+      exitCode: 4,
+      out: "",
+      errors: expect.stringContaining("in_progress"),
+    });
+    await complete(place, owner, jsonAnswer(201, { id: 1 }));
+    expect(await settle("running", ...args)).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("completed"),
+    });
+    expect((await place.store.read(keyOf("running"))).record).toMatchObject({
+      answer: jsonAnswer(201, { id: 1 }),
+    });
+    expect(await audit("running")).toEqual([]);
+  });
+
+  test("a call that is not in doubt", async () => {
+    await callInDoubt(place, keyOf("other-call"));
+    const other = await settle("other-call", "--call", "payment_recorded", "--result", "1", ...signed);
+    expect(other).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("the call in doubt is charged"),
+    });
+    await bareDoubt(place, keyOf("no-call"));
+    const none = await settle("no-call", "--call", "charged", "--result", "1", ...signed);
+    expect(none).toMatchObject({ exitCode: 4, errors: expect.stringContaining("no call of it is in doubt") });
+    expect([await stateOf(place, keyOf("other-call")), await stateOf(place, keyOf("no-call"))]).toEqual([
+      "unknown",
+      "unknown",
+    ]);
+  });
+
+  test("to write what the service's codec could not read; what needs no bytes it does", async () => {
+    const owner = ownerOf(keyOf("sealed"), await begin(place, keyOf("sealed"), new Uint8Array([0, 255])));
+    await endInDoubt(place, owner);
+    expect(await settle("sealed", "--completed", '{"status":200}', ...signed)).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("latchkey.settle"),
+    });
+    expect(await settle("sealed", "--not-executed", ...signed)).toMatchObject({ exitCode: 0 });
+  });
+
+  test("a key that was never used", async () => {
+    expect(await settle("never", "--not-executed", ...signed)).toMatchObject({ exitCode: 3, out: "" });
+  });
+
+  const one = ["--not-executed"];
+  test.each([
+    ["no outcome", signed],
+    ["no operator", [...one, "--reason", "x"]],
+    ["no reason", [...one, "--operator", "ada"]],
+    ["a blank reason", [...one, "--operator", "ada", "--reason", "  "]],
+    ["two outcomes", [...one, "--completed", '{"status":200}', ...signed]],
+    ["a call without its result", ["--call", "charged", ...signed]],
+    ["a result without its call", [...one, "--result", "1", ...signed]],
+    ["a result that is not JSON", ["--call", "charged", "--result", "ch_1", ...signed]],
+    ["an answer that is not JSON", ["--completed", "done", ...signed]],
+    ["an answer without a status", ["--completed", '{"body":1}', ...signed]],
+    ["an answer with a status HTTP does not have", ["--completed", '{"status":99}', ...signed]],
+    ["an answer with other fields", ["--completed", '{"status":200,"chargeId":1}', ...signed]],
+    ["headers that are none", ["--completed", '{"status":200,"headers":{"a":{"b":1}}}', ...signed]],
+    ["no headers at all", ["--completed", '{"status":200,"headers":null}', ...signed]],
+    ["a header that breaks out", ["--failed", '{"status":200,"headers":{"a":"b\\r\\nc: d"}}', ...signed]],
+    ["no time to keep it", ["--completed", '{"status":200}', "--retention-ms", "0", ...signed]],
+  ])("%s: called wrongly, nothing changed", async (_, args) => {
+    if ((await stateOf(place, keyOf("wrongly"))) === null) await bareDoubt(place, keyOf("wrongly"));
+    const { exitCode, errors, out } = await settle("wrongly", ...args);
+    expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
+    expect(errors).toContain("Usage: latchkey settle");
+    expect(await stateOf(place, keyOf("wrongly"))).toBe("unknown");
+  });
+});
+
+test("a dry run says what it would do and refuses what it would refuse", async () => {
+  await callInDoubt(place, keyOf("dry"));
+  const { exitCode, out } = await settle("dry", "--not-executed", "--dry-run", ...signed);
+  expect(exitCode).toBe(0);
+  expect(out).toContain("Would settle");
+  expect(out).toContain("unknown → retryable");
+  expect(out).toContain("ada: Looked it up");
+  const call = ["--call", "nonsense", "--result", "1"];
+  expect(await settle("dry", ...call, "--dry-run", ...signed)).toMatchObject({ exitCode: 4 });
+  const json = await settle("dry", "--not-executed", "--dry-run", "--json", ...signed);
+  expect(JSON.parse(json.out)).toMatchObject({ dryRun: true, to: "retryable", record: { state: "unknown" } });
+  expect(await stateOf(place, keyOf("dry"))).toBe("unknown");
+  expect(await audit("dry")).toEqual([]);
+  await settle("dry", "--not-executed", ...signed);
+  expect(await settle("dry", "--not-executed", "--dry-run", ...signed)).toMatchObject({ exitCode: 4 });
+});
+
+describe("asked twice", () => {
+  test.each([
+    [
+      "call",
+      ["--call", "charged", "--result", '{"id":"ch_1"}'],
+      ["--call", "charged", "--result", '{"id":"ch_2"}'],
+    ],
+    ["completed", ["--completed", '{"status":201}'], ["--completed", '{"status":200}']],
+    ["not executed", ["--not-executed"], ["--failed", '{"status":502}']],
+  ])("%s: the same is done already, something else is refused", async (name, args, others) => {
+    const key = `twice-${name}`;
+    await callInDoubt(place, keyOf(key));
+    expect(await settle(key, ...args, ...signed)).toMatchObject({ exitCode: 0 });
+    const again = await settle(key, ...args, ...signed);
+    expect(again).toMatchObject({ exitCode: 0, out: expect.stringContaining("Was settled so already") });
+    expect(await settle(key, ...others, ...signed)).toMatchObject({ exitCode: 4 });
+    const somebody = ["--operator", "bob", "--reason", "Looked it up"];
+    expect(await settle(key, ...args, ...somebody)).toMatchObject({ exitCode: 4 });
+    expect(await audit(key)).toHaveLength(1);
+  });
+
+  test("a doubt that came up afterwards is not settled by the repetition", async () => {
+    await callInDoubt(place, keyOf("again"));
+    expect(await settle("again", "--not-executed", ...signed)).toMatchObject({ exitCode: 0 });
+    await resumeIntoDoubt(place, keyOf("again"));
+    const repeated = await settle("again", "--not-executed", ...signed);
+    expect(repeated).toMatchObject({ exitCode: 4, errors: expect.stringContaining("unknown again") });
+    expect(await stateOf(place, keyOf("again"))).toBe("unknown");
+    const anew = ["--operator", "ada", "--reason", "Looked it up a second time"];
+    expect(await settle("again", "--not-executed", ...anew)).toMatchObject({ exitCode: 0 });
+    expect(await audit("again")).toHaveLength(2);
+    await resumeIntoDoubt(place, keyOf("again"));
+    expect(await settle("again", "--not-executed", ...signed), "not the last one any more").toMatchObject({
+      exitCode: 4,
+    });
+  });
+
+  test("ten at once settle once", async () => {
+    await callInDoubt(place, keyOf("ten"));
+    const all = await Promise.all(
+      Array.from({ length: 10 }, (_, index) =>
+        settle(
+          "ten",
+          "--completed",
+          `{"status":201,"body":${index}}`,
+          "--operator",
+          "ada",
+          "--reason",
+          `${index}`,
+        ),
+      ),
+    );
+    expect(all.map(({ exitCode }) => exitCode).sort()).toEqual([0, ...Array(9).fill(4)]);
+    const [entry, ...more] = await audit("ten");
+    expect(more).toEqual([]);
+    const winner = all.findIndex(({ exitCode }) => exitCode === 0);
+    expect(entry?.reason).toBe(String(winner));
+  });
+
+  test("a lost reply: the settlement is not written twice, and the command says that it is done", async () => {
+    await callInDoubt(place, keyOf("lost"));
+    const proxy = await startProxy({ to: { port: Number(new URL(place.url).port) } });
+    let settling = false;
+    proxy.observe((message) => {
+      if (message.direction === "up" && /settle_not_executed/u.test(message.bytes.toString("latin1"))) {
+        settling = true;
+      }
+    });
+    const hold = proxy.holdReplyWhen(() => settling);
+    const command = latchkey(
+      proxy.url(place.url),
+      ...["settle", "account-1", "payments.charge", "lost", "--not-executed", ...signed],
+    );
+    await hold.held();
+    expect(await audit("lost"), "it has been written").toHaveLength(1);
+    hold.drop();
+    expect(await command).toMatchObject({
+      exitCode: 0,
+      out: expect.stringContaining("Settled: unknown → retryable"),
+    });
+    expect(await audit("lost")).toHaveLength(1);
+    await proxy.close();
+  });
+});

@@ -1,0 +1,259 @@
+/**
+ * Postgres is killed with -9 before, in the middle of and after the COMMIT of a phase and the end of a call, and started
+ * again; the process that was at it lives. And the other way round: the process dies, and its COMMIT arrives later.
+ * LATCHKEY_FULL=1: around COMMITs, too, Postgres is back in time as well as too late.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import { isCommit } from "../support/postgres-messages.ts";
+import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { until } from "../support/until.ts";
+import {
+  answered,
+  type ChargingProcess,
+  insist,
+  openTown,
+  type Shop,
+  type Submission,
+  type Town,
+} from "./charging.ts";
+import type { Told } from "./charging-process.ts";
+import { kinds, nameOf } from "./charging-work.ts";
+
+type Kind = (typeof kinds)[number];
+const moments = ["before", "in the middle of", "after"] as const;
+type Moment = (typeof moments)[number];
+/** Whether Postgres is back in time for those who wait for it to keep their leases. */
+const backs = ["in time", "too late"] as const;
+type Back = (typeof backs)[number];
+const leaseMsOf = { "in time": 5_000, "too late": 1_500 } as const;
+/** Of phase, call, phase: read, create, openPhase, commitPhase, startCall, send, endCall, openPhase, commitPhase. */
+const ports = [
+  ["the first phase's COMMIT", 4],
+  ["the intent of the call", 5],
+  ["the end of the call", 7],
+  ["the last phase's COMMIT", 9],
+] as const;
+
+let town: Town;
+let shop: Shop;
+let proxy: TcpProxy;
+/** Behind the proxy; they live through everything. */
+const owners = new Map<Back, ChargingProcess>();
+let worker: ChargingProcess;
+let client: ChargingProcess;
+let between = 0;
+
+beforeAll(async () => {
+  town = await openTown();
+  shop = await town.shop("dying");
+  proxy = await startProxy({ to: { port: town.postgres.port } });
+  const survivor = { leaseMs: 30_000 };
+  const opened = backs.map(async (back) => {
+    owners.set(back, await shop.open({ leaseMs: leaseMsOf[back], through: proxy.url(shop.url) }));
+  });
+  [worker, client] = await Promise.all([shop.open(survivor), shop.open(survivor), ...opened]);
+});
+
+interface Case {
+  readonly kind: Kind;
+  readonly operation: string;
+  readonly order: string;
+}
+
+function casesOf(name: string): readonly Case[] {
+  return kinds.map((kind) => ({
+    kind,
+    operation: nameOf({ kind, leaseEnd: kind === "close" ? "reconcile" : "resume", finishes: true }),
+    order: `${kind} ${name}`,
+  }));
+}
+
+async function isWritten(number: number, { operation, order }: Case): Promise<boolean> {
+  const names = { 4: "order_recorded", 5: "charged", 7: "charged", 9: "settled" } as Readonly<
+    Record<number, string>
+  >;
+  const { rows } = await shop.pool.query(
+    "select 1 from latchkey.steps where scope = $1 and key = $2 and name = $3 and state = $4",
+    [operation, order, names[number], number === 5 ? "started" : "finished"],
+  );
+  return rows.length > 0;
+}
+
+/** Brings all of them to the port call, and kills Postgres at that moment of it. */
+async function killAt(
+  owner: ChargingProcess,
+  moment: Moment,
+  number: number,
+  cases: readonly Case[],
+): Promise<Submission[]> {
+  const stop = { number, when: "before" } as const;
+  const submissions = cases.map(({ operation, order }) => owner.submit(operation, { order }, { stop }));
+  for (const submission of submissions) await submission.stopped();
+  const release = () => {
+    for (const submission of submissions) submission.release();
+  };
+  switch (moment) {
+    case "before":
+      await town.postgres.kill9();
+      release();
+      break;
+    case "in the middle of":
+      // A commit that waits for a standby has been written, and nobody has been told.
+      await town.postgres.configure({ synchronous_standby_names: "nobody" });
+      release();
+      await until(
+        async () => {
+          const rows = await town.postgres.admin(
+            `select 1 from pg_stat_activity where wait_event = 'SyncRep' and (query ~* '^ *commit' or query ~ 'steps')`,
+          );
+          return rows.length >= cases.length;
+        },
+        { what: "all of them commit" },
+      );
+      await town.postgres.kill9();
+      break;
+    case "after":
+      proxy.stall("down");
+      release();
+      await until(
+        async () => (await Promise.all(cases.map((one) => isWritten(number, one)))).every(Boolean),
+        {
+          what: "all of them have committed",
+        },
+      );
+      await town.postgres.kill9();
+      proxy.reset();
+      await proxy.pass();
+      break;
+    default:
+      moment satisfies never;
+  }
+  return submissions;
+}
+
+async function restart(): Promise<void> {
+  await town.postgres.start();
+  await town.postgres.configure({ synchronous_standby_names: "" });
+}
+
+/** Everybody works again, without a restart of his own. */
+async function works(): Promise<void> {
+  const order = `between ${++between}`;
+  const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
+  for (const process of [...owners.values(), worker, client]) {
+    expect(await insist(process, operation, { order })).toMatchObject({ status: 201 });
+  }
+}
+
+/** Null: workers have not done what they can. */
+async function atRest({ operation, order }: Case, told: Told | null): Promise<string | null> {
+  for (const service of ["rescuer", "reconciler", "cleaner"] as const) await worker.work(service);
+  const record = await shop.read(operation, order);
+  if (record?.state === "completed" || record?.state === "failed") return record.state;
+  if (record?.state === "unknown") return record.reconcileAfter === null ? "unknown" : null;
+  // Its caller has heard an error, and comes again.
+  return told?.kind === "threw" && record?.state !== "in_progress" ? (record?.state ?? "none") : null;
+}
+
+/**
+ * Whoever lives knows what his call gave, and so does the journal where it was written. Only an intent that was written,
+ * and not sent since the lease was over by the time its owner could have known, looks like a call in doubt to all others.
+ */
+function restsAs({ kind }: Case, number: number, moment: Moment, back: Back): string {
+  const isIdleIntent = number === 5 && moment !== "before" && back === "too late";
+  if (!isIdleIntent || kind === "provider" || kind === "reopen") return "completed";
+  return kind === "close" ? "failed" : "unknown";
+}
+
+async function check(one: Case, submission: Submission, expected: string): Promise<string> {
+  const { kind, operation, order } = one;
+  const { told } = await submission.ended;
+  const ends = async () => {
+    const rest = await atRest(one, told);
+    // An owner that lives may still settle its own.
+    return rest === "unknown" && expected !== "unknown" ? null : rest;
+  };
+  const what = `${operation} of ${order} comes to rest`;
+  const rest = await until(ends, { what, timeoutMs: 25_000, intervalMs: 50 });
+  const first = await insist(client, operation, { order });
+  const again = await insist(worker, operation, { order });
+  expect((await shop.read(operation, order))?.state).toBe(expected);
+  expect(answered(again)).toEqual(answered(first));
+  if (answered(told) !== null)
+    expect(answered(told), "what its own caller has heard").toEqual(answered(first));
+  const done = expected === "completed" ? 1 : 0;
+  expect(town.charges(order), "by the provider's own ledger").toHaveLength(done);
+  expect(await shop.rows(order)).toEqual({ orders: 1, settled: done });
+  return `${kind} ${told.kind} ${rest} ${expected}`;
+}
+
+describe.each(ports)("a Postgres that is killed around %s", (port, number) => {
+  const isShort = port.endsWith("COMMIT") && process.env.LATCHKEY_FULL !== "1";
+  const cases = moments.flatMap((moment) =>
+    backs.filter((back) => back === "in time" || !isShort).map((back) => [moment, back] as const),
+  );
+  test.each(cases)(
+    "%s it, and back %s: one charge, one row, one answer",
+    { timeout: 90_000 },
+    async (moment, back) => {
+      const owner = owners.get(back);
+      if (owner === undefined) throw new TypeError(back);
+      await works();
+      const those = casesOf(`${moment} ${port}, back ${back}`);
+      const submissions = await killAt(owner, moment, number, those);
+      const killedAt = performance.now();
+      const isOver = () => performance.now() > killedAt + leaseMsOf[back];
+      if (back === "too late") await until(isOver, { what: "no lease holds any more" });
+      await restart();
+      const checks = those.map((one, index) =>
+        check(one, submissions[index] as Submission, restsAs(one, number, moment, back)),
+      );
+      const ends = await Promise.all(checks);
+      process.stdout.write(`${moment} ${port}, back ${back}: ${ends.join(", ")}\n`);
+    },
+  );
+});
+
+describe("a process that is killed while its COMMIT is on its way", () => {
+  const fates = ["release", "drop"] as const;
+  const cases = ports
+    .filter(([port]) => port.endsWith("COMMIT"))
+    .flatMap(([port, number]) => fates.map((fate) => [port, fate, number] as const));
+  test.each(cases)(
+    "%s, and the network's hold ends in a %s",
+    { timeout: 60_000 },
+    async (port, fate, number) => {
+      const own = await startProxy({ to: { port: town.postgres.port } });
+      const victim = await shop.open({ leaseMs: 1_500, through: own.url(shop.url) });
+      const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
+      const order = `${port} ${fate}`;
+      const submission = victim.submit(operation, { order }, { stop: { number, when: "before" } });
+      expect(await submission.stopped()).toBe("commitPhase");
+      const hold = own.holdWhen(isCommit);
+      submission.release();
+      await hold.held();
+      await victim.worker.kill("SIGKILL");
+      const record = await shop.read(operation, order);
+      if (record?.state !== "in_progress") throw new TypeError("it must be running");
+      await until(async () => {
+        const { rows } = await shop.pool.query("select extract(epoch from clock_timestamp()) * 1000 as now");
+        return Number(rows[0].now) > record.leaseEndsAt;
+      });
+      // The phase's transaction is still open: nobody can tell yet, and nobody waits to try.
+      expect(await worker.work("rescuer")).toMatchObject({ report: { rescued: 0 } });
+      if (fate === "release") hold.release();
+      else hold.drop();
+      const one = { kind: "provider", operation, order } as const;
+      expect(await until(() => atRest(one, null), { what: "it comes to rest", timeoutMs: 40_000 })).toBe(
+        "completed",
+      );
+      const answers = await Promise.all(
+        [client, worker].map((process) => insist(process, operation, { order })),
+      );
+      expect(answers[0]).toMatchObject({ status: 201 });
+      expect(answers[1]).toEqual(answers[0]);
+      expect(town.charges(order)).toHaveLength(1);
+      expect(await shop.rows(order)).toEqual({ orders: 1, settled: 1 });
+    },
+  );
+});

@@ -1,0 +1,126 @@
+/** Memory stores with a mistake planted in them, so that the store suite can be seen to fail. */
+import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
+import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { JournalSupport } from "../../packages/latchkey/src/stores/journal.ts";
+import { assembleMemoryStore } from "../../packages/latchkey/src/stores/memory/assemble.ts";
+import {
+  type MemoryRow,
+  MemoryRows,
+  type RowChange,
+} from "../../packages/latchkey/src/stores/memory/rows.ts";
+import { MemoryTables, type MemoryTransaction } from "../../packages/latchkey/src/stores/memory/tables.ts";
+import type { AuditEntry, SettlementSupport } from "../../packages/latchkey/src/stores/settlement.ts";
+import type { Store, TransactionSupport } from "../../packages/latchkey/src/stores/store.ts";
+import { storeConformance } from "../../packages/latchkey/src/testing/store-conformance.ts";
+
+export type BrokenStore = Store<MemoryTransaction>;
+export type BrokenSupport = TransactionSupport<MemoryTransaction>;
+
+/** A sound store and its insides, for a mistake to reach into. */
+export interface Parts {
+  readonly inner: BrokenStore;
+  readonly support: BrokenSupport;
+  readonly rows: MemoryRows;
+  readonly tables: MemoryTables;
+  readonly audit: AuditEntry[];
+  now(): number;
+}
+
+/** Each part of the store that is made differently. */
+export interface Mistake {
+  readonly rows?: () => MemoryRows;
+  readonly store?: (parts: Parts) => Partial<BrokenStore>;
+  readonly transactions?: (parts: Parts) => Partial<BrokenSupport>;
+  readonly journal?: (parts: Parts) => Partial<JournalSupport>;
+  readonly settlement?: (parts: Parts) => Partial<SettlementSupport>;
+}
+
+export function soundParts(rows = new MemoryRows()) {
+  let time = Date.UTC(2026, 0, 1);
+  const now = () => time;
+  const tables = new MemoryTables();
+  const audit: AuditEntry[] = [];
+  const inner = assembleMemoryStore({ rows, tables, audit, clock: systemPorts.clock, now });
+  if (inner.transactions === null) throw new TypeError("the memory store has transactions");
+  const advance = (milliseconds: number) => {
+    time += milliseconds;
+  };
+  return { inner, support: inner.transactions, rows, tables, audit, now, advance };
+}
+
+/** It waits in real time, so it runs only where it matters. */
+export const slowCase =
+  "transactions: one that is idle for too long is ended by the store, which frees its key";
+
+type Case = readonly [name: string, run: () => Promise<void>];
+
+/** The suite's cases over a store with this mistake. */
+export function casesOf(mistake: Mistake, skip: Readonly<Record<string, string>> = {}): readonly Case[] {
+  const cases: Case[] = [];
+  storeConformance<MemoryTransaction>({
+    test: (name, body) => cases.push([name, body]),
+    clock: "frozen",
+    capabilities: soundParts().inner.capabilities,
+    skip,
+    factory() {
+      const { advance, ...parts } = soundParts(mistake.rows?.());
+      const sub = {
+        transactions: { ...parts.support, ...mistake.transactions?.(parts) },
+        journal: { ...parts.inner.journal, ...mistake.journal?.(parts) },
+        settlement: { ...parts.inner.settlement, ...mistake.settlement?.(parts) },
+      };
+      return {
+        store: { ...parts.inner, ...sub, ...mistake.store?.(parts) },
+        advance,
+        business: {
+          write: (tx, row) => tx.insert("rows", { row }),
+          committedRows: async () => parts.tables.rows("rows").map(({ row }) => String(row)),
+        },
+        close() {},
+      };
+    },
+  });
+  return cases;
+}
+
+/** Runs the cases and returns the names of those that failed, each with its error. */
+export async function failuresOf(cases: readonly Case[]): Promise<ReadonlyMap<string, unknown>> {
+  const failures = new Map<string, unknown>();
+  for (const [name, body] of cases) {
+    const error = await body().then(
+      () => null,
+      (reason: unknown) => reason,
+    );
+    if (error !== null) failures.set(name, error);
+  }
+  return failures;
+}
+
+/** Puts another version of the record in its place. */
+export function alter(
+  rows: MemoryRows,
+  key: RecordKey,
+  change: (record: LatchkeyRecord) => LatchkeyRecord,
+): void {
+  const row = rows.find(key);
+  if (row !== null) rows.put(change(row.record), restored(row));
+}
+
+/** Everything that was stored beside the record. */
+export function restored({ terms, resumeAfter, life }: MemoryRow): RowChange {
+  return { terms, resumeAfter, ...life };
+}
+
+export function currentOf(rows: MemoryRows, key: RecordKey): LatchkeyRecord | null {
+  return rows.find(key)?.record ?? null;
+}
+
+/** Another promise's turn: what was read before it may be stale after it. */
+export const otherTurn = () => Promise.resolve();
+
+/** The record as one that runs, so that its owner may write again. */
+export function running(record: LatchkeyRecord, now: number, expiresAt: number): LatchkeyRecord {
+  const { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt } = record;
+  const life = { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+  return { ...life, state: "in_progress", leaseEndsAt: now + 1, expiresAt };
+}
