@@ -21,7 +21,9 @@ import type {
   RecordKey,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { HintSupport } from "./hints.ts";
 import type { JournalSupport, Owner } from "./journal.ts";
+import type { EffectClaim, NewEffect, OutboxSupport } from "./outbox.ts";
 import type { Retention } from "./retention.ts";
 import type { SettlementSupport } from "./settlement.ts";
 
@@ -57,6 +59,8 @@ export interface NewLife extends RecordKey {
   readonly fence: Fence;
   /** What the operation's work is resumed with, as the codec stored it; absent where an operation does not own its work. */
   readonly input?: Uint8Array;
+  /** Whether `readById` finds it, for a status resource. Default false. */
+  readonly addressable?: boolean;
 }
 
 /** How an attempt holds its record. */
@@ -90,6 +94,16 @@ export interface CleanReport {
   readonly purged: number;
   /** Keys forgotten. */
   readonly forgotten: number;
+  /** Delivered effects removed. */
+  readonly effects: number;
+}
+
+/** Deferred work that somebody has room for. */
+export interface PendingWant {
+  readonly operation: string;
+  /** One for each record that may be claimed. */
+  readonly tokens: readonly string[];
+  readonly terms: LeaseTerms;
 }
 
 export interface Store<Tx = never> {
@@ -101,6 +115,10 @@ export interface Store<Tx = never> {
   readonly journal: JournalSupport;
   /** Settling and listing what is unknown. */
   readonly settlement: SettlementSupport;
+  /** What was enqueued in transactions. Null exactly when there are none. */
+  readonly outbox: OutboxSupport | null;
+  /** Null where processes cannot tell each other anything. */
+  readonly hints: HintSupport | null;
 
   /**
    * Checks that the store can be used as it is (schema present and of this version). Changes nothing.
@@ -111,6 +129,9 @@ export interface Store<Tx = never> {
   /** The record as it is, and the store's time. Never blocks behind a running attempt. */
   read(key: RecordKey): Promise<Reading>;
 
+  /** As `read`, for an addressable life of this tenant, by its id. Of a life that another has replaced: nothing. */
+  readById(tenant: string, id: string): Promise<Reading>;
+
   /**
    * Edge `admit`: starts attempt 1 of a new life. With `replaces` the named row is overwritten (a forgotten or expired
    * one); without, no row may exist. Null: another request was faster.
@@ -119,6 +140,13 @@ export interface Store<Tx = never> {
 
   /** Edge `accept`: a `pending` record that a worker claims later. Null as in `create`. */
   accept(life: NewLife, replaces: Guard | null, expiresAfterMs: number): Promise<PendingRecord | null>;
+
+  /**
+   * Edge `claim`: starts attempt 1 of `pending` records, of each operation at most as many as it has tokens, oldest first.
+   * Past their expiry they are left to the record-cleaner; rows that somebody is changing are skipped. A reply that is lost
+   * leaves attempts that nobody runs: their leases end.
+   */
+  claimPending(wants: readonly PendingWant[]): Promise<readonly InProgressRecord[]>;
 
   /**
    * Edge `take_over`, from `retryable`, or from `in_progress` whose lease has ended by the store's clock at the moment
@@ -166,8 +194,9 @@ export interface Store<Tx = never> {
   endedLeases(limit: number): Promise<readonly EndedLease[]>;
 
   /**
-   * Takes the record-cleaner's edges on at most `limit` records each: `abandon`, `purge`, `forget`. Rows that somebody
-   * is changing are left for the next time. Never touches `in_progress`, `retryable` or `unknown`.
+   * Takes the record-cleaner's edges on at most `limit` records each: `abandon`, `purge`, `forget`; and removes at most
+   * `limit` delivered effects whose time is over. Rows that somebody is changing are left for the next time. Never touches
+   * `in_progress`, `retryable` or `unknown`, and forgets no record with an effect that is not delivered.
    */
   clean(limit: number): Promise<CleanReport>;
 }
@@ -216,8 +245,10 @@ export type TransactionWork<T> =
       readonly replaces: Guard | null;
       readonly answer: Uint8Array;
       readonly retention: Retention;
-      /** Undo the handler's writes first (to the savepoint), keep the answer. */
+      /** Undo the handler's writes first (to the savepoint), keep the answer. Then there are no effects. */
       readonly undoWrites: boolean;
+      /** Written in the same transaction, in this order. */
+      readonly effects: readonly NewEffect[];
     };
 
 export type TransactionOutcome<T> =
@@ -267,6 +298,8 @@ export type PhaseWork<T> =
       };
       /** The attempt completes with this phase: edge `complete` in the same transaction. */
       readonly completes: { readonly answer: Uint8Array; readonly retention: Retention } | null;
+      /** Written in the same transaction, in this order. */
+      readonly effects: readonly NewEffect[];
     };
 
 /** `committed.expiresAt` is null unless the phase completed the attempt. `lost`: the fence no longer held; rolled back. */
@@ -274,7 +307,47 @@ export type PhaseOutcome<T> =
   | { readonly kind: "committed"; readonly value: T; readonly expiresAt: number | null }
   | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
 
+/** The end of one delivery: a transaction that also finishes the effect. */
+export interface DeliveryRequest {
+  readonly claim: EffectClaim;
+  readonly idleLimitMs: number;
+  /** How long the delivered row is kept to be seen. */
+  readonly keepMs: number;
+}
+
+export type DeliveryWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  | { readonly end: "abandon"; readonly value: T }
+  /** Effect → `delivered`, with the result that was kept, guarded by the claim; and COMMIT. */
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      /** Also completes the effect's record, which must be exactly this version and `retryable`. */
+      readonly answers: {
+        readonly key: RecordKey;
+        readonly guard: Guard;
+        readonly answer: Uint8Array;
+        readonly retention: Retention;
+      } | null;
+    };
+
+/** `lost`: the claim, or the guard on the record, no longer held; rolled back. */
+export type DeliveryOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T }
+  | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
+
 export interface TransactionSupport<Tx> {
+  /**
+   * Opens a transaction for the end of one delivery and hands it to `work`. A COMMIT in doubt needs no resolving: the claim
+   * cannot be taken by others before it is decided, and then the effect's own row tells.
+   *
+   * @throws as `run` does.
+   */
+  deliver<T>(
+    request: DeliveryRequest,
+    work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
+  ): Promise<DeliveryOutcome<T>>;
+
   /**
    * Opens a transaction for one phase of a running attempt and hands it to `work`. It never waits for the heartbeat, and
    * the heartbeat never for it: until its last statements it touches no row of Latchkey's.
