@@ -1,10 +1,21 @@
-/** The codec port: what is stored of requests and answers passes through it. Identity by default, encryption later. */
+/** The codec port: what is stored of requests and answers passes through it. Identity by default. */
 import type { RecordKey } from "./engine/record.ts";
+
+/** Which piece of a record. What stands behind the colon is a step's name, or an effect's id in the outbox. */
+export type CodecPart =
+  | "answer"
+  | "input"
+  | `call-input:${string}`
+  /** What a phase or a call gave, or why the other side refused the call. */
+  | `step-result:${string}`
+  | `effect-input:${string}`
+  | `effect-result:${string}`;
 
 /** What a stored piece belongs to. An encrypting codec authenticates it, so that swapped rows do not decode. */
 export interface CodecContext extends RecordKey {
   readonly recordId: string;
   readonly fingerprint: Uint8Array;
+  readonly part: CodecPart;
 }
 
 export interface Codec {

@@ -89,7 +89,7 @@ async function agrees<Tx, I, R, O extends LedgerObject>(
   if (step.effect !== effect.name || step.state !== "finished" || step.result === null) return false;
   if (matches === undefined) return true;
   const record = { ...key, id: recordId, fingerprint: { version: 0, digest: fingerprint } };
-  return matches(object, (await plainJson(runtime, record, step.result)) as R);
+  return matches(object, (await plainJson(runtime, record, `step-result:${step.name}`, step.result)) as R);
 }
 
 async function* pagesOf<O>(objects: AsyncIterable<O>): AsyncGenerator<readonly O[]> {

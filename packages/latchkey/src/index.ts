@@ -10,7 +10,7 @@ export type {
   StepAttempt,
 } from "./attempt/own-work.ts";
 export type { OwnedRunRequest, OwnedRunResult, RunRequest, RunResult } from "./attempt/run-function.ts";
-export type { Codec, CodecContext } from "./codec.ts";
+export type { Codec, CodecContext, CodecPart } from "./codec.ts";
 export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./compare-ledger.ts";
 export type {
   Closed,

@@ -160,7 +160,13 @@ async function settlementOf<Tx>(
     const call = calls.find(({ name }) => name === settlement.call);
     // A finished one may be what an earlier saying of the same has made of it.
     if (call === undefined || (call.state !== "started" && call.state !== "finished")) return null;
-    const result = await storedJson(runtime, record, `The result of call ${call.name}`, settlement.result);
+    const result = await storedJson(
+      runtime,
+      record,
+      `step-result:${call.name}`,
+      `The result of call ${call.name}`,
+      settlement.result,
+    );
     return { event: "settle_call", call: call.name, generation: call.generation, result, resumeAfterMs };
   }
   const { notExecuted, downstreamKey: named } = settlement;
@@ -193,7 +199,7 @@ export async function kept<Tx>(
 ): Promise<{ readonly answer: Uint8Array; readonly retention: Retention }> {
   const settings = runtime.operations.get(record.operation)?.settings;
   const encoded = encodeAnswer(answerOfRun(given), settings?.answerLimitBytes ?? Number.MAX_SAFE_INTEGER);
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const { retentionMs = day, forgetAfterMs = retentionMs } = settings ?? {};
   return { answer: await runtime.codec.encode(encoded, context), retention: { retentionMs, forgetAfterMs } };
 }

@@ -1,5 +1,5 @@
 /** What both executions share: the request as `decide` sees it, and a decision as a caller is told. */
-import type { CodecContext } from "../codec.ts";
+import type { CodecContext, CodecPart } from "../codec.ts";
 import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
@@ -122,7 +122,7 @@ function askAgainMs(
 
 function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Result | Promise<Result> {
   if (record.answer === null) return { kind: "timeout", recordId: record.id };
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const plain = runtime.codec.decode(record.answer, context);
   return plain instanceof Uint8Array
     ? replayed(record, plain)
@@ -166,8 +166,9 @@ export function codecContext(
   key: Submission["key"],
   recordId: string,
   fingerprint: Uint8Array,
+  part: CodecPart,
 ): CodecContext {
-  return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint };
+  return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint, part };
 }
 
 /** An ended lease alone is no reason to wait, where something automatic can find out; anything else needs a person. */

@@ -102,7 +102,7 @@ async function endOf<Tx>(
   });
   if (disposition === "release") return { event: "release" };
   if (disposition === "doubt") return doubt(operation, `status-${ran.value.status}`);
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = encodeAnswer(ran.value, operation.settings.answerLimitBytes);
   return {
     event: "complete",

@@ -31,11 +31,11 @@ export type Next =
 /** What an ended call gives, at once or on a resumed attempt. */
 export async function ended<Tx>(
   { runtime, held, steps }: OwnedRun<Tx>,
-  { state, result }: Pick<CallStep, "state" | "result">,
+  { name, state, result }: Pick<CallStep, "name" | "state" | "result">,
   cause?: unknown,
 ): Promise<unknown> {
   if (result === null) throw new TypeError(`A ${state} call has a result`);
-  const value = await plainJson(runtime, held.record(), result);
+  const value = await plainJson(runtime, held.record(), `step-result:${name}`, result);
   if (state === "finished") return value;
   throw steps.noteRefusal(restoreRefusal(value, cause));
 }
@@ -49,12 +49,16 @@ export async function conclude<Tx>(call: Call<Tx>, progress: Progress, sent: Sen
       const result = await storedJson(
         run.runtime,
         run.held.record(),
+        `step-result:${intent.name}`,
         "A refusal",
         storeRefusal(sent.refusal),
       );
       await confirmed(call, progress, { event: "refuse", result });
       const cause = sent.refusal.cause ?? sent.refusal;
-      return { kind: "done", value: await ended(run, { state: "refused", result }, cause) };
+      return {
+        kind: "done",
+        value: await ended(run, { name: intent.name, state: "refused", result }, cause),
+      };
     }
     case "not_executed":
       // It proves nothing about an earlier send.
@@ -81,14 +85,20 @@ async function finish<Tx>(call: Call<Tx>, progress: Progress, value: unknown): P
   const { runtime, held, steps } = run;
   let result: Uint8Array;
   try {
-    result = await storedJson(runtime, held.record(), `The result of call ${intent.name}`, value);
+    result = await storedJson(
+      runtime,
+      held.record(),
+      `step-result:${intent.name}`,
+      `The result of call ${intent.name}`,
+      value,
+    );
   } catch (cause) {
     // It has happened, and nobody will be able to say with what result.
     const error = new LatchkeyError("outcome-in-doubt", { cause });
     return steps.halt({ kind: "doubt", error, errorCode: "result-not-stored", reconcileAfterMs: null });
   }
   await confirmed(call, progress, { event: "finish", result });
-  return ended(run, { state: "finished", result });
+  return ended(run, { name: intent.name, state: "finished", result });
 }
 
 /** Ends a call that has happened. What could not be written is known all the same, and settled later. */
@@ -166,7 +176,13 @@ export async function settleLate<Tx>(call: Call<Tx>, value: unknown): Promise<vo
   try {
     await settleKnown(
       call,
-      await storedJson(run.runtime, run.held.record(), `The result of call ${intent.name}`, value),
+      await storedJson(
+        run.runtime,
+        run.held.record(),
+        `step-result:${intent.name}`,
+        `The result of call ${intent.name}`,
+        value,
+      ),
     );
   } catch {
     // It cannot be stored: the call stays in doubt.

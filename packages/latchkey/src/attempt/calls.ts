@@ -86,7 +86,13 @@ async function newCall<Tx>(
     effect: effect.name,
     generation,
     downstreamKey: downstreamKey(place),
-    input: await storedJson(runtime, record, `The input of call ${step.name}`, input),
+    input: await storedJson(
+      runtime,
+      record,
+      `call-input:${step.name}`,
+      `The input of call ${step.name}`,
+      input,
+    ),
   };
   return { run, effect, intent, plainInput };
 }
@@ -102,6 +108,6 @@ async function storedCall<Tx>(run: OwnedRun<Tx>, effect: AnyEffect, stored: Call
     downstreamKey: stored.downstreamKey,
     input,
   };
-  const value = await plainJson(run.runtime, run.held.record(), input);
+  const value = await plainJson(run.runtime, run.held.record(), `call-input:${name}`, input);
   return { run, effect, intent, plainInput: encodeJson(`The input of call ${name}`, value) };
 }

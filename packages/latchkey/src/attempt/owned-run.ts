@@ -1,4 +1,5 @@
 /** What the steps of one attempt share. */
+import type { CodecPart } from "../codec.ts";
 import type { InProgressRecord } from "../engine/record.ts";
 import { LatchkeyError, StoreError } from "../errors.ts";
 import type { LeasedOperation } from "../owned-operation.ts";
@@ -39,23 +40,25 @@ export function reconcileAfter<Tx>(
   return automatic ? backoffMs(fence.attempt) : null;
 }
 
-/** JSON, as the codec stores it for this record. */
+/** JSON, as the codec stores it for this part of the record. */
 export async function storedJson<Tx>(
   runtime: Runtime<Tx>,
   record: Pick<InProgressRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
+  part: CodecPart,
   what: string,
   value: unknown,
 ): Promise<Uint8Array> {
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, part);
   return runtime.codec.encode(encodeJson(what, value), context);
 }
 
 export async function plainJson<Tx>(
   runtime: Runtime<Tx>,
   record: Pick<InProgressRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
+  part: CodecPart,
   stored: Uint8Array,
 ): Promise<unknown> {
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, part);
   return decodeJson(await runtime.codec.decode(stored, context));
 }
 

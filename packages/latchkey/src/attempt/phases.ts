@@ -54,7 +54,7 @@ export async function runPhase<Tx>(
     if (stored.kind !== "phase" || finishes) return steps.change(`Step ${name} was a ${stored.kind} before`);
     const about = runtime.about(run.operation.name, held.record());
     runtime.emit({ ...about, type: "step_resumed", recordId: held.record().id, step: name });
-    return plainJson(runtime, held.record(), stored.result);
+    return plainJson(runtime, held.record(), `step-result:${name}`, stored.result);
   }
   const support = runtime.store.transactions;
   if (support === null)
@@ -129,7 +129,13 @@ async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWor
   const { name, position } = step;
   const at = { name, position, version: operation.work.version };
   if (!finishes) {
-    const result = await storedJson(runtime, record, `The result of phase ${name}`, value);
+    const result = await storedJson(
+      runtime,
+      record,
+      `step-result:${name}`,
+      `The result of phase ${name}`,
+      value,
+    );
     return {
       end: "commit",
       value: { kind: "worked", result, value, answer: null },
@@ -144,9 +150,15 @@ async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWor
   if (disposition !== "keep") {
     return { end: "rollback", value: { kind: "worked", result: null, value, answer: null } };
   }
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context);
-  const result = await storedJson(runtime, record, `The result of phase ${name}`, undefined);
+  const result = await storedJson(
+    runtime,
+    record,
+    `step-result:${name}`,
+    `The result of phase ${name}`,
+    undefined,
+  );
   return {
     end: "commit",
     value: { kind: "worked", result, value, answer },
@@ -228,7 +240,8 @@ async function committed<Tx>(phase: Phase<Tx>, worked: Worked, expiresAt: number
   if (worked.kind !== "worked" || worked.result === null) {
     throw new TypeError(`Phase ${phase.step.name} cannot have been committed`);
   }
-  if (worked.answer === null) return plainJson(runtime, held.record(), worked.result);
+  if (worked.answer === null)
+    return plainJson(runtime, held.record(), `step-result:${phase.step.name}`, worked.result);
   steps.complete(worked.answer, expiresAt);
   return worked.value;
 }

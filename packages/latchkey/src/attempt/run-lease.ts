@@ -226,7 +226,7 @@ async function admittedOrNull(
 async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
   const { key, fingerprint, principal } = job.submission;
   const id = job.runtime.ports.random.uuid(now);
-  const input = await job.course.input(codecContext(key, id, fingerprint.digest));
+  const input = await job.course.input(codecContext(key, id, fingerprint.digest, "input"));
   return {
     tenant: key.tenant,
     scope: key.scope,

@@ -106,7 +106,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
       recoveryPoint: journal.recoveryPoint,
     });
     if (journal.input !== null) {
-      return { input: await plainJson(this.#runtime, record, journal.input), stored: journal.steps };
+      return { input: await plainJson(this.#runtime, record, "input", journal.input), stored: journal.steps };
     }
     // The life was begun before its operation owned its work.
     if (given === null)
@@ -223,7 +223,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
 
   async #finished(event: "complete" | "fail", answer: Answer, errorCode: string | null): Promise<Conclusion> {
     const record = this.#held.record();
-    const context = codecContext(record, record.id, record.fingerprint.digest);
+    const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
     const encoded = encodeAnswer(answer, this.#operation.settings.answerLimitBytes);
     try {
       const stored = await this.#runtime.codec.encode(encoded, context);

@@ -231,7 +231,7 @@ async function concludes<Tx>(
     if (runtime.strict) return rollback({ kind: "threw", error: new LatchkeyError("tx-unused") });
     runtime.emit({ type: "tx_unused", ...runtime.about(operation.name, life) });
   }
-  const context = codecContext(life, life.id, life.fingerprint.digest);
+  const context = codecContext(life, life.id, life.fingerprint.digest, "answer");
   return {
     end: "commit",
     value: ran,

@@ -108,7 +108,7 @@ async function lookUp<Tx>(
   started: CallStep,
 ): Promise<Found> {
   const { lookup, close, reopen } = effect.settings;
-  const input = await plainJson(runtime, record, started.input);
+  const input = await plainJson(runtime, record, `call-input:${started.name}`, started.input);
   const call = async <T>(act: (input: never, to: EffectCall) => Promise<T>): Promise<T> => {
     const asking = { effect, key: started.downstreamKey, signal: new AbortController().signal };
     const asked = await runEffect(runtime.ports.clock, asking, (to) => act(input as never, to));
@@ -133,7 +133,13 @@ async function happened<Tx>(
   { name, generation }: CallStep,
   value: unknown,
 ): Promise<Found> {
-  const result = await storedJson(runtime, record, `What was found of call ${name}`, value);
+  const result = await storedJson(
+    runtime,
+    record,
+    `step-result:${name}`,
+    `What was found of call ${name}`,
+    value,
+  );
   const settlement = { event: "settle_call", call: name, generation, result, resumeAfterMs: 0 } as const;
   return { kind: "settle", settlement, proof: "found-downstream" };
 }
@@ -152,7 +158,7 @@ async function failed<Tx>(runtime: Runtime<Tx>, record: UnknownRecord): Promise<
   const detail =
     "A call could not be made in time and was closed on the other side: it has not happened and will not.";
   const errorCode = "closed-downstream";
-  const context = codecContext(record, record.id, record.fingerprint.digest);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = encodeAnswer(failureAnswer(errorCode, detail), Number.MAX_SAFE_INTEGER);
   const answer = await runtime.codec.encode(encoded, context);
   const { retention } = await kept(runtime, record, {});
@@ -174,7 +180,7 @@ async function askOperation<Tx>(
   const { lookup } = settings;
   if (lookup === null) return otherwise;
   const { tenant, scope, key } = record;
-  const input = journal.input === null ? null : await plainJson(runtime, record, journal.input);
+  const input = journal.input === null ? null : await plainJson(runtime, record, "input", journal.input);
   const abort = new AbortController();
   const question = { key: { tenant, scope, key }, recordId: record.id, input, signal: abort.signal };
   const asked = await withLimit(runtime.ports.clock, lookupLimitMs, () => lookup(question));
