@@ -1,5 +1,6 @@
 import { type JsonSink, scanJson } from "./json-scanner.ts";
 import { type JsonNode, parseJsonTree, type TreeFault, writeCanonical } from "./json-tree.ts";
+import { plainCanonical } from "./plain-json.ts";
 
 export interface CanonicalJsonLimits {
   /** Arrays and objects that may be open at once. Default 512. */
@@ -36,7 +37,13 @@ export type CanonicalJsonResult =
  * @throws TypeError if a limit is not a positive whole number.
  */
 export function canonicalJson(bytes: Uint8Array, limits: CanonicalJsonLimits = {}): CanonicalJsonResult {
-  const tree = parseExactJson(bytes, limits);
+  const { maxDepth, maxBytes } = checkLimits(limits);
+  if (bytes.length > maxBytes) return { ok: false, reason: "too-large" };
+  const text = decodeUtf8(bytes);
+  if (text === null) return { ok: false, reason: "not-json" };
+  const plain = plainCanonical(text, maxDepth);
+  if (plain !== null) return { ok: true, bytes: Buffer.from(plain, "utf8") };
+  const tree = parseJsonTree(text, maxDepth);
   return tree.ok ? { ok: true, bytes: canonicalBytes(tree.root) } : tree;
 }
 
@@ -52,8 +59,7 @@ export type ExactJsonResult =
 
 /** As `canonicalJson`, before the parts are put together. */
 export function parseExactJson(bytes: Uint8Array, limits: CanonicalJsonLimits): ExactJsonResult {
-  const maxDepth = checkLimit("maxDepth", limits.maxDepth ?? 512);
-  const maxBytes = checkLimit("maxBytes", limits.maxBytes ?? 1_048_576);
+  const { maxDepth, maxBytes } = checkLimits(limits);
   if (bytes.length > maxBytes) return { ok: false, reason: "too-large" };
   const text = decodeUtf8(bytes);
   return text === null ? { ok: false, reason: "not-json" } : parseJsonTree(text, maxDepth);
@@ -61,6 +67,10 @@ export function parseExactJson(bytes: Uint8Array, limits: CanonicalJsonLimits): 
 
 export function canonicalBytes(node: JsonNode): Uint8Array {
   return Buffer.from(writeCanonical(node), "utf8");
+}
+
+function checkLimits({ maxDepth = 512, maxBytes = 1_048_576 }: CanonicalJsonLimits) {
+  return { maxDepth: checkLimit("maxDepth", maxDepth), maxBytes: checkLimit("maxBytes", maxBytes) };
 }
 
 function checkLimit(name: string, limit: number): number {

@@ -1,6 +1,6 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import { checkFieldNames, pickFields } from "./business-fields.ts";
-import { type CanonicalJsonLimits, canonicalBytes, parseExactJson } from "./canonical-json.ts";
+import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
 import { encodeFields, type Field } from "./length-prefixed.ts";
 import { parseMediaType } from "./media-type.ts";
@@ -143,15 +143,20 @@ function jsonBody(
   names: readonly string[] | null,
   limits: CanonicalJsonLimits = {},
 ): Body {
+  if (names === null) {
+    const canonical = canonicalJson(bytes, limits);
+    return canonical.ok ? { form: "canonical-json", content: [canonical.bytes] } : rawBody(bytes);
+  }
   const tree = parseExactJson(bytes, limits);
   if (!tree.ok) return rawBody(bytes);
-  const fields = names === null ? null : pickFields(tree.root, names);
+  const fields = pickFields(tree.root, names);
   if (fields !== null) return { form: "fields", content: fields };
   return { form: "canonical-json", content: [canonicalBytes(tree.root)] };
 }
 
 /** Names in lower case, sorted; values of a repeated name keep their order. */
 function sortedHeaders(headers: FingerprintRequest["headers"]): Field[] {
+  if (headers.length === 0) return [];
   return headers
     .map(([name, value]) => [name.toLowerCase(), value] as const)
     .sort(([left], [right]) => compareCodeUnits(left, right));
