@@ -1,6 +1,5 @@
 /** `npm run bench`: what protection costs over HTTP, beside the same endpoints without it and beside other libraries. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus, release, totalmem, type } from "node:os";
 import { join, resolve } from "node:path";
 import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
@@ -10,23 +9,13 @@ import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
 import { startServer } from "./http/server.ts";
 import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
+import { machineOf, serverSettings } from "./machine.ts";
 import { type BenchOptions, parseOptions, usage } from "./options.ts";
 import { startRedis } from "./private-redis.ts";
 import { intoPage, type RunFacts, renderFacts, renderResults, summarize } from "./report.ts";
 import { type Entry, firstWarmUpTurns, type Measurement, measure, warmUpShare } from "./run.ts";
 
 const root = resolve(import.meta.dirname, "..");
-
-/** As a service would have it, not as tests want it. */
-const serverSettings = {
-  fsync: true,
-  full_page_writes: true,
-  synchronous_commit: true,
-  shared_buffers: "256MB",
-  max_wal_size: "1GB",
-  min_wal_size: "256MB",
-  max_connections: 400,
-};
 
 try {
   await run(parseOptions(process.argv.slice(2)));
@@ -123,7 +112,7 @@ async function startEntries(
 
 function factsOf(
   run: Pick<RunFacts, "rounds" | "turnSeconds" | "skipped">,
-  { installation }: PrivatePostgres,
+  postgres: PrivatePostgres,
   redis: boolean,
 ): RunFacts {
   const args = process.argv.slice(2);
@@ -131,15 +120,7 @@ function factsOf(
     ...run,
     date: new Date().toISOString().slice(0, 10),
     command: ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" "),
-    machine: {
-      processor: cpus()[0]?.model.trim() ?? "unknown",
-      cores: cpus().length,
-      memoryGib: Math.round(totalmem() / 2 ** 30),
-      system: `${type()} ${release()}`,
-      node: process.versions.node,
-      postgres: installation.fullVersion,
-      redis,
-    },
+    machine: { ...machineOf(postgres), redis },
   };
 }
 

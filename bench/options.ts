@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { positive } from "./machine.ts";
 
 export interface BenchOptions {
   /** How long the whole run takes, about. */
@@ -47,10 +48,4 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     profile: values.profile ?? null,
     out: values.out ?? (partial ? null : "docs"),
   };
-}
-
-function positive(name: string, text: string): number {
-  const value = Number(text);
-  if (!(value > 0)) throw new TypeError(`--${name} must be a positive number (got ${text})`);
-  return value;
 }

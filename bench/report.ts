@@ -1,21 +1,12 @@
 /** Medians, ratios, and how they are written down. */
 import { isBaselineOf, type Job, nameOf, type Subject } from "./http/subject.ts";
+import { type Machine, renderMachine } from "./machine.ts";
 import type { Entry, Measurement } from "./run.ts";
-
-export interface Machine {
-  readonly processor: string;
-  readonly cores: number;
-  readonly memoryGib: number;
-  readonly system: string;
-  readonly node: string;
-  readonly postgres: string;
-  readonly redis: boolean;
-}
 
 export interface RunFacts {
   readonly date: string;
   readonly command: string;
-  readonly machine: Machine;
+  readonly machine: Machine & { readonly redis: boolean };
   readonly rounds: number;
   readonly turnSeconds: number;
   readonly skipped: readonly { readonly subject: string; readonly because: string }[];
@@ -153,20 +144,18 @@ function guardText({ guard, job, checkout }: Result): string {
 
 /** What was run, where and when. */
 export function renderFacts({ date, command, machine, rounds, turnSeconds, skipped }: RunFacts): string {
-  const { processor, cores, memoryGib, system, node, postgres } = machine;
   return [
     `Measured on ${date} with \`${command}\`: ${rounds} rounds, ${turnSeconds.toFixed(1)} seconds for each turn, medians over the rounds.`,
     "",
-    `Machine: ${processor}, ${cores} cores for everything (load generator, server, database), ${memoryGib} GiB, ${system}; Node ${node}, PostgreSQL ${postgres}.`,
+    `${renderMachine(machine)}.`,
     ...(skipped.length > 0 ? ["", "Not run:", ""] : []),
     ...skipped.map(({ subject, because }) => `- ${subject}: ${because}`),
   ].join("\n");
 }
 
-const [begin, end] = ["<!-- measured: begin -->", "<!-- measured: end -->"];
-
 /** Puts the measured part into a page whose other text is written by hand. */
-export function intoPage(page: string, measured: string): string {
+export function intoPage(page: string, measured: string, part = "measured"): string {
+  const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`];
   const from = page.indexOf(begin);
   const to = page.indexOf(end);
   if (from < 0 || to < from) throw new Error(`The page has no place for results between ${begin} and ${end}`);

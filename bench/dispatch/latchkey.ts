@@ -1,0 +1,52 @@
+import { createLatchkey } from "latchkey";
+import { migratePostgres, postgresStore } from "latchkey/postgres";
+import pg from "pg";
+import type { Job, Queue } from "./queue.ts";
+
+/** So many effects ride in one business transaction while jobs are added in bulk. */
+const perTransaction = 100;
+
+export async function openLatchkey(connectionString: string, notify: boolean): Promise<Queue> {
+  const pool = new pg.Pool({ connectionString });
+  const store = postgresStore({ pool, notify });
+  const latchkey = createLatchkey({ store, onEvent: report });
+  let handle: (job: Job) => void = () => {};
+  const effect = latchkey.effect<Job, null>("bench", {
+    deduplication: "provider",
+    dedupeWindowMs: 24 * 60 * 60 * 1000,
+    execute: async (job) => {
+      handle(job);
+      return null;
+    },
+  });
+  const operation = latchkey.operation("bench.add");
+  const enqueue = (jobs: readonly Job[]) =>
+    latchkey.run(
+      operation,
+      { tenant: "bench", key: crypto.randomUUID(), input: null },
+      async ({ attempt }) => {
+        for (const job of jobs) attempt.enqueue(effect, job);
+      },
+    );
+  return {
+    prepare: async () => void (await migratePostgres(pool)),
+    async add(jobs) {
+      for (let at = 0; at < jobs.length; at += perTransaction) {
+        const ran = await enqueue(jobs.slice(at, at + perTransaction));
+        if (ran.kind !== "executed") throw new Error(`not added: ${ran.kind}`);
+      }
+    },
+    async work(given) {
+      handle = given;
+      await latchkey.startWorker();
+    },
+    async close() {
+      await store.close();
+      await pool.end();
+    },
+  };
+}
+
+function report(event: { readonly type: string; readonly error?: unknown }): void {
+  if ("error" in event) console.error(event.type, event.error);
+}

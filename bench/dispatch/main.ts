@@ -1,0 +1,74 @@
+/** `npm run bench:dispatch`: how fast an outbox is worked off, and how soon a worker wakes, beside two job queues. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { startPostgres } from "../../test/support/private-postgres.ts";
+import { releaseAll } from "../../test/support/resources.ts";
+import { databaseCpuMicros } from "../database-cpu.ts";
+import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
+import { intoPage } from "../report.ts";
+import { renderDispatch, summarizeDispatch } from "./report.ts";
+import { type DispatchMeasurement, measureDispatch } from "./run.ts";
+import { type QueueName, queueNames } from "./subject.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const usage = `npm run bench:dispatch -- [--rounds 3] [--backlog 20000] [--singles 200] [--only "latchkey;pg-boss"] [--out docs]
+
+Without --only the results are written to docs/; with it only where --out says.`;
+
+try {
+  await run();
+} catch (error) {
+  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
+  process.exitCode = 1;
+} finally {
+  await releaseAll();
+}
+
+async function run(): Promise<void> {
+  const options = parseOptions(process.argv.slice(2));
+  const postgres = await startPostgres({ conf: serverSettings });
+  const measurements: DispatchMeasurement[] = [];
+  const databaseCpu = () => databaseCpuMicros(postgres.pid);
+  for await (const one of measureDispatch({ ...options, url: postgres.url, databaseCpu })) {
+    measurements.push(one);
+    console.error(`${one.round} ${one.name}: ${one.jobsPerSecond?.toFixed(0) ?? "-"} jobs/s`);
+  }
+  const results = summarizeDispatch(measurements);
+  const args = process.argv.slice(2);
+  const command = ["npm run bench:dispatch", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
+  const machine = machineOf(postgres);
+  const date = new Date().toISOString().slice(0, 10);
+  const facts =
+    `Measured on ${date} with \`${command}\`: ${options.rounds} rounds, medians; a backlog of ${options.backlog} jobs ` +
+    `that do nothing, worked off by one process; then single jobs, each from the call that adds it in another process ` +
+    `until its handler starts.\n\n${renderMachine(machine)}.`;
+  const page = `${facts}\n\n${renderDispatch(results)}`;
+  console.log(page);
+  if (options.out !== null) write(resolve(options.out), page, { date, command, machine, results });
+}
+
+function parseOptions(args: readonly string[]) {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({
+    args: [...args],
+    options: { rounds: text, backlog: text, singles: text, only: text, out: text },
+  });
+  const only = values.only?.split(";") ?? [];
+  const names = queueNames.filter((name) => only.length === 0 || only.includes(name));
+  if (names.length === 0) throw new TypeError(`--only ${values.only} matches nothing`);
+  return {
+    names: names as readonly QueueName[],
+    rounds: Math.ceil(positive("rounds", values.rounds ?? "3")),
+    backlog: Math.ceil(positive("backlog", values.backlog ?? "20000")),
+    singles: Math.ceil(positive("singles", values.singles ?? "200")),
+    out: values.out ?? (only.length === 0 ? "docs" : null),
+  };
+}
+
+function write(folder: string, measured: string, data: object): void {
+  mkdirSync(folder, { recursive: true });
+  const page = readFileSync(join(root, "docs/performance.md"), "utf8");
+  writeFileSync(join(folder, "performance.md"), intoPage(page, measured, "dispatch"));
+  writeFileSync(join(folder, "performance-dispatch.json"), `${JSON.stringify(data, null, 2)}\n`);
+}

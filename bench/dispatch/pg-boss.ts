@@ -1,0 +1,40 @@
+import { PgBoss } from "pg-boss";
+import type { Job, Queue } from "./queue.ts";
+
+const name = "bench";
+/** Whole batches at once and no pause while they are full: its fastest way to work off a queue. */
+const options = { batchSize: 500, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
+
+/** @param each whether every job of a batch ends by itself, or one that fails lets the whole batch run again */
+export async function openPgBoss(
+  connectionString: string,
+  { notify, each }: { readonly notify: boolean; readonly each: boolean },
+): Promise<Queue> {
+  const boss = new PgBoss({ connectionString, useListenNotify: notify, schedule: false });
+  boss.on("error", (error) => console.error(error));
+  await boss.start();
+  return {
+    prepare: () => boss.createQueue(name, { notify }),
+    add: async (jobs) => {
+      const rows = jobs.map((job) => ({ data: job }));
+      await boss.insert(name, rows);
+    },
+    async work(handle) {
+      if (each) {
+        await boss.work<Job, null, typeof options & { readonly perJobResults: true }>(
+          name,
+          { ...options, perJobResults: true },
+          async (jobs) => {
+            for (const { data } of jobs) handle(data);
+            return jobs.map(({ id }) => ({ id, status: "completed" as const }));
+          },
+        );
+        return;
+      }
+      await boss.work<Job>(name, options, async (jobs) => {
+        for (const { data } of jobs) handle(data);
+      });
+    },
+    close: () => boss.stop({ graceful: false }),
+  };
+}

@@ -1,0 +1,144 @@
+/** Runs queues beside each other: in every round each works off a backlog, and is then woken for single jobs. */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
+import { spawnWorker, type WorkerProcess } from "../../test/support/processes.ts";
+import { until } from "../../test/support/until.ts";
+import { nowMs, type Queue } from "./queue.ts";
+import { pollsOnly, type QueueName, queues } from "./subject.ts";
+
+export interface DispatchPlan {
+  /** Of a Postgres that may be filled with databases. */
+  readonly url: string;
+  readonly names: readonly QueueName[];
+  readonly rounds: number;
+  /** Jobs in a backlog. */
+  readonly backlog: number;
+  /** Single jobs, one after the other. */
+  readonly singles: number;
+  readonly databaseCpu: () => number | null;
+}
+
+export interface DispatchMeasurement {
+  readonly name: QueueName;
+  readonly round: number;
+  /** Null for a queue that differs from another only in how it is woken. */
+  readonly jobsPerSecond: number | null;
+  readonly workerMicros: number | null;
+  readonly databaseMicros: number | null;
+  /** From before the call that adds a job until its handler starts, with nothing else to do. */
+  readonly wakeUpMs: readonly number[];
+}
+
+const workerPath = join(import.meta.dirname, "worker-process.ts");
+/** Jobs in one call. */
+const bulk = 500;
+const drainLimitMs = 180_000;
+/** Single jobs do not come in step with anybody's poll. */
+const gapMs = 20;
+
+export async function* measureDispatch(plan: DispatchPlan): AsyncGenerator<DispatchMeasurement> {
+  for (let round = 1; round <= plan.rounds; round++) {
+    const names = round % 2 === 0 ? plan.names.toReversed() : plan.names;
+    for (const name of names) yield await turn(plan, name, round);
+  }
+}
+
+async function turn(plan: DispatchPlan, name: QueueName, round: number): Promise<DispatchMeasurement> {
+  const url = await freshDatabase(plan.url);
+  const queue = await queues[name](url);
+  try {
+    await queue.prepare();
+    const backlog = pollsOnly(name) ? null : await workOff(plan, name, url, queue);
+    const wakeUpMs = await wake(plan, name, url, queue);
+    return {
+      jobsPerSecond: null,
+      workerMicros: null,
+      databaseMicros: null,
+      ...backlog,
+      name,
+      round,
+      wakeUpMs,
+    };
+  } finally {
+    await queue.close();
+  }
+}
+
+async function workOff(plan: DispatchPlan, name: QueueName, url: string, queue: Queue) {
+  for (let added = 0; added < plan.backlog; added += bulk) {
+    await queue.add(
+      Array.from({ length: Math.min(bulk, plan.backlog - added) }, () => ({ addedAtMs: nowMs() })),
+    );
+  }
+  const databaseBefore = plan.databaseCpu();
+  const worker = await startWorker(name, url);
+  const told = await handledAll(worker, plan.backlog);
+  const databaseAfter = plan.databaseCpu();
+  await worker.kill("SIGTERM");
+  return {
+    jobsPerSecond: (plan.backlog * 1_000) / (Number(told.lastAtMs) - Number(told.firstAtMs)),
+    workerMicros: Number(told.cpuMicros) / plan.backlog,
+    databaseMicros:
+      databaseBefore === null || databaseAfter === null
+        ? null
+        : (databaseAfter - databaseBefore) / plan.backlog,
+  };
+}
+
+async function wake(
+  plan: DispatchPlan,
+  name: QueueName,
+  url: string,
+  queue: Queue,
+): Promise<readonly number[]> {
+  const worker = await startWorker(name, url);
+  // Polls take up to a second each.
+  const singles = pollsOnly(name) ? Math.ceil(plan.singles / 10) : plan.singles;
+  for (let sent = 1; sent <= singles; sent++) {
+    await queue.add([{ addedAtMs: nowMs() }]);
+    await handledAll(worker, sent);
+    await pause(gapMs * (0.5 + Math.random()));
+  }
+  const { latenciesMs } = await ask(worker);
+  await worker.kill("SIGTERM");
+  return latenciesMs as readonly number[];
+}
+
+async function handledAll(worker: WorkerProcess, count: number) {
+  await until(async () => Number((await ask(worker)).handled) >= count, {
+    what: `${count} jobs are handled`,
+    timeoutMs: drainLimitMs,
+  });
+  const told = await ask(worker);
+  if (Number(told.handled) > count) throw new Error(`${told.handled} jobs handled of ${count}`);
+  return told;
+}
+
+async function startWorker(name: QueueName, url: string): Promise<WorkerProcess> {
+  const worker = spawnWorker(workerPath, {
+    args: [name, url],
+    env: { NODE_ENV: "production", NODE_OPTIONS: "" },
+  });
+  await worker.ready(30_000);
+  return worker;
+}
+
+let asked = 0;
+
+function ask(worker: WorkerProcess) {
+  asked += 1;
+  const mine = asked;
+  worker.send({ ask: mine });
+  return worker.line((line) => line.told === mine);
+}
+
+async function freshDatabase(url: string): Promise<string> {
+  const name = `bench_${randomUUID().replaceAll("-", "")}`;
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
+  return Object.assign(new URL(url), { pathname: `/${name}` }).href;
+}

@@ -1,0 +1,37 @@
+/**
+ * A worker under measurement: `worker-process.ts <queue> <url>`. It answers each line `{"ask":n}` on stdin with what it has
+ * done so far.
+ */
+import { createInterface } from "node:readline";
+import { nowMs } from "./queue.ts";
+import { type QueueName, queues } from "./subject.ts";
+
+const [name, url] = process.argv.slice(2) as [QueueName, string];
+
+const latenciesMs: number[] = [];
+let handled = 0;
+let firstAtMs = 0;
+let lastAtMs = 0;
+
+const queue = await queues[name](url);
+await queue.work(({ addedAtMs }) => {
+  lastAtMs = nowMs();
+  if (handled === 0) firstAtMs = lastAtMs;
+  handled += 1;
+  latenciesMs.push(lastAtMs - addedAtMs);
+});
+write({ ready: true });
+
+createInterface({ input: process.stdin }).on("line", (line) => {
+  const { ask } = JSON.parse(line) as { ask: number };
+  const { user, system } = process.cpuUsage();
+  // The rest may still be under way when it is asked how far it is.
+  const latencies = handled > 2_000 ? [] : latenciesMs;
+  write({ told: ask, handled, firstAtMs, lastAtMs, cpuMicros: user + system, latenciesMs: latencies });
+});
+
+process.once("SIGTERM", () => process.exit(0));
+
+function write(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
