@@ -15,6 +15,8 @@ export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from ".
 export type {
   Closed,
   Deduplication,
+  Delivered,
+  DeliveryOptions,
   Effect,
   EffectCall,
   EffectLimits,

@@ -15,6 +15,7 @@ import { runLease } from "./attempt/run-lease.ts";
 import { runTransaction } from "./attempt/run-transaction.ts";
 import { orUnprotected } from "./attempt/run-unprotected.ts";
 import type { Runtime } from "./attempt/runtime.ts";
+import { createWake } from "./attempt/wake.ts";
 import { type Codec, identityCodec } from "./codec.ts";
 import {
   compareLedger,
@@ -22,7 +23,8 @@ import {
   type LedgerObject,
   type LedgerReport,
 } from "./compare-ledger.ts";
-import { defineEffect, type Effect, type EffectOptions } from "./effects/effect.ts";
+import { defineEffect } from "./effects/define-effect.ts";
+import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
 import type { Execution } from "./engine/classify.ts";
 import { storedKey } from "./key/stored-key.ts";
@@ -106,7 +108,7 @@ export interface Latchkey<Tx> {
    *
    * @throws {TypeError} when an option is missing, out of range, or of another kind of de-duplication.
    */
-  effect<I, R>(name: string, options: EffectOptions<I, R>): Effect<I, R>;
+  effect<I, R>(name: string, options: EffectOptions<I, R, Tx>): Effect<I, R>;
 
   /**
    * Runs `work` once for this submission, or says why not. What HTTP adapters and other front ends are built on. The
@@ -180,9 +182,9 @@ export interface Latchkey<Tx> {
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
   const operations = new Map<string, Operation>();
   const effects = new Map<string, AnyEffect>();
-  const { runtime, breaker } = assembleRuntime(options, operations, effects);
+  const runtime = assembleRuntime(options, operations, effects);
   const policy = options.policy ?? ietf;
-  const guard = breaker?.guard ?? (<T>(run: () => Promise<T>) => run());
+  const { guard } = runtime;
   const execute: Latchkey<Tx>["execute"] = (operation, sent, work) => {
     const submission = { ...sent, key: runtime.storedKey(sent.key) };
     return guardNesting(submission.key, async (inside) => {
@@ -253,22 +255,23 @@ function assembleRuntime<Tx>(
   options: LatchkeyOptions<Tx>,
   operations: Runtime<Tx>["operations"],
   effects: Runtime<Tx>["effects"],
-): { readonly runtime: Runtime<Tx>; readonly breaker: Breaker | null } {
+): Runtime<Tx> {
   const ports = options.ports ?? systemPorts;
   const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
   const breaker = breakerOf(options, ports, emitter.emit);
-  const runtime: Runtime<Tx> = {
+  return {
     storedKey: storedKey(options.keySecret),
     store: breaker === null ? options.store : guardedStore(options.store, breaker),
     codec: options.codec ?? identityCodec,
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
     limits: options.limits ?? {},
+    guard: breaker?.guard ?? ((run) => run()),
     operations,
     effects,
+    hints: createWake(options.store.hints),
     ...emitter,
   };
-  return { runtime, breaker };
 }
 
 function breakerOf<Tx>(

@@ -2,26 +2,19 @@
 import type { Effect } from "../effects/effect.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { RecordKey } from "../engine/record.ts";
-import type { Attempt } from "./attempt.ts";
+import type { EnqueuingAttempt } from "./attempt.ts";
+import type { RunAnswer } from "./given-answer.ts";
 
-/** What `run` answers. */
-export interface RunAnswer {
-  /** Default 200. */
-  readonly status?: number;
-  /** A list is sent as one line per value. */
-  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** JSON; bytes as they are, for which a `content-type` is needed. Absent: no body. */
-  readonly body?: unknown;
-}
+export type { RunAnswer };
 
 /**
  * An attempt in steps, under `lease` execution. Steps run one after the other; each name is used once. A resumed attempt
  * runs the same function from its top: steps that are finished return what they returned, without running.
  */
-export interface StepAttempt<Tx> extends Attempt {
+export interface StepAttempt<Tx> extends EnqueuingAttempt {
   /**
    * Runs local work in a transaction that also records the step: both or neither. What it returns must be JSON; the
-   * first run, too, gets the value after one round trip.
+   * first run, too, gets the value after one round trip. What it enqueues belongs to both.
    *
    * @throws {LatchkeyError} `attempt-lost` when another attempt owns the record; `outcome-in-doubt` when what became of
    * its COMMIT, or of an earlier step, cannot be told. Let both through: whatever `run` makes of them, the attempt is over.
@@ -38,7 +31,7 @@ export interface StepAttempt<Tx> extends Attempt {
 }
 
 export type OwnAttempt<Tx, E extends Execution> = E extends "transaction"
-  ? Attempt & { readonly tx: Tx }
+  ? EnqueuingAttempt & { readonly tx: Tx }
   : StepAttempt<Tx>;
 
 export type Run<I, Tx, E extends Execution> = (input: I, attempt: OwnAttempt<Tx, E>) => Promise<RunAnswer>;

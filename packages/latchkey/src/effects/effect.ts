@@ -1,6 +1,5 @@
 /** An effect: one kind of outbound call, and what the other side can do when its outcome is in doubt. */
-import { timerMaxMs } from "../ports.ts";
-import { isStorable } from "../storable.ts";
+import type { RunAnswer } from "../attempt/given-answer.ts";
 
 /**
  * What is automatic after an uncertain outcome follows from this alone:
@@ -31,13 +30,51 @@ export interface RetryOptions {
 }
 
 export interface EffectLimits {
-  /** How long one send, look-up or close may take; then its outcome is in doubt. Default 10 seconds. */
+  /** How long one send, look-up, close or `onDelivered` may take; then its outcome is in doubt. Default 10 seconds. */
   readonly timeoutMs?: number;
   /** How many of them one process has under way at once. Default: no limit. */
   readonly concurrency?: number;
+  /** How many deliveries from the outbox one process begins in any second. Calls do not count. Default: no limit. */
+  readonly perSecond?: number;
 }
 
-export interface EffectOptions<I, R> {
+/** How an effect is delivered that was enqueued. */
+export interface DeliveryOptions {
+  /** How often it is sent, the first time included; then it is a dead letter. Default 20: about 70 minutes. */
+  readonly attemptsMax?: number;
+  /** Pause before the second send; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
+  readonly backoffMs?: number;
+  /** Default 300,000. */
+  readonly backoffMaxMs?: number;
+  /**
+   * Effects of one aggregate are delivered one after the other, in the order in which they were written; one that is dead
+   * holds up those behind it. Then enqueueing needs an aggregate. Default false.
+   */
+  readonly ordered?: boolean;
+  /** How long a delivered one is kept to be seen. Default 24 hours. */
+  readonly keepMs?: number;
+}
+
+/** What `onDelivered` is told. */
+export interface Delivered<I, R> {
+  readonly input: I;
+  readonly result: R;
+  readonly tenant: string;
+  /** What the attempt that enqueued it knew as its `id`. */
+  readonly recordId: string;
+  readonly operation: string;
+  /** What the other side knows the delivery by. */
+  readonly key: string;
+  /**
+   * Completes a deferred operation that waits for this delivery with an answer, in the same transaction. One that is
+   * finished by then is left as it is.
+   *
+   * @throws {TypeError} when it is no answer, or the second one.
+   */
+  answer(answer: RunAnswer): void;
+}
+
+export interface EffectOptions<I, R, Tx = unknown> {
   readonly deduplication: Deduplication;
   /** `provider` only, and required there: how long the other side remembers our keys. */
   readonly dedupeWindowMs?: number;
@@ -58,6 +95,12 @@ export interface EffectOptions<I, R> {
   readonly isRefused?: (error: unknown) => boolean;
   readonly retry?: RetryOptions;
   readonly limits?: EffectLimits;
+  readonly delivery?: DeliveryOptions;
+  /**
+   * Runs in the transaction that finishes a delivery: both or neither. It may run again, for one delivery, until that
+   * transaction has committed; the effect itself is not sent again for it.
+   */
+  readonly onDelivered?: (delivered: Delivered<I, R>, tx: Tx) => Promise<void>;
 }
 
 export interface Found<R> {
@@ -83,89 +126,12 @@ export interface EffectSettings<I, R> {
   readonly isNotExecuted: (error: unknown) => boolean;
   readonly isRefused: (error: unknown) => boolean;
   readonly retry: Required<RetryOptions>;
-  readonly limits: { readonly timeoutMs: number; readonly concurrency: number | null };
-}
-
-/**
- * Resolves and checks an effect.
- *
- * @throws {TypeError} when an option is missing, out of range, or of another kind of de-duplication.
- */
-export function defineEffect<I, R>(name: string, options: EffectOptions<I, R>): Effect<I, R> {
-  if (typeof name !== "string" || name.length === 0 || name.length > 200 || !isStorable(name)) {
-    throw new TypeError(
-      `An effect's name has 1 to 200 characters, none of them NUL (got ${JSON.stringify(name)})`,
-    );
-  }
-  const settings = resolveSettings(options);
-  checkKind(name, settings);
-  checkFunctions(name, settings);
-  checkNumbers(name, settings);
-  return Object.freeze({ name, settings: Object.freeze(settings) });
-}
-
-const no = () => false;
-
-function resolveSettings<I, R>(options: EffectOptions<I, R>): EffectSettings<I, R> {
-  const { retry = {}, limits = {} } = options;
-  return {
-    deduplication: options.deduplication,
-    dedupeWindowMs: options.dedupeWindowMs ?? null,
-    execute: options.execute,
-    lookup: options.lookup ?? null,
-    close: options.close ?? null,
-    reopen: options.reopen ?? false,
-    isNotExecuted: options.isNotExecuted ?? no,
-    isRefused: options.isRefused ?? no,
-    retry: {
-      attempts: retry.attempts ?? 3,
-      backoffMs: retry.backoffMs ?? 200,
-      backoffMaxMs: retry.backoffMaxMs ?? 5_000,
-    },
-    limits: { timeoutMs: limits.timeoutMs ?? 10_000, concurrency: limits.concurrency ?? null },
+  readonly limits: {
+    readonly timeoutMs: number;
+    readonly concurrency: number | null;
+    readonly perSecond: number | null;
   };
-}
-
-function checkKind<I, R>(name: string, settings: EffectSettings<I, R>): void {
-  const { deduplication, dedupeWindowMs, lookup, close, reopen } = settings;
-  const refuse = (why: string): never => {
-    throw new TypeError(`Effect ${name}: ${why}`);
-  };
-  switch (deduplication) {
-    case "provider":
-      if (dedupeWindowMs === null) refuse("deduplication `provider` needs dedupeWindowMs");
-      if (lookup !== null || close !== null) refuse("lookup and close belong to deduplication `lookup`");
-      break;
-    case "lookup":
-      if (lookup === null) refuse("deduplication `lookup` needs a lookup function");
-      if (dedupeWindowMs !== null) refuse("dedupeWindowMs belongs to deduplication `provider`");
-      break;
-    case "none":
-      if (lookup !== null || close !== null || dedupeWindowMs !== null)
-        refuse("deduplication `none` has no lookup, close or dedupeWindowMs");
-      break;
-    default:
-      refuse(`deduplication must be provider, lookup or none (got ${String(deduplication satisfies never)})`);
-  }
-  if (reopen && close === null) refuse("reopen needs close: only a closed call may be made again");
-}
-
-function checkFunctions<I, R>(name: string, settings: EffectSettings<I, R>): void {
-  for (const field of ["execute", "isNotExecuted", "isRefused"] as const) {
-    if (typeof settings[field] !== "function")
-      throw new TypeError(`Effect ${name}: ${field} must be a function`);
-  }
-}
-
-function checkNumbers<I, R>(name: string, { dedupeWindowMs, retry, limits }: EffectSettings<I, R>): void {
-  const values = { dedupeWindowMs, ...retry, ...limits };
-  for (const [field, value] of Object.entries(values)) {
-    if (value === null) continue;
-    if (!Number.isSafeInteger(value) || value <= 0) {
-      throw new TypeError(`Effect ${name}: ${field} must be a positive whole number (got ${value})`);
-    }
-  }
-  if (Math.max(limits.timeoutMs, retry.backoffMs, retry.backoffMaxMs) > timerMaxMs) {
-    throw new TypeError(`Effect ${name}: times must be at most ${timerMaxMs} ms`);
-  }
+  readonly delivery: Required<DeliveryOptions>;
+  /** It takes what its own effect gives, in the transactions of the latchkey that it was defined on. */
+  readonly onDelivered: ((delivered: Delivered<never, never>, tx: never) => Promise<void>) | null;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { NotExecuted } from "../errors.ts";
-import { defineEffect } from "./effect.ts";
+import { defineEffect } from "./define-effect.ts";
 import { judge } from "./run-effect.ts";
 
 const execute = async () => 1;
@@ -22,6 +22,13 @@ test.each([
   [{ deduplication: "none", retry: { attempts: 0 } }, "attempts"],
   [{ deduplication: "none", retry: { backoffMs: 2 ** 31 } }, "times"],
   [{ deduplication: "none", limits: { concurrency: 1.5 } }, "concurrency"],
+  [{ deduplication: "none", limits: { perSecond: 0 } }, "perSecond"],
+  [{ deduplication: "none", delivery: { attemptsMax: 0 } }, "attemptsMax"],
+  [{ deduplication: "none", delivery: { backoffMs: -1 } }, "backoffMs"],
+  [{ deduplication: "none", delivery: { backoffMaxMs: 1.5 } }, "backoffMaxMs"],
+  [{ deduplication: "none", delivery: { keepMs: Number.NaN } }, "keepMs"],
+  [{ deduplication: "none", delivery: { ordered: 1 } }, "ordered"],
+  [{ deduplication: "none", onDelivered: {} }, "onDelivered"],
 ])("refuses %j", (options, message) => {
   expect(() => defineEffect("e", { execute, ...options } as never)).toThrow(message);
 });
@@ -36,7 +43,15 @@ test("has defaults", () => {
   expect(defineEffect("e", { deduplication: "lookup", execute, lookup, close }).settings).toMatchObject({
     reopen: false,
     retry: { attempts: 3, backoffMs: 200, backoffMaxMs: 5_000 },
-    limits: { timeoutMs: 10_000, concurrency: null },
+    limits: { timeoutMs: 10_000, concurrency: null, perSecond: null },
+    delivery: {
+      attemptsMax: 20,
+      backoffMs: 1_000,
+      backoffMaxMs: 300_000,
+      ordered: false,
+      keepMs: 24 * 60 * 60 * 1_000,
+    },
+    onDelivered: null,
   });
 });
 
