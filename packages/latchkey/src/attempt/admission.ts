@@ -110,7 +110,7 @@ export function resultOf<Tx>(
  * Half of the time it has been running already: the last question comes at most half as late again as the answer did, and
  * their number grows with the logarithm of the time. Never past the end of its lease, when its fate is decided.
  */
-function askAgainMs(
+export function askAgainMs(
   { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,
   now: number,
 ): number {
@@ -219,6 +219,8 @@ function eventOf(result: Result, about: About): LatchkeyEvent | null {
       return { ...about, type: "too_many_keys", because: result.because };
     case "unknown":
       return { ...about, type: "unknown", recordId: result.recordId };
+    case "accepted":
+      return { ...about, type: "accepted", recordId: result.recordId };
     case "executed":
     case "commit_in_doubt":
       return null;

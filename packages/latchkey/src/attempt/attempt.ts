@@ -1,3 +1,4 @@
+import type { Effect } from "../effects/effect.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Fence, Fingerprint, RecordKey } from "../engine/record.ts";
 import type { LimitName } from "../resilience/limits.ts";
@@ -21,9 +22,38 @@ export interface Attempt {
   retain(retention: Partial<Retention>): void;
 }
 
+export interface EnqueueOptions {
+  /** What the effect belongs to, e.g. an order's number, of 1 to 200 characters. Ordered effects need one. */
+  readonly aggregate?: string;
+  /** How many milliseconds after the COMMIT it is due, up to 365 days. Default 0. */
+  readonly delayMs?: number;
+}
+
+export interface Enqueued {
+  /** Of the effect in the outbox (UUIDv7). */
+  readonly id: string;
+  /** What the other side will know its delivery by. */
+  readonly key: string;
+}
+
+/**
+ * Writes an effect into the outbox with the COMMIT of this transaction: it exists exactly when that has happened, and a
+ * worker delivers it afterwards. Of work that is rolled back, released, or whose writes are undone, nothing is delivered;
+ * work that runs again enqueues again.
+ *
+ * @throws {TypeError} outside a transaction; when the input has no JSON form, the effect is another latchkey's or an option
+ * is out of range; and from the 1,001st effect of one transaction on.
+ */
+export type Enqueue = <I, R>(effect: Effect<I, R>, input: I, options?: EnqueueOptions) => Enqueued;
+
+/** An attempt that runs in transactions of its record's database. */
+export interface EnqueuingAttempt extends Attempt {
+  readonly enqueue: Enqueue;
+}
+
 /** What a handler is given beside the framework's own arguments. */
 export type HandlerContext<Tx, E extends Execution> = E extends "transaction"
-  ? { readonly tx: Tx; readonly attempt: Attempt }
+  ? { readonly tx: Tx; readonly attempt: EnqueuingAttempt }
   : { readonly attempt: Attempt };
 
 /** A request, as admission needs it. */
@@ -31,6 +61,8 @@ export interface Submission {
   readonly key: RecordKey;
   readonly fingerprint: Fingerprint;
   readonly principal: string | null;
+  /** Whether a life that it begins under a lease can be read by its id, for a status resource. Default false. */
+  readonly addressable?: boolean;
 }
 
 /**
@@ -56,6 +88,8 @@ export type Result =
       readonly expiresAt: number;
     }
   | { readonly kind: "timeout"; readonly recordId: string }
+  /** A worker runs it, or will: its record says what becomes of it. */
+  | { readonly kind: "accepted"; readonly recordId: string; readonly retryAfterMs: number }
   | { readonly kind: "in_progress"; readonly recordId: string | null; readonly retryAfterMs: number }
   | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
   | { readonly kind: "unknown"; readonly recordId: string; readonly retryAfterMs: number | null }

@@ -1,27 +1,31 @@
 import type { Fence } from "../engine/record.ts";
 import type { OperationSettings } from "../operation.ts";
 import type { Retention } from "../stores/store.ts";
-import type { Attempt } from "./attempt.ts";
+import type { Enqueue, EnqueuingAttempt } from "./attempt.ts";
+import { enqueueNowhere } from "./enqueue.ts";
 
 /** An attempt, and what its handler has asked for so far. */
 export interface AttemptHandle {
-  readonly attempt: Attempt;
+  readonly attempt: EnqueuingAttempt;
   declined(): boolean;
   retention(): Retention;
 }
 
+/** @param enqueue absent where no transaction runs: then it throws. */
 export function createHandle(
   id: string,
   fence: Fence,
   signal: AbortSignal,
   settings: OperationSettings,
+  enqueue: Enqueue = enqueueNowhere,
 ): AttemptHandle {
   let declined = false;
   let retention: Retention = { retentionMs: settings.retentionMs, forgetAfterMs: settings.forgetAfterMs };
-  const attempt: Attempt = {
+  const attempt: EnqueuingAttempt = {
     id,
     fence,
     signal,
+    enqueue,
     release() {
       declined = true;
     },

@@ -1,11 +1,12 @@
 /** What the steps of one attempt share. */
 import type { CodecPart } from "../codec.ts";
 import type { InProgressRecord } from "../engine/record.ts";
-import { LatchkeyError, StoreError } from "../errors.ts";
+import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { LeasedOperation } from "../owned-operation.ts";
 import { pause } from "../ports.ts";
 import { codecContext } from "./admission.ts";
 import { backoffMs } from "./backoff.ts";
+import type { PhaseEffects } from "./enqueue.ts";
 import type { AttemptHandle } from "./handle.ts";
 import type { HeldLease } from "./held-lease.ts";
 import { decodeJson, encodeJson } from "./json-bytes.ts";
@@ -19,6 +20,7 @@ export interface OwnedRun<Tx> {
   readonly held: HeldLease;
   readonly handle: AttemptHandle;
   readonly steps: Steps;
+  readonly effects: PhaseEffects<Tx>;
   /** Resolves when the end of the attempt has been written, or given up. */
   readonly over: Promise<void>;
 }
@@ -60,6 +62,24 @@ export async function plainJson<Tx>(
 ): Promise<unknown> {
   const context = codecContext(record, record.id, record.fingerprint.digest, part);
   return decodeJson(await runtime.codec.decode(stored, context));
+}
+
+/**
+ * What a finished step gave. Where it cannot be decoded the attempt stops, and is resumed later: `run` must not take it for
+ * a failure of the step, which has happened.
+ */
+export async function stepResult<Tx>(
+  { runtime, held, steps }: Pick<OwnedRun<Tx>, "runtime" | "held" | "steps">,
+  name: string,
+  stored: Uint8Array,
+): Promise<unknown> {
+  try {
+    return await plainJson(runtime, held.record(), `step-result:${name}`, stored);
+  } catch (cause) {
+    const message = `The result of step ${name} cannot be read`;
+    const error = isLatchkeyError(cause) ? cause : new LatchkeyError("attempt-lost", { message, cause });
+    return steps.halt({ kind: "lost", error });
+  }
 }
 
 const patienceMs = 10_000;

@@ -6,9 +6,10 @@ import { pause } from "../ports.ts";
 import type { OpenPhase, PhaseOutcome, PhaseWork, TransactionSupport } from "../stores/store.ts";
 import { codecContext, lookAgain } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
+import { EffectList } from "./enqueue.ts";
 import { withLimit } from "./limit.ts";
 import type { RunAnswer } from "./own-work.ts";
-import { lose, type OwnedRun, plainJson, storedJson } from "./owned-run.ts";
+import { lose, type OwnedRun, stepResult, storedJson } from "./owned-run.ts";
 import { answerOfRun } from "./run-answer.ts";
 import { isSerializationFailure } from "./sql-state.ts";
 import type { BegunStep } from "./steps.ts";
@@ -27,6 +28,8 @@ type Worked =
       readonly result: Uint8Array | null;
       readonly value: unknown;
       readonly answer: Answer | null;
+      /** Names of the effects that commit with it. */
+      readonly enqueued: readonly string[];
     };
 
 type Done =
@@ -54,7 +57,7 @@ export async function runPhase<Tx>(
     if (stored.kind !== "phase" || finishes) return steps.change(`Step ${name} was a ${stored.kind} before`);
     const about = runtime.about(run.operation.name, held.record());
     runtime.emit({ ...about, type: "step_resumed", recordId: held.record().id, step: name });
-    return plainJson(runtime, held.record(), `step-result:${name}`, stored.result);
+    return stepResult(run, name, stored.result);
   }
   const support = runtime.store.transactions;
   if (support === null)
@@ -99,20 +102,24 @@ async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
 async function inPhase<Tx>(phase: Phase<Tx>, open: OpenPhase<Tx>): Promise<PhaseWork<Worked>> {
   const { runtime, held, operation } = phase.run;
   const { transactionLimitMs } = operation.settings;
+  const { clock } = runtime.ports;
+  const place = { recordId: held.record().id, step: phase.step.name, now: clock.wallMs() };
+  const effects = new EffectList(runtime, place);
   const ran = await withLimit(
-    runtime.ports.clock,
+    clock,
     transactionLimitMs,
-    () => phase.work(open.tx),
+    () => phase.run.effects.inside(effects, () => phase.work(open.tx)),
     held.signal,
   );
   open.revoke();
+  effects.close();
   switch (ran.kind) {
     case "timed_out":
       return { end: "abandon", value: { kind: "threw", error: new LatchkeyError("attempt-limit") } };
     case "threw":
       return { end: "rollback", value: ran };
     case "returned":
-      return concludes(phase, ran.value).catch((error: unknown) => ({
+      return concludes(phase, ran.value, effects).catch((error: unknown) => ({
         end: "rollback" as const,
         value: { kind: "threw" as const, error },
       }));
@@ -122,12 +129,17 @@ async function inPhase<Tx>(phase: Phase<Tx>, open: OpenPhase<Tx>): Promise<Phase
 }
 
 /** @throws {TypeError} when the result cannot be kept. */
-async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWork<Worked>> {
+async function concludes<Tx>(
+  phase: Phase<Tx>,
+  value: unknown,
+  list: EffectList<Tx>,
+): Promise<PhaseWork<Worked>> {
   const { run, step, finishes } = phase;
   const { runtime, operation, held, handle } = run;
   const record = held.record();
   const { name, position } = step;
   const at = { name, position, version: operation.work.version };
+  const enqueued = list.names();
   if (!finishes) {
     const result = await storedJson(
       runtime,
@@ -138,9 +150,10 @@ async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWor
     );
     return {
       end: "commit",
-      value: { kind: "worked", result, value, answer: null },
+      value: { kind: "worked", result, value, answer: null, enqueued },
       step: { ...at, result },
       completes: null,
+      effects: await list.encoded(record),
     };
   }
   const answer = answerOfRun(value as RunAnswer);
@@ -148,7 +161,7 @@ async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWor
   const declined = handle.declined();
   const disposition = classifyAnswer({ execution: "lease", status: answer.status, declined, serverErrors });
   if (disposition !== "keep") {
-    return { end: "rollback", value: { kind: "worked", result: null, value, answer: null } };
+    return { end: "rollback", value: { kind: "worked", result: null, value, answer: null, enqueued: [] } };
   }
   const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context);
@@ -161,9 +174,10 @@ async function concludes<Tx>(phase: Phase<Tx>, value: unknown): Promise<PhaseWor
   );
   return {
     end: "commit",
-    value: { kind: "worked", result, value, answer },
+    value: { kind: "worked", result, value, answer, enqueued },
     step: { ...at, result },
     completes: { answer: encoded, retention: handle.retention() },
+    effects: await list.encoded(record),
   };
 }
 
@@ -236,12 +250,12 @@ async function endedInstead<Tx>(run: OwnedRun<Tx>, unresolved: (cause: unknown) 
 }
 
 async function committed<Tx>(phase: Phase<Tx>, worked: Worked, expiresAt: number | null): Promise<unknown> {
-  const { runtime, held, steps } = phase.run;
+  const { runtime, steps } = phase.run;
   if (worked.kind !== "worked" || worked.result === null) {
     throw new TypeError(`Phase ${phase.step.name} cannot have been committed`);
   }
-  if (worked.answer === null)
-    return plainJson(runtime, held.record(), `step-result:${phase.step.name}`, worked.result);
+  if (worked.enqueued.length > 0) runtime.hints.send("effects");
+  if (worked.answer === null) return stepResult(phase.run, phase.step.name, worked.result);
   steps.complete(worked.answer, expiresAt);
   return worked.value;
 }

@@ -224,7 +224,7 @@ async function admittedOrNull(
 }
 
 async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
-  const { key, fingerprint, principal } = job.submission;
+  const { key, fingerprint, principal, addressable = false } = job.submission;
   const id = job.runtime.ports.random.uuid(now);
   const input = await job.course.input(codecContext(key, id, fingerprint.digest, "input"));
   return {
@@ -237,6 +237,7 @@ async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
     principal,
     fence: { attempt: 1, token: job.token },
     ...(input === null ? {} : { input }),
+    ...(addressable ? { addressable } : {}),
   };
 }
 

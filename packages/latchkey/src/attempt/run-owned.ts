@@ -12,6 +12,7 @@ import { type Answer, encodeAnswer } from "./answer.ts";
 import { backoffMs } from "./backoff.ts";
 import { runCall } from "./calls.ts";
 import type { Conclusion, Course, LeasedRun } from "./course.ts";
+import { PhaseEffects } from "./enqueue.ts";
 import type { AttemptHandle } from "./handle.ts";
 import type { HeldLease } from "./held-lease.ts";
 import { decodeJson } from "./json-bytes.ts";
@@ -51,6 +52,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
   readonly #held: HeldLease;
   readonly #handle: AttemptHandle;
   readonly #over = Promise.withResolvers<void>();
+  readonly #effects = new PhaseEffects<Tx>();
   /** Null until the journal has been read. */
   #steps: Steps | null = null;
 
@@ -123,6 +125,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
       held,
       handle: this.#handle,
       steps,
+      effects: this.#effects,
       over: this.#over.promise,
     };
     return {
@@ -133,6 +136,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
       signal,
       release,
       retain,
+      enqueue: this.#effects.enqueue,
       phase: <R>(name: string, work: (tx: Tx) => Promise<R>) =>
         steps.run(name, (step) => runPhase(run, step, work, false) as Promise<R>),
       call: (name, effect, input) => steps.run(name, (step) => runCall(run, step, effect, input)) as never,

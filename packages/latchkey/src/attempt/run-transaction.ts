@@ -3,18 +3,12 @@
  * database. The store and its bridge move bytes; every decision is here or in `engine`.
  */
 import { classifyAnswer } from "../engine/classify.ts";
-import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
+import { type AdmissionRequest, decide } from "../engine/decide.ts";
 import type { Guard } from "../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
-import type {
-  NewLife,
-  OpenTransaction,
-  TransactionOutcome,
-  TransactionSupport,
-  TransactionWork,
-} from "../stores/store.ts";
+import type { NewLife, OpenTransaction, TransactionOutcome, TransactionWork } from "../stores/store.ts";
 import {
   admissionRequest,
   checkSubmission,
@@ -28,45 +22,34 @@ import {
   whatTheRecordSays,
 } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
-import type { Result, Submission, Work } from "./attempt.ts";
+import type { Enqueue, Result, Submission, Work } from "./attempt.ts";
+import { EffectList, noEffects } from "./enqueue.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
 import { withLimit } from "./limit.ts";
-import { loseTransaction, type Start } from "./lose-transaction.ts";
+import type { Start } from "./lose-transaction.ts";
 import type { Runtime } from "./runtime.ts";
 import { isSerializationFailure } from "./sql-state.ts";
+import {
+  type AnsweredRan,
+  afterError,
+  committed,
+  expectAnswered,
+  type Job,
+  type Ran,
+  type Round,
+  released,
+  rerun,
+  settleChanged,
+  settleInDoubt,
+} from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time some other transaction has made progress. */
 const roundsMax = 8;
 const backOffMs = 5;
-/** How long a COMMIT in doubt is waited for before the caller is told so. */
-const resolveLimitMs = 5_000;
-const doubtRetryAfterMs = 2_000;
-
-/** What the transaction's work hands back, whatever then becomes of the transaction. */
-type Ran =
-  | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
-  | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
-  | { readonly kind: "limited"; readonly result: Result }
-  | { readonly kind: "threw"; readonly error: unknown }
-  | (Start & { readonly kind: "answered"; readonly answer: Answer });
-
 /** Noted as soon as a handler is started, for what the transaction itself cannot hand back. */
 interface Started {
   start: Start | null;
 }
-
-interface Job<Tx> {
-  readonly runtime: Runtime<Tx>;
-  readonly operation: Operation;
-  readonly submission: Submission;
-  readonly support: TransactionSupport<Tx>;
-  readonly work: Work<Tx, "transaction">;
-  /** Counts the key as new, once for each submission, however often its transaction starts over. */
-  readonly countNewKey: () => Promise<Result | null>;
-}
-
-/** `null`: what was decided on has changed; start over on what is there now. */
-type Round = Result | null;
 
 export async function runTransaction<Tx>(
   runtime: Runtime<Tx>,
@@ -191,11 +174,14 @@ async function execute<Tx>(
   const { runtime, operation } = job;
   const { life } = start;
   const abort = new AbortController();
-  const handle = createHandle(life.id, life.fence, abort.signal, operation.settings);
+  const effects = new EffectList(runtime, { recordId: life.id, step: "", now: open.reading.now });
+  const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
+  const handle = createHandle(life.id, life.fence, abort.signal, operation.settings, enqueue);
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
     job.work({ tx: open.tx, attempt: handle.attempt }),
   );
   open.revoke();
+  effects.close();
   switch (ran.kind) {
     case "timed_out": {
       const error = new LatchkeyError("attempt-limit");
@@ -205,7 +191,13 @@ async function execute<Tx>(
     case "threw":
       return rollback({ kind: "threw", error: ran.error });
     case "returned":
-      return concludes(job, open, handle, { ...start, kind: "answered", answer: ran.value });
+      return concludes(
+        job,
+        open,
+        handle,
+        { ...start, kind: "answered", answer: ran.value, enqueued: false },
+        effects,
+      );
     default:
       return ran satisfies never;
   }
@@ -215,7 +207,8 @@ async function concludes<Tx>(
   job: Job<Tx>,
   open: OpenTransaction<Tx>,
   handle: AttemptHandle,
-  ran: Extract<Ran, { kind: "answered" }>,
+  ran: AnsweredRan,
+  effects: EffectList<Tx>,
 ): Promise<TransactionWork<Ran>> {
   const { runtime, operation } = job;
   const { serverErrors, answerLimitBytes } = operation.settings;
@@ -227,19 +220,21 @@ async function concludes<Tx>(
     serverErrors,
   });
   if (disposition === "release" || disposition === "doubt") return rollback(ran);
-  if (disposition === "keep" && forgotTx(operation, open, answer)) {
+  const enqueued = !effects.isEmpty && disposition === "keep";
+  if (disposition === "keep" && !enqueued && forgotTx(operation, open, answer)) {
     if (runtime.strict) return rollback({ kind: "threw", error: new LatchkeyError("tx-unused") });
     runtime.emit({ type: "tx_unused", ...runtime.about(operation.name, life) });
   }
   const context = codecContext(life, life.id, life.fingerprint.digest, "answer");
   return {
     end: "commit",
-    value: ran,
+    value: enqueued ? { ...ran, enqueued } : ran,
     life,
     replaces,
     answer: await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context),
     retention: handle.retention(),
     undoWrites: disposition === "keep_answer_only",
+    effects: enqueued ? await effects.encoded(life) : noEffects,
   };
 }
 
@@ -255,7 +250,7 @@ function settle<Tx>(
   const { value } = outcome;
   switch (outcome.kind) {
     case "committed":
-      return executed(expectAnswered(value), true, outcome.expiresAt);
+      return committed(job, expectAnswered(value), outcome.expiresAt);
     case "rolled_back":
       return settleRolledBack(job, value, start);
     case "lost":
@@ -305,99 +300,6 @@ async function settleRefused<Tx>(
     return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), start);
   }
   return (await whatTheRecordSays(job)) ?? released(job, answered);
-}
-
-/** The answer is sent, its writes are gone and its key is free. One that tells of an error may be a shadow as well. */
-async function released<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Result> {
-  const { runtime, submission, operation } = job;
-  const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
-  if (said !== null) return said;
-  const about = runtime.about(operation.name, submission.key);
-  runtime.emit({ ...about, type: "released", recordId: ran.life.id });
-  return executed(ran, false, null);
-}
-
-async function settleInDoubt<Tx>(job: Job<Tx>, ran: Extract<Ran, { kind: "answered" }>): Promise<Round> {
-  const { runtime, submission, support, operation } = job;
-  const resolved = await support
-    .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
-    // An error would say that nothing was executed.
-    .catch(() => "in_doubt" as const);
-  runtime.emit({
-    type: "commit_in_doubt",
-    resolved,
-    ...runtime.about(operation.name, submission.key),
-  });
-  switch (resolved) {
-    case "committed":
-      return executed(ran, true, null);
-    case "rolled_back":
-      return rerun(job, "commit_rolled_back");
-    case "in_doubt":
-      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
-    default:
-      return resolved satisfies never;
-  }
-}
-
-async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
-  const { runtime, submission, operation } = job;
-  const lost = await loseTransaction(runtime, start);
-  runtime.emit({
-    type: "transaction_changed",
-    ...runtime.about(operation.name, submission.key),
-  });
-  switch (lost.kind) {
-    case "unknown":
-      return { ...lost, retryAfterMs: null };
-    case "met":
-      return null;
-    case "in_doubt":
-      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
-    default:
-      return lost satisfies never;
-  }
-}
-
-/**
- * The handler failed, and its error may be the shadow of another attempt's success (a unique violation, for one): what
- * the record says comes first.
- *
- * @throws the handler's error when the record says nothing.
- */
-async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
-  const { runtime, submission, operation } = job;
-  if (start !== null) {
-    const about = runtime.about(operation.name, submission.key);
-    runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
-  }
-  const said = await whatTheRecordSays(job);
-  if (said !== null) return said;
-  throw error;
-}
-
-function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back"): null {
-  const { runtime, submission, operation } = job;
-  runtime.emit({
-    type: "transaction_rerun",
-    because,
-    ...runtime.about(operation.name, submission.key),
-  });
-  return null;
-}
-
-function executed(
-  ran: Extract<Ran, { kind: "answered" }>,
-  stored: boolean,
-  expiresAt: number | null,
-): Result {
-  return { kind: "executed", recordId: ran.life.id, answer: ran.answer, stored, expiresAt };
-}
-
-function expectAnswered(ran: Ran): Extract<Ran, { kind: "answered" }> {
-  if (ran.kind !== "answered")
-    throw new TypeError(`A transaction that ${ran.kind} cannot have been committed`);
-  return ran;
 }
 
 function rollback(value: Ran): TransactionWork<Ran> {

@@ -6,6 +6,7 @@ import type { Ports } from "../ports.ts";
 import type { Limits } from "../resilience/limits.ts";
 import type { Store } from "../stores/store.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
+import type { Wake } from "./wake.ts";
 
 /** What running an attempt needs; resolved once by `createLatchkey`. */
 export interface Runtime<Tx> {
@@ -15,9 +16,17 @@ export interface Runtime<Tx> {
   /** Whether a 2xx that never used its `tx` is an error. */
   readonly strict: boolean;
   readonly limits: Limits;
+  /**
+   * Runs what a request asks of the store.
+   *
+   * @throws {StoreError} `not_sent`, while the circuit breaker refuses requests.
+   */
+  readonly guard: <T>(run: () => Promise<T>) => Promise<T>;
   /** By name, so that workers find them. */
   readonly operations: ReadonlyMap<string, Operation>;
   readonly effects: ReadonlyMap<string, AnyEffect>;
+  /** Says what is due after a commit, and hears it said in this process. */
+  readonly hints: Wake;
   /** Reports an event; never throws. */
   readonly emit: (event: LatchkeyEvent) => void;
   /** How a key that a client sent is kept. Records, and all that is said about them, know this one alone. */

@@ -17,6 +17,8 @@ export type LatchkeyEvent =
     })
   | (About & { readonly type: "replayed"; readonly recordId: string })
   | (About & { readonly type: "in_progress" })
+  /** Deferred: its record waits for a worker, runs in one, or will be gone on with. */
+  | (About & { readonly type: "accepted"; readonly recordId: string })
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
