@@ -20,7 +20,7 @@ import { type Framework, frameworks, recordedExpress } from "./apps.ts";
 /** What makes a request end in the problem: what is sent, or what its execution says. */
 type Provocation = { readonly call: HttpCall } | { readonly execution: Result | Error };
 
-const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored">, Provocation>> = {
+const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored" | "not-found">, Provocation>> = {
   "missing-key": { call: { key: null } },
   "invalid-key": { call: { key: "a, b" } },
   "payload-too-large": { call: { body: JSON.stringify({ note: "x".repeat(200) }) } },

@@ -14,6 +14,7 @@ import type { Incoming } from "./incoming.ts";
 import { keepBytes, readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `res`. */
 export type ExpressHandler<Req, Res, Tx, E extends Execution> = (
@@ -153,4 +154,23 @@ function incomingOf(req: ExpressMessage): Incoming {
  */
 export function keepRawBody(req: IncomingMessage, _res: ServerResponse, bytes: Uint8Array): void {
   keepBytes(req, bytes);
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. To everybody
+ * but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function expressStatus<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (req: R, res: ServerResponse, next: ExpressNext) => void {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return (req, res, next) => {
+    ask(req, { method: req.method ?? "", target: req.originalUrl })
+      .then((outcome) => sendOutcome(res, outcome))
+      .catch(next);
+  };
 }

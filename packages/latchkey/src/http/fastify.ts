@@ -18,6 +18,7 @@ import type {
 import { submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers as any of Fastify's. */
 export type FastifyHandler<Req, Rep, Tx, E extends Execution> = (
@@ -142,5 +143,24 @@ export function fastifyServe<Tx, R extends FastifyMessage = FastifyRequest>(
     };
     bodies.keepFor(handler);
     return handler;
+  };
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, with authorisation in a hook before it. Give it the options of the routes that answer
+ * 202. To everybody but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function fastifyStatus<Tx, R extends FastifyMessage = FastifyRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): <Rep extends FastifyAnswer>(request: R, reply: Rep) => Promise<void> {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return async (request, reply) => {
+    const { method, originalUrl: target } = request;
+    sendReply(reply, (await ask(request, { method, target })).reply);
+    return reply as unknown as Promise<void>;
   };
 }

@@ -16,6 +16,7 @@ import {
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 export type FetchContext<R, Tx, E extends Execution> = HandlerContext<Tx, E> & {
   /** The request as the platform made it, for what only the platform knows. Its body has been read. */
@@ -119,5 +120,23 @@ function read(original: Request): { readonly incoming: Incoming; readable(): Req
       },
     },
     readable: () => unread(original, body?.kind === "bytes" ? body.bytes : null),
+  };
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202. Mount it for GET and
+ * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202. To
+ * everybody but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function fetchStatus<Tx, R extends Request = Request>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (request: R, ...rest: readonly unknown[]) => Promise<Response> {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return async (request) => {
+    const { reply } = await ask(request, { method: request.method, target: targetOf(request) });
+    return toResponse(reply);
   };
 }

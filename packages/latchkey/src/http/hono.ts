@@ -5,11 +5,12 @@ import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
-import { captureResponse } from "./fetch-messages.ts";
+import { captureResponse, targetOf } from "./fetch-messages.ts";
 import { answerWith, readContext, resetResponse } from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 /** Protects one route. What it returns is an ordinary Hono handler; put it last, after authorisation and validators. */
 export type HonoProtect<C extends HonoContext, Tx> = <
@@ -97,5 +98,24 @@ export function honoServe<Tx, C extends HonoContext = HonoContext>(
       });
       return answerWith(c, outcome.reply, prepared);
     };
+  };
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. To everybody
+ * but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function honoStatus<Tx, C extends HonoContext = HonoContext>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<C>,
+): (c: C) => Promise<Response> {
+  const ask = createStatus<C, Tx>(latchkey, options);
+  return async (c) => {
+    const prepared = [...c.res.headers];
+    const { reply } = await ask(c, { method: c.req.method, target: targetOf(c.req.raw) });
+    return answerWith(c, reply, prepared);
   };
 }

@@ -3,6 +3,7 @@ import { type ParseKeyOptions, parseKey } from "../key/parse-key.ts";
 import { checkStoredHeaders, isToken } from "./capture.ts";
 import { headerSpecification, type Problem, type RenderedProblem } from "./problem.ts";
 import { type AgeRules, type RequestAge, resolveRequestAge } from "./request-age.ts";
+import { type InProgressStatus, resolveInProgress, resolveStatusPath } from "./status-rules.ts";
 
 type Possibly<T> = T | null | undefined;
 
@@ -61,6 +62,17 @@ export interface HttpSettings<R> {
    * 409 without them, also one that stays as it is. Default: as the policy says (`ietf`: no; `stripe`: yes).
    */
   readonly shouldRetryHeaders?: boolean;
+  /**
+   * What a duplicate of a running request gets, without its answer: 409 or 429 `in-progress`, or 202 with the address of its
+   * status resource. 202 needs `statusPath`, and an execution whose record is there before it runs: not `transaction`.
+   * Default: as the policy says (409).
+   */
+  readonly inProgress?: InProgressStatus;
+  /**
+   * Where the adapter's status handler is mounted, as clients see it, without the id and without a slash at the end:
+   * `/operations`. Needed by `deferred` operations and by `inProgress: 202`. Default: nowhere.
+   */
+  readonly statusPath?: string;
   /** Largest body of a protected request, in bytes. Larger ones are refused with 413. Default 1 MiB (1,048,576). */
   readonly bodyLimitBytes?: number;
   /** Headers of answers to store beside the usual ones (`Location`, `ETag`, `Link`, `Content-Type` …). Default none. */
@@ -116,6 +128,9 @@ export interface HttpRules {
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
   readonly shouldRetryHeaders: boolean | null;
+  /** Null: as the policy says. */
+  readonly inProgress: InProgressStatus | null;
+  readonly statusPath: string | null;
   readonly bodyLimitBytes: number;
   readonly storedHeaders: ReadonlySet<string>;
 }
@@ -151,6 +166,8 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     problemDocs: uriPart("problemDocs", options.problemDocs ?? docsOf(problemBase)),
     renderProblem: options.renderProblem ?? null,
     shouldRetryHeaders: options.shouldRetryHeaders ?? null,
+    inProgress: resolveInProgress(options.inProgress ?? null),
+    statusPath: resolveStatusPath(options.statusPath ?? null),
     bodyLimitBytes,
     storedHeaders: checkStoredHeaders(options.storedHeaders ?? []),
   };

@@ -16,6 +16,7 @@ import { headerLines } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
 import { groupLines } from "./response-head.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 /** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `ctx`. */
 export type KoaHandler<C, Tx, E extends Execution> = (ctx: C, context: HandlerContext<Tx, E>) => unknown;
@@ -162,4 +163,21 @@ function answerWith(ctx: KoaMessage, { kind, reply }: Answered): void {
   for (const [name, values] of groupLines(reply.headers)) {
     res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
   }
+}
+
+/**
+ * Makes the middleware of the status resource, which says what became of a request that was answered 202. It never calls
+ * `next`: hand it to your router for GET and HEAD, after authorisation. Give it the options of the routes that answer 202. To
+ * everybody but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function koaStatus<Tx, C extends KoaMessage = KoaContext>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<C>,
+): (ctx: C) => Promise<void> {
+  const ask = createStatus<C, Tx>(latchkey, options);
+  return async (ctx) => {
+    answerWith(ctx, await ask(ctx, { method: ctx.method, target: ctx.originalUrl }));
+  };
 }

@@ -12,6 +12,7 @@ import type { NestHost, NestInterceptor, NestMessage, NestPlace, NestRequest } f
 import { readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 /** Protects one route: `@UseInterceptors(protect(operation))` on its method. */
 export type NestProtect<R extends NestMessage> = <E extends Execution>(
@@ -124,3 +125,32 @@ export function nestContext(_data: unknown, host: NestHost): HandlerContext<unkn
     "Only handlers that are protected have a context: @UseInterceptors(protect(operation))",
   );
 }
+
+/**
+ * Makes the status resource, which says what became of a request that was answered 202: `@Get("operations/:id")` and
+ * `@UseInterceptors(status)` on a method of any name, whose body never runs. Guards come before it. Give it the options of the
+ * routes that answer 202. To everybody but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function nestStatus<Tx, R extends NestMessage = NestRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): NestInterceptor {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return {
+    intercept(host, next) {
+      const place = placeOf(host);
+      const { method, originalUrl: target } = place.request;
+      return new NestTurn(host, place, holdBytes).take(
+        next,
+        () => {},
+        // R is what the adapter's options know of a request, NestMessage what both platforms' have.
+        () => ask(place.request as R, { method, target }),
+      );
+    },
+  };
+}
+
+/** For what Nest makes of the answer for other interceptors, which is thrown away. */
+const holdBytes = 32 * 1024 * 1024;

@@ -11,6 +11,7 @@ import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
+import { createStatus } from "./status.ts";
 
 export type NodeContext<Tx, E extends Execution> = HandlerContext<Tx, E> & {
   /** The request's body, as it was sent; empty where there is none. Latchkey has read `req` to its end. */
@@ -140,4 +141,21 @@ async function readBody(req: IncomingMessage, limitBytes: number): Promise<BodyR
 
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202. Call it for GET and
+ * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202. To
+ * everybody but the request's own tenant and principal it answers 404. It rejects as a protected handler does.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function nodeStatus<Tx, R extends IncomingMessage = IncomingMessage>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (req: R, res: ServerResponse) => Promise<void> {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return async (req, res) => {
+    sendOutcome(res, await ask(req, { method: req.method ?? "", target: targetOf(req) }));
+  };
 }

@@ -7,8 +7,8 @@ import type { ProblemCode } from "../policies/policy.ts";
 import { type HeaderEntry, type Reply, tombstoneHeaders } from "./capture.ts";
 import { formatHttpDate } from "./http-date.ts";
 import type { HttpRules } from "./http-options.ts";
-import { type Occurrence, problemReply, shouldRetryHeaders } from "./problem.ts";
-import type { Desk, Route } from "./route.ts";
+import { type Occurrence, problemReply, shouldRetryHeaders, wholeSeconds } from "./problem.ts";
+import type { Route, Style } from "./route.ts";
 
 export type Outcome =
   /** Send the handler's own answer, with all its headers; `added` are those among them that it has not set itself. */
@@ -21,39 +21,44 @@ export type Outcome =
 /** What an adapter sends as it is. */
 export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
 
-export function outcomeOf(desk: Desk, result: Exclude<Result, { readonly kind: "executed" }>): Answered {
+export function outcomeOf(style: Style, result: Exclude<Result, { readonly kind: "executed" }>): Answered {
   switch (result.kind) {
     case "replay":
       return {
         kind: "latchkey",
-        reply: withHeaders(replayOf(desk, result.answer), expiryOf(desk.rules, result.expiresAt)),
+        reply: withHeaders(replayOf(style, result.answer), expiryOf(style.rules, result.expiresAt)),
       };
     case "timeout":
-      return problem(desk, "timeout", { operationRef: result.recordId });
+      return problem(style, "timeout", { operationRef: result.recordId });
+    case "accepted":
+      return accepted(style.rules, { ...result, state: "pending" });
     case "in_progress":
-      return problem(desk, "in-progress", {
+      if (style.rules.inProgress === 202 && result.recordId !== null) {
+        return accepted(style.rules, { ...result, recordId: result.recordId, state: "running" });
+      }
+      return problem(style, "in-progress", {
         operationRef: result.recordId,
         retryAfterMs: result.retryAfterMs,
       });
     case "key_misuse":
-      return problem(desk, "key-misuse");
+      return problem(style, "key-misuse");
     case "unknown":
-      return problem(desk, "outcome-unknown", {
+      return problem(style, "outcome-unknown", {
         operationRef: result.recordId,
         retryAfterMs: result.retryAfterMs,
       });
     case "expired":
-      return problem(desk, "expired");
+      return problem(style, "expired");
     case "too_many_keys":
-      return problem(desk, "too-many-keys", { retryAfterMs: result.retryAfterMs });
+      return problem(style, "too-many-keys", { retryAfterMs: result.retryAfterMs });
     case "commit_in_doubt":
-      return problem(desk, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
+      return problem(style, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
     default:
       return result satisfies never;
   }
 }
 
-function replayOf({ rules, policy }: Desk, answer: Answer): Reply {
+function replayOf({ rules, policy }: Style, answer: Answer): Reply {
   const marker: HeaderEntry = [rules.replayHeader, "true"];
   if (answer.omitted === null) {
     return { status: answer.status, headers: [...answer.headers, marker], body: answer.body };
@@ -70,6 +75,25 @@ function replayOf({ rules, policy }: Desk, answer: Answer): Reply {
   };
 }
 
+/** Work whose answer is not there yet: 202, and where to ask for it. */
+export function accepted(
+  { statusPath }: Pick<HttpRules, "statusPath">,
+  work: {
+    readonly recordId: string;
+    readonly state: "pending" | "running";
+    readonly retryAfterMs: number;
+  },
+): Answered {
+  const headers: HeaderEntry[] = [
+    ["Content-Type", "application/json"],
+    ["Cache-Control", "no-store"],
+    ["Retry-After", wholeSeconds(work.retryAfterMs)],
+  ];
+  if (statusPath !== null) headers.push(["Location", `${statusPath}/${work.recordId}`]);
+  const body = Buffer.from(JSON.stringify({ status: work.state, operation_ref: work.recordId }), "utf8");
+  return { kind: "latchkey", reply: { status: 202, headers, body } };
+}
+
 /** Says until when an answer is kept; nothing where that is not known, or the answer is not kept. */
 export function expiryOf({ expiresHeader }: HttpRules, expiresAt: number | null): readonly HeaderEntry[] {
   return expiresHeader === false || expiresAt === null ? [] : [[expiresHeader, formatHttpDate(expiresAt)]];
@@ -83,11 +107,11 @@ export function withHeaders(reply: Reply, added: readonly HeaderEntry[]): Reply 
   return { ...reply, headers: [...others, ...added] };
 }
 
-export function problem(desk: Desk, code: ProblemCode, occurrence: Occurrence = {}): Answered {
-  return { kind: "latchkey", reply: problemReply(code, occurrence, desk.policy, desk.rules) };
+export function problem(style: Style, code: ProblemCode, occurrence: Occurrence = {}): Answered {
+  return { kind: "latchkey", reply: problemReply(code, occurrence, style.policy, style.rules) };
 }
 
-const storeRetryAfterMs = 1_000;
+export const storeRetryAfterMs = 1_000;
 
 /** Whatever is in doubt about a call to the store: nothing ran, or all of it was rolled back or waits for the next attempt. */
 export function storeDown<Tx, E extends Execution>(

@@ -119,6 +119,15 @@ export const problemTypes = {
     safeNewKey: true,
     detail: "More idempotency keys were used than allowed in this time. Nothing was executed.",
   },
+  "not-found": {
+    status: 404,
+    title: "There is no such operation",
+    retryable: false,
+    safeNewKey: false,
+    detail:
+      "This caller has no operation with this id, or it is not kept any more. What became of a request can always be " +
+      "asked with the request itself and its key.",
+  },
   "store-unavailable": {
     status: 503,
     title: "The idempotency store is unavailable",

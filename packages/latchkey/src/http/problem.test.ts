@@ -46,6 +46,7 @@ describe("problems", () => {
     ["invalid-request-date", 400, false, true, 400],
     ["payload-too-large", 413, false, true, 413],
     ["too-many-keys", 429, true, true, 429],
+    ["not-found", 404, false, false, 404],
     ["store-unavailable", 503, true, false, 503],
   ] as const)("%s is %i", (code, status, retryable, safeNewKey, stripeStatus) => {
     const problem = body(problemReply(code, {}, ietf, settings()));

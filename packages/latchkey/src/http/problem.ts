@@ -132,6 +132,7 @@ const stripeErrorTypes: Readonly<Record<ProblemCode, StripeErrorType>> = {
   "invalid-request-date": "invalid_request_error",
   "payload-too-large": "invalid_request_error",
   "too-many-keys": "api_error",
+  "not-found": "invalid_request_error",
   "store-unavailable": "api_error",
 };
 
@@ -145,6 +146,6 @@ function docsAddress(problemDocs: string, code: ProblemCode): string {
 }
 
 /** `Retry-After: 0` makes clients hammer; the smallest wait is a second. */
-function wholeSeconds(ms: number): string {
+export function wholeSeconds(ms: number): string {
   return String(Math.max(1, Math.ceil(ms / 1000)));
 }

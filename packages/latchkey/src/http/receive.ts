@@ -16,12 +16,27 @@ export interface HttpSubmission {
   readonly key: RecordKey;
   readonly fingerprint: Fingerprint;
   readonly principal: string | null;
+  /** A duplicate of it may be sent to its status resource. */
+  readonly addressable?: boolean;
 }
 
 export type Received =
   | { readonly kind: "refused"; readonly outcome: Answered }
   | { readonly kind: "keyless"; readonly tenant: string; readonly principal: string | null }
   | { readonly kind: "keyed"; readonly submission: HttpSubmission };
+
+/**
+ * Whose request it is.
+ *
+ * @throws {LatchkeyError} `tenant-missing`.
+ */
+export async function identify<R>(
+  identity: Identity<R>,
+  request: R,
+): Promise<{ readonly tenant: string; readonly principal: string | null }> {
+  const tenant = checkTenant(await identifyTenant(identity, request));
+  return { tenant, principal: checkPrincipal(await identity.principal(request)) };
+}
 
 /**
  * Looks at a request, up to its fingerprint.
@@ -48,7 +63,12 @@ export async function receive<R, Tx, E extends Execution>(
   const key = { tenant, scope: scopeOf(route.operation), key: reading.key };
   return {
     kind: "keyed",
-    submission: { key, fingerprint: fingerprintOf(route, incoming, body), principal },
+    submission: {
+      key,
+      fingerprint: fingerprintOf(route, incoming, body),
+      principal,
+      addressable: route.rules.inProgress === 202,
+    },
   };
 }
 

@@ -12,6 +12,7 @@ import {
   withOverrides,
 } from "./http-options.ts";
 import { checkAgainstMemory } from "./request-age.ts";
+import { checkStatusRules, policyUnder } from "./status-rules.ts";
 
 export interface Route<Tx, E extends Execution> {
   readonly latchkey: Latchkey<Tx>;
@@ -35,8 +36,12 @@ export function resolveRoute<R, Tx, E extends Execution>(
   const { requestAge } = rules;
   const { forgetAfterMs } = operation.settings;
   if (requestAge !== null) checkAgainstMemory(requestAge, operation.name, forgetAfterMs);
-  return { identity, route: { latchkey, policy: latchkey.policy, operation, rules } };
+  checkStatusRules(operation, rules);
+  return { identity, route: { latchkey, policy: policyUnder(rules, latchkey.policy), operation, rules } };
 }
 
 /** The part of a route that answers without running anything. */
 export type Desk = Pick<Route<never, Execution>, "policy" | "operation" | "rules">;
+
+/** What every reply is written by. */
+export type Style = Pick<Desk, "policy" | "rules">;

@@ -14,7 +14,7 @@ import { type HttpOptions, type RouteOptions, resolveHttpOptions } from "./http-
 import type { Incoming } from "./incoming.ts";
 import { type Answered, expiryOf, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { type HttpSubmission, type Received, receive } from "./receive.ts";
-import { type Route, resolveRoute } from "./route.ts";
+import { type Route, resolveRoute, type Style } from "./route.ts";
 import { standInSubmission } from "./unprotected.ts";
 
 /**
@@ -108,7 +108,7 @@ function unmarked<Tx, E extends Execution>(route: Route<Tx, E>): Route<Tx, E> {
 }
 
 /** The record has every header that `run` gave; some belong to the first caller alone. */
-function forEverybody<Tx, E extends Execution>({ rules }: Route<Tx, E>, answer: Answer): Answer {
+export function forEverybody({ rules }: Style, answer: Answer): Answer {
   const headers = answer.headers.filter(([name]) => rules.storedHeaders.has(name.toLowerCase()));
   return { ...answer, headers };
 }

@@ -16,6 +16,7 @@ export type ProblemCode =
   | "invalid-request-date"
   | "payload-too-large"
   | "too-many-keys"
+  | "not-found"
   | "store-unavailable";
 
 export interface Policy {

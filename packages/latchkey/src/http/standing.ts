@@ -1,0 +1,71 @@
+/** How a record stands to somebody who asks by its id. Pure: everything is in the record and the store's time. */
+import type { Decision } from "../engine/decide.ts";
+import type { LatchkeyRecord } from "../engine/record.ts";
+
+type Running = Extract<Decision, { readonly kind: "in_progress" }>;
+
+export type Standing =
+  /** There is none, or none of this caller's. */
+  | { readonly kind: "absent" }
+  /** It was never started, and will not be. */
+  | { readonly kind: "timeout"; readonly recordId: string }
+  /** Its answer will come without the caller. */
+  | {
+      readonly kind: "waiting";
+      readonly state: "pending" | "running";
+      readonly recordId: string;
+      readonly decision: Running;
+    }
+  /** Its last attempt has ended, and only the request itself, sent again, goes on with it. */
+  | { readonly kind: "stopped"; readonly recordId: string; readonly decision: Running }
+  | {
+      readonly kind: "decided";
+      readonly decision: Extract<Decision, { readonly kind: "replay" | "unknown" | "expired" }>;
+    };
+
+const absent: Standing = { kind: "absent" };
+
+/**
+ * Expiry is judged here, as in admission, whether the record-cleaner has run or not.
+ *
+ * @param resumes whether workers go on with attempts that have ended early
+ */
+export function standingOf(
+  record: LatchkeyRecord | null,
+  principal: string | null,
+  now: number,
+  resumes: boolean,
+): Standing {
+  if (record === null || record.principal !== principal) return absent;
+  const recordId = record.id;
+  switch (record.state) {
+    case "pending":
+      // Nobody claims it any more.
+      if (now >= record.expiresAt) return { kind: "timeout", recordId };
+      return { kind: "waiting", state: "pending", recordId, decision: runs(record) };
+    case "in_progress":
+      return { kind: "waiting", state: "running", recordId, decision: runs(record) };
+    case "retryable":
+      return resumes
+        ? { kind: "waiting", state: "pending", recordId, decision: runs(record) }
+        : { kind: "stopped", recordId, decision: runs(record) };
+    case "unknown": {
+      const { reconcileAfter } = record;
+      return { kind: "decided", decision: { kind: "unknown", recordId, reconcileAfter } };
+    }
+    case "completed":
+    case "failed":
+      if (now >= record.forgetAt) return absent;
+      return { kind: "decided", decision: now >= record.expiresAt ? expired : { kind: "replay", record } };
+    case "expired":
+      return now >= record.forgetAt ? absent : { kind: "decided", decision: expired };
+    default:
+      return record satisfies never;
+  }
+}
+
+const expired = { kind: "expired" } as const;
+
+function runs({ id, createdAt }: LatchkeyRecord): Running {
+  return { kind: "in_progress", recordId: id, createdAt, leaseEndsAt: null };
+}
