@@ -98,6 +98,7 @@ async function addPhase(place: Place, owner: Owner, name: string, result: unknow
       value: null,
       step: { name, position: 0, version: "1", result: bytes(result) },
       completes: null,
+      effects: [],
     }),
   );
   if (outcome?.kind !== "committed") throw new Error(`the phase was ${outcome?.kind}`);

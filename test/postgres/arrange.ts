@@ -72,6 +72,7 @@ export function commitOf(
     answer,
     retention,
     undoWrites: false,
+    effects: [],
     ...overrides,
   };
 }

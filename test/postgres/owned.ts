@@ -45,7 +45,7 @@ export type CommittedPhase = Extract<PhaseWork<string>, { readonly end: "commit"
 
 export function phaseEnd(name: string, overrides: Partial<CommittedPhase> = {}): CommittedPhase {
   const step = { name, position: 0, version: "1", result };
-  return { end: "commit", value: "value", step, completes: null, ...overrides };
+  return { end: "commit", value: "value", step, completes: null, effects: [], ...overrides };
 }
 
 export const completing = { completes: { answer, retention } };

@@ -287,6 +287,7 @@ export class World {
       giveUp: (...given) => memory.giveUp(...given).then(note),
       endedLeases: (...given) => memory.endedLeases(...given).then(note),
       transactions: {
+        deliver: (...given) => transactions.deliver(...given),
         phase: (...given) => transactions.phase(...given),
         async run(request, work) {
           const outcome = await transactions.run(request, (open) => {

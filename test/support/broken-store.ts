@@ -1,14 +1,17 @@
 /** Memory stores with a mistake planted in them, so that the store suite can be seen to fail. */
 import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { HintSupport } from "../../packages/latchkey/src/stores/hints.ts";
 import type { JournalSupport } from "../../packages/latchkey/src/stores/journal.ts";
 import { assembleMemoryStore } from "../../packages/latchkey/src/stores/memory/assemble.ts";
+import { MemoryEffects } from "../../packages/latchkey/src/stores/memory/effects.ts";
 import {
   type MemoryRow,
   MemoryRows,
   type RowChange,
 } from "../../packages/latchkey/src/stores/memory/rows.ts";
 import { MemoryTables, type MemoryTransaction } from "../../packages/latchkey/src/stores/memory/tables.ts";
+import type { OutboxSupport } from "../../packages/latchkey/src/stores/outbox.ts";
 import type { AuditEntry, SettlementSupport } from "../../packages/latchkey/src/stores/settlement.ts";
 import type { Store, TransactionSupport } from "../../packages/latchkey/src/stores/store.ts";
 import { storeConformance } from "../../packages/latchkey/src/testing/store-conformance.ts";
@@ -20,8 +23,11 @@ export type BrokenSupport = TransactionSupport<MemoryTransaction>;
 export interface Parts {
   readonly inner: BrokenStore;
   readonly support: BrokenSupport;
+  readonly outbox: OutboxSupport;
+  readonly hints: HintSupport;
   readonly rows: MemoryRows;
   readonly tables: MemoryTables;
+  readonly effects: MemoryEffects;
   readonly audit: AuditEntry[];
   now(): number;
 }
@@ -29,23 +35,29 @@ export interface Parts {
 /** Each part of the store that is made differently. */
 export interface Mistake {
   readonly rows?: () => MemoryRows;
+  readonly effects?: () => MemoryEffects;
   readonly store?: (parts: Parts) => Partial<BrokenStore>;
   readonly transactions?: (parts: Parts) => Partial<BrokenSupport>;
   readonly journal?: (parts: Parts) => Partial<JournalSupport>;
   readonly settlement?: (parts: Parts) => Partial<SettlementSupport>;
+  readonly outbox?: (parts: Parts) => Partial<OutboxSupport>;
+  readonly hints?: (parts: Parts) => Partial<HintSupport>;
 }
 
-export function soundParts(rows = new MemoryRows()) {
+export function soundParts(rows = new MemoryRows(), effects = new MemoryEffects()) {
   let time = Date.UTC(2026, 0, 1);
   const now = () => time;
   const tables = new MemoryTables();
   const audit: AuditEntry[] = [];
-  const inner = assembleMemoryStore({ rows, tables, audit, clock: systemPorts.clock, now });
-  if (inner.transactions === null) throw new TypeError("the memory store has transactions");
+  const inner = assembleMemoryStore({ rows, tables, effects, audit, clock: systemPorts.clock, now });
+  const { transactions: support, outbox, hints } = inner;
+  if (support === null || outbox === null || hints === null) {
+    throw new TypeError("the memory store has transactions, an outbox and hints");
+  }
   const advance = (milliseconds: number) => {
     time += milliseconds;
   };
-  return { inner, support: inner.transactions, rows, tables, audit, now, advance };
+  return { inner, support, outbox, hints, rows, tables, effects, audit, now, advance };
 }
 
 /** It waits in real time, so it runs only where it matters. */
@@ -63,11 +75,13 @@ export function casesOf(mistake: Mistake, skip: Readonly<Record<string, string>>
     capabilities: soundParts().inner.capabilities,
     skip,
     factory() {
-      const { advance, ...parts } = soundParts(mistake.rows?.());
+      const { advance, ...parts } = soundParts(mistake.rows?.(), mistake.effects?.());
       const sub = {
         transactions: { ...parts.support, ...mistake.transactions?.(parts) },
         journal: { ...parts.inner.journal, ...mistake.journal?.(parts) },
         settlement: { ...parts.inner.settlement, ...mistake.settlement?.(parts) },
+        outbox: { ...parts.outbox, ...mistake.outbox?.(parts) },
+        hints: { ...parts.hints, ...mistake.hints?.(parts) },
       };
       return {
         store: { ...parts.inner, ...sub, ...mistake.store?.(parts) },

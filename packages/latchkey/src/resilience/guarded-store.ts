@@ -2,6 +2,7 @@
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
 import type { JournalSupport } from "../stores/journal.ts";
+import type { OutboxSupport } from "../stores/outbox.ts";
 import type { SettlementSupport } from "../stores/settlement.ts";
 import type { OpenPhase, OpenTransaction, Store, TransactionSupport } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
@@ -78,10 +79,15 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
     journal: guardedJournal(inner.journal, watch),
     settlement: guardedSettlement(inner.settlement, watch),
+    outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
+    // Nothing depends on them, so how they fare says nothing about the store.
+    hints: inner.hints,
     verify: () => watch(() => inner.verify()),
     read: (key) => watch(() => inner.read(key)),
+    readById: (tenant, id) => watch(() => inner.readById(tenant, id)),
     create: (life, replaces, terms) => watch(() => inner.create(life, replaces, terms)),
     accept: (life, replaces, expiresAfterMs) => watch(() => inner.accept(life, replaces, expiresAfterMs)),
+    claimPending: (wants) => watch(() => inner.claimPending(wants)),
     takeOver: (key, guard, fingerprint, token, terms) =>
       watch(() => inner.takeOver(key, guard, fingerprint, token, terms)),
     renew: (key, id, fence, leaseMs) => watch(() => inner.renew(key, id, fence, leaseMs)),
@@ -101,6 +107,13 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return {
+    deliver: (request, work) =>
+      watch((answered) =>
+        inner.deliver(request, (open: OpenPhase<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
     phase: (request, work) =>
       watch((answered) =>
         inner.phase(request, (open: OpenPhase<Tx>) => {
@@ -141,5 +154,17 @@ function guardedSettlement(inner: SettlementSupport, watch: Breaker["watch"]): S
     resumable: (operations, limit) => watch(() => inner.resumable(operations, limit)),
     list: (filter) => watch(() => inner.list(filter)),
     audit: (key) => watch(() => inner.audit(key)),
+  };
+}
+
+function guardedOutbox(inner: OutboxSupport, watch: Breaker["watch"]): OutboxSupport {
+  return {
+    claim: (wants, token, leaseMs) => watch(() => inner.claim(wants, token, leaseMs)),
+    start: (claims, leaseMs) => watch(() => inner.start(claims, leaseMs)),
+    end: (ends) => watch(() => inner.end(ends)),
+    rescue: (limit) => watch(() => inner.rescue(limit)),
+    list: (filter) => watch(() => inner.list(filter)),
+    ofRecord: (recordId) => watch(() => inner.ofRecord(recordId)),
+    decide: (id, decision, note) => watch(() => inner.decide(id, decision, note)),
   };
 }

@@ -1,6 +1,7 @@
 /** The memory store: the whole store contract inside one process, for tests and for trying things out. */
 import { type Clock, systemPorts } from "../ports.ts";
 import { assembleMemoryStore } from "./memory/assemble.ts";
+import { MemoryEffects } from "./memory/effects.ts";
 import { MemoryRows } from "./memory/rows.ts";
 import { type BusinessRow, MemoryTables, type MemoryTransaction } from "./memory/tables.ts";
 import type { Store } from "./store.ts";
@@ -27,6 +28,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { clock } = options.ports ?? systemPorts;
   const now = options.now ?? (() => clock.wallMs());
   const tables = new MemoryTables();
-  const store = assembleMemoryStore({ rows: new MemoryRows(), tables, audit: [], clock, now });
+  const [rows, effects] = [new MemoryRows(), new MemoryEffects()];
+  const store = assembleMemoryStore({ rows, tables, effects, audit: [], clock, now });
   return { ...store, rows: (table) => tables.rows(table) };
 }

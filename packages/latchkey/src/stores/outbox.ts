@@ -29,7 +29,7 @@ export interface NewEffect {
   readonly aggregate: string | null;
   /**
    * Effects of one definition and one aggregate are delivered one after the other, in the order in which they were
-   * written. One that is dead holds up those behind it.
+   * written; a tenant's aggregates are its own. One that is dead holds up those behind it.
    */
   readonly ordered: boolean;
   readonly input: Uint8Array;
@@ -62,7 +62,7 @@ export interface OutboxEffect extends RecordKey {
   readonly fence: Fence;
   /** How often a send was begun. */
   readonly sends: number;
-  /** How many sends came back, whatever they said. The others ended with their process. */
+  /** How many sends came back, whatever they said, each counted once. The others ended with their process. */
   readonly returns: number;
   /** When the first send of this generation was begun that is not proven not to have happened; null: none. */
   readonly doubtfulSince: number | null;

@@ -6,7 +6,7 @@
 import type { Store } from "../stores/store.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
 import { FaultyProcess } from "./faulty-store/process.ts";
-import { faultyJournal, faultySettlement } from "./faulty-store/sub-ports.ts";
+import { faultyHints, faultyJournal, faultyOutbox, faultySettlement } from "./faulty-store/sub-ports.ts";
 import { faultyTransactions } from "./faulty-store/transactions.ts";
 
 export interface FaultyStore<Tx> {
@@ -27,12 +27,16 @@ export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<
     transactions: inner.transactions === null ? null : faultyTransactions(inner.transactions, process),
     journal: faultyJournal(inner.journal, process),
     settlement: faultySettlement(inner.settlement, process),
+    outbox: inner.outbox === null ? null : faultyOutbox(inner.outbox, process),
+    hints: inner.hints === null ? null : faultyHints(inner.hints, process),
     verify: () => process.call("verify", null, () => inner.verify()),
     read: (key) => process.call("read", key, () => inner.read(key)),
+    readById: (tenant, id) => process.call("readById", null, () => inner.readById(tenant, id)),
     create: (life, replaces, terms) =>
       process.call("create", life, () => inner.create(life, replaces, terms)),
     accept: (life, replaces, expiresAfterMs) =>
       process.call("accept", life, () => inner.accept(life, replaces, expiresAfterMs)),
+    claimPending: (wants) => process.call("claimPending", null, () => inner.claimPending(wants)),
     takeOver: (key, guard, fingerprint, token, terms) =>
       process.call("takeOver", key, () => inner.takeOver(key, guard, fingerprint, token, terms)),
     renew: (key, id, fence, leaseMs) =>

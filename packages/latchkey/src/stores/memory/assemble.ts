@@ -1,9 +1,13 @@
 /** Puts the parts of the memory store together. Every method is one step: no other call can come in between. */
+import type { LatchkeyRecord } from "../../engine/record.ts";
 import type { Store, StoreCapabilities } from "../store.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
-import { accept, create, loseTransaction } from "./begin.ts";
+import { accept, claimPending, create, loseTransaction } from "./begin.ts";
+import { memoryHints } from "./hints.ts";
 import { memoryJournal } from "./journal.ts";
 import type { MemoryState } from "./open-buffer.ts";
+import { memoryOutbox } from "./outbox.ts";
+import type { MemoryRows } from "./rows.ts";
 import { memorySettlement } from "./settlement.ts";
 import { clean, endedLeases } from "./sweeps.ts";
 import type { MemoryTransaction } from "./tables.ts";
@@ -21,17 +25,21 @@ const capabilities: StoreCapabilities = Object.freeze({
 
 /** A store on the given rows and tables. */
 export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction> {
-  const { rows, now } = state;
+  const { rows, effects, now } = state;
   return {
     name: "memory",
     capabilities,
     transactions: memoryTransactions(state),
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
+    outbox: memoryOutbox(effects, now),
+    hints: memoryHints(),
     async verify() {},
     read: async (key) => ({ record: rows.find(key)?.record ?? null, now: now() }),
+    readById: async (tenant, id) => ({ record: addressable(rows, tenant, id), now: now() }),
     create: async (life, replaces, terms) => create(rows, now(), { life, replaces }, terms),
     accept: async (life, replaces, expiresAfterMs) => accept(rows, now(), { life, replaces }, expiresAfterMs),
+    claimPending: async (wants) => claimPending(rows, now(), wants),
     takeOver: async (key, guard, fingerprint, token, terms) =>
       takeOver(rows, now(), { key, guard, fingerprint }, token, terms),
     renew: async (key, id, fence, leaseMs) => renew(rows, now(), { key, id, fence }, leaseMs),
@@ -41,6 +49,11 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     loseTransaction: async (life, replaces, errorCode) =>
       loseTransaction(rows, now(), { life, replaces }, errorCode),
     endedLeases: async (limit) => endedLeases(rows, now(), limit),
-    clean: async (limit) => clean(rows, now(), limit),
+    clean: async (limit) => clean(rows, effects, now(), limit),
   };
+}
+
+function addressable(rows: MemoryRows, tenant: string, id: string): LatchkeyRecord | null {
+  const row = rows.all().find(({ record }) => record.id === id && record.tenant === tenant);
+  return row?.life.addressable ? row.record : null;
 }

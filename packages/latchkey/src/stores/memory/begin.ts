@@ -1,4 +1,4 @@
-/** The writes that begin a life, each one step on the rows. Null: the guard did not hold. */
+/** The writes that begin a life, or its first attempt, each one step on the rows. Null: the guard did not hold. */
 import { sameFingerprint } from "../../engine/decide.ts";
 import type {
   FinishedRecord,
@@ -8,7 +8,7 @@ import type {
   PendingRecord,
   UnknownRecord,
 } from "../../engine/record.ts";
-import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+import type { LeaseTerms, NewLife, PendingWant, Retention } from "../store.ts";
 import { finished, leaseOf, lifeOf, move, type Place } from "./life.ts";
 import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
@@ -48,8 +48,8 @@ function placeAt(record: LatchkeyRecord, now: number): Place {
 }
 
 /** For a new life; one that goes on keeps what it was begun with. */
-function inputOf({ input }: NewLife): RowChange {
-  return { input: input ?? null };
+function keptOf({ input, addressable }: NewLife): RowChange {
+  return { input: input ?? null, addressable: addressable ?? false };
 }
 
 export function create(
@@ -62,7 +62,7 @@ export function create(
   if (place === null) return null;
   const state = move(place.from, "admit", "in_progress");
   const { life } = beginning;
-  return rows.put({ ...lifeOf(life, now), state, ...leaseOf(terms, now, now) }, { terms, ...inputOf(life) });
+  return rows.put({ ...lifeOf(life, now), state, ...leaseOf(terms, now, now) }, { terms, ...keptOf(life) });
 }
 
 export function accept(
@@ -75,7 +75,39 @@ export function accept(
   if (place === null) return null;
   const state = move(place.from, "accept", "pending");
   const { life } = beginning;
-  return rows.put({ ...lifeOf(life, now), state, expiresAt: now + expiresAfterMs }, inputOf(life));
+  return rows.put({ ...lifeOf(life, now), state, expiresAt: now + expiresAfterMs }, keptOf(life));
+}
+
+export function claimPending(
+  rows: MemoryRows,
+  now: number,
+  wants: readonly PendingWant[],
+): readonly InProgressRecord[] {
+  return wants.flatMap(({ operation, tokens, terms }) => {
+    const waiting = rows
+      .all()
+      .flatMap(({ record }) => (record.state === "pending" ? [record] : []))
+      .filter((record) => record.operation === operation && now < record.expiresAt)
+      .sort((left, right) => left.createdAt - right.createdAt);
+    // Zipped with the tokens: one record for each.
+    return waiting.slice(0, tokens.length).flatMap((record, index) => {
+      const token = tokens[index];
+      return token === undefined ? [] : [claim(rows, now, record, token, terms)];
+    });
+  });
+}
+
+function claim(
+  rows: MemoryRows,
+  now: number,
+  record: PendingRecord,
+  token: string,
+  terms: LeaseTerms,
+): InProgressRecord {
+  const state = move(record.state, "claim", "in_progress");
+  const fence = { attempt: record.fence.attempt, token };
+  const life = { ...lifeOf(record, record.createdAt), fence };
+  return rows.put({ ...life, state, ...leaseOf(terms, record.createdAt, now) }, { terms });
 }
 
 export function loseTransaction(
@@ -89,7 +121,7 @@ export function loseTransaction(
   const state = move(place.from, "lose_transaction", "unknown");
   const life = lifeOf(beginning.life, place.createdAt);
   const record = { ...life, state, lastErrorCode: errorCode, reconcileAfter: null };
-  return rows.put(record, place.from === "none" ? inputOf(beginning.life) : {});
+  return rows.put(record, place.from === "none" ? keptOf(beginning.life) : {});
 }
 
 /** The last write of a transaction. */
@@ -104,5 +136,6 @@ export function commit(
   if (place === null) return null;
   const state = move(place.from, "commit", "completed");
   const life = lifeOf(beginning.life, place.createdAt);
-  return rows.put(finished(life, state, { answer, retention, errorCode: null }, now));
+  const record = finished(life, state, { answer, retention, errorCode: null }, now);
+  return rows.put(record, place.from === "none" ? keptOf(beginning.life) : {});
 }

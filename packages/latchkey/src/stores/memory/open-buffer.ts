@@ -1,13 +1,15 @@
-/** What transactions and phases of the memory store share: a buffer of writes, and the limit on its idle time. */
+/** What transactions, phases and deliveries of the memory store share: a buffer of writes, and the limit on its idle time. */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { AuditEntry } from "../settlement.ts";
+import type { MemoryEffects } from "./effects.ts";
 import type { MemoryRows } from "./rows.ts";
 import { type MemoryTables, WriteBuffer } from "./tables.ts";
 
 export interface MemoryState {
   readonly rows: MemoryRows;
   readonly tables: MemoryTables;
+  readonly effects: MemoryEffects;
   /** Oldest first. */
   readonly audit: AuditEntry[];
   readonly clock: Clock;

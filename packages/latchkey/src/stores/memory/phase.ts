@@ -2,6 +2,7 @@
 import { StoreError } from "../../errors.ts";
 import type { PhaseStep } from "../journal.ts";
 import type { PhaseOutcome, PhaseWork, TransactionSupport } from "../store.ts";
+import { enqueue } from "./effects.ts";
 import { type OwnedRow, ownedRow, withStep, writeStep } from "./journal.ts";
 import { finished, lifeOf, move } from "./life.ts";
 import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
@@ -30,7 +31,7 @@ export function memoryPhase(state: MemoryState): TransactionSupport<MemoryTransa
 }
 
 function finish<T>(
-  { rows, now }: MemoryState,
+  { rows, effects, now }: MemoryState,
   row: OwnedRow | null,
   buffer: WriteBuffer,
   work: CommitWork<T>,
@@ -44,6 +45,7 @@ function finish<T>(
   }
   const expiresAt = commit(rows, row, work, now());
   buffer.apply();
+  enqueue(effects, row.record, work.effects, now());
   return { kind: "committed", value, expiresAt };
 }
 

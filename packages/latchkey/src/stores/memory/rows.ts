@@ -16,6 +16,8 @@ export interface KeptLife {
   readonly steps: readonly Step[];
   /** How often it was claimed for reconciliation. */
   readonly tries: number;
+  /** Whether it is found by its id. */
+  readonly addressable: boolean;
 }
 
 export interface MemoryRow {
@@ -35,7 +37,13 @@ export interface RowChange extends Partial<KeptLife> {
   readonly resumeAfter?: number | null;
 }
 
-const newLife: KeptLife = { input: null, recoveryPoint: null, steps: [], tries: 0 };
+const newLife: KeptLife = {
+  input: null,
+  recoveryPoint: null,
+  steps: [],
+  tries: 0,
+  addressable: false,
+};
 
 /** One text per key; the lengths keep the parts apart whatever they contain. */
 export function keyText({ tenant, scope, key }: RecordKey): string {

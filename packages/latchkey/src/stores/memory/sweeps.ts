@@ -2,6 +2,7 @@
 import { giveUpReason } from "../../engine/decide.ts";
 import type { FinishedRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
 import type { CleanReport, EndedLease } from "../store.ts";
+import type { MemoryEffects } from "./effects.ts";
 import { finished, lifeOf, move } from "./life.ts";
 import type { MemoryRows } from "./rows.ts";
 
@@ -15,17 +16,36 @@ export function endedLeases(rows: MemoryRows, now: number, limit: number): reado
   return ended.slice(0, limit);
 }
 
-export function clean(rows: MemoryRows, now: number, limit: number): CleanReport {
+export function clean(rows: MemoryRows, effects: MemoryEffects, now: number, limit: number): CleanReport {
   const abandoned = take(rows, limit, (record) => record.state === "pending" && now >= record.expiresAt);
   for (const record of abandoned) if (record.state === "pending") rows.put(timedOut(record, now));
   const purged = take(rows, limit, (record) => isFinished(record) && now >= record.expiresAt);
   for (const record of purged) if (isFinished(record)) purge(rows, record);
-  const forgotten = take(rows, limit, (record) => record.state === "expired" && now >= record.forgetAt);
+  const undelivered = recordsOfUndelivered(effects);
+  const forgotten = take(
+    rows,
+    limit,
+    (record) => record.state === "expired" && now >= record.forgetAt && !undelivered.has(record.id),
+  );
   for (const record of forgotten) {
     move(record.state, "forget", "none");
     rows.remove(record);
   }
-  return { abandoned: abandoned.length, purged: purged.length, forgotten: forgotten.length };
+  const counts = { abandoned: abandoned.length, purged: purged.length, forgotten: forgotten.length };
+  return { ...counts, effects: removeDelivered(effects, now, limit) };
+}
+
+/** Ids of records that may not be forgotten yet. */
+function recordsOfUndelivered(effects: MemoryEffects): ReadonlySet<string> {
+  const waiting = effects.all().filter(({ effect }) => effect.state !== "delivered");
+  return new Set(waiting.map(({ effect }) => effect.recordId));
+}
+
+function removeDelivered(effects: MemoryEffects, now: number, limit: number): number {
+  const over = effects.all().filter(({ removeAt }) => removeAt !== null && now >= removeAt);
+  const removed = over.slice(0, limit);
+  for (const { effect } of removed) effects.remove(effect.id);
+  return removed.length;
 }
 
 function take(

@@ -7,6 +7,8 @@ import type {
   TransactionWork,
 } from "../store.ts";
 import { commit } from "./begin.ts";
+import { memoryDeliver } from "./deliver.ts";
+import { enqueue } from "./effects.ts";
 import { KeyLocks } from "./key-locks.ts";
 import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
 import { memoryPhase } from "./phase.ts";
@@ -18,6 +20,7 @@ type CommitWork<T> = Extract<TransactionWork<T>, { readonly end: "commit" }>;
 export function memoryTransactions(state: MemoryState): TransactionSupport<MemoryTransaction> {
   const locks = new KeyLocks();
   return {
+    deliver: memoryDeliver(state),
     phase: memoryPhase(state),
     async run(request, work) {
       const unlock = locks.lock(request.key);
@@ -50,12 +53,15 @@ function finish<T>(
   buffer: WriteBuffer,
   work: CommitWork<T>,
 ): TransactionOutcome<T> {
-  const { value, life, replaces, answer, retention, undoWrites } = work;
+  const { value, life, replaces, answer, retention, undoWrites, effects } = work;
   if (buffer.endedByStore) return idleRefusal(value);
   if (undoWrites && !request.savepoint) throw new TypeError("undoWrites needs a savepoint");
   const record = commit(state.rows, state.now(), { life, replaces }, answer, retention);
   if (record === null) return { kind: "lost", value };
-  if (!undoWrites) buffer.apply();
+  if (!undoWrites) {
+    buffer.apply();
+    enqueue(state.effects, record, effects, state.now());
+  }
   return { kind: "committed", value, expiresAt: record.expiresAt };
 }
 

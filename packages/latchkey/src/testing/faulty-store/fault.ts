@@ -1,12 +1,14 @@
 /** What can go wrong with one call to a store. */
 import type { RecordKey } from "../../engine/record.ts";
 
-/** The calls of a store that cross the network; a transaction or a phase crosses it when it opens and when it ends. */
+/** The calls of a store that cross the network; a transaction, a phase or a delivery crosses it when it opens and when it ends. */
 export type StorePort =
   | "verify"
   | "read"
+  | "readById"
   | "create"
   | "accept"
+  | "claimPending"
   | "takeOver"
   | "renew"
   | "end"
@@ -23,6 +25,10 @@ export type StorePort =
   | "commitPhase"
   | "rollbackPhase"
   | "abandonPhase"
+  | "openDelivery"
+  | "commitDelivery"
+  | "rollbackDelivery"
+  | "abandonDelivery"
   | "readJournal"
   | "startCall"
   | "endCall"
@@ -34,7 +40,17 @@ export type StorePort =
   | "postpone"
   | "resumable"
   | "listRecords"
-  | "readAudit";
+  | "readAudit"
+  | "claimEffects"
+  | "startEffects"
+  | "endEffects"
+  | "rescueEffects"
+  | "listEffects"
+  | "effectsOfRecord"
+  | "decideEffect"
+  | "sendHint"
+  | "hearHint"
+  | "listenToHints";
 
 export interface StoreCall {
   /** 1 for the first call through this wrapper. */

@@ -1,5 +1,7 @@
-/** Faults of journals and settlements: each call is one scheduling point. */
+/** Faults of journals, settlements, outboxes and hints: each call is one scheduling point. */
+import type { HintSupport } from "../../stores/hints.ts";
 import type { JournalSupport } from "../../stores/journal.ts";
+import type { OutboxSupport } from "../../stores/outbox.ts";
 import type { SettlementSupport } from "../../stores/settlement.ts";
 import type { FaultyProcess } from "./process.ts";
 
@@ -28,5 +30,34 @@ export function faultySettlement(inner: SettlementSupport, process: FaultyProces
       process.call("resumable", null, () => inner.resumable(operations, limit)),
     list: (filter) => process.call("listRecords", null, () => inner.list(filter)),
     audit: (key) => process.call("readAudit", key, () => inner.audit(key)),
+  };
+}
+
+export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): OutboxSupport {
+  return {
+    claim: (wants, token, leaseMs) =>
+      process.call("claimEffects", null, () => inner.claim(wants, token, leaseMs)),
+    start: (claims, leaseMs) => process.call("startEffects", null, () => inner.start(claims, leaseMs)),
+    end: (ends) => process.call("endEffects", null, () => inner.end(ends)),
+    rescue: (limit) => process.call("rescueEffects", null, () => inner.rescue(limit)),
+    list: (filter) => process.call("listEffects", null, () => inner.list(filter)),
+    ofRecord: (recordId) => process.call("effectsOfRecord", null, () => inner.ofRecord(recordId)),
+    decide: (id, decision, note) =>
+      process.call("decideEffect", null, () => inner.decide(id, decision, note)),
+  };
+}
+
+/** A hint that is lost fails nowhere: it is not heard of. */
+export function faultyHints(inner: HintSupport, process: FaultyProcess): HintSupport {
+  return {
+    send(hint) {
+      process.call("sendHint", null, async () => inner.send(hint)).catch(() => {});
+    },
+    listen: (hear) =>
+      process.call("listenToHints", null, () =>
+        inner.listen((hint) => {
+          process.call("hearHint", null, async () => hear(hint)).catch(() => {});
+        }),
+      ),
   };
 }

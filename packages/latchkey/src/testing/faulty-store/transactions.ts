@@ -1,6 +1,9 @@
 /** Faults of transactions and phases: the connection can be lost while one opens, while it is open, and when it ends. */
 import type { RecordKey } from "../../engine/record.ts";
 import type {
+  DeliveryOutcome,
+  DeliveryRequest,
+  DeliveryWork,
   OpenPhase,
   OpenTransaction,
   PhaseOutcome,
@@ -30,6 +33,13 @@ const phasePorts = {
   abandon: "abandonPhase",
 } as const satisfies Ports;
 
+const deliveryPorts = {
+  open: "openDelivery",
+  commit: "commitDelivery",
+  rollback: "rollbackDelivery",
+  abandon: "abandonDelivery",
+} as const satisfies Ports;
+
 type Ports = Readonly<Record<"open" | End, StorePort>>;
 
 const lost = { end: "abandon", value: null } as const;
@@ -37,9 +47,10 @@ const lost = { end: "abandon", value: null } as const;
 /** What is told to a caller that did not hear the store's own word. */
 type Unheard<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" | "in_doubt" }>;
 
-/** A transaction or a phase. `begin` runs it on the store and brings the outcome, for the value that it is to carry. */
+/** A transaction, a phase or a delivery. `begin` runs it on the store and brings the outcome, for the value that it is to carry. */
 interface Subject<Open, Work, Outcome, T> {
-  readonly key: RecordKey;
+  /** Null: a delivery knows its effect and no key. */
+  readonly key: RecordKey | null;
   readonly ports: Ports;
   readonly work: (open: Open) => Promise<Work>;
   begin(inside: (open: Open) => Promise<Work | typeof lost>): Promise<(value: T) => Outcome>;
@@ -50,6 +61,19 @@ export function faultyTransactions<Tx>(
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
   return {
+    deliver: <T>(
+      request: DeliveryRequest,
+      work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
+    ): Promise<DeliveryOutcome<T>> =>
+      new FaultyTransaction(process, {
+        key: null,
+        ports: deliveryPorts,
+        work,
+        async begin(inside) {
+          const outcome = await inner.deliver<T | null>(request, inside);
+          return (value: T) => ({ ...outcome, value });
+        },
+      }).run(),
     phase: <T>(
       request: PhaseRequest,
       work: (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>,

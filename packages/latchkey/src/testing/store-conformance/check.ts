@@ -104,15 +104,18 @@ export function race<T>(
   );
 }
 
+export const nothingCleaned = { abandoned: 0, purged: 0, forgotten: 0, effects: 0 };
+
 /** Cleans until there is nothing left to do, and adds up the reports. */
 export async function cleanAll(context: CaseContext, limit = 100) {
-  const total = { abandoned: 0, purged: 0, forgotten: 0 };
+  const total = { ...nothingCleaned };
   for (let round = 0; round < 1_000; round += 1) {
     const report = await context.store.clean(limit);
-    if (report.abandoned + report.purged + report.forgotten === 0) return total;
+    if (Object.values(report).every((count) => count === 0)) return total;
     total.abandoned += report.abandoned;
     total.purged += report.purged;
     total.forgotten += report.forgotten;
+    total.effects += report.effects;
   }
   assert.fail("cleaning must come to an end");
 }

@@ -18,9 +18,8 @@ import {
   year,
 } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
-import { cleanAll, race, sameRecord, unchanged } from "./check.ts";
+import { cleanAll, nothingCleaned as nothing, race, sameRecord, unchanged } from "./check.ts";
 
-const nothing = { abandoned: 0, purged: 0, forgotten: 0 };
 const short = { retentionMs: hour, forgetAfterMs: day };
 
 const purging: readonly StoreCase[] = (["complete", "fail"] as const).map((event) => ({
@@ -158,9 +157,9 @@ export const cleaningCases: readonly StoreCase[] = [
         assert.ok(await context.store.accept(newLife(newKey()), null, hour));
       }
       await context.advance(2 * hour);
-      assert.deepEqual(await context.store.clean(2), { abandoned: 2, purged: 2, forgotten: 0 });
-      assert.deepEqual(await context.store.clean(2), { abandoned: 2, purged: 2, forgotten: 0 });
-      assert.deepEqual(await context.store.clean(2), { abandoned: 1, purged: 1, forgotten: 0 });
+      assert.deepEqual(await context.store.clean(2), { ...nothing, abandoned: 2, purged: 2 });
+      assert.deepEqual(await context.store.clean(2), { ...nothing, abandoned: 2, purged: 2 });
+      assert.deepEqual(await context.store.clean(2), { ...nothing, abandoned: 1, purged: 1 });
       assert.deepEqual(await context.store.clean(2), nothing);
       await context.advance(day);
       const first = await context.store.clean(2);

@@ -209,14 +209,15 @@ export type PhaseCommit = Extract<PhaseWork<string>, { readonly end: "commit" }>
 
 export function phaseCommit(
   name = "reserve",
-  overrides: Partial<PhaseCommit["step"]> & Partial<Pick<PhaseCommit, "completes">> = {},
+  overrides: Partial<PhaseCommit["step"]> & Partial<Pick<PhaseCommit, "completes" | "effects">> = {},
 ): PhaseCommit {
-  const { completes = null, ...step } = overrides;
+  const { completes = null, effects = [], ...step } = overrides;
   return {
     end: "commit",
     value: "value",
     step: { name, position: 0, version: "1", result: bytes("phase result"), ...step },
     completes,
+    effects,
   };
 }
 

@@ -16,7 +16,7 @@ import {
   second,
 } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
-import { cleanAll, hex } from "./check.ts";
+import { cleanAll, hex, nothingCleaned } from "./check.ts";
 import {
   beginWork,
   bytes,
@@ -205,7 +205,7 @@ const untouched: readonly StoreCase[] = (["in_progress", "retryable", "unknown"]
     if (state !== "in_progress") await end(context, record, ends[state]);
     const before = await journalOf(context, record);
     await context.advance(1_000 * day);
-    assert.deepEqual(await cleanAll(context), { abandoned: 0, purged: 0, forgotten: 0 });
+    assert.deepEqual(await cleanAll(context), nothingCleaned);
     assert.equal((await readRecord(context, keyOf(record))).state, state);
     sameJournal(await journalOf(context, record), before, "cleaning must leave the journal");
   },

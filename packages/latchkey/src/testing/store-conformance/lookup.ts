@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { day, defaultTerms, newKey, newLife, putInState, states } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
-import { sameRecord } from "./check.ts";
+import { nothingCleaned, sameRecord } from "./check.ts";
 
 /** What each state carries beside the common fields. */
 const ownFields: Readonly<Record<string, readonly string[]>> = {
@@ -52,7 +52,7 @@ export const lookupCases: readonly StoreCase[] = [
     name: "lookup: a new store is empty",
     async run({ store }) {
       assert.deepEqual(await store.endedLeases(100), []);
-      assert.deepEqual(await store.clean(100), { abandoned: 0, purged: 0, forgotten: 0 });
+      assert.deepEqual(await store.clean(100), nothingCleaned);
     },
   },
   {

@@ -52,6 +52,7 @@ export function commitOf(key: RecordKey, overrides: Partial<Omit<Commit, "end">>
     answer: new TextEncoder().encode("answer"),
     retention: defaultRetention,
     undoWrites: false,
+    effects: [],
     ...overrides,
   };
 }

@@ -1,0 +1,98 @@
+/** The effects of the memory store. What goes in and what comes out is copied: nobody holds a row from outside. */
+import type { LatchkeyRecord } from "../../engine/record.ts";
+import type { DeadDecision, DeadNote, DeliveryEnd, NewEffect, OutboxEffect } from "../outbox.ts";
+import { keyOf } from "./life.ts";
+
+export interface EffectRow {
+  readonly effect: OutboxEffect;
+  readonly dueAt: number;
+  /** Null unless there is a claim. */
+  readonly leaseEndsAt: number | null;
+  /** How the last claim was ended, so that a repetition is known; null: it goes on, or was rescued. */
+  readonly endedBy: DeliveryEnd["event"] | null;
+  /** When a delivered one may be removed; null unless it is. */
+  readonly removeAt: number | null;
+}
+
+/** The audit row of a decision about a dead effect. */
+export interface DeadEntry extends DeadNote {
+  readonly effectId: string;
+  readonly event: DeadDecision["event"];
+  readonly at: number;
+}
+
+export class MemoryEffects {
+  /** In the order in which they were written: changing a row leaves it in its place. */
+  readonly #rows = new Map<string, EffectRow>();
+  readonly #copy: (effect: OutboxEffect) => OutboxEffect;
+  /** Oldest first. */
+  readonly decisions: DeadEntry[] = [];
+
+  /** The default is what a sound store uses. */
+  constructor(copy = copyEffect) {
+    this.#copy = copy;
+  }
+
+  find(id: string): EffectRow | null {
+    const row = this.#rows.get(id);
+    return row === undefined ? null : this.#copyRow(row);
+  }
+
+  /** In the order in which they were written. */
+  all(): readonly EffectRow[] {
+    return [...this.#rows.values()].map((row) => this.#copyRow(row));
+  }
+
+  put(row: EffectRow): EffectRow {
+    this.#rows.set(row.effect.id, this.#copyRow(row));
+    return this.#copyRow(row);
+  }
+
+  remove(id: string): void {
+    this.#rows.delete(id);
+  }
+
+  #copyRow(row: EffectRow): EffectRow {
+    return { ...row, effect: this.#copy(row.effect) };
+  }
+}
+
+function copyEffect(effect: OutboxEffect): OutboxEffect {
+  const { attempt, token } = effect.fence;
+  return {
+    ...effect,
+    fence: { attempt, token },
+    fingerprint: new Uint8Array(effect.fingerprint),
+    input: new Uint8Array(effect.input),
+    result: effect.result && new Uint8Array(effect.result),
+  };
+}
+
+/** Writes what a transaction or a phase of `record` enqueued. */
+export function enqueue(
+  effects: MemoryEffects,
+  record: LatchkeyRecord,
+  enqueued: readonly NewEffect[],
+  now: number,
+): void {
+  for (const { delayMs, ...given } of enqueued) {
+    const effect: OutboxEffect = {
+      ...keyOf(record),
+      ...given,
+      state: "pending",
+      recordId: record.id,
+      operation: record.operation,
+      fingerprint: record.fingerprint.digest,
+      generation: 0,
+      createdAt: now,
+      fence: { attempt: 0, token: "" },
+      sends: 0,
+      returns: 0,
+      doubtfulSince: null,
+      result: null,
+      lastErrorCode: null,
+      finishedAt: null,
+    };
+    effects.put({ effect, dueAt: now + delayMs, leaseEndsAt: null, endedBy: null, removeAt: null });
+  }
+}

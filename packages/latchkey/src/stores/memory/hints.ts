@@ -1,0 +1,26 @@
+/** Hints inside one process. */
+import type { Hint, HintSupport } from "../hints.ts";
+
+/** Listeners are called in a turn of their own, once for hints of the same kind that were sent before it. */
+export function memoryHints(): HintSupport {
+  const listeners = new Set<(hint: Hint) => void>();
+  const due = new Set<Hint>();
+  const tell = () => {
+    const hints = [...due];
+    due.clear();
+    for (const hint of hints) for (const hear of [...listeners]) hear(hint);
+  };
+  return {
+    send(hint) {
+      if (due.size === 0) queueMicrotask(tell);
+      due.add(hint);
+    },
+    async listen(hear) {
+      const listener = (hint: Hint) => hear(hint);
+      listeners.add(listener);
+      return async () => {
+        listeners.delete(listener);
+      };
+    },
+  };
+}

@@ -1,0 +1,157 @@
+/** The outbox of the memory store, each write one step on its effects. What is not answered was not written. */
+import type {
+  DeadDecision,
+  DeadNote,
+  EffectClaim,
+  EffectFilter,
+  EffectWant,
+  OutboxEffect,
+  OutboxRescue,
+  OutboxSupport,
+} from "../outbox.ts";
+import type { EffectRow, MemoryEffects } from "./effects.ts";
+import { compareText } from "./journal.ts";
+import { claimedRow, endClaim } from "./outbox-ends.ts";
+
+export function memoryOutbox(effects: MemoryEffects, now: () => number): OutboxSupport {
+  return {
+    claim: async (wants, token, leaseMs) => claim(effects, now(), wants, token, leaseMs),
+    start: async (claims, leaseMs) => {
+      const started = claims.filter((one) => start(effects, now(), one, leaseMs));
+      return started.map(({ id }) => id);
+    },
+    end: async (ends) => ends.filter((end) => endClaim(effects, now(), end)).map(({ id }) => id),
+    rescue: async (limit) => rescue(effects, now(), limit),
+    list: async (filter) => list(effects, filter),
+    ofRecord: async (recordId) =>
+      effects
+        .all()
+        .map(({ effect }) => effect)
+        .filter((effect) => effect.recordId === recordId),
+    decide: async (id, decision, note) => decide(effects, now(), id, decision, note),
+  };
+}
+
+function claim(
+  effects: MemoryEffects,
+  now: number,
+  wants: readonly EffectWant[],
+  token: string,
+  leaseMs: number,
+): readonly OutboxEffect[] {
+  return wants.flatMap(({ effect: name, limit }) => {
+    const due = dueOf(effects, now, name).slice(0, limit);
+    return due.map((row) => {
+      const fence = { attempt: row.effect.fence.attempt + 1, token };
+      const effect = { ...row.effect, state: "claimed", fence } as const;
+      return effects.put({ ...row, effect, leaseEndsAt: now + leaseMs, endedBy: null }).effect;
+    });
+  });
+}
+
+/** Those due first, first; of the same time, those written first. */
+function dueOf(effects: MemoryEffects, now: number, name: string): readonly EffectRow[] {
+  const rows = effects.all().filter(({ effect }) => effect.effect === name);
+  const heads = headsOf(rows);
+  return rows
+    .filter(({ effect, dueAt }) => effect.state === "pending" && now >= dueAt)
+    .filter(({ effect }) => !effect.ordered || heads.has(effect.id))
+    .sort((left, right) => left.dueAt - right.dueAt);
+}
+
+/** Of each ordered aggregate the first that is not delivered, by its id. */
+function headsOf(rows: readonly EffectRow[]): ReadonlySet<string> {
+  const heads = new Map<string, string>();
+  for (const { effect } of rows) {
+    if (!effect.ordered || effect.state === "delivered") continue;
+    const aggregate = `${effect.tenant.length}:${effect.tenant}${effect.aggregate}`;
+    if (!heads.has(aggregate)) heads.set(aggregate, effect.id);
+  }
+  return new Set(heads.values());
+}
+
+function start(effects: MemoryEffects, now: number, claim: EffectClaim, leaseMs: number): boolean {
+  const row = claimedRow(effects, claim);
+  if (row === null || now >= row.leaseEndsAt) return false;
+  const { effect } = row;
+  // Under one claim a send is begun once, so this is that call again.
+  if (effect.state === "started") return true;
+  const doubtfulSince = effect.doubtfulSince ?? now;
+  const started = { ...effect, state: "started", sends: effect.sends + 1, doubtfulSince } as const;
+  effects.put({ ...row, effect: started, leaseEndsAt: now + leaseMs });
+  return true;
+}
+
+function rescue(effects: MemoryEffects, now: number, limit: number): OutboxRescue {
+  const ended = effects
+    .all()
+    .flatMap((row) => (row.leaseEndsAt === null ? [] : [{ ...row, leaseEndsAt: row.leaseEndsAt }]))
+    .filter(({ leaseEndsAt }) => now >= leaseEndsAt)
+    .sort((left, right) => left.leaseEndsAt - right.leaseEndsAt)
+    .slice(0, limit);
+  let started = 0;
+  for (const row of ended) {
+    const wasStarted = row.effect.state === "started";
+    if (wasStarted) started += 1;
+    const effect = { ...row.effect, state: "pending" } as const;
+    effects.put({ ...row, effect, dueAt: wasStarted ? now : row.dueAt, leaseEndsAt: null });
+  }
+  return { unstarted: ended.length - started, started };
+}
+
+function list(
+  effects: MemoryEffects,
+  { state, effect: name, tenant, limit, after }: EffectFilter,
+): readonly OutboxEffect[] {
+  return effects
+    .all()
+    .map(({ effect }) => effect)
+    .filter(
+      (effect) =>
+        effect.state === state &&
+        (name === null || effect.effect === name) &&
+        (tenant === null || effect.tenant === tenant) &&
+        (after === null || inOrder(after, effect) < 0),
+    )
+    .sort(inOrder)
+    .slice(0, limit);
+}
+
+type Listed = NonNullable<EffectFilter["after"]>;
+
+function inOrder(left: Listed, right: Listed): number {
+  return left.createdAt - right.createdAt || compareText(left.id, right.id);
+}
+
+function decide(
+  effects: MemoryEffects,
+  now: number,
+  id: string,
+  decision: DeadDecision,
+  note: DeadNote,
+): boolean {
+  const known = effects.decisions.find((entry) => entry.id === note.id);
+  if (known !== undefined) return known.effectId === id;
+  const row = effects.find(id);
+  if (row?.effect.state !== "dead") return false;
+  effects.put(decided(row, decision, now));
+  effects.decisions.push({ ...note, effectId: id, event: decision.event, at: now });
+  return true;
+}
+
+function decided(row: EffectRow, decision: DeadDecision, now: number): EffectRow {
+  const { effect } = row;
+  switch (decision.event) {
+    case "redrive": {
+      const doubtfulSince = decision.doubt === "kept" ? effect.doubtfulSince : null;
+      const counted = { sends: 0, returns: 0, finishedAt: null };
+      return { ...row, effect: { ...effect, ...counted, state: "pending", doubtfulSince }, dueAt: now };
+    }
+    case "discard": {
+      const delivered = { ...effect, state: "delivered", finishedAt: now } as const;
+      return { ...row, effect: delivered, removeAt: now + decision.keepMs };
+    }
+    default:
+      return decision satisfies never;
+  }
+}
