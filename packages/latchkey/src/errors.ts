@@ -40,6 +40,12 @@ export const errorCodes = {
     summary: "Another process holds the embedded database's folder.",
     remedy: "Stop the other process, use another folder, or use Postgres.",
   },
+  "decryption-failed": {
+    summary:
+      "A stored piece is not what was encrypted for this place: it was altered, moved from another record, tenant or step, or its key has other bytes than then.",
+    remedy:
+      "Nothing ran. Find out who wrote to Latchkey's tables; where a key's bytes were changed under its old name, give the old bytes back.",
+  },
   "effect-refused": {
     summary: "The other side refused a call for good.",
     remedy: "Turn it into an answer inside `run`; let through, it becomes the final answer (502).",
@@ -49,6 +55,10 @@ export const errorCodes = {
     remedy:
       "Use Postgres; or pass `allowProduction: true` and accept that it survives a crash, not a power loss.",
   },
+  "encryption-key-unknown": {
+    summary: "A stored piece is encrypted under a key that this process was not given.",
+    remedy: "Nothing ran. Put the key that the message names back into `keys` of `encryptionCodec`.",
+  },
   "nested-key": {
     summary: "A handler started the same operation with the key it is running under.",
     remedy: "Use another key for the inner operation, or call its work directly.",
@@ -56,6 +66,11 @@ export const errorCodes = {
   "not-executed": {
     summary: "The handler reported that nothing happened.",
     remedy: "Nothing to do: the key may be retried.",
+  },
+  "not-encrypted": {
+    summary: "A stored piece is not encrypted, and this process reads only what is.",
+    remedy:
+      'Nothing ran. While old records are still about, set `plaintext: "read"` on `encryptionCodec`; otherwise find out who wrote it.',
   },
   "outcome-in-doubt": {
     summary: "A call of this attempt may have happened, or not.",

@@ -69,6 +69,14 @@ const systemRandom: Random = {
   fraction: () => draw(4).readUInt32BE() / 0x1_0000_0000,
 };
 
+/**
+ * Random bytes for a cipher's nonce. Never those of a proof's ports, and not drawn ahead: a process that was copied while
+ * it ran would give out the same ones, and a nonce that is used twice gives a cipher's secrets away.
+ */
+export function nonceBytes(count: number): Uint8Array {
+  return randomFillSync(Buffer.alloc(count));
+}
+
 /** The real clock and randomness of this process. */
 export const systemPorts: Ports = { clock: systemClock, random: systemRandom };
 

@@ -4,7 +4,7 @@ import { LatchkeyError } from "../errors.ts";
 import type { CallEnd, CallIntent, CallStep } from "../stores/journal.ts";
 import { backoffMs } from "./backoff.ts";
 import { settleOwnCall } from "./late-owner.ts";
-import { insist, lose, type OwnedRun, plainJson, reconcileAfter, storedJson } from "./owned-run.ts";
+import { insist, lose, type OwnedRun, reconcileAfter, stepResult, storedJson } from "./owned-run.ts";
 import { restoreRefusal, storeRefusal } from "./refusal.ts";
 
 export interface Call<Tx> {
@@ -30,14 +30,14 @@ export type Next =
 
 /** What an ended call gives, at once or on a resumed attempt. */
 export async function ended<Tx>(
-  { runtime, held, steps }: OwnedRun<Tx>,
+  run: OwnedRun<Tx>,
   { name, state, result }: Pick<CallStep, "name" | "state" | "result">,
   cause?: unknown,
 ): Promise<unknown> {
   if (result === null) throw new TypeError(`A ${state} call has a result`);
-  const value = await plainJson(runtime, held.record(), `step-result:${name}`, result);
+  const value = await stepResult(run, name, result);
   if (state === "finished") return value;
-  throw steps.noteRefusal(restoreRefusal(value, cause));
+  throw run.steps.noteRefusal(restoreRefusal(value, cause));
 }
 
 export async function conclude<Tx>(call: Call<Tx>, progress: Progress, sent: Sent): Promise<Next> {

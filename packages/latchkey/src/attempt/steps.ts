@@ -16,7 +16,7 @@ export type Halt =
       readonly errorCode: string;
       readonly reconcileAfterMs: number | null;
     }
-  /** The fence or the lease is lost. */
+  /** The fence or the lease is lost, or a finished step cannot be read. */
   | { readonly kind: "lost"; readonly error: LatchkeyError }
   /** What became of a COMMIT could not be found out: the lease ends, and the attempt is resumed from what is there. */
   | { readonly kind: "unresolved"; readonly error: LatchkeyError }

@@ -1,0 +1,155 @@
+/**
+ * Encryption of what is stored: AES-256-GCM, bound to the place it was stored in.
+ *
+ * A stored piece is: 0xFE "LK", the format version (1), the length of the key's id, the id, a 96-bit nonce, the
+ * ciphertext, a 128-bit tag. No plain piece begins with 0xFE: plain pieces are UTF-8.
+ *
+ * Each record has a key of its own, derived from the named one: a nonce can only meet the few others of its record, so
+ * that there is no number of records after which a key is used up.
+ */
+import { createCipheriv, createDecipheriv, createHmac, createSecretKey, KeyObject } from "node:crypto";
+import type { Codec, CodecContext } from "./codec.ts";
+import { LatchkeyError } from "./errors.ts";
+import { encodeFields } from "./fingerprint/length-prefixed.ts";
+import { nonceBytes } from "./ports.ts";
+
+export interface EncryptionOptions {
+  /**
+   * Keys by their ids, each of 32 random bytes. All of them decode. An id has 1 to 64 visible ASCII characters, is stored
+   * with every piece, and must never get other bytes.
+   */
+  readonly keys: Readonly<Record<string, Uint8Array | KeyObject>>;
+  /** Id of the key that new pieces are encrypted under. */
+  readonly current: string;
+  /**
+   * What becomes of pieces that are not encrypted. `refuse`: they do not decode. `read`: they do, and what is new is
+   * encrypted. `write`: they do, and what is new is not encrypted yet; for the time in which some processes cannot decode.
+   * Under `read` and `write` whoever can write to the tables can forge answers. Default `refuse`.
+   */
+  readonly plaintext?: "refuse" | "read" | "write";
+}
+
+const magic = Buffer.from([0xfe, 0x4c, 0x4b]);
+const formatVersion = 1;
+const headBytes = magic.length + 2;
+const nonceLength = 12;
+const tagLength = 16;
+const keyLength = 32;
+const algorithm = "aes-256-gcm";
+
+/**
+ * Makes the codec that encrypts answers, inputs, results and effects. What it cannot decode is an error for the caller,
+ * never a reason to run anything again.
+ *
+ * Decoding throws {LatchkeyError} `encryption-key-unknown`, `decryption-failed` or `not-encrypted`.
+ *
+ * @throws {TypeError} when a key has not 32 bytes, an id is not one, or `current` names no key.
+ */
+export function encryptionCodec(options: EncryptionOptions): Codec {
+  const keys = checkedKeys(options.keys);
+  const { current, plaintext = "refuse" } = options;
+  const key = keys.get(current);
+  if (key === undefined)
+    throw new TypeError(`current must be the id of one of the keys (got ${quoted(current)})`);
+  if (!["refuse", "read", "write"].includes(plaintext)) {
+    throw new TypeError(`plaintext must be refuse, read or write (got ${quoted(plaintext)})`);
+  }
+  return {
+    encode: (plain, context) => (plaintext === "write" ? plain : seal(key, current, plain, context)),
+    decode(stored, context) {
+      if (isSealed(stored)) return open(keys, stored, context);
+      if (plaintext === "refuse") throw new LatchkeyError("not-encrypted");
+      return stored;
+    },
+  };
+}
+
+function checkedKeys(given: EncryptionOptions["keys"]): ReadonlyMap<string, KeyObject> {
+  if (typeof given !== "object" || given === null) {
+    throw new TypeError("keys must be an object of keys by their ids");
+  }
+  return new Map(Object.entries(given).map(([id, key]) => [checkedId(id), checkedKey(id, key)]));
+}
+
+function checkedId(id: string): string {
+  if (/^[\x21-\x7e]{1,64}$/u.test(id)) return id;
+  throw new TypeError(`A key's id has 1 to 64 visible ASCII characters (got ${quoted(id)})`);
+}
+
+function checkedKey(id: string, key: unknown): KeyObject {
+  if (key instanceof KeyObject) {
+    if (key.type === "secret" && key.symmetricKeySize === keyLength) return key;
+  } else if (key instanceof Uint8Array && key.byteLength === keyLength) {
+    return createSecretKey(key);
+  }
+  throw new TypeError(`Key ${id} must be ${keyLength} bytes, as a Uint8Array or a secret KeyObject`);
+}
+
+function seal(key: KeyObject, id: string, plain: Uint8Array, context: CodecContext): Uint8Array {
+  const nonce = nonceBytes(nonceLength);
+  const cipher = createCipheriv(algorithm, recordKey(key, context), nonce, { authTagLength: tagLength });
+  cipher.setAAD(place(id, context));
+  const head = Buffer.from([...magic, formatVersion, id.length]);
+  return Buffer.concat([
+    head,
+    Buffer.from(id, "latin1"),
+    nonce,
+    cipher.update(plain),
+    cipher.final(),
+    cipher.getAuthTag(),
+  ]);
+}
+
+function isSealed(stored: Uint8Array): boolean {
+  return magic.equals(stored.subarray(0, magic.length));
+}
+
+/** @throws {LatchkeyError} */
+function open(keys: ReadonlyMap<string, KeyObject>, stored: Uint8Array, context: CodecContext): Uint8Array {
+  const { id, nonce, ciphertext, tag } = piecesOf(stored);
+  const key = keys.get(id);
+  if (key === undefined) {
+    const message = `A stored piece is encrypted under the key ${quoted(id)}, which this process was not given.`;
+    throw new LatchkeyError("encryption-key-unknown", { message });
+  }
+  try {
+    const cipher = createDecipheriv(algorithm, recordKey(key, context), nonce, { authTagLength: tagLength });
+    cipher.setAAD(place(id, context)).setAuthTag(tag);
+    return Buffer.concat([cipher.update(ciphertext), cipher.final()]);
+  } catch (cause) {
+    throw new LatchkeyError("decryption-failed", { cause });
+  }
+}
+
+function piecesOf(stored: Uint8Array) {
+  const version = stored[magic.length];
+  const idEnd = headBytes + (stored[headBytes - 1] ?? 0);
+  const nonceEnd = idEnd + nonceLength;
+  const tagStart = stored.byteLength - tagLength;
+  if (version !== formatVersion || tagStart < nonceEnd) {
+    const message = `A stored piece is cut short, or of an unknown format (version ${version}).`;
+    throw new LatchkeyError("decryption-failed", { message });
+  }
+  return {
+    id: Buffer.from(stored.subarray(headBytes, idEnd)).toString("latin1"),
+    nonce: stored.subarray(idEnd, nonceEnd),
+    ciphertext: stored.subarray(nonceEnd, tagStart),
+    tag: stored.subarray(tagStart),
+  };
+}
+
+function recordKey(key: KeyObject, { recordId }: CodecContext): Buffer {
+  const hmac = createHmac("sha256", key);
+  for (const chunk of encodeFields(["latchkey record key 1", recordId])) hmac.update(chunk);
+  return hmac.digest();
+}
+
+/** What is authenticated beside the piece: where it belongs. */
+function place(id: string, { tenant, scope, key, recordId, fingerprint, part }: CodecContext): Buffer {
+  const label = `latchkey piece ${formatVersion}`;
+  return Buffer.concat(encodeFields([label, id, tenant, scope, key, recordId, fingerprint, part]));
+}
+
+function quoted(value: unknown): string {
+  return JSON.stringify(value) ?? typeof value;
+}
