@@ -167,11 +167,50 @@ describe("latchkey.settle", () => {
   });
 
   test("the other side de-duplicates: the call stays as it is", async () => {
-    const world = await unknown();
-    await world.settle({ notExecuted: "downstream-deduplicates" });
-    expect(await world.steps()).toMatchObject([{ state: "started", generation: 0 }]);
-    expect(await world.audit()).toMatchObject([{ actor: "webhook", proof: "downstream-deduplicates" }]);
+    const ports = manualPorts();
+    const store = memoryStore({ ports });
+    const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
+    const provider = latchkey.effect("charge", {
+      deduplication: "provider",
+      dedupeWindowMs: 3_600_000,
+      retry: { attempts: 1 },
+      execute: async (): Promise<unknown> => Promise.reject(new Error("socket hang up")),
+    });
+    const operation = latchkey.operation("charge", {
+      execution: "lease",
+      version: "1",
+      run: async (_: null, attempt) => ({ body: await attempt.call("charged", provider, 1) }),
+    });
+    const submit = () => latchkey.run(operation, { tenant: "t", key: "k", input: null });
+    expect(await submit()).toMatchObject({ kind: "unknown" });
+    const settled = { kind: "settled" };
+    const { record } = await store.read(key);
+    expect(await latchkey.settle(target, { notExecuted: "downstream-deduplicates" })).toMatchObject(settled);
+    const journal = await store.journal.read(key, record?.id ?? "");
+    expect(journal?.steps).toMatchObject([{ state: "started", generation: 0 }]);
+    expect(await store.settlement.audit(key)).toMatchObject([
+      { actor: "webhook", proof: "downstream-deduplicates" },
+    ]);
   });
+
+  test.each(["webhook", ada] as const)(
+    "of a call that the other side does not de-duplicate, nobody can say that it does (%j)",
+    async (by) => {
+      const world = await unknown();
+      const said = world.settle({ notExecuted: "downstream-deduplicates" }, by);
+      await expect(said).rejects.toThrow(TypeError);
+      await expect(said).rejects.toThrow("de-duplication is `none`");
+      expect(await world.record()).toMatchObject({ state: "unknown" });
+      expect(await world.audit()).toEqual([]);
+      const elsewhere = createLatchkey<MemoryTransaction>({ store: world.store, ports: world.ports });
+      expect(
+        await elsewhere.settle(target, { notExecuted: "downstream-deduplicates" }, by),
+        "where the effect is not known",
+      ).toMatchObject({ kind: "settled" });
+      expect(await world.submit(), "it is not sent again all the same").toMatchObject({ kind: "unknown" });
+      expect(world.ledger.requests).toHaveLength(1);
+    },
+  );
 
   test.each([
     undefined,

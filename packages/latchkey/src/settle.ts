@@ -23,7 +23,7 @@ export interface SettleTarget {
 
 /** Why it is certain that it did not happen. */
 export type NotExecutedProof =
-  /** The other side de-duplicates: sending again under the same key does it at most once. */
+  /** The other side de-duplicates: sending again under the same key does it at most once. Of effects that say `provider`. */
   | "downstream-deduplicates"
   /** The other side refuses the call from now on. */
   | "closed-downstream"
@@ -45,7 +45,8 @@ export type SettleWith =
   /**
    * It has not happened, and nothing is in doubt any more. `downstreamKey` names the call that this is known of: another
    * one in doubt is then left alone. A webhook that says `closed-downstream` of a call has to name it, because a message
-   * that comes late, or again, would otherwise free a call that was sent since.
+   * that comes late, or again, would otherwise free a call that was sent since. `downstream-deduplicates` of a call whose
+   * effect is known here and is not `provider` is a {TypeError}.
    */
   | { readonly notExecuted: NotExecutedProof; readonly downstreamKey?: string };
 
@@ -172,6 +173,7 @@ async function settlementOf<Tx>(
   const { notExecuted, downstreamKey: named } = settlement;
   const started = calls.find(({ state }) => state === "started");
   if (named !== undefined && started?.downstreamKey !== named) return null;
+  if (notExecuted === "downstream-deduplicates" && started !== undefined) checkDeduplicates(runtime, started);
   const isClosed = notExecuted === "closed-downstream" && started !== undefined;
   if (isClosed && named === undefined && by === "webhook") {
     throw new TypeError("A webhook that says `closed-downstream` must name the call by its downstreamKey");
@@ -183,6 +185,16 @@ async function settlementOf<Tx>(
     reopen: closed,
     resumeAfterMs,
   };
+}
+
+/** Of an effect that is defined elsewhere nothing is known here; an attempt looks again before it sends. */
+function checkDeduplicates<Tx>(runtime: Runtime<Tx>, { name, effect }: CallStep): void {
+  const deduplication = runtime.effects.get(effect)?.settings.deduplication ?? "provider";
+  if (deduplication === "provider") return;
+  throw new TypeError(
+    `Call ${name} is of effect ${effect}, whose de-duplication is \`${deduplication}\`: that it may be sent again is no ` +
+      "proof. Say `closed-downstream` once the other side refuses it, or who answers for it and why",
+  );
 }
 
 /** What was closed is refused for ever under its old key. */
