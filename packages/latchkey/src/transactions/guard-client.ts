@@ -23,7 +23,13 @@ export interface GuardedClient<C> {
 
 type Method = (...args: unknown[]) => unknown;
 
-export function guardClient<C extends object>(client: C, rules: GuardRules): GuardedClient<C> {
+/** @param send how a statement that was let through reaches the client; default: as the handler has called it */
+export function guardClient<C extends object>(
+  client: C,
+  rules: GuardRules,
+  send: (method: Method, args: readonly unknown[]) => unknown = (method, args) =>
+    Reflect.apply(method, client, args),
+): GuardedClient<C> {
   let used = false;
   let revoked = false;
 
@@ -34,6 +40,7 @@ export function guardClient<C extends object>(client: C, rules: GuardRules): Gua
       const control = findTransactionControl(textOf(args[0]));
       if (control !== null) return refuse(args, notYours(`${control} was sent through`));
       used = true;
+      return send(method, args);
     }
     return Reflect.apply(method, client, args);
   };

@@ -14,6 +14,8 @@ import type { PgClient, PgPool, PgTx } from "./client.ts";
 import type { Connection, Connections } from "./connections.ts";
 import { begin, commit, rollback } from "./control-statements.ts";
 import { type FlightReply, FlightTimeout } from "./flight.ts";
+import { HandlerStatements } from "./handler-statements.ts";
+import type { RepeatedStatements } from "./repeated-statements.ts";
 import { TransactionWatch } from "./transaction-watch.ts";
 
 /** A connection that died while it was idle, or that somebody gave back in the middle of a transaction, costs a try. */
@@ -33,7 +35,7 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
       const leave = await connections.enterTransaction();
       try {
         const opened = await open(connections, request);
-        return await inTransaction(opened, work);
+        return await inTransaction(opened, connections.repeatedStatements, work);
       } finally {
         leave();
       }
@@ -75,10 +77,14 @@ function openError(reply: FlightReply): StoreError {
 
 async function inTransaction<P extends PgPool, T>(
   { connection, rows }: Opened,
+  repeated: RepeatedStatements | null,
   work: (session: BridgeSession<PgTx<P>>) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {
-  const { tx, used, revoke } = guardClient(connection.client, rules);
-  const watch = new TransactionWatch(connection.client.connection);
+  const { client } = connection;
+  const statements = repeated === null ? null : new HandlerStatements(client, repeated);
+  const send = statements === null ? undefined : statements.send.bind(statements);
+  const { tx, used, revoke } = guardClient(client, rules, send);
+  const watch = new TransactionWatch(client.connection);
   let result: BridgeWork<T>;
   try {
     result = await work({ opened: rows, tx: asUsersClient<P>(tx), used, revoke });
@@ -88,6 +94,12 @@ async function inTransaction<P extends PgPool, T>(
     throw error;
   }
   revoke();
+  // The handler has seen an error that it should not have: whatever it made of it, it runs again.
+  const failure = statements?.failure ?? null;
+  if (failure !== null && result.end !== "abandon") {
+    await rollBack(connection, watch, failure);
+    return refusedByName(result.value, failure);
+  }
   switch (result.end) {
     case "rollback":
       await rollBack(connection, watch, undefined);
@@ -95,11 +107,19 @@ async function inTransaction<P extends PgPool, T>(
     case "abandon":
       await abandon(connection, watch);
       return { kind: "rolled_back", value: result.value };
-    case "commit":
-      return finish(connection, watch, result);
+    case "commit": {
+      const outcome = await finish(connection, watch, result);
+      // Of a statement that nobody has waited for.
+      const late = outcome.kind === "refused" ? (statements?.failure ?? null) : null;
+      return late === null ? outcome : refusedByName(result.value, late);
+    }
     default:
       return result satisfies never;
   }
+}
+
+function refusedByName<T>(value: T, error: unknown): BridgeOutcome<T> {
+  return { kind: "refused", value, sqlState: "26000", during: "closing", error };
 }
 
 /** What Latchkey knows as `PgClient` is a client of the user's own pool. */

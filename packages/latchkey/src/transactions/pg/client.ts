@@ -69,6 +69,8 @@ export interface PgConnection {
     write(bytes: Uint8Array): unknown;
     destroy(): unknown;
   };
+  /** `pg`'s own list of what it has prepared under names: their texts. */
+  readonly parsedStatements?: Record<string, string>;
   sendCopyFail(reason: string): void;
   prependListener(event: "readyForQuery", listener: (message: PgReady) => void): unknown;
   on(event: "readyForQuery", listener: (message: PgReady) => void): unknown;

@@ -5,6 +5,7 @@ import type { SqlStatement } from "../transaction.ts";
 import type { PgClient, PgConnector, PgMessage, PgPool } from "./client.ts";
 import { type FlightOptions, type FlightReply, fly } from "./flight.ts";
 import { Gate } from "./gate.ts";
+import { RepeatedStatements } from "./repeated-statements.ts";
 
 export interface ConnectionOptions {
   readonly clock: Clock;
@@ -14,6 +15,8 @@ export interface ConnectionOptions {
   readonly statementTimeoutMs: number;
   /** Whether statements are prepared under their names. */
   readonly namedStatements: boolean;
+  /** Whether what handlers send again and again is prepared, too. */
+  readonly namedHandlerStatements: boolean;
 }
 
 /** What all users of one pool in this process share. */
@@ -22,6 +25,7 @@ interface PoolShare {
   /** Clients that heartbeats hold. */
   reserved: number;
   transactionsMax: number;
+  readonly repeated: RepeatedStatements;
 }
 
 const shares = new WeakMap<object, PoolShare>();
@@ -34,6 +38,7 @@ function shareOf(pool: PgPool): PoolShare {
       gate: new Gate(() => Math.max(1, made.transactionsMax - made.reserved)),
       reserved: 0,
       transactionsMax: pool.options?.max === undefined ? Number.POSITIVE_INFINITY : pool.options.max - 1,
+      repeated: new RepeatedStatements(),
     };
     share = made;
     shares.set(pool, share);
@@ -61,6 +66,12 @@ export class Connections {
   /** How many transactions may run at once over this pool; the latest caller decides. */
   set transactionsMax(max: number) {
     this.#share.transactionsMax = max;
+  }
+
+  /** The names of what handlers send; null: they get none. */
+  get repeatedStatements(): RepeatedStatements | null {
+    const { namedStatements, namedHandlerStatements } = this.options;
+    return namedStatements && namedHandlerStatements ? this.#share.repeated : null;
   }
 
   /** Waits until another transaction may run; returns the function that ends this. */

@@ -19,6 +19,12 @@ export interface PgOptions<P extends PgPool> {
    * connection from one transaction to the next and do not know prepared statements (pgbouncer before 1.21).
    */
   readonly namedStatements?: boolean;
+  /**
+   * Whether a statement with parameters that handlers send through `tx` again and again gets a name, too, from its fifth
+   * time on: at most 100 texts for each pool. When the server refuses one because of its name, the transaction runs again
+   * without. Default true; false where `namedStatements` is.
+   */
+  readonly namedHandlerStatements?: boolean;
   /** The process's clock. Default: the system's. */
   readonly ports?: Pick<Ports, "clock">;
 }
@@ -38,6 +44,7 @@ export function openConnections<P extends PgPool>(options: PgOptions<P>): Connec
       options.statementTimeoutMs ?? defaults.statementTimeoutMs,
     ),
     namedStatements: options.namedStatements ?? true,
+    namedHandlerStatements: options.namedHandlerStatements ?? true,
   });
   if (transactionsMax !== undefined) {
     connections.transactionsMax = positive("transactionsMax", transactionsMax);
