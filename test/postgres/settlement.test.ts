@@ -36,7 +36,7 @@ describe.each(postgresVersions())("settling on PostgreSQL %i", (version) => {
 
   beforeEach(async () => {
     await observer.query(
-      "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+      "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
     );
     pool = openPool(String(observer.options.connectionString), { max: 8 });
     [store, other] = [postgresStore({ pool }), postgresStore({ pool })];

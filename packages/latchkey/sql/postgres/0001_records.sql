@@ -1,4 +1,4 @@
--- Records, their leases, their steps, and what was settled. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
+-- Records, their leases, their steps, their effects, and what was settled. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
 
 create table :"schema".settings (
   name text collate "C" primary key,
@@ -32,6 +32,8 @@ create table :"schema".records (
   reconcile_after timestamptz(3),
   -- How often this life was claimed for reconciliation.
   reconcile_tries integer not null default 0,
+  -- Whether a status resource finds this life by its id.
+  addressable boolean not null default false,
   constraint records_pkey primary key (tenant, scope, key),
   -- Which times a state has. Postgres reads a check again for every statement, so this one is short: the state, and
   -- for each of six columns whether it has a value (t), has none (f), or may have one (_).
@@ -53,6 +55,9 @@ create index records_forget on :"schema".records (forget_at) where forget_at is 
 -- The work of the outcome-reconciler and of the workers that resume, each for the operations it knows.
 create index records_reconcile on :"schema".records (state, operation, reconcile_after)
   where reconcile_after is not null;
+-- Deferred work, for the workers that know the operation.
+create index records_pending on :"schema".records (operation, created_at) where state = 'pending';
+create index records_addressable on :"schema".records (id) where addressable;
 -- What an operator looks for.
 create index records_parked on :"schema".records (state, created_at, id) where state in ('retryable', 'unknown');
 
@@ -126,7 +131,75 @@ create index steps_downstream_key on :"schema".steps (downstream_key) where kind
 create index steps_finished_calls on :"schema".steps (effect, finished_at, downstream_key)
   where kind = 'call' and state = 'finished';
 
--- What was settled, by whom and with which proof. It outlives the records.
+-- Effects to be delivered after their transaction. The five columns at the top are those of Debezium's outbox event router:
+-- topics go by the effect's name, messages by the aggregate or, without one, by the downstream key; the payload is the
+-- input as the codec stored it.
+--
+-- A delivery writes four row versions: enqueued, claimed, started, delivered. Three of them are dead in the end, and a
+-- fourth goes with the clean-up; each further try adds three, a result that is kept apart one. While a transaction holds
+-- them back, an index has one dead entry for each version but the started one.
+create table :"schema".outbox (
+  id uuid primary key,
+  aggregatetype text collate "C" not null,
+  aggregateid text collate "C" not null,
+  -- The operation that enqueued it.
+  type text collate "C" not null,
+  payload bytea not null,
+  -- Order within an aggregate: the clocks of processes differ, and so do the identifiers that they make.
+  position bigint not null generated always as identity,
+  tenant text collate "C" not null,
+  scope text collate "C" not null,
+  key text collate "C" not null,
+  record_id uuid not null,
+  fingerprint bytea not null,
+  step text collate "C" not null,
+  index integer not null check (index >= 0),
+  generation integer not null default 0,
+  downstream_key text collate "C" not null,
+  aggregate text collate "C",
+  ordered boolean not null,
+  state text collate "C" not null default 'pending',
+  available_at timestamptz(3) not null,
+  attempt integer not null default 0,
+  token uuid,
+  claimed_at timestamptz(3),
+  -- What the write before each send changes is in no index and in no index's predicate, so that it is a HOT update.
+  locked_until timestamptz(3),
+  started_at timestamptz(3),
+  doubtful_since timestamptz(3),
+  sends integer not null default 0,
+  returns integer not null default 0,
+  -- How the last claim was ended by its owner, so that the same end a second time is known.
+  ended text collate "C",
+  result bytea,
+  last_error_code text collate "C",
+  created_at timestamptz(3) not null,
+  finished_at timestamptz(3),
+  expires_at timestamptz(3),
+  constraint outbox_state_shape check (
+    case state
+      when 'pending' then num_nonnulls(claimed_at, locked_until, started_at, finished_at, expires_at) = 0
+      when 'claimed' then num_nulls(token, claimed_at, locked_until) = 0 and num_nonnulls(finished_at, expires_at) = 0
+      when 'delivered' then
+        num_nulls(finished_at, expires_at) = 0 and num_nonnulls(claimed_at, locked_until, started_at) = 0
+      when 'dead' then
+        finished_at is not null and num_nonnulls(claimed_at, locked_until, started_at, expires_at) = 0
+      else false
+    end
+    and returns <= sends and attempt >= 0 and generation >= 0 and (aggregate is not null or not ordered)
+  )
+) with (fillfactor = 75);
+
+create index outbox_due on :"schema".outbox (aggregatetype, available_at, position) where state = 'pending';
+-- Few at any time: what is being delivered.
+create index outbox_claimed on :"schema".outbox (claimed_at) where state = 'claimed';
+create index outbox_ordered on :"schema".outbox (aggregatetype, aggregateid, position)
+  where ordered and state <> 'delivered';
+create index outbox_record on :"schema".outbox (record_id, position);
+create index outbox_dead on :"schema".outbox (created_at, id) where state = 'dead';
+create index outbox_delivered on :"schema".outbox (expires_at) where state = 'delivered';
+
+-- What was settled or decided, by whom and with which proof. It outlives the records.
 create table :"schema".audit (
   id uuid primary key,
   at timestamptz(3) not null,
@@ -139,7 +212,9 @@ create table :"schema".audit (
   to_state text collate "C" not null,
   actor text collate "C" not null,
   proof text collate "C" not null,
-  reason text collate "C"
+  reason text collate "C",
+  -- Of a decision on a dead effect.
+  effect_id uuid
 );
 
 create index audit_key on :"schema".audit (tenant, scope, key);

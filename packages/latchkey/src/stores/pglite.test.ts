@@ -64,7 +64,7 @@ describe("the PGlite store keeps the store contract", () => {
     },
     async factory() {
       await database.exec(
-        "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+        "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
       );
       const options = { database, timeFunction: "public.my_clock()" };
       return {

@@ -6,6 +6,7 @@ import { type PgliteDatabase, type PgliteTx, sessionOf } from "../transactions/p
 import type { TransactionBridge } from "../transactions/transaction.ts";
 import { claimDataDirectory } from "./pglite/data-directory.ts";
 import { pgliteExecutor } from "./pglite/executor.ts";
+import { pgliteHints } from "./pglite/hints.ts";
 import { migrate } from "./pglite/migrate.ts";
 import { runningKeysOf } from "./pglite/running-keys.ts";
 import { besideSession } from "./pglite/store.ts";
@@ -68,6 +69,8 @@ export function pgliteStore<D extends PgliteDatabase>(
     },
     executor: pgliteExecutor(sessionOf(database), clock),
     bridge,
+    clock,
+    hints: pgliteHints(database, schema),
   });
   return besideSession(store, { keys: runningKeysOf(database), schema, clock });
 }

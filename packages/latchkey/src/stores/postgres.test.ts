@@ -62,7 +62,7 @@ forEachPostgres((version, database) => {
           await prepared;
           const pool = openPool(database.url, { max: 8, pipeline });
           await pool.query(
-            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
+            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
           );
           const options = { pool, timeFunction: "public.my_clock()" };
           const [store, secondStore] = [postgresStore(options), postgresStore(options)];
@@ -250,7 +250,7 @@ describe("on a database", () => {
     await store.create(leased, null, terms);
     const end = { event: "complete", answer, retention, errorCode: null } as const;
     expect(await store.end(leased, leased.id, leased.fence, end)).not.toBeNull();
-    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0 });
+    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0 });
     await hostile.end();
     await pool.end();
   });
@@ -261,7 +261,8 @@ describe("on a database", () => {
     await pool.query(`
       create role ${role} login;
       grant usage on schema latchkey to ${role};
-      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps to ${role};
+      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps,
+        latchkey.outbox to ${role};
       grant select, insert on latchkey.audit to ${role};
       grant select on latchkey.settings to ${role};
       grant insert, select on business to ${role}`);
@@ -277,7 +278,7 @@ describe("on a database", () => {
     await store.create(leased, null, terms);
     expect(await store.renew(leased, leased.id, leased.fence, 60_000)).toBe(true);
     expect(await store.endedLeases(10)).toEqual([]);
-    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0 });
+    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0 });
     await store.close();
     await app.end();
     await pool.query(`drop owned by ${role}; drop role ${role}`);

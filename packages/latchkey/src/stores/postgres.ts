@@ -6,6 +6,7 @@ import type { TransactionBridge } from "../transactions/transaction.ts";
 import { applyMigrations, type MigrationReport, renderMigrations } from "./migrate-postgres.ts";
 import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
 import { poolExecutor } from "./postgres/pool-executor.ts";
+import { poolHints } from "./postgres/pool-hints.ts";
 import { assembleStore } from "./postgres/store.ts";
 import type { Store, StoreCapabilities } from "./store.ts";
 
@@ -21,11 +22,17 @@ export interface PostgresStoreOptions<P extends PgPool> extends PgOptions<P> {
    * Latchkey's commits are synced all the same. `may-lose-acknowledged`: commits are as the session has them.
    */
   readonly durability?: StoreCapabilities["durability"];
+  /**
+   * Whether processes tell each other by LISTEN and NOTIFY that something is due. Default true. A worker holds one
+   * connection for it and needs a pool of at least 4. False for poolers that hand a connection from one transaction to
+   * the next; workers find what is due by polling alone.
+   */
+  readonly notify?: boolean;
 }
 
 export interface PostgresStore<Tx> extends Store<Tx> {
   /**
-   * Gives back the connection that heartbeats hold while attempts under a lease run. Call it before ending the pool.
+   * Gives back the connection that heartbeats hold while attempts under a lease run, and stops listening for hints. Call it before ending the pool.
    * The store can be used again afterwards.
    */
   close(): Promise<void>;
@@ -49,9 +56,11 @@ export function postgresStore<P extends PgPool>(
   const connections = openConnections(options);
   const bridge: TransactionBridge<unknown> = options.transactions ?? pgBridge<P>(connections);
   const executor = poolExecutor(connections);
+  const schema = checkSchemaName(options.schema ?? defaultSchema);
+  const hints = options.notify === false ? null : poolHints(connections, schema);
   const store = assembleStore({
     name: "postgres",
-    schema: checkSchemaName(options.schema ?? defaultSchema),
+    schema,
     timeFunction: checkTimeFunction(options.timeFunction ?? defaultTimeFunction),
     serverLimits: true,
     capabilities: {
@@ -64,8 +73,16 @@ export function postgresStore<P extends PgPool>(
     },
     executor,
     bridge,
+    clock: connections.options.clock,
+    hints,
   });
-  return { ...store, close: () => executor.close() };
+  return {
+    ...store,
+    async close() {
+      await hints?.close();
+      await executor.close();
+    },
+  };
 }
 
 export interface MigrateOptions {

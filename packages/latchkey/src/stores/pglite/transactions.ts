@@ -3,6 +3,9 @@ import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type {
+  DeliveryOutcome,
+  DeliveryRequest,
+  DeliveryWork,
   OpenPhase,
   OpenTransaction,
   PhaseOutcome,
@@ -40,6 +43,8 @@ export function sessionTransactions<Tx>(parts: SessionParts<Tx>): TransactionSup
     },
 
     phase: (request, work) => phase(parts, request, work),
+
+    deliver: (request, work) => deliver(parts, request, work),
 
     async resolve(key, id, fence, timeoutMs) {
       const deadline = clock.monotonicMs() + timeoutMs;
@@ -137,6 +142,24 @@ async function phase<Tx, T>(
   }
 }
 
+async function deliver<Tx, T>(
+  { inner, clock }: SessionParts<Tx>,
+  request: DeliveryRequest,
+  work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
+): Promise<DeliveryOutcome<T>> {
+  const idle = new IdleLimit(clock, request.idleLimitMs);
+  const started: { working?: Promise<DeliveryWork<T>> } = {};
+  try {
+    return await inner.deliver(request, (open) => {
+      started.working = work({ ...open, tx: idle.watch(open.tx) });
+      return idle.limit(started.working);
+    });
+  } catch (error) {
+    if (error !== idle.error || started.working === undefined) throw error;
+    return idle.outcomeOf(await started.working);
+  }
+}
+
 type RolledBack<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" }>;
 
 /**
@@ -177,7 +200,7 @@ class IdleLimit {
     }
   }
 
-  outcomeOf<T>({ end, value }: TransactionWork<T> | PhaseWork<T>): RolledBack<T> {
+  outcomeOf<T>({ end, value }: TransactionWork<T> | PhaseWork<T> | DeliveryWork<T>): RolledBack<T> {
     if (end !== "commit") return { kind: "rolled_back", value };
     return { kind: "refused", value, because: "other", error: this.error };
   }

@@ -49,9 +49,15 @@ function abandon(names: SqlNames): string {
     select pg_catalog.count(*)::int as abandoned from done`;
 }
 
-/** An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. */
+/**
+ * An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. LIMIT 1 keeps
+ * the planner from joining the whole outbox.
+ */
 function forget(names: SqlNames): string {
-  return `with ${due(names, "forget_at", "r.state in ('completed', 'failed', 'expired')")},
+  const isDelivered = `(select o.id from ${names.outbox} o
+    where o.record_id = r.id and o.state <> 'delivered' limit 1) is null`;
+  const may = `r.state in ('completed', 'failed', 'expired') and ${isDelivered}`;
+  return `with ${due(names, "forget_at", may)},
     done as (
       delete from ${names.records} r where ${isDue} and r.state in ('completed', 'failed', 'expired')
       returning r.id, r.state),

@@ -1,4 +1,5 @@
 /** Statements of phases: what rides with BEGIN, and what rides with COMMIT. */
+import { enqueueOfPhase } from "./delivery-statements.ts";
 import { afterLease, leaseIsOwned, recordIsOwned } from "./lease-statements.ts";
 import { after, commitSettings, exactly, keyIs, type SqlNames } from "./sql-parts.ts";
 import { template } from "./template.ts";
@@ -8,7 +9,9 @@ export function phaseStatements(names: SqlNames) {
   return {
     openPhase: template("open_phase", openPhase(names)),
     advance: template("advance", advance(names)),
+    advanceEnqueuing: template("advance_enqueuing", advance(names, true)),
     completePhase: template("complete_phase", completePhase(names)),
+    completePhaseEnqueuing: template("complete_phase_enqueuing", completePhase(names, true)),
     dropLease: template("drop_lease", dropLease(names)),
   };
 }
@@ -44,7 +47,7 @@ function move({ records }: SqlNames, set: Readonly<Record<string, string>>, from
           .map((column) => `${column} = excluded.${column}`)
           .join(", ")}
       where ${recordIsOwned}
-      returning r.attempt, r.expires_at)`;
+      returning r.attempt, r.expires_at, r.operation, r.fingerprint)`;
 }
 
 function insertStep({ steps }: SqlNames): string {
@@ -63,8 +66,9 @@ function timeIfSame(names: SqlNames): string {
   return `t as materialized (select ${timeInTransaction(names)} as at)`;
 }
 
-function advance(names: SqlNames): string {
+function advance(names: SqlNames, enqueuing = false): string {
   return `with ${timeIfSame(names)}, ${move(names, { recovery_point: "@name::text" })}, ${insertStep(names)}
+      ${enqueuing ? `, ${enqueueOfPhase(names)}` : ""}
     select ${written}, ${commitSettings(names)} from r`;
 }
 
@@ -72,7 +76,7 @@ function advance(names: SqlNames): string {
  * Above READ COMMITTED the lease cannot be deleted here, because heartbeats have changed it since the snapshot was
  * taken: it goes right after the COMMIT.
  */
-function completePhase(names: SqlNames): string {
+function completePhase(names: SqlNames, enqueuing = false): string {
   const set = {
     recovery_point: "@name::text",
     state: "'completed'",
@@ -89,7 +93,7 @@ function completePhase(names: SqlNames): string {
       delete from ${names.leases} l
       where pg_catalog.current_setting('transaction_isolation') = 'read committed' and ${keyIs("l")} and ${leaseIsOwned}
       returning 1),
-    ${move(names, set, `t where ${afterLease}`)}, ${insertStep(names)}
+    ${move(names, set, `t where ${afterLease}`)}, ${insertStep(names)} ${enqueuing ? `, ${enqueueOfPhase(names)}` : ""}
     select ${written}, ${exactly("pg_catalog.max(r.expires_at)")} as expires_at,
       (select pg_catalog.count(*)::int from gone) as leases, ${commitSettings(names)}
     from r`;

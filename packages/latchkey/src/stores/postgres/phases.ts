@@ -8,6 +8,7 @@ import type {
 import type { Owner } from "../journal.ts";
 import type { OpenPhase, PhaseOutcome, PhaseRequest, PhaseWork, TransactionSupport } from "../store.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { effectsList } from "./outbox-values.ts";
 import type { phaseStatements } from "./phase-statements.ts";
 import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 import { asSchemaError } from "./settings.ts";
@@ -76,15 +77,28 @@ function closing<T>(
   statements: ReturnType<typeof phaseStatements>,
   owner: Owner,
   began: string,
-  { step, completes }: CommitWork<T>,
+  { step, completes, effects }: CommitWork<T>,
 ): SqlStatement {
   const { name, position, version, result } = step;
   checkStorable("name", name);
   checkStorable("version", version);
-  const values = { ...ownerOfValues(owner), began, name, position, version, result };
-  if (completes === null) return statements.advance.bind(values);
+  const values = {
+    ...ownerOfValues(owner),
+    began,
+    name,
+    position,
+    version,
+    result,
+    effects: effectsList(effects),
+  };
+  const enqueuing = effects.length > 0;
+  if (completes === null) return (enqueuing ? statements.advanceEnqueuing : statements.advance).bind(values);
   const { answer, retention } = completes;
-  return statements.completePhase.bind({ ...values, answer, ...retentionValues(retention) });
+  return (enqueuing ? statements.completePhaseEnqueuing : statements.completePhase).bind({
+    ...values,
+    answer,
+    ...retentionValues(retention),
+  });
 }
 
 /** Its record is finished, so nothing depends on the lease any more; what stays of it the record-cleaner finds. */

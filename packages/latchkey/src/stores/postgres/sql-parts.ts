@@ -5,6 +5,7 @@ export interface SqlNames {
   readonly records: string;
   readonly leases: string;
   readonly steps: string;
+  readonly outbox: string;
   readonly audit: string;
   readonly settings: string;
   /** The call that tells the store's time. */

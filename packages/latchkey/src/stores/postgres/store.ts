@@ -6,13 +6,21 @@ import type {
   RecordKey,
   UnknownRecord,
 } from "../../engine/record.ts";
+import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
+import type { HintSupport } from "../hints.ts";
 import type { AttemptEnd, EndedLease, Reading, Store, StoreCapabilities } from "../store.ts";
+import { postgresDeferred } from "./deferred.ts";
+import { deferredStatements } from "./deferred-statements.ts";
+import { postgresDeliveries } from "./deliveries.ts";
+import { deliveryStatements } from "./delivery-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
 import { maintenanceStatements } from "./maintenance-statements.ts";
+import { postgresOutbox } from "./outbox.ts";
+import { outboxStatements } from "./outbox-statements.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
 import {
@@ -53,6 +61,8 @@ export interface StoreParts<Tx> {
   readonly capabilities: StoreCapabilities;
   readonly executor: PostgresExecutor;
   readonly bridge: TransactionBridge<Tx>;
+  readonly clock: Clock;
+  readonly hints: HintSupport | null;
 }
 
 export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
@@ -61,6 +71,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     records: `"${schema}".records`,
     leases: `"${schema}".leases`,
     steps: `"${schema}".steps`,
+    outbox: `"${schema}".outbox`,
     audit: `"${schema}".audit`,
     settings: `"${schema}".settings`,
     clock: parts.timeFunction,
@@ -68,7 +79,10 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     serverLimits: parts.serverLimits,
   };
   const transaction = transactionStatements(names);
+  const delivery = deliveryStatements(names);
+  const phase = phaseStatements(names);
   const maintenance = maintenanceStatements(names);
+  const outbox = outboxStatements(names);
   const settings = new Settings(executor, maintenance.settings, schema);
   const read = async (key: RecordKey) =>
     readingOf(await executor.read(transaction.read.bind(keyValues(key))));
@@ -81,11 +95,12 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
         schema,
         executor,
         settings,
-        statements: transaction,
+        statements: { ...transaction, ...delivery },
         read,
         readingOf,
       }),
-      phase: postgresPhases({ bridge, schema, executor, statements: phaseStatements(names) }),
+      phase: postgresPhases({ bridge, schema, executor, statements: phase }),
+      deliver: postgresDeliveries({ bridge, schema, statements: { ...delivery, ...phase } }),
     },
     journal: postgresJournal({
       executor,
@@ -93,10 +108,13 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
       waitSettings: transaction.waitSettings,
     }),
     settlement: postgresSettlement(executor, settlementStatements(names)),
+    outbox: postgresOutbox(executor, outbox, parts.clock),
+    hints: parts.hints,
     verify: () => settings.verify(),
     read,
     ...leaseMethods(executor, leaseStatements(names)),
-    ...maintenanceMethods(executor, maintenance),
+    ...postgresDeferred(executor, deferredStatements(names), readingOf),
+    ...maintenanceMethods(executor, { ...maintenance, ...outbox }),
     async loseTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
@@ -242,7 +260,8 @@ function runningLife(life: ReturnType<typeof begunLife>, row: SqlRow): InProgres
 
 function maintenanceMethods(
   executor: PostgresExecutor,
-  statements: ReturnType<typeof maintenanceStatements>,
+  statements: ReturnType<typeof maintenanceStatements> &
+    Pick<ReturnType<typeof outboxStatements>, "cleanEffects">,
 ): Pick<Store, "endedLeases" | "clean"> {
   const batch = async (statement: StatementTemplate, limit: number) =>
     onlyRow(await executor.write(statement.bind({ limit })));
@@ -259,7 +278,8 @@ function maintenanceMethods(
       const left = limit - purged;
       await executor.write(statements.reapLeases.bind({ limit }));
       const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
-      return { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
+      const effects = numberOf(await batch(statements.cleanEffects, limit), "effects");
+      return { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten"), effects };
     },
   };
 }

@@ -98,11 +98,17 @@ const lifeColumns = {
 };
 
 /** What a life that goes on keeps. */
-const kept = ["created_at", "recovery_point", "reconcile_tries", "input"];
+const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable"];
 
 /** Writes a whole life at once: where no row is, or over exactly the row that was decided on. */
 function upsert({ records }: SqlNames, columns: Readonly<Record<string, string>>): string {
-  const all = { ...lifeColumns, recovery_point: "null", reconcile_tries: "0", ...columns };
+  const all = {
+    ...lifeColumns,
+    recovery_point: "null",
+    reconcile_tries: "0",
+    addressable: "false",
+    ...columns,
+  };
   const rest = ["input", "answer", "response_schema_version", "finished_at"];
   const cleared = [...rest, "expires_at", "forget_at", "reconcile_after"].filter(
     (column) => !(column in all),

@@ -17,7 +17,9 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../store.ts";
+import type { deliveryStatements } from "./delivery-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { effectValues } from "./outbox-values.ts";
 import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
 import { asSchemaError, type Settings } from "./settings.ts";
 import type { StatementTemplate } from "./template.ts";
@@ -29,7 +31,8 @@ export interface TransactionParts<Tx> {
   readonly schema: string;
   readonly executor: PostgresExecutor;
   readonly settings: Settings;
-  readonly statements: ReturnType<typeof transactionStatements>;
+  readonly statements: ReturnType<typeof transactionStatements> &
+    Pick<ReturnType<typeof deliveryStatements>, "enqueue">;
   readonly read: (key: RecordKey) => Promise<Reading>;
   readonly readingOf: (rows: readonly SqlRow[] | undefined) => Reading;
 }
@@ -37,7 +40,9 @@ export interface TransactionParts<Tx> {
 /** Postgres keeps its time-outs in 32 bits. */
 const serverTimeoutMaxMs = 2_147_483_647;
 
-export function postgresTransactions<Tx>(parts: TransactionParts<Tx>): Omit<TransactionSupport<Tx>, "phase"> {
+export function postgresTransactions<Tx>(
+  parts: TransactionParts<Tx>,
+): Pick<TransactionSupport<Tx>, "run" | "resolve"> {
   return {
     run: (request, work) => run(parts, request, work),
 
@@ -133,14 +138,21 @@ function closing<Tx, T>(
   commit: Extract<TransactionWork<T>, { readonly end: "commit" }>,
 ): readonly SqlStatement[] {
   const statement = commit.replaces === null ? statements.complete : statements.completeOver;
+  const life = lifeValues(commit.life);
   const complete = statement.bind({
-    ...lifeValues(commit.life),
+    ...life,
     ...guardValues(commit.replaces),
     ...retentionValues(commit.retention),
     answer: commit.answer,
     began,
   });
-  return commit.undoWrites ? [statements.undo.bind({}), complete] : [complete];
+  if (commit.undoWrites) return [statements.undo.bind({}), complete];
+  const { effects } = commit;
+  if (effects.length === 0) return [complete];
+  return [
+    ...effects.map((effect) => statements.enqueue.bind({ ...life, ...effectValues(effect) })),
+    complete,
+  ];
 }
 
 function outcomeOf<T>(schema: string, outcome: BridgeOutcome<T>): TransactionOutcome<T> {

@@ -35,6 +35,7 @@ export function lifeValues(life: NewLife) {
     operation: life.operation,
     principal: life.principal,
     input: life.input ?? null,
+    addressable: life.addressable ?? false,
   };
 }
 

@@ -1,0 +1,56 @@
+/** Statements of deferred work: workers claim it, and clients ask after it by its id. */
+import { commitSettings, exactly, leaseOfRecord, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
+import { template } from "./template.ts";
+
+export function deferredStatements(names: SqlNames) {
+  return {
+    claimPending: template("claim_pending", claimPending(names)),
+    readById: template("read_by_id", readById(names)),
+  };
+}
+
+/** A life is claimed when it has got one of the tokens, so each token is given to one life. */
+function claimPending(names: SqlNames): string {
+  const { records, leases } = names;
+  const ms = (column: string) => `w.${column} * interval '1 millisecond'`;
+  return `with ${timeOf(names)},
+    wants as materialized (
+      select w.* from pg_catalog.json_to_recordset(@wants::text::json) as w(operation text, tokens json, room int,
+        lease_ms float8, lease_end text, attempts_max int, abandon_after_ms float8)),
+    due as materialized (
+      select d.row_id, d.id, (w.tokens ->> (pg_catalog.row_number() over (partition by w.operation order by d.created_at))::int - 1)::uuid as token
+      from wants w cross join lateral (
+        select r.ctid as row_id, r.id, r.created_at from ${records} r
+        where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t)
+        order by r.created_at limit w.room
+        for update skip locked) d),
+    r as (
+      update ${records} r set state = 'in_progress', attempt = 1, token = due.token,
+        expires_at = r.created_at + ${ms("abandon_after_ms")}
+      from due, wants w
+      where r.ctid = any (array(select row_id from due)) and r.id = due.id and w.operation = r.operation
+        and r.state = 'pending'
+      returning r.*),
+    l as (
+      insert into ${leases} (tenant, scope, key, record_id, operation, attempt, token, locked_until, lease_end,
+        attempts_max, abandon_at)
+      select r.tenant, r.scope, r.key, r.id, r.operation, r.attempt, r.token, t.at + ${ms("lease_ms")}, w.lease_end,
+        w.attempts_max, r.expires_at
+      from r join wants w on w.operation = r.operation cross join t
+      on conflict (tenant, scope, key) do update set
+        record_id = excluded.record_id, operation = excluded.operation, attempt = excluded.attempt,
+        token = excluded.token, locked_until = excluded.locked_until, lease_end = excluded.lease_end,
+        attempts_max = excluded.attempts_max, abandon_at = excluded.abandon_at
+      returning record_id, locked_until)
+    select ${recordColumns}, ${commitSettings(names)}
+    from r join l on l.record_id = r.id
+    order by r.created_at, r.id`;
+}
+
+/** One row always: the time, and the record if there is one. */
+function readById(names: SqlNames): string {
+  return `select ${exactly("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
+    from (select ${names.clock} as at) t
+    left join ${names.records} r on r.id = @id::uuid and r.addressable and r.tenant = @tenant::text
+    left join ${names.leases} l on ${leaseOfRecord}`;
+}

@@ -1,0 +1,77 @@
+/** The ends of deliveries over any bridge: transactions that also finish their effect. */
+import type { SqlStatement, TransactionBridge } from "../../transactions/transaction.ts";
+import type {
+  DeliveryOutcome,
+  DeliveryRequest,
+  DeliveryWork,
+  OpenPhase,
+  TransactionSupport,
+} from "../store.ts";
+import type { deliveryStatements } from "./delivery-statements.ts";
+import type { phaseStatements } from "./phase-statements.ts";
+import { onlyRow, textOf } from "./rows.ts";
+import { asSchemaError } from "./settings.ts";
+import { refused, timeoutText } from "./transactions.ts";
+import { guardValues, keyValues, retentionValues } from "./values.ts";
+
+type Answers = Extract<DeliveryWork<never>, { readonly end: "commit" }>["answers"];
+
+export interface DeliveryParts<Tx> {
+  readonly bridge: TransactionBridge<Tx>;
+  readonly schema: string;
+  readonly statements: ReturnType<typeof deliveryStatements> &
+    Pick<ReturnType<typeof phaseStatements>, "openPhase">;
+}
+
+export function postgresDeliveries<Tx>({
+  bridge,
+  schema,
+  statements,
+}: DeliveryParts<Tx>): TransactionSupport<Tx>["deliver"] {
+  return async <T>(
+    request: DeliveryRequest,
+    work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
+  ): Promise<DeliveryOutcome<T>> => {
+    const opening = [statements.openPhase.bind({ limit_ms: timeoutText(request.idleLimitMs) })];
+    let begun = false;
+    try {
+      const outcome = await bridge.transact<T>({ isolation: null, opening }, async (session) => {
+        begun = true;
+        const { tx, used, revoke, opened } = session;
+        const result = await work({ tx, used, revoke });
+        const began = textOf(onlyRow(opened[0]), "began");
+        if (result.end !== "commit") return result;
+        const { end, value, answers } = result;
+        return { end, value, closing: [closing(statements, request, began, answers)] };
+      });
+      if (outcome.kind === "refused") return refused(schema, outcome);
+      return outcome.kind === "committed" ? { kind: "committed", value: outcome.value } : outcome;
+    } catch (error) {
+      throw begun ? error : asSchemaError(error);
+    }
+  };
+}
+
+function closing(
+  statements: ReturnType<typeof deliveryStatements>,
+  { claim, keepMs }: DeliveryRequest,
+  began: string,
+  answers: Answers,
+): SqlStatement {
+  const values = {
+    effect_id: claim.id,
+    claim_attempt: claim.fence.attempt,
+    claim_token: claim.fence.token,
+    keep_ms: keepMs,
+    began,
+  };
+  if (answers === null) return statements.finishEffect.bind(values);
+  const { key, guard, answer, retention } = answers;
+  return statements.answerByEffect.bind({
+    ...values,
+    ...keyValues(key),
+    ...guardValues(guard),
+    ...retentionValues(retention),
+    answer,
+  });
+}

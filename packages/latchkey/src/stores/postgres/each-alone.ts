@@ -1,0 +1,42 @@
+/** Writes on many rows at once, of which one that cannot be written must not stop the others. */
+import { sqlStateOf } from "../../attempt/sql-state.ts";
+import { StoreError } from "../../errors.ts";
+
+/**
+ * What a row itself can cause: data and constraints (22, 23), limits of size (54), a trigger or a function of the user's
+ * (38, 39, P0), a damaged row (XX). The rest is the server's state, and would refuse every row.
+ */
+const causedByRow: readonly string[] = ["22", "23", "54", "38", "39", "P0", "XX"];
+
+export function isCausedByRow(error: unknown): boolean {
+  if (error instanceof TypeError) return true;
+  if (!(error instanceof StoreError) || error.certainty !== "rolled_back") return false;
+  return causedByRow.includes(sqlStateOf(error)?.slice(0, 2) ?? "");
+}
+
+/**
+ * Runs `write` on all items, and, when a row may be to blame, on halves of them, so that a bad one stands alone in the
+ * end. Its item is left out of the answer.
+ *
+ * @throws whatever `write` throws for another reason, or when it was called with one item
+ */
+export async function eachAlone<Item, Row>(
+  items: readonly Item[],
+  write: (items: readonly Item[]) => Promise<readonly Row[]>,
+): Promise<readonly Row[]> {
+  try {
+    return await write(items);
+  } catch (error) {
+    if (items.length < 2 || !isCausedByRow(error)) throw error;
+  }
+  const parts: (readonly Row[])[] = [];
+  const middle = Math.ceil(items.length / 2);
+  for (const half of [items.slice(0, middle), items.slice(middle)]) {
+    try {
+      parts.push(await eachAlone(half, write));
+    } catch (error) {
+      if (half.length !== 1 || !isCausedByRow(error)) throw error;
+    }
+  }
+  return parts.flat();
+}

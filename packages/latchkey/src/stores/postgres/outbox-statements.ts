@@ -1,0 +1,234 @@
+/**
+ * Statements on the outbox. Lists come as JSON. Each write is guarded row by row, so that one row whose guard does not
+ * hold leaves the others alone; the statement commits as one.
+ */
+import { after, commitSettings, exactly, onPrimary, type SqlNames, timeOf } from "./sql-parts.ts";
+import { template } from "./template.ts";
+
+export function outboxStatements(names: SqlNames) {
+  return {
+    claimEffects: template("claim_effects", claim(names)),
+    dueEffects: template("due_effects", dueEffects(names)),
+    claimEffect: template("claim_effect", claimOne(names)),
+    startEffects: template("start_effects", start(names)),
+    effectsStarted: template("effects_started", started(names)),
+    endEffects: template("end_effects", end(names)),
+    effectsEnded: template("effects_ended", ended(names)),
+    rescueEffects: template("rescue_effects", rescue(names)),
+    listDead: template("list_dead", list(names, "x.state = 'dead'")),
+    listEffects: template("list_effects", list(names, "true")),
+    effectsOfRecord: template("effects_of_record", ofRecord(names)),
+    decideEffect: template("decide_effect", decide(names)),
+    effectDecided: template("effect_decided", decided(names)),
+    cleanEffects: template("clean_effects", clean(names)),
+  };
+}
+
+/** An effect as `effectOf` reads it, from `o`. */
+const effectColumns = `
+  o.id::text as id, o.tenant, o.scope, o.key, o.record_id::text as record_id, o.type as operation,
+  pg_catalog.encode(o.fingerprint, 'hex') as fingerprint, o.aggregatetype as effect, o.step, o.index, o.generation,
+  o.downstream_key, o.aggregate, o.ordered, pg_catalog.encode(o.payload, 'hex') as input, o.state,
+  o.started_at is not null as started, o.attempt, o.token::text as token, o.sends, o.returns,
+  pg_catalog.encode(o.result, 'hex') as result, o.last_error_code, ${exactly("o.created_at")} as created_at,
+  ${exactly("o.available_at")} as available_at, ${exactly("o.doubtful_since")} as doubtful_since,
+  ${exactly("o.finished_at")} as finished_at`;
+
+/** Of an ordered aggregate only the first that is not delivered. */
+function isFirst({ outbox }: SqlNames): string {
+  return `(not o.ordered or o.position = (
+      select x.position from ${outbox} x
+      where x.ordered and x.state <> 'delivered' and x.aggregatetype = o.aggregatetype
+        and x.aggregateid = o.aggregateid
+      order by x.position limit 1))`;
+}
+
+const epoch = "timestamptz 'epoch'";
+const wants = `pg_catalog.json_to_recordset(@wants::text::json)
+  as w(effect text, room int, from_ms float8)`;
+
+/** Rows that this process could not claim are left out for a while, so that they are in nobody's way. */
+const isNotSpared = `o.id <> all (array(
+  select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
+
+/** Of each wanted effect those due first. There is no cursor: `from_ms` only says where the index is entered. */
+function due(names: SqlNames, lock: string): string {
+  return `select d.* from ${wants} cross join lateral (
+      select o.ctid as row_id, o.id, o.available_at, o.position from ${names.outbox} o
+      where o.state = 'pending' and o.aggregatetype = w.effect and o.available_at <= (select at from t)
+        and o.available_at >= coalesce(${epoch} + w.from_ms * interval '1 millisecond', '-infinity'::timestamptz)
+        and ${isNotSpared} and ${isFirst(names)}
+      order by o.available_at, o.position limit w.room ${lock}) d`;
+}
+
+function take({ outbox }: SqlNames, which: string): string {
+  return `update ${outbox} o set state = 'claimed', attempt = o.attempt + 1, token = @token::uuid,
+      claimed_at = t.at, locked_until = ${after("t.at", "lease_ms")}, started_at = null, ended = null
+    from t where ${which} and o.state = 'pending'
+    returning o.*`;
+}
+
+function claim(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    due as materialized (${due(names, "for update skip locked")}),
+    o as (${take(names, "o.ctid = any (array(select row_id from due))")})
+    select ${effectColumns}, ${commitSettings(names)} from o order by o.available_at, o.position`;
+}
+
+/** What `claimEffects` would take, without touching what may be wrong with a row. */
+function dueEffects(names: SqlNames): string {
+  return onPrimary(`with ${timeOf(names)} select d.id::text as id from (${due(names, "")}) d`);
+}
+
+function claimOne(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    due as materialized (
+      select o.ctid as row_id from ${names.outbox} o
+      where o.id = @id::uuid and o.state = 'pending' and o.available_at <= (select at from t) and ${isFirst(names)}
+      for update skip locked),
+    o as (${take(names, "o.ctid = any (array(select row_id from due))")})
+    select ${effectColumns}, ${commitSettings(names)} from o`;
+}
+
+const claims = "pg_catalog.json_to_recordset(@claims::text::json) as c(id uuid, attempt int, token uuid)";
+const claimIs = "o.id = c.id and o.attempt = c.attempt and o.token = c.token";
+
+/** A claim is started once: whoever asks again repeats a call whose reply was lost. */
+function start(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    o as (
+      update ${names.outbox} o set started_at = t.at, sends = o.sends + 1,
+        doubtful_since = coalesce(o.doubtful_since, t.at), locked_until = ${after("t.at", "lease_ms")}
+      from ${claims}, t
+      where ${claimIs} and o.state = 'claimed' and o.locked_until > t.at and o.started_at is null
+      returning o.id)
+    select o.id::text as id, ${commitSettings(names)} from o`;
+}
+
+function started({ outbox, clock }: SqlNames): string {
+  return `select o.id::text as id from ${claims} join ${outbox} o on ${claimIs}
+    where o.state = 'claimed' and o.started_at is not null and o.locked_until > (select ${clock})`;
+}
+
+const ends = `pg_catalog.json_to_recordset(@ends::text::json) as c(id uuid, attempt int, token uuid, event text,
+  result text, keep_ms float8, error_code text, after_ms float8, doubtful boolean, returned boolean,
+  downstream_key text)`;
+const stateAfter =
+  "case c.event when 'keep_result' then 'claimed' when 'deliver' then 'delivered' when 'die' then 'dead' else 'pending' end";
+
+/**
+ * A send is counted as returned once: a result that is there was counted when it was kept. The state that this writes
+ * leaves the columns of a claim only to `keep_result`.
+ */
+function end(names: SqlNames): string {
+  const later = (column: string) => `case when c.event = 'keep_result' then o.${column} end`;
+  const fromNow = (column: string) => `t.at + c.${column} * interval '1 millisecond'`;
+  return `with ${timeOf(names)},
+    o as (
+      update ${names.outbox} o set state = ${stateAfter},
+        ended = case when c.event <> 'keep_result' then c.event end,
+        claimed_at = ${later("claimed_at")}, locked_until = ${later("locked_until")},
+        started_at = ${later("started_at")},
+        result = coalesce(o.result, pg_catalog.decode(c.result, 'hex')),
+        returns = case when o.result is null and (c.returned or c.event in ('deliver', 'keep_result')
+          and o.started_at is not null) then least(o.sends, o.returns + 1) else o.returns end,
+        available_at = case c.event when 'retry' then ${fromNow("after_ms")} when 'reopen' then t.at
+          else o.available_at end,
+        doubtful_since = case when c.event = 'reopen' or c.event = 'retry' and not c.doubtful then null
+          else o.doubtful_since end,
+        generation = o.generation + (c.event = 'reopen')::int,
+        downstream_key = coalesce(c.downstream_key, o.downstream_key),
+        last_error_code = coalesce(c.error_code, o.last_error_code),
+        finished_at = case when c.event in ('deliver', 'die') then t.at end,
+        expires_at = case when c.event = 'deliver' then ${fromNow("keep_ms")} end
+      from ${ends}, t
+      where ${claimIs} and o.state = 'claimed' and (c.event <> 'give_back' or o.started_at is null)
+      returning o.id)
+    select o.id::text as id, ${commitSettings(names)} from o`;
+}
+
+/** Which ends that found nothing to do repeat one that has been done. */
+function ended({ outbox }: SqlNames): string {
+  return `select o.id::text as id from ${ends} join ${outbox} o on ${claimIs}
+    where o.ended = c.event and o.state = ${stateAfter}`;
+}
+
+function rescue(names: SqlNames): string {
+  const isOver = (time: string) => `o.state = 'claimed' and o.locked_until <= ${time}`;
+  return `with ${timeOf(names)},
+    due as materialized (
+      select o.ctid as row_id, o.id, o.started_at is not null as started from ${names.outbox} o
+      where o.claimed_at <= (select at from t) and ${isOver("(select at from t)")}
+      order by o.claimed_at limit @limit::int
+      for update skip locked),
+    done as (
+      update ${names.outbox} o set state = 'pending', claimed_at = null, locked_until = null, started_at = null
+      from t where o.ctid = any (array(select row_id from due)) and ${isOver("t.at")}
+      returning o.id)
+    select (pg_catalog.count(*) filter (where not due.started))::int as unstarted,
+      (pg_catalog.count(*) filter (where due.started))::int as started, ${commitSettings(names)}
+    from due join done on done.id = due.id`;
+}
+
+/** Only what is dead has an index in this order: a list of another state reads the whole table. */
+function list({ outbox }: SqlNames, which: string): string {
+  return onPrimary(`select ${effectColumns} from ${outbox} o
+    join (
+      select x.id from ${outbox} x
+      where ${which} and x.state = @state::text and (x.started_at is not null) = @started::boolean
+        and (x.created_at, x.id) > (
+          coalesce(${after(epoch, "after_ms")}, '-infinity'::timestamptz),
+          coalesce(@after_id::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
+        and (@only_tenant::text is null or x.tenant = @only_tenant::text)
+        and (@only_effect::text is null or x.aggregatetype = @only_effect::text)
+      order by x.created_at, x.id limit @limit::int) page on page.id = o.id
+    order by o.created_at, o.id`);
+}
+
+function ofRecord({ outbox }: SqlNames): string {
+  return onPrimary(
+    `select ${effectColumns} from ${outbox} o where o.record_id = @record_id::uuid order by o.position`,
+  );
+}
+
+function decide(names: SqlNames): string {
+  const redriven = (value: string, otherwise: string) =>
+    `case when @event::text = 'redrive' then ${value} else ${otherwise} end`;
+  return `with ${timeOf(names)},
+    o as (
+      update ${names.outbox} o set state = ${redriven("'pending'", "'delivered'")}, ended = null,
+        available_at = ${redriven("t.at", "o.available_at")}, sends = ${redriven("0", "o.sends")},
+        returns = ${redriven("0", "o.returns")},
+        doubtful_since = case when not @cleared::boolean then o.doubtful_since end,
+        finished_at = ${redriven("null", "t.at")},
+        expires_at = ${redriven("null", after("t.at", "keep_ms"))}
+      from t where o.id = @id::uuid and o.state = 'dead'
+      returning o.*),
+    note as (
+      insert into ${names.audit} (id, at, tenant, scope, key, record_id, event, from_state, to_state, actor, proof, reason,
+        effect_id)
+      select @audit_id::uuid, t.at, o.tenant, o.scope, o.key, o.record_id, @event::text, 'dead', o.state, @actor::text,
+        'operator', @reason::text, o.id
+      from o, t
+      returning 1)
+    select 1 as decided, ${commitSettings(names)} from o`;
+}
+
+function decided({ audit }: SqlNames): string {
+  return `select exists (
+      select 1 from ${audit} a where a.id = @audit_id::uuid and a.effect_id = @id::uuid) as decided`;
+}
+
+function clean(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    due as materialized (
+      select o.ctid as row_id from ${names.outbox} o
+      where o.state = 'delivered' and o.expires_at <= (select at from t)
+      order by o.expires_at limit @limit::int
+      for update skip locked),
+    done as (
+      delete from ${names.outbox} o
+      where o.ctid = any (array(select row_id from due)) and o.state = 'delivered'
+      returning 1)
+    select pg_catalog.count(*)::int as effects from done`;
+}

@@ -1,0 +1,75 @@
+/** What the outbox is called with, as values for its statements: lists of rows are JSON texts. */
+import type { DeliveryEnd, EffectClaim, NewEffect } from "../outbox.ts";
+import { checkStorable } from "./values.ts";
+
+function hexOf(bytes: Uint8Array | null): string | null {
+  return bytes === null
+    ? null
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+}
+
+export function claimsList(claims: readonly EffectClaim[]): string {
+  return JSON.stringify(claims.map(claimRow));
+}
+
+function claimRow({ id, fence }: EffectClaim) {
+  return { id, attempt: fence.attempt, token: fence.token };
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function endsList(ends: readonly DeliveryEnd[]): string {
+  return JSON.stringify(ends.map((end) => ({ ...claimRow(end), event: end.event, ...endRow(end) })));
+}
+
+function endRow(end: DeliveryEnd) {
+  switch (end.event) {
+    case "deliver":
+      return { result: hexOf(end.result), keep_ms: end.keepMs };
+    case "keep_result":
+      return { result: hexOf(end.result) };
+    case "retry": {
+      checkStorable("errorCode", end.errorCode);
+      const { errorCode, afterMs, doubtful, returned } = end;
+      return { error_code: errorCode, after_ms: afterMs, doubtful, returned };
+    }
+    case "reopen":
+      checkStorable("downstreamKey", end.downstreamKey);
+      return { downstream_key: end.downstreamKey };
+    case "give_back":
+      return {};
+    case "die":
+      checkStorable("errorCode", end.errorCode);
+      return { error_code: end.errorCode, returned: end.returned };
+    default:
+      return end satisfies never;
+  }
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function effectValues(effect: NewEffect) {
+  const { id, downstreamKey, step, index, aggregate, ordered, input, delayMs } = effect;
+  for (const [what, text] of Object.entries({ effect: effect.effect, downstreamKey, step })) {
+    checkStorable(what, text);
+  }
+  if (aggregate !== null) checkStorable("aggregate", aggregate);
+  return {
+    effect_id: id,
+    effect: effect.effect,
+    downstream_key: downstreamKey,
+    step,
+    index,
+    aggregate,
+    ordered,
+    effect_input: input,
+    delay_ms: delayMs,
+  };
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function effectsList(effects: readonly NewEffect[]): string {
+  const rows = effects.map((effect) => {
+    const { effect_input: input, ...rest } = effectValues(effect);
+    return { ...rest, input: hexOf(input) };
+  });
+  return JSON.stringify(rows);
+}

@@ -1,0 +1,111 @@
+/** The outbox on Postgres. */
+
+import type { Clock } from "../../ports.ts";
+import type { SqlRow } from "../../transactions/transaction.ts";
+import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
+import { eachAlone } from "./each-alone.ts";
+import { EffectClaims } from "./effect-claims.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import { effectOf } from "./outbox-rows.ts";
+import type { outboxStatements } from "./outbox-statements.ts";
+import { claimsList, endsList } from "./outbox-values.ts";
+import { booleanOf, foundRows, numberOf, onlyRow, textOf } from "./rows.ts";
+import type { StatementTemplate } from "./template.ts";
+import { checkStorable } from "./values.ts";
+
+type Statements = ReturnType<typeof outboxStatements>;
+
+export function postgresOutbox(
+  executor: PostgresExecutor,
+  statements: Statements,
+  clock: Clock,
+): OutboxSupport {
+  const claims = new EffectClaims(executor, statements, clock);
+
+  /** Ids whose guard held, or that had been written by an earlier try. */
+  const guarded = async (
+    count: number,
+    write: StatementTemplate,
+    repeated: StatementTemplate,
+    values: Readonly<Record<string, string | number>>,
+  ) => {
+    const done = (await executor.write(write.bind(values))).map(idOf);
+    if (done.length === count) return done;
+    const again = (await executor.read(repeated.bind(values))).map(idOf);
+    return [...new Set([...done, ...again])];
+  };
+
+  return {
+    claim: (wants, token, leaseMs) => claims.claim(wants, token, leaseMs),
+
+    start: (wanted, leaseMs) =>
+      someOf(wanted, (some) =>
+        guarded(some.length, statements.startEffects, statements.effectsStarted, {
+          claims: claimsList(some),
+          lease_ms: leaseMs,
+        }),
+      ),
+
+    end: (ends) =>
+      someOf(ends, async (some) => {
+        const values = { ends: endsList(some) };
+        const done = await guarded(some.length, statements.endEffects, statements.effectsEnded, values);
+        if (some.some(({ event }) => event !== "deliver" && event !== "keep_result")) claims.startOver();
+        return done;
+      }),
+
+    async rescue(limit) {
+      const row = onlyRow(await executor.write(statements.rescueEffects.bind({ limit })));
+      const rescued = { unstarted: numberOf(row, "unstarted"), started: numberOf(row, "started") };
+      if (rescued.unstarted + rescued.started > 0) claims.startOver();
+      return rescued;
+    },
+
+    async list(filter) {
+      const statement = filter.state === "dead" ? statements.listDead : statements.listEffects;
+      return foundRows(await executor.read(statement.bind(filterValues(filter))), "id").map(effectOf);
+    },
+
+    async ofRecord(recordId) {
+      const rows = await executor.read(statements.effectsOfRecord.bind({ record_id: recordId }));
+      return foundRows(rows, "id").map(effectOf);
+    },
+
+    async decide(id, decision, note) {
+      const values = { id, ...decisionValues(decision), ...noteValues(note) };
+      const [row] = await executor.write(statements.decideEffect.bind(values));
+      claims.startOver();
+      if (row !== undefined) return true;
+      return booleanOf(onlyRow(await executor.read(statements.effectDecided.bind(values))), "decided");
+    },
+  };
+}
+
+function idOf(row: SqlRow): string {
+  return textOf(row, "id");
+}
+
+async function someOf<Item>(
+  items: readonly Item[],
+  write: (items: readonly Item[]) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  return items.length === 0 ? [] : eachAlone(items, write);
+}
+
+function filterValues({ state, effect, tenant, limit, after }: EffectFilter) {
+  const started = state === "started";
+  const page = { limit, after_ms: after?.createdAt ?? null, after_id: after?.id ?? null };
+  return { state: started ? "claimed" : state, started, only_effect: effect, only_tenant: tenant, ...page };
+}
+
+function decisionValues(decision: DeadDecision) {
+  const { event } = decision;
+  return event === "redrive"
+    ? { event, cleared: decision.doubt === "cleared", keep_ms: null }
+    : { event, cleared: false, keep_ms: decision.keepMs };
+}
+
+function noteValues({ id, actor, reason }: DeadNote) {
+  for (const [what, text] of Object.entries({ actor, reason: reason ?? "" })) checkStorable(what, text);
+  return { audit_id: id, actor, reason };
+}
