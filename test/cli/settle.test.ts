@@ -80,6 +80,30 @@ describe("each outcome, with its audit row", () => {
     });
   });
 
+  test("closed on the other side: the call is made again, under a new key", async () => {
+    const { downstream } = await callInDoubt(place, keyOf("closed"));
+    const closed = ["--not-executed", "--proof", "closed-downstream", "--downstream-key", downstream];
+    const { exitCode, errors } = await settle("closed", ...closed, ...signed);
+    expect({ exitCode, errors }).toEqual({ exitCode: 0, errors: "" });
+    const call = (await journal("closed"))?.steps[1];
+    expect(call).toMatchObject({ state: "not_executed", generation: 1, input: bytes({ amount: 500 }) });
+    expect(call).not.toMatchObject({ downstreamKey: downstream });
+    expect(await audit("closed")).toMatchObject([{ actor: "ada", proof: "closed-downstream" }]);
+    expect(await settle("closed", ...closed, ...signed), "the same again").toMatchObject({ exitCode: 0 });
+    expect(await settle("closed", "--not-executed", ...signed), "another proof").toMatchObject({
+      exitCode: 4,
+    });
+    expect(await audit("closed")).toHaveLength(1);
+  });
+
+  test("the other side still knows the call's key: it stays as it is and is sent again", async () => {
+    const { downstream } = await callInDoubt(place, keyOf("known"));
+    const known = ["--not-executed", "--proof", "downstream-deduplicates", ...signed];
+    expect(await settle("known", ...known)).toMatchObject({ exitCode: 0 });
+    expect((await journal("known"))?.steps[1]).toMatchObject({ state: "started", downstreamKey: downstream });
+    expect(await audit("known")).toMatchObject([{ proof: "downstream-deduplicates" }]);
+  });
+
   test("not executed, where nobody but the client can go on: no worker is asked to", async () => {
     const id = await bareDoubt(place, keyOf("bare"));
     expect(await settle("bare", "--not-executed", ...signed)).toMatchObject({ exitCode: 0 });
@@ -168,6 +192,18 @@ describe("refuses", () => {
     ]);
   });
 
+  test("the proof that another call was closed than the one in doubt", async () => {
+    await callInDoubt(place, keyOf("reopened"));
+    const closed = ["--not-executed", "--proof", "closed-downstream", "--downstream-key", "lk_other"];
+    const refused = await settle("reopened", ...closed, ...signed);
+    expect(refused).toMatchObject({ exitCode: 4, errors: expect.stringContaining("under lk_other") });
+    expect(await settle("reopened", ...closed, "--dry-run", ...signed)).toMatchObject({ exitCode: 4 });
+    await bareDoubt(place, keyOf("nothing-to-close"));
+    const none = await settle("nothing-to-close", ...closed, ...signed);
+    expect(none).toMatchObject({ exitCode: 4, errors: expect.stringContaining("no call of it is in doubt") });
+    expect((await journal("reopened"))?.steps[1]).toMatchObject({ state: "started", generation: 0 });
+  });
+
   test("to write what the service's codec could not read; what needs no bytes it does", async () => {
     const owner = ownerOf(keyOf("sealed"), await begin(place, keyOf("sealed"), new Uint8Array([0, 255])));
     await endInDoubt(place, owner);
@@ -189,6 +225,10 @@ describe("refuses", () => {
     ["no reason", [...one, "--operator", "ada"]],
     ["a blank reason", [...one, "--operator", "ada", "--reason", "  "]],
     ["two outcomes", [...one, "--completed", '{"status":200}', ...signed]],
+    ["a proof that is none", [...one, "--proof", "trust-me", ...signed]],
+    ["a proof of something else", ["--failed", '{"status":502}', "--proof", "operator", ...signed]],
+    ["a closed call without its key", [...one, "--proof", "closed-downstream", ...signed]],
+    ["a key without its proof", [...one, "--downstream-key", "lk_1", ...signed]],
     ["a call without its result", ["--call", "charged", ...signed]],
     ["a result without its call", [...one, "--result", "1", ...signed]],
     ["a result that is not JSON", ["--call", "charged", "--result", "ch_1", ...signed]],

@@ -76,9 +76,19 @@ export function whatAPersonMayDo(record: LatchkeyRecord, journal: Journal | null
             `If the other side has the call under ${call.downstreamKey}: with its result the rest then runs`,
           ),
         ];
+  const closed =
+    call === null
+      ? []
+      : [
+          settle(
+            `--not-executed --proof closed-downstream --downstream-key ${shellWord(call.downstreamKey)}`,
+            "If the other side has closed the call, so that it can never happen: it is made again under a new key",
+          ),
+        ];
   return [
     ...happened,
     settle("--not-executed", whenNotExecuted(record, call)),
+    ...closed,
     settle(
       `--completed '{"status":201,"body":{}}'`,
       "If all of it happened: retries get this answer, and nothing more runs",

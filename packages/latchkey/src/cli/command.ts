@@ -1,4 +1,5 @@
 /** What a command of the command line is and works with. */
+import { shown } from "./text.ts";
 
 export interface CommandContext {
   /** Arguments after the command's name. */
@@ -38,4 +39,9 @@ export class CommandError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.exitCode = options.exitCode ?? 1;
   }
+}
+
+/** Exit code 4: nothing was changed. The message may name what others chose. */
+export function refusal(message: string): CommandError {
+  return new CommandError(shown(message), { exitCode: 4 });
 }

@@ -35,6 +35,13 @@ export function databaseUrlOf({ env }: CommandContext, option: string | undefine
   return option ?? env.DATABASE_URL;
 }
 
+/** Who decides, or why: @throws {UsageError} when it is missing or blank. */
+export function signed(option: "operator" | "reason", text: string | undefined): string {
+  const value = text?.trim() ?? "";
+  if (value !== "") return value;
+  throw new UsageError(`--${option} is needed: the audit row keeps who decided it and why.`);
+}
+
 /** @throws {UsageError} unless it is a whole number between the two. */
 export function wholeNumber(option: string, text: string, least: number, greatest: number): number {
   const value = /^\d+$/u.test(text) ? Number(text) : Number.NaN;

@@ -5,14 +5,19 @@ import type { Answer } from "../attempt/answer.ts";
 import { answerOfRun } from "../attempt/run-answer.ts";
 import { CommandError, UsageError } from "./command.ts";
 import { type Named, namedBy } from "./find-record.ts";
-import { databaseOptions, parse, wholeNumber } from "./options.ts";
+import { databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import type { DatabaseValues } from "./with-store.ts";
 
 /** What became of it, as a person found out. */
 export type Outcome =
   | { readonly event: "settle_completed" | "settle_failed"; readonly answer: Answer }
-  | { readonly event: "settle_not_executed" }
+  | { readonly event: "settle_not_executed"; readonly proof: NotExecutedProof }
   | { readonly event: "settle_call"; readonly call: string; readonly result: unknown };
+
+/** Why it is certain that it did not happen. `operator`: the person's word alone. */
+export type NotExecutedProof =
+  | { readonly kind: "operator" | "downstream-deduplicates" }
+  | { readonly kind: "closed-downstream"; readonly downstreamKey: string };
 
 export interface SettleOptions {
   readonly named: Named;
@@ -38,6 +43,8 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
       completed: { type: "string" },
       failed: { type: "string" },
       "not-executed": { type: "boolean" },
+      proof: { type: "string" },
+      "downstream-key": { type: "string" },
       call: { type: "string" },
       result: { type: "string" },
       operator: { type: "string" },
@@ -50,8 +57,8 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
   return {
     named: namedBy(positionals),
     outcome: outcomeOf(values, cwd),
-    operator: requiredText("operator", values.operator),
-    reason: requiredText("reason", values.reason),
+    operator: signed("operator", values.operator),
+    reason: signed("reason", values.reason),
     retentionMs: wholeNumber("retention-ms", values["retention-ms"] ?? String(dayMs), 1, retentionMaxMs),
     dryRun: values["dry-run"] ?? false,
     json: values.json ?? false,
@@ -63,6 +70,8 @@ interface OutcomeValues {
   readonly completed?: string | undefined;
   readonly failed?: string | undefined;
   readonly "not-executed"?: boolean | undefined;
+  readonly proof?: string | undefined;
+  readonly "downstream-key"?: string | undefined;
   readonly call?: string | undefined;
   readonly result?: string | undefined;
 }
@@ -79,7 +88,8 @@ function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
   if (failed !== undefined) {
     outcomes.push({ event: "settle_failed", answer: answerOf("failed", failed, cwd) });
   }
-  if (values["not-executed"]) outcomes.push({ event: "settle_not_executed" });
+  if (values["not-executed"]) outcomes.push({ event: "settle_not_executed", proof: proofOf(values) });
+  else if (values.proof !== undefined) throw new UsageError("--proof goes with --not-executed.");
   if (call !== undefined && result !== undefined) {
     outcomes.push({ event: "settle_call", call, result: jsonOf("result", result, cwd) });
   }
@@ -92,10 +102,24 @@ function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
   return outcome;
 }
 
-function requiredText(option: string, text: string | undefined): string {
-  const value = text?.trim() ?? "";
-  if (value !== "") return value;
-  throw new UsageError(`--${option} is needed: the audit row keeps who settled it and why.`);
+const closed = "closed-downstream";
+
+function proofOf({ proof = "operator", "downstream-key": key }: OutcomeValues): NotExecutedProof {
+  if (proof !== closed && key !== undefined) {
+    throw new UsageError(`--downstream-key goes with --proof ${closed}.`);
+  }
+  switch (proof) {
+    case "operator":
+    case "downstream-deduplicates":
+      return { kind: proof };
+    case closed:
+      if (key) return { kind: proof, downstreamKey: key };
+      throw new UsageError(
+        `--proof ${closed} needs --downstream-key: which one the other side has closed. Another call may be in doubt by now.`,
+      );
+    default:
+      throw new UsageError(`--proof must be operator, ${closed} or downstream-deduplicates.`);
+  }
 }
 
 /** JSON, or `@` and the name of a file with it. */

@@ -3,15 +3,15 @@ import { encodeAnswer } from "../attempt/answer.ts";
 import { guardOf, type LatchkeyRecord, type UnknownRecord } from "../engine/record.ts";
 import { StoreError } from "../errors.ts";
 import { systemPorts } from "../ports.ts";
-import type { Journal } from "../stores/journal.ts";
 import type { AuditEntry, AuditNote, Settlement } from "../stores/settlement.ts";
-import { callInDoubt, whatHappensNext } from "./advice.ts";
-import { type Command, type CommandContext, CommandError, type ExitCode } from "./command.ts";
+import { whatHappensNext } from "./advice.ts";
+import { type Command, type CommandContext, CommandError, type ExitCode, refusal } from "./command.ts";
 import { type FoundRecord, findRecord } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
 import { auditView, recordView } from "./present.ts";
-import { hasUnreadable, readJson } from "./readable.ts";
+import { readJson } from "./readable.ts";
 import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
+import { proofName, settlementOf } from "./settle-outcome.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
@@ -22,7 +22,11 @@ reason. Refuses records that are not unknown. Asking again for what is settled s
 taken as the client sent it, quoted or bare. Outcomes:
 
   --call <step> --result <json>  the call in doubt happened, with this result; the rest of the operation then runs
-  --not-executed                 it did not happen and no longer can: it may run again
+  --not-executed                 it did not happen and no longer can: it may run again. How you know that:
+      --proof operator                 your word (default): a call in doubt is made again under the same key
+      --proof closed-downstream --downstream-key <key>
+                                       the other side has closed this call: it is made again under a new key
+      --proof downstream-deduplicates  the other side still remembers its key: it is sent again under the same one
   --completed <answer>           all of it happened: retries get this answer
   --failed <answer>              it stays undone: retries get this answer
 
@@ -61,10 +65,10 @@ async function settleOne(
     return report(context, store, options, before, true);
   }
   if ((await sayings(store, found, options)).length > 0) throw refusal(unknownAgain);
-  const settlement = settlementOf(await store.journal.read(key, record.id), options);
+  const settlement = settlementOf(record.id, await store.journal.read(key, record.id), options);
   if (options.dryRun) return reportDryRun(context, record, settlement, options);
   const { operator: actor, reason } = options;
-  const note = { id: systemPorts.random.uuid(found.now), actor, proof: "operator", reason };
+  const note = { id: systemPorts.random.uuid(found.now), actor, proof: proofName(options.outcome), reason };
   if (!(await settleSurely(store, { ...found, record }, settlement, note))) {
     throw refusal("The record was changed by somebody else meanwhile. Look at it again: `latchkey inspect`.");
   }
@@ -94,44 +98,6 @@ async function settleSurely(
 /** Five tries within three seconds. */
 const pauseMaxMs = 800;
 
-/** @throws {CommandError} when the record does not allow it. */
-function settlementOf(journal: Journal | null, options: SettleOptions): Settlement {
-  const { outcome, retentionMs } = options;
-  const resumeAfterMs = resumeAfter(journal);
-  if (outcome.event === "settle_not_executed") {
-    return { event: outcome.event, calls: "never-happened", reopen: null, resumeAfterMs };
-  }
-  if (hasUnreadable(journal)) {
-    throw refusal(
-      "This service stores through a codec, which is not here: what was written now could not be read there. " +
-        "Use `latchkey.settle` in the service.",
-    );
-  }
-  if (outcome.event === "settle_call") {
-    const { call, result: value } = outcome;
-    const { generation } = callNamed(call, journal);
-    const result = Buffer.from(JSON.stringify(value), "utf8");
-    return { event: outcome.event, call, generation, result, resumeAfterMs };
-  }
-  const answer = encodeAnswer(outcome.answer, Number.POSITIVE_INFINITY);
-  const retention = { retentionMs, forgetAfterMs: retentionMs };
-  return outcome.event === "settle_failed"
-    ? { event: outcome.event, answer, retention, errorCode: "settled-failed" }
-    : { event: outcome.event, answer, retention };
-}
-
-/** Only what owns its work can be resumed by a worker. */
-function resumeAfter(journal: Journal | null): number | null {
-  return journal?.input == null ? null : 0;
-}
-
-function callNamed(name: string, journal: Journal | null) {
-  const call = callInDoubt(journal);
-  if (call?.name === name) return call;
-  const instead = call === null ? "no call of it is in doubt" : `the call in doubt is ${call.name}`;
-  throw refusal(`The call ${name} is not in doubt: ${instead}.`);
-}
-
 /** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
 async function sameBefore(
   store: CommandStore,
@@ -152,6 +118,7 @@ async function sayings(
     (entry) =>
       entry.recordId === record.id &&
       entry.event === outcome.event &&
+      entry.proof === proofName(outcome) &&
       entry.actor === operator &&
       entry.reason === reason,
   );
@@ -182,10 +149,6 @@ const unknownAgain =
 
 function notUnknown(record: LatchkeyRecord): string {
   return `Only what is unknown can be settled, and this record is ${record.state}: see \`latchkey inspect\`.`;
-}
-
-function refusal(message: string): CommandError {
-  return new CommandError(shown(message), { exitCode: 4 });
 }
 
 async function report(
