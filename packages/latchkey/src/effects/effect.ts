@@ -40,7 +40,7 @@ export interface EffectLimits {
 
 /** How an effect is delivered that was enqueued. */
 export interface DeliveryOptions {
-  /** How often it is sent, the first time included; then it is a dead letter. Default 20: about 70 minutes. */
+  /** How often it is sent, the first time included; then it is a dead letter. Default 20: about an hour. */
   readonly attemptsMax?: number;
   /** Pause before the second send; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
   readonly backoffMs?: number;

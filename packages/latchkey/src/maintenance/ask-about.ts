@@ -7,8 +7,8 @@ import type { LookedUp } from "../attempt/own-work.ts";
 import { plainJson, storedJson } from "../attempt/owned-run.ts";
 import { failureAnswer } from "../attempt/run-answer.ts";
 import type { Runtime } from "../attempt/runtime.ts";
-import type { EffectCall } from "../effects/effect.ts";
-import { type AnyEffect, runEffect } from "../effects/run-effect.ts";
+import { lookUpSend } from "../effects/look-up.ts";
+import type { AnyEffect } from "../effects/run-effect.ts";
 import type { UnknownRecord } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
 import { kept, reopened } from "../settle.ts";
@@ -107,24 +107,19 @@ async function lookUp<Tx>(
   effect: AnyEffect,
   started: CallStep,
 ): Promise<Found> {
-  const { lookup, close, reopen } = effect.settings;
   const input = await plainJson(runtime, record, `call-input:${started.name}`, started.input);
-  const call = async <T>(act: (input: never, to: EffectCall) => Promise<T>): Promise<T> => {
-    const asking = { effect, key: started.downstreamKey, signal: new AbortController().signal };
-    const asked = await runEffect(runtime.ports.clock, asking, (to) => act(input as never, to));
-    if (asked.kind === "returned") return asked.value;
-    if (asked.kind === "threw") throw asked.error;
-    throw new Error(`Effect ${effect.name} took longer than its limit to be asked`);
-  };
-  const known = lookup === null ? null : await call(lookup);
-  if (known !== null) return happened(runtime, record, started, known.found);
-  // Not found proves nothing: it may still be on its way, or come from a process that is frozen.
-  if (close === null) return { kind: "ask_later" };
-  const closed = await call(close);
-  if ("happened" in closed) return happened(runtime, record, started, closed.happened);
-  if (closed.closed !== true)
-    throw new TypeError(`Effect ${effect.name}: close must say { closed } or { happened }`);
-  return reopen ? reopenCall(record, started) : failed(runtime, record);
+  const asking = { effect, key: started.downstreamKey, signal: new AbortController().signal };
+  const looked = await lookUpSend(runtime.ports.clock, asking, input);
+  switch (looked.kind) {
+    case "happened":
+      return happened(runtime, record, started, looked.value);
+    case "not_found":
+      return { kind: "ask_later" };
+    case "closed":
+      return effect.settings.reopen ? reopenCall(record, started) : failed(runtime, record);
+    default:
+      return looked satisfies never;
+  }
 }
 
 async function happened<Tx>(

@@ -8,6 +8,14 @@ export interface About {
   readonly keyHash: string;
 }
 
+/** What an event is about that says how a delivery from the outbox went. */
+export interface AboutEffect extends About {
+  readonly recordId: string;
+  /** Name of its definition. */
+  readonly effect: string;
+  readonly effectId: string;
+}
+
 export type LatchkeyEvent =
   | (About & {
       readonly type: "executed";
@@ -98,6 +106,29 @@ export type LatchkeyEvent =
       readonly purged: number;
       readonly forgotten: number;
     }
+  /** `answered`: it completed the deferred operation that waited for it. */
+  | (AboutEffect & { readonly type: "effect_delivered"; readonly sends: number; readonly answered: boolean })
+  | (AboutEffect & {
+      readonly type: "effect_retried";
+      readonly sends: number;
+      readonly errorCode: string;
+      readonly error: unknown;
+      readonly afterMs: number;
+    })
+  /** Nothing automatic is left: the effect waits for a person. */
+  | (AboutEffect & {
+      readonly type: "effect_dead";
+      readonly sends: number;
+      readonly errorCode: string;
+      readonly error: unknown;
+    })
+  /** The claim was not ended by its holder: it has lost it, or it is rescued when its lease ends. */
+  | (AboutEffect & { readonly type: "effect_left"; readonly error: unknown })
+  /** Claims were freed whose lease had ended. `started`: a send had begun that may have happened. */
+  | { readonly type: "effects_rescued"; readonly unstarted: number; readonly started: number }
+  | { readonly type: "worker_started" }
+  /** `inTime` false: something was still running when its time was over; leases end without it. */
+  | { readonly type: "worker_stopped"; readonly inTime: boolean }
   | { readonly type: "service_error"; readonly service: string; readonly error: unknown };
 
 /** Called synchronously; must not throw (what it throws is dropped: reporting never changes an outcome). */

@@ -1,0 +1,77 @@
+/** The answer that `onDelivered` may give to a deferred operation that waits for it. */
+import type { RunAnswer } from "../attempt/given-answer.ts";
+import { answerOfRun } from "../attempt/run-answer.ts";
+import type { Runtime } from "../attempt/runtime.ts";
+import { guardOf, type LatchkeyRecord, type RetryableRecord } from "../engine/record.ts";
+import { kept } from "../settle.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
+import type { DeliveryWork } from "../stores/store.ts";
+
+/** What a record waits for that has no time to be resumed at. */
+export const awaitsDelivery = "awaits-delivery";
+
+export interface Answering {
+  /** The attempt that enqueued it goes on, or may. */
+  readonly tooEarly: boolean;
+  /** The record that an answer would complete; null: none waits. */
+  readonly record: RetryableRecord | null;
+  readonly answer: (answer: RunAnswer) => void;
+  readonly given: () => RunAnswer | null;
+}
+
+/** Looks before the transaction is opened: an open one would hold a connection while this waits for another. */
+export async function createAnswering<Tx>(runtime: Runtime<Tx>, row: OutboxEffect): Promise<Answering> {
+  const operation = runtime.operations.get(row.operation);
+  const mayWait = operation === undefined || operation.execution === "deferred";
+  const waits = mayWait ? waiting((await runtime.store.read(row)).record, row) : "over";
+  let given: RunAnswer | null = null;
+  return {
+    tooEarly: waits === "early",
+    record: typeof waits === "string" ? null : waits,
+    given: () => given,
+    answer(answer) {
+      if (!mayWait)
+        throw new TypeError(`Operation ${row.operation} is not deferred: nobody waits for an answer`);
+      if (given !== null) throw new TypeError(`Effect ${row.effect} has answered twice`);
+      answerOfRun(answer);
+      given = answer;
+    },
+  };
+}
+
+/** The attempt that enqueued it has not ended yet: it is answered later. */
+export class AnswerTooEarly extends Error {
+  constructor() {
+    super("The operation does not wait for its answer yet");
+  }
+}
+
+function waiting(record: LatchkeyRecord | null, row: OutboxEffect): RetryableRecord | "early" | "over" {
+  if (record === null || record.id !== row.recordId) return "over";
+  switch (record.state) {
+    case "completed":
+    case "failed":
+    case "expired":
+      return "over";
+    case "retryable":
+      return record.lastErrorCode === awaitsDelivery ? record : "early";
+    case "pending":
+    case "in_progress":
+    case "unknown":
+      return "early";
+    default:
+      return record satisfies never;
+  }
+}
+
+/** @throws {AnswerTooEarly} */
+export async function answersOf<Tx>(
+  runtime: Runtime<Tx>,
+  { record, given, tooEarly }: Answering,
+): Promise<Extract<DeliveryWork<unknown>, { readonly end: "commit" }>["answers"]> {
+  const answer = given();
+  if (answer !== null && tooEarly) throw new AnswerTooEarly();
+  if (record === null || answer === null) return null;
+  const { tenant, scope, key } = record;
+  return { key: { tenant, scope, key }, guard: guardOf(record), ...(await kept(runtime, record, answer)) };
+}

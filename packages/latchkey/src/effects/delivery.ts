@@ -1,0 +1,115 @@
+/** What the parts of one delivery share: its claim, and how it is written about. */
+import { codecContext } from "../attempt/admission.ts";
+import { decodeJson, encodeJson } from "../attempt/json-bytes.ts";
+import type { Runtime } from "../attempt/runtime.ts";
+import { StoreError } from "../errors.ts";
+import { pause } from "../ports.ts";
+import type { DeliveryEnd, EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
+import type { TransactionSupport } from "../stores/store.ts";
+import type { About } from "../telemetry/events.ts";
+import type { Batches } from "./batches.ts";
+import type { AnyEffect } from "./run-effect.ts";
+import type { StoreTime } from "./store-time.ts";
+
+/** What all deliveries of one dispatcher share. */
+export interface Deliveries<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly outbox: OutboxSupport;
+  readonly transactions: TransactionSupport<Tx>;
+  readonly starts: (leaseMs: number) => Batches<EffectClaim>;
+  readonly ends: Batches<DeliveryEnd>;
+  readonly storeTime: StoreTime;
+  /** Nothing is to be begun any more. */
+  readonly stopping: () => boolean;
+}
+
+export interface Delivery<Tx> {
+  readonly all: Deliveries<Tx>;
+  readonly row: OutboxEffect;
+  readonly effect: AnyEffect;
+  /** Monotonic time until which the claim certainly holds. */
+  readonly ownedUntilMs: number;
+}
+
+/** How a claim ended. `lost`: it was not ended here, and is rescued. */
+export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "lost";
+
+/** Beside one function of the other side's and `onDelivered`: time for the store to write what came of them. */
+const marginMs = 10_000;
+
+/** How long a claim is held, and again from each start. */
+export function leaseMsOf({ settings }: AnyEffect): number {
+  return 2 * settings.limits.timeoutMs + marginMs;
+}
+
+/** Until when a send may begin whose lease was asked for at `askedAtMs`: it must be over, and written, within it. */
+export function sendsUntilMs({ settings }: AnyEffect, askedAtMs: number): number {
+  return askedAtMs + settings.limits.timeoutMs;
+}
+
+const retryStepMs = 50;
+const retryStepMaxMs = 1_000;
+
+/**
+ * Repeats a guarded call to the store until it answers or the time is over; then null.
+ *
+ * @throws what is no failure of the store.
+ */
+export async function insistUntil<Tx, T>(
+  { ports: { clock } }: Runtime<Tx>,
+  untilMs: number,
+  ask: () => Promise<T>,
+): Promise<T | null> {
+  for (let stepMs = retryStepMs; ; stepMs = Math.min(stepMs * 2, retryStepMaxMs)) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+    }
+    const leftMs = untilMs - clock.monotonicMs();
+    if (leftMs <= 0) return null;
+    await pause(clock, Math.min(stepMs, leftMs));
+  }
+}
+
+/** Without the claim, which is the delivery's. */
+export type End = DeliveryEnd extends infer E
+  ? E extends EffectClaim
+    ? Omit<E, keyof EffectClaim>
+    : never
+  : never;
+
+/** Ends the claim, or keeps what came of it. False: it is not held any more, or that cannot be told. */
+export async function written<Tx>({ all, row, ownedUntilMs }: Delivery<Tx>, end: End): Promise<boolean> {
+  const claimed = { id: row.id, fence: row.fence, ...end } as DeliveryEnd;
+  const held = await insistUntil(all.runtime, ownedUntilMs, () => all.ends.add(claimed));
+  return held === true;
+}
+
+export function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
+  readonly recordId: string;
+  readonly effect: string;
+  readonly effectId: string;
+} {
+  const about = all.runtime.about(row.operation, row);
+  return { ...about, recordId: row.recordId, effect: row.effect, effectId: row.id };
+}
+
+/** JSON, as the codec stores what an effect gave. */
+export async function storedResult<Tx>({ all, row }: Delivery<Tx>, value: unknown): Promise<Uint8Array> {
+  const plain = encodeJson(`The result of effect ${row.effect}`, value);
+  return all.runtime.codec.encode(plain, contextOf(row, "result"));
+}
+
+/** @throws what the codec throws; {SyntaxError} when the bytes are not JSON. */
+export async function plainPart<Tx>(
+  { all, row }: Delivery<Tx>,
+  part: "input" | "result",
+  stored: Uint8Array,
+): Promise<unknown> {
+  return decodeJson(await all.runtime.codec.decode(stored, contextOf(row, part)));
+}
+
+function contextOf(row: OutboxEffect, part: "input" | "result") {
+  return codecContext(row, row.recordId, row.fingerprint, `effect-${part}:${row.id}`);
+}
