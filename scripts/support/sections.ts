@@ -85,6 +85,7 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   isolation: "`transaction`: isolation level; none: the database's own",
   transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",
+  pendingLimitMs: "`deferred`: how long a request may wait for a worker, then its answer is 408",
   leaseMs: "`lease`: how long a silent owner keeps the key",
   attemptLimitMs: "`lease`: the handler's time, then its outcome is unknown",
   leaseEnd: "`lease`: what a dead attempt means: `reconcile` (unknown), `resume` or `rerun`",

@@ -4,7 +4,7 @@
  */
 import type { Answer } from "../../packages/latchkey/src/attempt/answer.ts";
 import type { HandlerContext, Result, Work } from "../../packages/latchkey/src/attempt/attempt.ts";
-import type { Execution } from "../../packages/latchkey/src/engine/classify.ts";
+import type { DirectExecution, Execution } from "../../packages/latchkey/src/engine/classify.ts";
 import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { isLatchkeyError } from "../../packages/latchkey/src/errors.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
@@ -24,7 +24,7 @@ export type Mishap = "crash" | "request_lost" | "reply_lost" | "late";
 
 export interface Bounds {
   readonly execution: "lease" | "transaction";
-  readonly options: OperationOptions;
+  readonly options: OperationOptions<DirectExecution>;
   readonly owners: readonly string[];
   readonly mishaps: readonly Mishap[];
   readonly mishapsMax: number;
@@ -157,7 +157,7 @@ export class World {
     return latchkey.execute(operation, submission, async (context) => this.#effect("aftermath", context));
   }
 
-  #options(): OperationOptions {
+  #options(): OperationOptions<DirectExecution> {
     return { execution: this.#bounds.execution, leaseMs, ...this.#bounds.options };
   }
 

@@ -1,6 +1,17 @@
 export type { Answer } from "./attempt/answer.ts";
-export type { Attempt, HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
 export type {
+  Attempt,
+  Enqueue,
+  Enqueued,
+  EnqueueOptions,
+  EnqueuingAttempt,
+  HandlerContext,
+  Result,
+  Submission,
+  Work,
+} from "./attempt/attempt.ts";
+export type {
+  DeferredAttempt,
   LookedUp,
   Lookup,
   LookupQuestion,
@@ -24,7 +35,7 @@ export type {
   Found,
   RetryOptions,
 } from "./effects/effect.ts";
-export type { Execution, ServerErrors } from "./engine/classify.ts";
+export type { DirectExecution, Execution, ServerErrors } from "./engine/classify.ts";
 export type { Fence, LatchkeyRecord, RecordKey, RecordState } from "./engine/record.ts";
 export {
   type Certainty,

@@ -26,7 +26,7 @@ import {
 import { defineEffect } from "./effects/define-effect.ts";
 import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
-import type { Execution } from "./engine/classify.ts";
+import type { DirectExecution, Execution } from "./engine/classify.ts";
 import { storedKey } from "./key/stored-key.ts";
 import { defineOperation, type Operation, type OperationOptions } from "./operation.ts";
 import {
@@ -101,7 +101,10 @@ export interface Latchkey<Tx> {
     options: OwnedOperationOptions<I, Tx, E>,
   ): OwnedOperation<E, I>;
   /** Defines an operation whose work is handed over with each request. Throws as above. */
-  operation<E extends Execution = "transaction">(name: string, options?: OperationOptions<E>): Operation<E>;
+  operation<E extends DirectExecution = "transaction">(
+    name: string,
+    options?: OperationOptions<E>,
+  ): Operation<E>;
 
   /**
    * Defines an effect: one kind of outbound call. Names are unique.

@@ -10,7 +10,8 @@ import type { IsolationLevel, StoreCapabilities } from "./stores/store.ts";
 export interface OperationOptions<E extends Execution = Execution> {
   /**
    * `transaction`: record, business writes and answer commit together. `lease`: a reservation first, for work that
-   * leaves the database. Default: `transaction` where the store has transactions, else `lease`.
+   * leaves the database. `deferred`: the request is kept and answered at once, and a worker runs it as under `lease`; for
+   * operations that own their work. Default: `transaction` where the store has transactions, else `lease`.
    */
   readonly execution?: E;
   /** Whether a request without a key is refused or runs unprotected. Default: the policy's. */
@@ -42,6 +43,11 @@ export interface OperationOptions<E extends Execution = Execution> {
   /** `transaction` only: `none` says that a 2xx without a write through `tx` is meant. Default `required`. */
   readonly writes?: "required" | "none";
 
+  /** `deferred` only: how long a request may wait for a worker; then its answer is 408. Default 24 hours. */
+  readonly pendingLimitMs?: number;
+
+  // What follows is for `lease`, and for the attempts of a worker under `deferred`.
+
   /** `lease` only: how long a silent owner keeps the key. Choose above the p99 of a pause, not of the work. Default 30 seconds. */
   readonly leaseMs?: number;
   /**
@@ -51,10 +57,13 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly attemptLimitMs?: number;
   /**
    * `lease` only: what a dead attempt means. `resume` goes on after the last finished step, and needs an operation that owns
-   * its work; `rerun` only where running twice is harmless. Default `reconcile`.
+   * its work; `rerun` only where running twice is harmless. Default `reconcile`; under `deferred`, `resume`.
    */
   readonly leaseEnd?: LeaseEnd;
-  /** `lease` only: how often one life may start under `resume` or `rerun`, the first time included. Default 5. */
+  /**
+   * `lease` only: how often one life may start under `resume` or `rerun`, the first time included. Under `deferred` an
+   * attempt that fails is tried again so often; then the answer is 500. Default 5.
+   */
   readonly attemptsMax?: number;
   /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
@@ -87,6 +96,7 @@ export interface OperationSettings {
   readonly isolation: IsolationLevel | null;
   readonly transactionLimitMs: number;
   readonly writes: "required" | "none";
+  readonly pendingLimitMs: number;
   readonly leaseMs: number;
   readonly attemptLimitMs: number;
   readonly leaseEnd: LeaseEnd;
@@ -116,12 +126,12 @@ export function defineOperation<E extends Execution>(
       `An operation's name has 1 to 200 characters, none of them NUL, and is not "*" (got ${JSON.stringify(name)})`,
     );
   }
-  checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease"]);
+  checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease", "deferred"]);
   const execution = (options.execution ?? (capabilities.transactions ? "transaction" : "lease")) as E;
   if (execution === "transaction" && !capabilities.transactions) {
     throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
   }
-  const settings = resolveSettings(options, policy);
+  const settings = resolveSettings(options, policy, execution);
   checkSettings(name, settings);
   checkChoices(name, settings);
   if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
@@ -129,10 +139,25 @@ export function defineOperation<E extends Execution>(
       `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
     );
   }
+  if (execution === "deferred") checkDeferred(name, settings);
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
 }
 
-function resolveSettings(options: OperationOptions, policy: Policy): OperationSettings {
+/** @throws {TypeError} for what has no meaning where a worker runs what a request has asked for. */
+function checkDeferred(name: string, { leaseEnd, waitMs }: OperationSettings): void {
+  if (leaseEnd === "rerun") {
+    throw new TypeError(
+      `Operation ${name}: under execution "deferred" leaseEnd is "resume" or "reconcile": workers go on after finished steps`,
+    );
+  }
+  if (waitMs !== false) {
+    throw new TypeError(
+      `Operation ${name}: under execution "deferred" waitMs must be false: the status resource is where to wait`,
+    );
+  }
+}
+
+function resolveSettings(options: OperationOptions, policy: Policy, execution: Execution): OperationSettings {
   const retentionMs = options.retentionMs ?? day;
   return {
     key: options.key ?? policy.key,
@@ -147,9 +172,10 @@ function resolveSettings(options: OperationOptions, policy: Policy): OperationSe
     isolation: options.isolation ?? null,
     transactionLimitMs: options.transactionLimitMs ?? 30_000,
     writes: options.writes ?? "required",
+    pendingLimitMs: options.pendingLimitMs ?? day,
     leaseMs: options.leaseMs ?? 30_000,
     attemptLimitMs: options.attemptLimitMs ?? 15 * 60 * 1000,
-    leaseEnd: options.leaseEnd ?? "reconcile",
+    leaseEnd: options.leaseEnd ?? (execution === "deferred" ? "resume" : "reconcile"),
     attemptsMax: options.attemptsMax ?? 5,
     isNotExecuted: options.isNotExecuted ?? (() => false),
     lookup: options.lookup ?? null,
@@ -164,6 +190,7 @@ function checkSettings(name: string, settings: OperationSettings): void {
     "answerLimitBytes",
     "answerHoldBytes",
     "transactionLimitMs",
+    "pendingLimitMs",
     "leaseMs",
     "attemptLimitMs",
     "attemptsMax",

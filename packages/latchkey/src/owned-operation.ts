@@ -21,9 +21,9 @@ export interface OwnedOperation<E extends Execution = Execution, I = never> exte
 /** What an operation that owns its work takes. */
 export type InputOf<O extends OwnedOperation> = O extends OwnedOperation<infer _, infer I> ? I : never;
 
-/** One whose work runs under a lease, with the transactions of its own latchkey. */
-export interface LeasedOperation<Tx> extends Operation<"lease"> {
-  readonly work: OwnWork<never, Tx, "lease">;
+/** One whose work runs under a lease, with the transactions of its own latchkey; a worker's under `deferred`. */
+export interface LeasedOperation<Tx> extends Operation<"lease" | "deferred"> {
+  readonly work: OwnWork<never, Tx, "deferred">;
 }
 
 const versionLengthMax = 200;
@@ -59,7 +59,12 @@ export function defineOwnedOperation<I, Tx, E extends Execution>(
 }
 
 /** @throws {TypeError} when a worker could not do what a bare operation asks for. */
-export function checkBareOperation({ name, settings }: Operation): void {
+export function checkBareOperation({ name, execution, settings }: Operation): void {
+  if (execution === "deferred") {
+    throw new TypeError(
+      `Operation ${name}: execution "deferred" needs \`run\`: a worker cannot call a route's handler`,
+    );
+  }
   if (settings.leaseEnd === "resume") {
     throw new TypeError(
       `Operation ${name}: leaseEnd "resume" needs \`run\`: nobody can resume a route's handler`,
@@ -73,7 +78,8 @@ export function ownsItsWork(operation: Operation): operation is OwnedOperation {
 
 /** Null: it does not own its work, or has no lease. */
 export function leasedOperation<Tx>(operation: Operation | undefined): LeasedOperation<Tx> | null {
-  if (operation === undefined || operation.execution !== "lease" || !ownsItsWork(operation)) return null;
+  if (operation === undefined || operation.execution === "transaction" || !ownsItsWork(operation))
+    return null;
   // It was defined on the latchkey whose registry it is in.
   return operation as unknown as LeasedOperation<Tx>;
 }

@@ -43,7 +43,7 @@ export function admissionRequest(
     principal: submission.principal,
     token,
     reuse,
-    leaseEnd: operation.execution === "lease" ? leaseEnd : "reconcile",
+    leaseEnd: operation.execution === "transaction" ? "reconcile" : leaseEnd,
     attemptsMax,
   };
 }
@@ -86,6 +86,8 @@ export function resultOf<Tx>(
   switch (decision.kind) {
     case "replay":
       return replayOf(runtime, decision.record);
+    case "timeout":
+      return { kind: "timeout", recordId: decision.recordId };
     case "in_progress":
       return {
         kind: "in_progress",

@@ -165,7 +165,10 @@ export function doubt<Tx>(
   const { runtime, operation, held, steps } = run;
   const record = held.record();
   const about = { ...runtime.about(operation.name, record), recordId: record.id };
-  runtime.emit({ ...about, type: "call_in_doubt", step, effect: effect.name, because });
+  // What has stopped the attempt before is the doubt that is told.
+  if (steps.halted === null) {
+    runtime.emit({ ...about, type: "call_in_doubt", step, effect: effect.name, because });
+  }
   const error = new LatchkeyError("outcome-in-doubt", { cause });
   return steps.halt({ kind: "doubt", error, errorCode: because, reconcileAfterMs });
 }

@@ -1,13 +1,14 @@
 /** Running an operation that owns its work: for a request, and for a worker that goes on with a record. */
 import type { Execution } from "../engine/classify.ts";
-import type { LatchkeyRecord } from "../engine/record.ts";
+import type { InProgressRecord, LatchkeyRecord } from "../engine/record.ts";
 import { leasedOperation, type OwnedOperation } from "../owned-operation.ts";
 import type { Result, Submission } from "./attempt.ts";
 import { decodeJson, encodeJson } from "./json-bytes.ts";
 import { guardNesting } from "./nesting.ts";
 import type { Run } from "./own-work.ts";
 import { answerOfRun } from "./run-answer.ts";
-import { resumeCourse, runCourse } from "./run-lease.ts";
+import { runDeferred } from "./run-deferred.ts";
+import { claimedCourse, resumeCourse, runCourse } from "./run-lease.ts";
 import { ownedCourse } from "./run-owned.ts";
 import { runTransaction } from "./run-transaction.ts";
 import type { Runtime } from "./runtime.ts";
@@ -24,6 +25,7 @@ export async function executeOwned<Tx, E extends Execution, I>(
     throw new TypeError(`Operation ${name} was not defined with \`run\` on this latchkey`);
   }
   const bytes = encodeJson("The input", input);
+  if (operation.execution === "deferred") return runDeferred(runtime, operation, submission, bytes);
   const leased = leasedOperation<Tx>(operation);
   if (leased !== null) {
     const course = ownedCourse(runtime, leased, { input: bytes, by: "request" });
@@ -41,4 +43,24 @@ export async function resumeOwned<Tx>(runtime: Runtime<Tx>, record: LatchkeyReco
   if (operation === null) return null;
   const course = ownedCourse(runtime, operation, { input: null, by: "worker" });
   return guardNesting(record, (inside) => inside(() => resumeCourse(runtime, operation, record, course)));
+}
+
+/**
+ * A worker runs a record that it has claimed with `claimPending`. Null: this process does not know how, and the lease ends.
+ *
+ * @param claimedAtMs monotonic time before the claim was sent
+ * @throws {StoreError} when the store could not be used; others go on with the record later.
+ * @throws whatever `run` throws, where another attempt will follow; it has been reported.
+ */
+export async function runClaimed<Tx>(
+  runtime: Runtime<Tx>,
+  record: InProgressRecord,
+  claimedAtMs: number,
+): Promise<Result | null> {
+  const operation = leasedOperation<Tx>(runtime.operations.get(record.operation));
+  if (operation === null) return null;
+  const course = ownedCourse(runtime, operation, { input: null, by: "worker" });
+  return guardNesting(record, (inside) =>
+    inside(() => claimedCourse(runtime, operation, record, course, claimedAtMs)),
+  );
 }

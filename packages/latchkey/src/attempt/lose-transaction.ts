@@ -19,15 +19,19 @@ const retryStepMs = 50;
 const patienceMs = 5_000;
 
 /**
- * Records that a handler has ended its transaction itself, so that nothing runs again on a guess. A store that fails is
- * asked again: while nothing is written, the next retry would run.
+ * Records that a handler has ended its transaction itself, or would do again what is in steps, so that nothing runs again on
+ * a guess. A store that fails is asked again: while nothing is written, the next retry would run.
  */
-export async function loseTransaction<Tx>(runtime: Runtime<Tx>, { life, replaces }: Start): Promise<Lost> {
+export async function loseTransaction<Tx>(
+  runtime: Runtime<Tx>,
+  { life, replaces }: Start,
+  errorCode: "transaction-changed" | "steps-changed",
+): Promise<Lost> {
   const { clock } = runtime.ports;
   const deadline = clock.monotonicMs() + patienceMs;
   for (;;) {
     try {
-      const record = await runtime.store.loseTransaction(life, replaces, "transaction-changed");
+      const record = await runtime.store.loseTransaction(life, replaces, errorCode);
       return record === null ? { kind: "met" } : { kind: "unknown", recordId: record.id };
     } catch {
       if (clock.monotonicMs() >= deadline) return { kind: "in_doubt" };

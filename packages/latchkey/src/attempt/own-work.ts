@@ -30,9 +30,22 @@ export interface StepAttempt<Tx> extends EnqueuingAttempt {
   finish(name: string, work: (tx: Tx) => Promise<RunAnswer>): Promise<RunAnswer>;
 }
 
+/** An attempt of a worker, under `deferred` execution. */
+export interface DeferredAttempt<Tx> extends StepAttempt<Tx> {
+  /**
+   * Says that the operation is over when a delivery of this effect is: return what it returns. The effect's `onDelivered`
+   * then gives the answer. One must have been enqueued by a phase of this life.
+   *
+   * @throws {TypeError} when the effect is another latchkey's, or has no `onDelivered`.
+   */
+  answeredBy<I, R>(effect: Effect<I, R>): RunAnswer;
+}
+
 export type OwnAttempt<Tx, E extends Execution> = E extends "transaction"
   ? EnqueuingAttempt & { readonly tx: Tx }
-  : StepAttempt<Tx>;
+  : E extends "deferred"
+    ? DeferredAttempt<Tx>
+    : StepAttempt<Tx>;
 
 export type Run<I, Tx, E extends Execution> = (input: I, attempt: OwnAttempt<Tx, E>) => Promise<RunAnswer>;
 

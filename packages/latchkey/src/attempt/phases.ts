@@ -74,7 +74,10 @@ async function untilCommitted<Tx>(phase: Phase<Tx>): Promise<unknown> {
     const worked = outcome.value;
     const done = await settle(phase, outcome);
     if (done.kind === "committed") return committed(phase, worked, done.expiresAt);
-    if (worked.kind === "worked" && worked.result === null) return worked.value;
+    if (worked.kind === "worked" && worked.result === null) {
+      phase.run.steps.noteUnfinished(phase.step.name);
+      return worked.value;
+    }
     if (round >= runsMax) throw done.error;
     await pause(clock, backOffMs * round * random.fraction(), held.signal);
   }
@@ -159,7 +162,12 @@ async function concludes<Tx>(
   const answer = answerOfRun(value as RunAnswer);
   const { serverErrors, answerLimitBytes } = operation.settings;
   const declined = handle.declined();
-  const disposition = classifyAnswer({ execution: "lease", status: answer.status, declined, serverErrors });
+  const disposition = classifyAnswer({
+    execution: operation.execution,
+    status: answer.status,
+    declined,
+    serverErrors,
+  });
   if (disposition !== "keep") {
     return { end: "rollback", value: { kind: "worked", result: null, value, answer: null, enqueued: [] } };
   }

@@ -52,19 +52,29 @@ export function valueOfAnswer({ headers, body }: Answer): unknown {
   return essence === json || essence.endsWith("+json") ? decodeJson(body) : new Uint8Array(body);
 }
 
+interface Failure {
+  readonly status: number;
+  readonly title: string;
+  /** Whether asking for the same under another key does nothing twice. */
+  readonly safeNewKey: boolean;
+}
+
+const badGateway: Failure = { status: 502, title: "Bad Gateway", safeNewKey: true };
+
 /** What a caller gets where something has failed for good and nobody has said how to answer. */
-export function failureAnswer(code: string, detail: string): Answer {
+export function failureAnswer(code: string, detail: string, how: Failure = badGateway): Answer {
+  const { status, title, safeNewKey } = how;
   const problem = {
     type: `urn:latchkey:problem:${code}`,
-    title: "Bad Gateway",
-    status: 502,
+    title,
+    status,
     detail,
     code,
     retryable: false,
-    safe_new_key: true,
+    safe_new_key: safeNewKey,
   };
   return {
-    status: 502,
+    status,
     headers: [["Content-Type", "application/problem+json"]],
     body: encodeJson("A problem", problem),
     omitted: null,

@@ -100,8 +100,37 @@ export async function resumeCourse<Tx>(
   record: LatchkeyRecord,
   course: Course,
 ): Promise<Result> {
-  const { tenant, scope, key, fingerprint, principal } = record;
-  const job: Job<Tx> = {
+  const job = workersJob(runtime, operation, record, course, runtime.ports.random.token());
+  const admitted = await admit(job);
+  return "record" in admitted ? perform(job, admitted) : admitted;
+}
+
+/**
+ * A worker begins with a record that it has claimed.
+ *
+ * @param claimedAtMs monotonic time before the claim was sent: from then on its lease is counted
+ */
+export async function claimedCourse<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  record: InProgressRecord,
+  course: Course,
+  claimedAtMs: number,
+): Promise<Result> {
+  const job = workersJob(runtime, operation, record, course, record.fence.token);
+  const claimed = { record, ownedUntilMs: claimedAtMs + operation.settings.leaseMs };
+  const admitted = mayStart(job, claimed) ? claimed : await admit(job);
+  return "record" in admitted ? perform(job, admitted) : admitted;
+}
+
+function workersJob<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  { tenant, scope, key, fingerprint, principal }: LatchkeyRecord,
+  course: Course,
+  token: string,
+): Job<Tx> {
+  return {
     runtime,
     operation,
     submission: { key: { tenant, scope, key }, fingerprint, principal },
@@ -109,10 +138,8 @@ export async function resumeCourse<Tx>(
     by: "worker",
     // The life it was to go on with is over.
     countNewKey: async () => ({ kind: "expired" }),
-    token: runtime.ports.random.token(),
+    token,
   };
-  const admitted = await admit(job);
-  return "record" in admitted ? perform(job, admitted) : admitted;
 }
 
 async function admit<Tx>(job: Job<Tx>): Promise<Admitted | Result> {
@@ -155,9 +182,9 @@ async function confirm<Tx>(
   const renewed = await store.renew(record, record.id, record.fence, leaseMs).catch(() => null);
   if (renewed === null) return { kind: "in_doubt" };
   if (renewed) return { kind: "held", record, ownedUntilMs: sentAtMs + leaseMs };
-  // An earlier attempt of the same life may have run: then its key stays with its request.
+  // An earlier attempt of the same life may have run, or its request was accepted: then its key stays with it.
   const end: AttemptEnd =
-    record.fence.attempt === 1
+    record.fence.attempt === 1 && by === "request"
       ? { event: "release" }
       : { event: "retry_later", errorCode: "not-started", resumeAfterMs: by === "worker" ? leaseMs : null };
   await store.end(record, record.id, record.fence, end).catch(() => null);
@@ -169,7 +196,7 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
   const { store } = runtime;
   const sentAtMs = runtime.ports.clock.monotonicMs();
   const { record, now } = await store.read(submission.key);
-  const terms = termsOf(operation);
+  const terms = leaseTerms(operation);
   const ownedUntilMs = sentAtMs + terms.leaseMs;
   const verdict = decide(record, admissionRequest(operation, submission, token), now);
   switch (verdict.kind) {
@@ -241,9 +268,12 @@ async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
   };
 }
 
-function termsOf(operation: Operation): LeaseTerms {
-  const { leaseMs, leaseEnd, attemptsMax, retentionMs } = operation.settings;
-  return { leaseMs, leaseEnd, attemptsMax, abandonAfterMs: retentionMs };
+/** How an attempt of this operation holds its record. */
+export function leaseTerms({ execution, settings }: Operation): LeaseTerms {
+  const { leaseMs, leaseEnd, attemptsMax, retentionMs, pendingLimitMs } = settings;
+  // What has waited for its first attempt has as long for the others as any.
+  const waitedMs = execution === "deferred" ? pendingLimitMs : 0;
+  return { leaseMs, leaseEnd, attemptsMax, abandonAfterMs: waitedMs + retentionMs };
 }
 
 async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
@@ -291,7 +321,8 @@ async function conclude<Tx>(
   const lost = ended.kind === "lost" || (ended.kind === "in_doubt" && leaseLost.aborted);
   if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
-  if (ended.kind === "in_doubt") {
+  // A last phase has reported its own doubt.
+  if (ended.kind === "in_doubt" && conclusion.ended === null) {
     const { recordId: _, ...what } = about;
     runtime.emit({ ...what, type: "commit_in_doubt", resolved: "in_doubt" });
   }

@@ -9,6 +9,7 @@ import type { Step } from "../stores/journal.ts";
 import type { AttemptEnd } from "../stores/store.ts";
 import { codecContext } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
+import { AwaitedAnswer, awaitsDelivery, checkAwaited } from "./awaited-answer.ts";
 import { backoffMs } from "./backoff.ts";
 import { runCall } from "./calls.ts";
 import type { Conclusion, Course, LeasedRun } from "./course.ts";
@@ -17,7 +18,7 @@ import type { AttemptHandle } from "./handle.ts";
 import type { HeldLease } from "./held-lease.ts";
 import { decodeJson } from "./json-bytes.ts";
 import { type Limited, withLimit } from "./limit.ts";
-import type { StepAttempt } from "./own-work.ts";
+import type { DeferredAttempt } from "./own-work.ts";
 import { insist, lose, type OwnedRun, plainJson, reconcileAfter } from "./owned-run.ts";
 import { runPhase } from "./phases.ts";
 import { answerOfRun, failureAnswer } from "./run-answer.ts";
@@ -32,6 +33,8 @@ export interface OwnedSource {
 
 /** How long a step that `run` did not wait for, or that the attempt's limit has cut off, may take to end. */
 const settleDownMs = 5_000;
+/** What an attempt has come to whose answer a delivery gives. Nobody is sent it. */
+const awaited: Answer = { status: 202, headers: [], body: new Uint8Array(0), omitted: null };
 
 export function ownedCourse<Tx>(
   runtime: Runtime<Tx>,
@@ -81,10 +84,19 @@ class OwnedAttempt<Tx> implements LeasedRun {
       });
       steps.halt({ kind: "doubt", error, errorCode: "version-changed", reconcileAfterMs: null });
     }
-    const answer = answerOfRun(await run(input as never, this.#attempt(steps)));
+    const given = await run(input as never, this.#attempt(steps));
+    const answer = given instanceof AwaitedAnswer ? awaited : answerOfRun(given);
     const leftOut = steps.halted === null ? steps.leftOut() : null;
     if (leftOut !== null) steps.change(`run ended without step ${leftOut}`);
+    if (given instanceof AwaitedAnswer) await this.#checkAwaited(given);
     return answer;
+  }
+
+  async #checkAwaited(given: AwaitedAnswer): Promise<void> {
+    if (this.#effects.hasCommitted(given.effect)) return;
+    const { id } = this.#held.record();
+    const checked = await insist(this.#runtime, this.#held, () => checkAwaited(this.#runtime, id, given));
+    if (checked.kind === "gave_up") throw checked.error;
   }
 
   /** What the life was begun with, and what is done of it. */
@@ -116,7 +128,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     return { input: decodeJson(given), stored: journal.steps };
   }
 
-  #attempt(steps: Steps): StepAttempt<Tx> {
+  #attempt(steps: Steps): DeferredAttempt<Tx> {
     const { id, signal, release, retain } = this.#handle.attempt;
     const held = this.#held;
     const run: OwnedRun<Tx> = {
@@ -141,6 +153,10 @@ class OwnedAttempt<Tx> implements LeasedRun {
         steps.run(name, (step) => runPhase(run, step, work, false) as Promise<R>),
       call: (name, effect, input) => steps.run(name, (step) => runCall(run, step, effect, input)) as never,
       finish: (name, work) => steps.run(name, (step) => runPhase(run, step, work, true)) as never,
+      answeredBy: (effect) => {
+        if (run.operation.execution === "deferred") return new AwaitedAnswer(run.runtime.effects, effect);
+        throw new TypeError("answeredBy is for `deferred` execution: here somebody waits for the answer");
+      },
     };
   }
 
@@ -171,7 +187,11 @@ class OwnedAttempt<Tx> implements LeasedRun {
 
   /** Nothing of this attempt has begun, and what others did before it is not known here. */
   #concludeUnread(ran: Limited<Answer>): Conclusion {
-    const end = this.#retryLater("journal-unread");
+    const errorCode = "journal-unread";
+    const end =
+      this.#isDeferred && !this.#hasAttemptsLeft
+        ? ({ event: "doubt", errorCode, reconcileAfterMs: null } as const)
+        : this.#retryLater(errorCode);
     return { ran: thrown(ran), end, ended: null };
   }
 
@@ -218,36 +238,77 @@ class OwnedAttempt<Tx> implements LeasedRun {
       return this.#finished("fail", failureAnswer("effect-refused", ran.error.message), "effect-refused");
     }
     const { status } = ran.value;
-    const { serverErrors } = this.#operation.settings;
+    const { execution, settings } = this.#operation;
+    const { serverErrors } = settings;
     const declined = this.#handle.declined();
-    const disposition = classifyAnswer({ execution: "lease", status, declined, serverErrors });
+    const isAwaited = ran.value === awaited;
+    const disposition = isAwaited ? "keep" : classifyAnswer({ execution, status, declined, serverErrors });
     if (disposition !== "keep") return this.#free(ran, declined ? "released" : `status-${status}`);
-    return this.#finished("complete", ran.value, null);
+    const unfinished = steps.unfinished;
+    if (unfinished !== null) {
+      const error = new TypeError(
+        `run answered ${status} after finish ${unfinished}, whose answer undid its work: return what finish returns`,
+      );
+      return this.#free({ kind: "threw", error }, "handler-threw");
+    }
+    if (!isAwaited) return this.#finished("complete", ran.value, null);
+    const end = { event: "retry_later", errorCode: awaitsDelivery, resumeAfterMs: null } as const;
+    return { ran, end, ended: null };
   }
 
   async #finished(event: "complete" | "fail", answer: Answer, errorCode: string | null): Promise<Conclusion> {
-    const record = this.#held.record();
-    const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
-    const encoded = encodeAnswer(answer, this.#operation.settings.answerLimitBytes);
     try {
-      const stored = await this.#runtime.codec.encode(encoded, context);
-      const end = { event, answer: stored, retention: this.#handle.retention(), errorCode };
-      return { ran: { kind: "returned", value: answer }, end, ended: null };
+      return await this.#ended(event, answer, errorCode);
     } catch (error) {
       return this.#free({ kind: "threw", error }, "answer-not-encoded");
     }
   }
 
-  /** What is recorded stays for the next attempt; where nothing is, the key is free. */
-  #free(ran: Limited<Answer>, errorCode: string): Conclusion {
+  /** Throws what the codec throws. */
+  async #ended(event: "complete" | "fail", answer: Answer, errorCode: string | null): Promise<Conclusion> {
+    const record = this.#held.record();
+    const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
+    const encoded = encodeAnswer(answer, this.#operation.settings.answerLimitBytes);
+    const stored = await this.#runtime.codec.encode(encoded, context);
+    const end = { event, answer: stored, retention: this.#handle.retention(), errorCode };
+    return { ran: { kind: "returned", value: answer }, end, ended: null };
+  }
+
+  /**
+   * What is recorded stays for the next attempt; where nothing is, the key is free. A deferred request was accepted, so it
+   * is tried again until its attempts are spent.
+   */
+  async #free(ran: Limited<Answer>, errorCode: string): Promise<Conclusion> {
     const recorded = this.#steps?.recorded ?? true;
-    return { ran, end: recorded ? this.#retryLater(errorCode) : { event: "release" }, ended: null };
+    if (this.#isDeferred && !this.#hasAttemptsLeft) return this.#spent(ran, recorded);
+    const later = recorded || this.#isDeferred;
+    return { ran, end: later ? this.#retryLater(errorCode) : { event: "release" }, ended: null };
+  }
+
+  async #spent(ran: Limited<Answer>, recorded: boolean): Promise<Conclusion> {
+    this.#report(ran);
+    const detail = "It was tried as often as its operation allows, and each attempt failed.";
+    const how = { status: 500, title: "Internal Server Error", safeNewKey: !recorded };
+    try {
+      return await this.#ended("fail", failureAnswer("attempts-spent", detail, how), "attempts-spent");
+    } catch (error) {
+      const end = { event: "doubt", errorCode: "answer-not-encoded", reconcileAfterMs: null } as const;
+      return { ran: { kind: "threw", error }, end, ended: null };
+    }
+  }
+
+  get #isDeferred(): boolean {
+    return this.#operation.execution === "deferred";
+  }
+
+  get #hasAttemptsLeft(): boolean {
+    return this.#held.record().fence.attempt < this.#operation.settings.attemptsMax;
   }
 
   /** A request's caller hears of it and may come again. A worker's has gone: workers go on, while attempts are left. */
   #retryLater(errorCode: string): AttemptEnd {
     const { attempt } = this.#held.record().fence;
-    const again = this.#source.by === "worker" && attempt < this.#operation.settings.attemptsMax;
+    const again = this.#source.by === "worker" && this.#hasAttemptsLeft;
     return { event: "retry_later", errorCode, resumeAfterMs: again ? backoffMs(attempt) : null };
   }
 

@@ -4,7 +4,7 @@
  */
 import { classifyAnswer } from "../engine/classify.ts";
 import { type AdmissionRequest, decide } from "../engine/decide.ts";
-import type { Guard } from "../engine/record.ts";
+import { type Guard, sameFence } from "../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
@@ -41,6 +41,7 @@ import {
   rerun,
   settleChanged,
   settleInDoubt,
+  settleRetried,
 } from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time some other transaction has made progress. */
@@ -62,7 +63,15 @@ export async function runTransaction<Tx>(
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
   const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
   const countNewKey = newKeyCounter(runtime, operation, submission);
-  const job: Job<Tx> = { runtime, operation, submission, support, work, countNewKey };
+  const job: Job<Tx> = {
+    runtime,
+    operation,
+    submission,
+    support,
+    work,
+    countNewKey,
+    stepless: { guard: null },
+  };
   const result = lookup ?? (await waiting(runtime, operation, () => untilDecided(job)));
   report(runtime, operation, submission, result);
   return result;
@@ -138,12 +147,19 @@ async function inTransaction<Tx>(
       if (refused !== null) return rollback({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
       const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
+      if (verdict.kind === "take_over" && !isSame(job.stepless.guard, verdict.guard)) {
+        return rollback({ kind: "retried", start: { life, replaces }, guard: verdict.guard });
+      }
       started.start = { life, replaces };
       return execute(job, open, started.start);
     }
     default:
       return verdict satisfies never;
   }
+}
+
+function isSame(left: Guard | null, right: Guard): boolean {
+  return left !== null && left.id === right.id && sameFence(left.fence, right.fence);
 }
 
 function runningElsewhere(recordId: string | null, now: number): Ran {
@@ -275,6 +291,8 @@ async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null)
       return null;
     case "limited":
       return ran.result;
+    case "retried":
+      return settleRetried(job, ran);
     case "answered":
       return released(job, ran);
     case "threw":

@@ -48,6 +48,7 @@ export class Steps {
   readonly #refusals = new WeakSet<EffectRefused>();
   #halt: Halt | null = null;
   #closed = false;
+  #unfinished: string | null = null;
 
   constructor(stored: readonly Step[]) {
     this.#stored = new Map(stored.map((step) => [step.name, step]));
@@ -74,6 +75,15 @@ export class Steps {
   /** The step that runs now; resolves when it has ended, however. */
   get running(): Promise<unknown> | null {
     return this.#running;
+  }
+
+  /** Name of a last phase whose answer was not to be kept: its work is undone, and nothing may complete without it. */
+  get unfinished(): string | null {
+    return this.#unfinished;
+  }
+
+  noteUnfinished(name: string): void {
+    this.#unfinished = name;
   }
 
   /** Says that something is about to be written. */

@@ -6,7 +6,7 @@ import type { TransactionSupport } from "../stores/store.ts";
 import { whatTheRecordSays } from "./admission.ts";
 import type { Answer } from "./answer.ts";
 import type { Result, Submission, Work } from "./attempt.ts";
-import { loseTransaction, type Start } from "./lose-transaction.ts";
+import { type Lost, loseTransaction, type Start } from "./lose-transaction.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** How long a COMMIT in doubt is waited for before the caller is told so. */
@@ -18,6 +18,8 @@ export type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
   | { readonly kind: "limited"; readonly result: Result }
+  /** The record has had attempts: whether it has steps is still to be seen. */
+  | { readonly kind: "retried"; readonly start: Start; readonly guard: Guard }
   | { readonly kind: "threw"; readonly error: unknown }
   | (Start & {
       readonly kind: "answered";
@@ -36,6 +38,8 @@ export interface Job<Tx> {
   readonly work: Work<Tx, "transaction">;
   /** Counts the key as new, once for each submission, however often its transaction starts over. */
   readonly countNewKey: () => Promise<Result | null>;
+  /** The last retried record that was seen to have no steps. */
+  readonly stepless: { guard: Guard | null };
 }
 
 /** `null`: what was decided on has changed; start over on what is there now. */
@@ -74,13 +78,29 @@ export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise
   }
 }
 
+/** Steps are from when the operation ran under a lease: a transaction would do again what is finished. */
+export async function settleRetried<Tx>(
+  { runtime, submission, stepless }: Job<Tx>,
+  { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
+): Promise<Round> {
+  const journal = await runtime.store.journal.read(submission.key, guard.id);
+  if (journal === null) return null;
+  if (journal.steps.length > 0) return roundOf(await loseTransaction(runtime, start, "steps-changed"));
+  stepless.guard = guard;
+  return null;
+}
+
 export async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
   const { runtime, submission, operation } = job;
-  const lost = await loseTransaction(runtime, start);
+  const lost = await loseTransaction(runtime, start, "transaction-changed");
   runtime.emit({
     type: "transaction_changed",
     ...runtime.about(operation.name, submission.key),
   });
+  return roundOf(lost);
+}
+
+function roundOf(lost: Lost): Round {
   switch (lost.kind) {
     case "unknown":
       return { ...lost, retryAfterMs: null };

@@ -27,16 +27,17 @@ const rows: readonly (readonly [
 
 describe("an answer", () => {
   test.each(rows)(
-    "of %d under %s: %s in a transaction, %s under a lease",
+    "of %d under %s: %s in a transaction, %s under a lease or deferred",
     (status, serverErrors, transaction, lease) => {
       const answered = { status, serverErrors, declined: false };
       expect(classifyAnswer({ ...answered, execution: "transaction" })).toBe(transaction);
       expect(classifyAnswer({ ...answered, execution: "lease" })).toBe(lease);
+      expect(classifyAnswer({ ...answered, execution: "deferred" })).toBe(lease);
     },
   );
 
   test.each(rows)("of %d under %s that the handler declined to store is released", (status, serverErrors) => {
-    for (const execution of ["transaction", "lease"] as const) {
+    for (const execution of ["transaction", "lease", "deferred"] as const) {
       expect(classifyAnswer({ status, serverErrors, execution, declined: true })).toBe("release");
     }
   });

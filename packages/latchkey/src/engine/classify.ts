@@ -1,6 +1,9 @@
 /** What becomes of an attempt that answered. Pure. */
 
-export type Execution = "transaction" | "lease";
+export type Execution = "transaction" | "lease" | "deferred";
+
+/** Those under which a request runs its own work. */
+export type DirectExecution = Exclude<Execution, "deferred">;
 
 /**
  * What a 5xx answer means.

@@ -81,7 +81,10 @@ describe("a request that matches its record", () => {
     ["expired", expiresAt, "expired", "create"],
     ["expired", forgetAt - 1, "expired", "create"],
     ["expired", forgetAt, "create", "create"],
-    ...ages.map((now) => ["pending", now, "in_progress", "in_progress"] as const),
+    ["pending", 0, "in_progress", "in_progress"],
+    ["pending", expiresAt - 1, "in_progress", "in_progress"],
+    ["pending", expiresAt, "timeout", "timeout"],
+    ["pending", 1e15, "timeout", "timeout"],
     ...ages.map((now) => ["retryable", now, "take_over", "take_over"] as const),
     ...ages.map((now) => ["unknown", now, "unknown", "unknown"] as const),
   ])("%s at %d: %s, or %s where expired keys may run", (state, now, reject, execute) => {

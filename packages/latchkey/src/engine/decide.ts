@@ -11,6 +11,8 @@ import {
 /** What admission answers. `execute` is not in here: it is an act, and comes as a `Verdict`. */
 export type Decision =
   | { readonly kind: "replay"; readonly record: FinishedRecord }
+  /** It has waited for a worker for too long; nobody will start it. */
+  | { readonly kind: "timeout"; readonly recordId: string }
   | {
       readonly kind: "in_progress";
       readonly recordId: string | null;
@@ -71,7 +73,7 @@ function decideLive(record: LatchkeyRecord, request: AdmissionRequest, now: numb
     case "failed":
       return answer({ kind: "replay", record });
     case "pending":
-      return answer(runs(record, null));
+      return answer(now < record.expiresAt ? runs(record, null) : { kind: "timeout", recordId: record.id });
     case "in_progress":
       return decideInProgress(record, request, now);
     case "retryable":

@@ -45,7 +45,7 @@ export const edges = [
     event: "lose_transaction",
     by: ["request"],
     to: "unknown",
-    note: "same id: the handler ended admission's transaction itself",
+    note: "same id: the handler ended admission's transaction itself, or the record has steps that a transaction would do again",
   },
   { from: "pending", event: "claim", by: ["worker"], to: "in_progress" },
   {
@@ -56,7 +56,13 @@ export const edges = [
     note: "past expiry: 408 timeout",
   },
   { from: "in_progress", event: "complete", by: ["owner"], to: "completed", note: "fence holds" },
-  { from: "in_progress", event: "fail", by: ["owner"], to: "failed", note: "fence holds" },
+  {
+    from: "in_progress",
+    event: "fail",
+    by: ["owner"],
+    to: "failed",
+    note: "fence holds: refused for good; deferred: attempts spent",
+  },
   {
     from: "in_progress",
     event: "release",
@@ -99,6 +105,13 @@ export const edges = [
     by: ["request", "worker"],
     to: "in_progress",
     note: "exactly one of N; resumes after the finished steps",
+  },
+  {
+    from: "retryable",
+    event: "deliver_answer",
+    by: ["worker"],
+    to: "completed",
+    note: "deferred: the delivery that its answer waited for has given it",
   },
   {
     from: "unknown",

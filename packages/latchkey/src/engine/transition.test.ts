@@ -34,6 +34,7 @@ const leadsTo: Readonly<Record<RecordEvent, Partial<Record<Place, Place>>>> = {
   give_up: { in_progress: "unknown" },
   take_over: { in_progress: "in_progress", retryable: "in_progress" },
   advance: { in_progress: "in_progress" },
+  deliver_answer: { retryable: "completed" },
   settle_completed: { unknown: "completed" },
   settle_call: { unknown: "retryable" },
   settle_failed: { unknown: "failed" },

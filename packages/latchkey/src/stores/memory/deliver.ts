@@ -49,6 +49,6 @@ function answeredRecord(rows: MemoryRows, answers: Answers, now: number): Finish
   const { key, guard, answer, retention } = answers;
   const record = rows.find(key)?.record;
   if (record?.state !== "retryable" || !guardHolds(record, guard)) return null;
-  const state = move(record.state, "commit", "completed");
+  const state = move(record.state, "deliver_answer", "completed");
   return finished(lifeOf(record, record.createdAt), state, { answer, retention, errorCode: null }, now);
 }
