@@ -93,7 +93,13 @@ interface PlanNode {
 }
 
 /** With a guard of another state the planner sees that there is nothing to do. */
-const unknownOnly = ["settle_finished", "settle_not_executed", "settle_call", "postpone"];
+const guardedState: Readonly<Record<string, string>> = {
+  settle_finished: "unknown",
+  settle_not_executed: "unknown",
+  settle_call: "unknown",
+  postpone: "unknown",
+  answer_by_effect: "retryable",
+};
 
 const tables = ["records", "leases", "steps", "audit", "outbox"];
 
@@ -156,7 +162,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   rescueEffects: ["outbox_claimed"],
   listDead: ["outbox_dead", "outbox_pkey"],
   effectsOfRecord: ["outbox_record"],
-  decideEffect: ["outbox_pkey"],
+  decideEffect: ["audit_pkey", "outbox_pkey"],
   effectDecided: ["audit_pkey"],
   cleanEffects: ["outbox_delivered"],
   finishEffect: ["outbox_pkey"],
@@ -189,7 +195,7 @@ forEachPostgres((_version, database) => {
     );
     const values: Readonly<Record<string, string>> = {
       uuid: "gen_random_uuid()",
-      text: unknownOnly.includes(name.replace(/^lk_|_[0-9a-f]+$/g, "")) ? "'unknown'" : "'5'",
+      text: `'${guardedState[name.replace(/^lk_|_[0-9a-f]+$/g, "")] ?? "5"}'`,
       boolean: "true",
       smallint: "1",
       bytea: "'\\x00'",

@@ -193,7 +193,7 @@ create table :"schema".outbox (
 create index outbox_due on :"schema".outbox (aggregatetype, available_at, position) where state = 'pending';
 -- Few at any time: what is being delivered.
 create index outbox_claimed on :"schema".outbox (claimed_at) where state = 'claimed';
-create index outbox_ordered on :"schema".outbox (aggregatetype, aggregateid, position)
+create index outbox_ordered on :"schema".outbox (aggregatetype, tenant, aggregateid, position)
   where ordered and state <> 'delivered';
 create index outbox_record on :"schema".outbox (record_id, position);
 create index outbox_dead on :"schema".outbox (created_at, id) where state = 'dead';

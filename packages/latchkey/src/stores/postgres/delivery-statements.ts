@@ -43,9 +43,9 @@ function delivered(names: SqlNames): string {
     e as (
       update ${names.outbox} o set state = 'delivered', ended = 'deliver', claimed_at = null, locked_until = null,
         started_at = null, finished_at = t.at, expires_at = ${after("t.at", "keep_ms")},
-        returns = case when o.result is null and o.started_at is not null then least(o.sends, o.returns + 1)
+        returns = case when o.result is null and o.started_at is not null then o.returns + 1
           else o.returns end
-      from t where o.id = @effect_id::uuid and o.state = 'claimed' and o.attempt = @claim_attempt::int
+      from t where o.id = @effect_id::uuid and o.claimed_at is not null and o.attempt = @claim_attempt::int
         and o.token = @claim_token::uuid
       returning 1)`;
 }

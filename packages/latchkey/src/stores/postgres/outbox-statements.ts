@@ -16,7 +16,10 @@ export function outboxStatements(names: SqlNames) {
     effectsEnded: template("effects_ended", ended(names)),
     rescueEffects: template("rescue_effects", rescue(names)),
     listDead: template("list_dead", list(names, "x.state = 'dead'")),
-    listEffects: template("list_effects", list(names, "true")),
+    listEffects: template(
+      "list_effects",
+      list(names, "x.state = @state::text and (x.started_at is not null) = @started::boolean"),
+    ),
     effectsOfRecord: template("effects_of_record", ofRecord(names)),
     decideEffect: template("decide_effect", decide(names)),
     effectDecided: template("effect_decided", decided(names)),
@@ -34,12 +37,12 @@ const effectColumns = `
   ${exactly("o.available_at")} as available_at, ${exactly("o.doubtful_since")} as doubtful_since,
   ${exactly("o.finished_at")} as finished_at`;
 
-/** Of an ordered aggregate only the first that is not delivered. */
+/** Of an ordered aggregate, which is its tenant's own, only the first that is not delivered. */
 function isFirst({ outbox }: SqlNames): string {
   return `(not o.ordered or o.position = (
       select x.position from ${outbox} x
       where x.ordered and x.state <> 'delivered' and x.aggregatetype = o.aggregatetype
-        and x.aggregateid = o.aggregateid
+        and x.tenant = o.tenant and x.aggregateid = o.aggregateid
       order by x.position limit 1))`;
 }
 
@@ -91,6 +94,10 @@ function claimOne(names: SqlNames): string {
 }
 
 const claims = "pg_catalog.json_to_recordset(@claims::text::json) as c(id uuid, attempt int, token uuid)";
+/**
+ * The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
+ * claimed rows may be full of dead ones.
+ */
 const claimIs = "o.id = c.id and o.attempt = c.attempt and o.token = c.token";
 
 /** A claim is started once: whoever asks again repeats a call whose reply was lost. */
@@ -100,14 +107,14 @@ function start(names: SqlNames): string {
       update ${names.outbox} o set started_at = t.at, sends = o.sends + 1,
         doubtful_since = coalesce(o.doubtful_since, t.at), locked_until = ${after("t.at", "lease_ms")}
       from ${claims}, t
-      where ${claimIs} and o.state = 'claimed' and o.locked_until > t.at and o.started_at is null
+      where ${claimIs} and o.locked_until > t.at and o.started_at is null
       returning o.id)
     select o.id::text as id, ${commitSettings(names)} from o`;
 }
 
 function started({ outbox, clock }: SqlNames): string {
   return `select o.id::text as id from ${claims} join ${outbox} o on ${claimIs}
-    where o.state = 'claimed' and o.started_at is not null and o.locked_until > (select ${clock})`;
+    where o.started_at is not null and o.locked_until > (select ${clock})`;
 }
 
 const ends = `pg_catalog.json_to_recordset(@ends::text::json) as c(id uuid, attempt int, token uuid, event text,
@@ -129,12 +136,13 @@ function end(names: SqlNames): string {
         ended = case when c.event <> 'keep_result' then c.event end,
         claimed_at = ${later("claimed_at")}, locked_until = ${later("locked_until")},
         started_at = ${later("started_at")},
-        result = coalesce(o.result, pg_catalog.decode(c.result, 'hex')),
-        returns = case when o.result is null and (c.returned or c.event in ('deliver', 'keep_result')
-          and o.started_at is not null) then least(o.sends, o.returns + 1) else o.returns end,
+        result = coalesce(pg_catalog.decode(c.result, 'hex'), o.result),
+        returns = case when o.result is null and o.started_at is not null
+          and (c.returned or c.event in ('deliver', 'keep_result')) then o.returns + 1 else o.returns end,
         available_at = case c.event when 'retry' then ${fromNow("after_ms")} when 'reopen' then t.at
           else o.available_at end,
-        doubtful_since = case when c.event = 'reopen' or c.event = 'retry' and not c.doubtful then null
+        doubtful_since = case when c.event = 'reopen' then null
+          when c.event = 'retry' then case when c.doubtful then coalesce(o.doubtful_since, t.at) end
           else o.doubtful_since end,
         generation = o.generation + (c.event = 'reopen')::int,
         downstream_key = coalesce(c.downstream_key, o.downstream_key),
@@ -142,7 +150,7 @@ function end(names: SqlNames): string {
         finished_at = case when c.event in ('deliver', 'die') then t.at end,
         expires_at = case when c.event = 'deliver' then ${fromNow("keep_ms")} end
       from ${ends}, t
-      where ${claimIs} and o.state = 'claimed' and (c.event <> 'give_back' or o.started_at is null)
+      where ${claimIs} and o.claimed_at is not null and (c.event <> 'give_back' or o.started_at is null)
       returning o.id)
     select o.id::text as id, ${commitSettings(names)} from o`;
 }
@@ -162,7 +170,8 @@ function rescue(names: SqlNames): string {
       order by o.claimed_at limit @limit::int
       for update skip locked),
     done as (
-      update ${names.outbox} o set state = 'pending', claimed_at = null, locked_until = null, started_at = null
+      update ${names.outbox} o set state = 'pending', claimed_at = null, locked_until = null, started_at = null,
+        available_at = case when o.started_at is null then o.available_at else t.at end
       from t where o.ctid = any (array(select row_id from due)) and ${isOver("t.at")}
       returning o.id)
     select (pg_catalog.count(*) filter (where not due.started))::int as unstarted,
@@ -175,7 +184,7 @@ function list({ outbox }: SqlNames, which: string): string {
   return onPrimary(`select ${effectColumns} from ${outbox} o
     join (
       select x.id from ${outbox} x
-      where ${which} and x.state = @state::text and (x.started_at is not null) = @started::boolean
+      where ${which}
         and (x.created_at, x.id) > (
           coalesce(${after(epoch, "after_ms")}, '-infinity'::timestamptz),
           coalesce(@after_id::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
@@ -203,6 +212,7 @@ function decide(names: SqlNames): string {
         finished_at = ${redriven("null", "t.at")},
         expires_at = ${redriven("null", after("t.at", "keep_ms"))}
       from t where o.id = @id::uuid and o.state = 'dead'
+        and not exists (select 1 from ${names.audit} a where a.id = @audit_id::uuid)
       returning o.*),
     note as (
       insert into ${names.audit} (id, at, tenant, scope, key, record_id, event, from_state, to_state, actor, proof, reason,
