@@ -1,8 +1,11 @@
 import type { LatchkeyRecord } from "../engine/record.ts";
 import type { Journal } from "../stores/journal.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
 import { type Choice, whatAPersonMayDo, whatHappensNext } from "./advice.ts";
 import type { Command } from "./command.ts";
+import { deadChoices } from "./effect-reasons.ts";
 import { findRecord, namedBy } from "./find-record.ts";
+import { answerText, effectLines, readableText, stepLines } from "./inspect-lines.ts";
 import { databaseHelp, databaseOptions, parse } from "./options.ts";
 import {
   type AuditView,
@@ -12,16 +15,17 @@ import {
   journalView,
   type RecordView,
   recordView,
-  type StepView,
 } from "./present.ts";
+import { type EffectPiecesView, effectPiecesView } from "./present-effect.ts";
 import type { Readable, ShownAnswer } from "./readable.ts";
-import { columns, isoTime, shortened, shown, shownJson, timeText } from "./text.ts";
+import { columns, isoTime, shown, shownJson, timeText } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
 const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
 
-Shows one key's record: its steps, what was settled, what happens next and what you may do. Changes nothing. The key is
-taken as the client sent it, quoted or bare. Inputs and answers are shown where no codec stands before them.
+Shows one key's record: its steps, its effects in the outbox, what was settled, what happens next and what you may do.
+Changes nothing. The key is taken as the client sent it, quoted or bare. Inputs and answers are shown where no codec
+stands before them.
 
 ${databaseHelp}
   --json                print it as JSON
@@ -29,7 +33,7 @@ ${databaseHelp}
 Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 the name fits two records.`;
 
 export const inspect: Command = {
-  summary: "show one key: its record, steps, reasons, and what may be done",
+  summary: "show one key: its record, steps, effects, reasons, and what may be done",
   help,
   async run(context) {
     const { values, positionals } = parse({
@@ -39,8 +43,9 @@ export const inspect: Command = {
     });
     const named = namedBy(positionals);
     await withStore(context, values, async (store) => {
-      const { record, journal, audit, now } = await readAll(store, named);
-      const report = reportOf(record, journal, audit, now);
+      const found = await readAll(store, named);
+      const { record, now } = found;
+      const report = reportOf(found);
       if (values.json) context.print(shownJson(report));
       else for (const line of linesOf(report, record, now)) context.print(line);
     });
@@ -51,31 +56,38 @@ export const inspect: Command = {
 interface Report extends RecordView, JournalView {
   readonly now: string;
   readonly answer: Readable<ShownAnswer> | null;
+  readonly effects: readonly EffectPiecesView[];
   readonly audit: readonly AuditView[];
   readonly next: readonly string[];
   readonly choices: readonly Choice[];
 }
 
-async function readAll(store: CommandStore, named: ReturnType<typeof namedBy>) {
-  const { key, record, now } = await findRecord(store, named);
-  const journal = await store.journal.read(key, record.id);
-  return { record, now, journal, audit: (await store.settlement.audit(key)).map(auditView) };
+interface Found {
+  readonly record: LatchkeyRecord;
+  /** The store's time when it was read. */
+  readonly now: number;
+  readonly journal: Journal | null;
+  readonly effects: readonly OutboxEffect[];
+  readonly audit: readonly AuditView[];
 }
 
-function reportOf(
-  record: LatchkeyRecord,
-  journal: Journal | null,
-  audit: readonly AuditView[],
-  now: number,
-): Report {
+async function readAll(store: CommandStore, named: ReturnType<typeof namedBy>): Promise<Found> {
+  const { key, record, now } = await findRecord(store, named);
+  const journal = await store.journal.read(key, record.id);
+  const effects = (await store.outbox?.ofRecord(record.id)) ?? [];
+  return { record, now, journal, effects, audit: (await store.settlement.audit(key)).map(auditView) };
+}
+
+function reportOf({ record, now, journal, effects, audit }: Found): Report {
   return {
     ...recordView(record),
     ...journalView(journal),
     now: isoTime(now),
     answer: answerView(record),
+    effects: effects.map(effectPiecesView),
     audit,
     next: whatHappensNext(record, now),
-    choices: whatAPersonMayDo(record, journal),
+    choices: [...whatAPersonMayDo(record, journal), ...effects.flatMap(deadChoices)],
   };
 }
 
@@ -83,6 +95,7 @@ function linesOf(report: Report, record: LatchkeyRecord, now: number): readonly 
   return [
     ...columns(headRows(report, record, now)),
     ...section("Steps", report.steps.flatMap(stepLines)),
+    ...section("Effects", report.effects.flatMap(effectLines)),
     ...section(
       "Settled",
       report.audit.flatMap((entry) => auditLines(entry, record.id)),
@@ -119,56 +132,10 @@ function whyText({ lastErrorCode, reason }: Report): string | null {
   return reason == null ? lastErrorCode : `${lastErrorCode}: ${reason}`;
 }
 
-function stepLines(step: StepView): readonly string[] {
-  const at = step.finishedAt === null ? "" : ` ${step.finishedAt}`;
-  const head = `${step.position + 1}. ${step.name} (${step.kind}) ${step.state.replace("_", " ")}${at}`;
-  const details: [string, string | null][] = [
-    ...callRows(step),
-    ["result", readableText(step.result)],
-    ["version", step.version],
-  ];
-  const known = details.flatMap(([label, text]) => (text === null ? [] : [[label, text] as const]));
-  return [head, ...columns(known).map((line) => `   ${line}`)];
-}
-
-function callRows({ call, state }: StepView): [string, string | null][] {
-  if (call === null) return [];
-  const times = call.sends === 1 ? "once" : `${call.sends} times`;
-  const outcome = state === "started" ? "; how it ended is not known" : "";
-  return [
-    ["effect", call.effect],
-    ["downstream key", call.downstreamKey],
-    ["sent", `${times}, first ${call.startedAt}${outcome}`],
-    ["generation", call.generation === 0 ? null : String(call.generation)],
-    ["input", readableText(call.input)],
-  ];
-}
-
 function auditLines(entry: AuditView, recordId: string): readonly string[] {
   const life = entry.recordId === recordId ? "" : `, an earlier life of the key (${entry.recordId})`;
   const head = `${entry.at} ${entry.from} → ${entry.to} (${entry.event}) by ${entry.actor}, proof ${entry.proof}${life}`;
   return entry.reason === null ? [head] : [head, `  ${entry.reason}`];
-}
-
-function readableText(readable: Readable<unknown> | null): string | null {
-  if (readable === null) return null;
-  return "value" in readable
-    ? shortened(JSON.stringify(readable.value))
-    : unreadableText(readable.unreadable);
-}
-
-function answerText(answer: Readable<ShownAnswer> | null): string | null {
-  if (answer === null) return null;
-  if (!("value" in answer)) return unreadableText(answer.unreadable);
-  const { status, body, bodyEncoding, omitted } = answer.value;
-  if (omitted !== null) return `${status}, body not kept (${omitted})`;
-  return bodyEncoding === "none"
-    ? String(status)
-    : `${status} ${shortened(bodyEncoding === "json" ? JSON.stringify(body) : String(body))}`;
-}
-
-function unreadableText(bytes: number): string {
-  return `${bytes} bytes, not readable here (the service stores through a codec)`;
 }
 
 function section(title: string, lines: readonly string[]): readonly string[] {

@@ -1,21 +1,24 @@
 import type { RecordState } from "../engine/record.ts";
 import type { RecordFilter } from "../stores/settlement.ts";
 import { type Command, UsageError } from "./command.ts";
-import { databaseHelp, databaseOptions, parse, wholeNumber } from "./options.ts";
+import { listDead } from "./list-dead.ts";
+import { databaseHelp, databaseOptions, parse } from "./options.ts";
+import { limitDefault, nextPlace, pageOf } from "./pages.ts";
 import { type RecordView, recordView } from "./present.ts";
 import { shellWord, shown, shownJson, table } from "./text.ts";
 import { withStore } from "./with-store.ts";
 
 const states = ["pending", "in_progress", "completed", "failed", "retryable", "unknown", "expired"] as const;
-const limitDefault = 50;
 
 const help = `Usage: latchkey list [options]
 
-Lists records in one state, oldest first. \`latchkey inspect\` shows one of them. Changes nothing.
+Lists records in one state, or dead effects, oldest first. \`latchkey inspect\` shows one record. Changes nothing.
 
   --state <state>       ${states.join(", ")}; default: unknown
+  --dead                effects that nobody delivers any more, instead of records
+  --effect <name>       with --dead: only this effect's
   --tenant <tenant>     only this tenant's
-  --operation <name>    only this operation's
+  --operation <name>    only this operation's records
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
   --after <place>       go on after this place, which the page before ends with
 ${databaseHelp}
@@ -24,7 +27,7 @@ ${databaseHelp}
 Exit codes: 0 done (also when there is none), 1 failed, 2 called wrongly.`;
 
 export const list: Command = {
-  summary: "list records in one state, such as those whose outcome is unknown",
+  summary: "list records in one state, such as unknown, or dead effects",
   help,
   async run(context) {
     const { values } = parse({
@@ -32,6 +35,8 @@ export const list: Command = {
       options: {
         ...databaseOptions,
         state: { type: "string" },
+        dead: { type: "boolean" },
+        effect: { type: "string" },
         tenant: { type: "string" },
         operation: { type: "string" },
         limit: { type: "string" },
@@ -39,16 +44,16 @@ export const list: Command = {
         json: { type: "boolean" },
       },
     });
+    if (values.dead) return listDead(context, values);
+    if (values.effect !== undefined) throw new UsageError("--effect goes with --dead.");
     const filter: RecordFilter = {
       state: stateOf(values.state ?? "unknown"),
       tenant: values.tenant ?? null,
       operation: values.operation ?? null,
-      limit: wholeNumber("limit", values.limit ?? String(limitDefault), 1, 1_000),
-      after: values.after === undefined ? null : placeOf(values.after),
+      ...pageOf(values),
     };
     const found = await withStore(context, values, (store) => store.settlement.list(filter));
-    const last = found.length < filter.limit ? undefined : found.at(-1);
-    const next = last === undefined ? null : `${last.createdAt}_${last.id}`;
+    const next = nextPlace(found, filter.limit);
     const records = found.map(recordView);
     if (values.json) context.print(shownJson({ records, next }));
     else for (const line of linesOf(filter, records, next)) context.print(line);
@@ -60,15 +65,6 @@ function stateOf(text: string): RecordState {
   const state = states.find((one) => one === text);
   if (state === undefined) throw new UsageError(`--state must be one of ${states.join(", ")}.`);
   return state;
-}
-
-/** `<createdAt>_<id>`: milliseconds since the epoch, then the record's id. */
-function placeOf(text: string): NonNullable<RecordFilter["after"]> {
-  const [, createdAt, id] = /^(\d{1,15})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/u.exec(text) ?? [];
-  if (createdAt === undefined || id === undefined) {
-    throw new UsageError("--after takes the place that the page before ended with.");
-  }
-  return { createdAt: Number(createdAt), id };
 }
 
 function linesOf(filter: RecordFilter, records: readonly RecordView[], next: string | null) {

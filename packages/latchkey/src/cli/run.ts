@@ -1,5 +1,6 @@
 import { StoreError } from "../errors.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
+import { discard, redrive } from "./decide-dead.ts";
 import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
@@ -10,6 +11,8 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ["inspect", inspect],
   ["list", list],
   ["settle", settle],
+  ["redrive", redrive],
+  ["discard", discard],
 ]);
 
 /** Runs the command that the first argument names. Never throws: what goes wrong is printed. */

@@ -1,0 +1,72 @@
+/** Steps, effects and stored pieces as lines for a person. */
+import type { StepView } from "./present.ts";
+import type { EffectPiecesView } from "./present-effect.ts";
+import type { Readable, ShownAnswer } from "./readable.ts";
+import { columns, shortened } from "./text.ts";
+
+export function stepLines(step: StepView): readonly string[] {
+  const at = step.finishedAt === null ? "" : ` ${step.finishedAt}`;
+  const head = `${step.position + 1}. ${step.name} (${step.kind}) ${step.state.replace("_", " ")}${at}`;
+  return under(head, [...callRows(step), ["result", readableText(step.result)], ["version", step.version]]);
+}
+
+function callRows({ call, state }: StepView): [string, string | null][] {
+  if (call === null) return [];
+  const times = call.sends === 1 ? "once" : `${call.sends} times`;
+  const outcome = state === "started" ? "; how it ended is not known" : "";
+  return [
+    ["effect", call.effect],
+    ["downstream key", call.downstreamKey],
+    ["sent", `${times}, first ${call.startedAt}${outcome}`],
+    ["generation", call.generation === 0 ? null : String(call.generation)],
+    ["input", readableText(call.input)],
+  ];
+}
+
+export function effectLines(effect: EffectPiecesView): readonly string[] {
+  const { state, sends, returns, doubtfulSince, finishedAt, lastErrorCode, reason } = effect;
+  const from = effect.step === "" ? "" : ` (${effect.step})`;
+  const at = finishedAt === null ? "" : ` ${finishedAt}`;
+  const times = sends === 1 ? "once" : `${sends} times`;
+  const lost = sends === returns ? "" : `; ${sends - returns} did not come back`;
+  const doubt = doubtfulSince === null ? "" : `; in doubt since ${doubtfulSince}`;
+  return under(`${effect.index + 1}. ${effect.effect}${from} ${state}${at}`, [
+    ["id", effect.id],
+    ["why", lastErrorCode === null || reason === null ? lastErrorCode : `${lastErrorCode}: ${reason}`],
+    ["downstream key", effect.downstreamKey],
+    ["sent", sends === 0 ? "not yet" : `${times}${lost}${doubt}`],
+    ["generation", effect.generation === 0 ? null : String(effect.generation)],
+    [
+      "aggregate",
+      effect.aggregate === null || !effect.ordered ? effect.aggregate : `${effect.aggregate} (ordered)`,
+    ],
+    ["input", readableText(effect.input)],
+    ["result", readableText(effect.result)],
+  ]);
+}
+
+function under(head: string, details: readonly (readonly [label: string, text: string | null])[]) {
+  const known = details.flatMap(([label, text]) => (text === null ? [] : [[label, text] as const]));
+  return [head, ...columns(known).map((line) => `   ${line}`)];
+}
+
+export function readableText(readable: Readable<unknown> | null): string | null {
+  if (readable === null) return null;
+  return "value" in readable
+    ? shortened(JSON.stringify(readable.value))
+    : unreadableText(readable.unreadable);
+}
+
+export function answerText(answer: Readable<ShownAnswer> | null): string | null {
+  if (answer === null) return null;
+  if (!("value" in answer)) return unreadableText(answer.unreadable);
+  const { status, body, bodyEncoding, omitted } = answer.value;
+  if (omitted !== null) return `${status}, body not kept (${omitted})`;
+  return bodyEncoding === "none"
+    ? String(status)
+    : `${status} ${shortened(bodyEncoding === "json" ? JSON.stringify(body) : String(body))}`;
+}
+
+function unreadableText(bytes: number): string {
+  return `${bytes} bytes, not readable here (the service stores through a codec)`;
+}

@@ -1,0 +1,51 @@
+import type { EffectFilter } from "../stores/outbox.ts";
+import { type CommandContext, type ExitCode, UsageError } from "./command.ts";
+import { outboxOf } from "./outbox-of.ts";
+import { nextPlace, type PageValues, pageOf } from "./pages.ts";
+import { type EffectView, effectView } from "./present-effect.ts";
+import { shellWord, shown, shownJson, table } from "./text.ts";
+import { type DatabaseValues, withStore } from "./with-store.ts";
+
+/** Options of `latchkey list --dead`. */
+export interface ListDeadValues extends DatabaseValues, PageValues {
+  readonly state?: string | undefined;
+  readonly operation?: string | undefined;
+  readonly effect?: string | undefined;
+  readonly tenant?: string | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** @throws {UsageError} for options that select records. */
+export async function listDead(context: CommandContext, values: ListDeadValues): Promise<ExitCode> {
+  for (const option of ["state", "operation"] as const) {
+    if (values[option] !== undefined) throw new UsageError(`--${option} and --dead exclude each other.`);
+  }
+  const { effect = null, tenant = null } = values;
+  const filter: EffectFilter = { state: "dead", effect, tenant, ...pageOf(values) };
+  const found = await withStore(context, values, (store) => outboxOf(store).list(filter));
+  const next = nextPlace(found, filter.limit);
+  const effects = found.map(effectView);
+  if (values.json) context.print(shownJson({ effects, next }));
+  else for (const line of linesOf(filter, effects, next)) context.print(line);
+  return 0;
+}
+
+function linesOf(filter: EffectFilter, effects: readonly EffectView[], next: string | null) {
+  if (effects.length === 0) return ["No effect is dead."];
+  const rows = effects.map((effect) => [
+    effect.createdAt,
+    ...[effect.tenant, effect.operation, effect.key, effect.effect].map(shown),
+    effect.id,
+    shown(effect.lastErrorCode ?? ""),
+  ]);
+  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "EFFECT", "ID", "WHY"];
+  return [...table([head, ...rows]), ...(next === null ? [] : ["", moreText(filter, next)])];
+}
+
+function moreText({ effect, tenant, limit }: EffectFilter, next: string): string {
+  const only = [
+    ...(effect === null ? [] : [`--effect ${shellWord(effect)}`]),
+    ...(tenant === null ? [] : [`--tenant ${shellWord(tenant)}`]),
+  ];
+  return shown(["More: latchkey list --dead", ...only, `--limit ${limit}`, `--after ${next}`].join(" "));
+}
