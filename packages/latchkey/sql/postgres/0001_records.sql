@@ -47,7 +47,8 @@ create table :"schema".records (
 );
 
 -- The record-cleaner's work, each part by its own time. An answer that goes together with its key needs no purge.
-create index records_abandon on :"schema".records (expires_at) where state = 'pending';
+-- The second condition always holds; without it the planner takes this index for claims of pending work, too.
+create index records_abandon on :"schema".records (expires_at) where state = 'pending' and forget_at is null;
 create index records_purge on :"schema".records (expires_at)
   where state in ('completed', 'failed') and expires_at < forget_at;
 create index records_forget on :"schema".records (forget_at) where forget_at is not null;

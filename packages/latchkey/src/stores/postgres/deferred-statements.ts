@@ -9,10 +9,7 @@ export function deferredStatements(names: SqlNames) {
   };
 }
 
-/**
- * The sum keeps the planner off the index of what is to be abandoned, which knows no operation. A life is claimed when it has got one of the tokens, so each token
- * is given to one life.
- */
+/** A life is claimed when it has got one of the tokens, so each token is given to one life. */
 function claimPending(names: SqlNames): string {
   const { records, leases } = names;
   const ms = (column: string) => `w.${column} * interval '1 millisecond'`;
@@ -24,7 +21,7 @@ function claimPending(names: SqlNames): string {
       select d.row_id, d.id, (w.tokens ->> (pg_catalog.row_number() over (partition by w.operation order by d.created_at))::int - 1)::uuid as token
       from wants w cross join lateral (
         select r.ctid as row_id, r.id, r.created_at from ${records} r
-        where r.state = 'pending' and r.operation = w.operation and r.expires_at + interval '0' > (select at from t)
+        where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t)
         order by r.created_at limit w.room
         for update skip locked) d),
     r as (

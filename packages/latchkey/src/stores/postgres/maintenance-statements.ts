@@ -40,7 +40,7 @@ const isDue = "r.ctid = any (array(select row_id from due))";
 
 /** Kept as long again as it had waited, so that its client can still learn of it. */
 function abandon(names: SqlNames): string {
-  return `with ${due(names, "expires_at", "r.state = 'pending'")},
+  return `with ${due(names, "expires_at", "r.state = 'pending' and r.forget_at is null")},
     done as (
       update ${names.records} r set state = 'failed', last_error_code = 'timeout', input = null, finished_at = t.at,
         expires_at = t.at + (r.expires_at - r.created_at), forget_at = t.at + (r.expires_at - r.created_at)
