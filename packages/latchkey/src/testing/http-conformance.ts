@@ -3,6 +3,7 @@
  * runner and no framework; the runner's function is handed in, and a function that serves a route through the adapter.
  */
 import type { Execution } from "../engine/classify.ts";
+import { acceptedCases } from "./http-conformance/accepted.ts";
 import { answerCases } from "./http-conformance/answers.ts";
 import { type Arranged, arrange, arrangeServed, arrangeWrong } from "./http-conformance/arrange.ts";
 import type { AppUnderTest, HttpCase, HttpCaseContext, Subject } from "./http-conformance/case.ts";
@@ -14,6 +15,7 @@ import { refusalCases } from "./http-conformance/refusals.ts";
 import { requestBodyCases } from "./http-conformance/request-bodies.ts";
 import { servedCases } from "./http-conformance/served.ts";
 import { servedRefusalCases } from "./http-conformance/served-refusals.ts";
+import { statusCases } from "./http-conformance/status.ts";
 import type { StoreUnderTest } from "./store-conformance/case.ts";
 
 export interface HttpConformanceOptions<Tx> {
@@ -29,6 +31,8 @@ export interface HttpConformanceOptions<Tx> {
   readonly mounts?: boolean;
   /** Whether the adapter serves operations that own their work. Default: unless it mounts. */
   readonly serves?: boolean;
+  /** Whether the app serves the status resource where its settings have a `statusPath`. Default: as `serves`. */
+  readonly status?: boolean;
   /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
   readonly skip?: Readonly<Record<string, string>>;
 }
@@ -42,6 +46,8 @@ const cases: readonly HttpCase[] = [
   ...optionCases,
   ...servedCases,
   ...servedRefusalCases,
+  ...acceptedCases,
+  ...statusCases,
 ];
 
 /**
@@ -57,7 +63,10 @@ export function httpConformance<Tx>(options: HttpConformanceOptions<Tx>): void {
     if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
   }
   const serves = options.serves ?? options.mounts !== true;
-  const chosen = cases.filter(({ name, served }) => !skip.has(name) && (serves || served !== true));
+  const asks = options.status ?? serves;
+  const chosen = cases.filter(
+    ({ name, served, status }) => !skip.has(name) && (serves || served !== true) && (asks || status !== true),
+  );
   for (const each of chosen) {
     const executions: readonly Execution[] = each.execution ? [each.execution] : ["transaction", "lease"];
     for (const execution of executions) {
@@ -85,6 +94,10 @@ async function runCase<Tx>(
         // A case that fails leaves others of its requests behind, whose errors say nothing new.
         answer.catch(() => {});
         return answer;
+      },
+      look(id, call) {
+        const target = `${app.settings.statusPath}/${id}`;
+        return send(server.url, { method: "GET", target, key: null, body: "", contentType: null, ...call });
       },
     };
   };

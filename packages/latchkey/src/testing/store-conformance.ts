@@ -8,16 +8,32 @@ import { bytesCases } from "./store-conformance/bytes.ts";
 import { callLedgerCases } from "./store-conformance/call-ledger.ts";
 import { callCases } from "./store-conformance/calls.ts";
 import type { CaseContext, StoreCase, StoreUnderTest } from "./store-conformance/case.ts";
+import { claimPendingCases } from "./store-conformance/claim-pending.ts";
 import { claimCases } from "./store-conformance/claims.ts";
 import { cleaningCases } from "./store-conformance/cleaning.ts";
 import { createCases } from "./store-conformance/create.ts";
+import { deliverCases } from "./store-conformance/deliver.ts";
+import { deliverAnswerCases } from "./store-conformance/deliver-answer.ts";
+import { openDeliveryCases } from "./store-conformance/deliver-open.ts";
 import { endCases } from "./store-conformance/end.ts";
 import { endedLeaseCases, giveUpCases, loseTransactionCases } from "./store-conformance/give-up.ts";
+import { hintCases } from "./store-conformance/hints.ts";
 import { isolationCases } from "./store-conformance/isolation.ts";
 import { journalCases } from "./store-conformance/journal.ts";
 import { journalLifetimeCases } from "./store-conformance/journal-lifetime.ts";
 import { listingCases } from "./store-conformance/listing.ts";
 import { lookupCases } from "./store-conformance/lookup.ts";
+import { lookupByIdCases } from "./store-conformance/lookup-by-id.ts";
+import { outboxBytesCases } from "./store-conformance/outbox-bytes.ts";
+import { outboxClaimCases } from "./store-conformance/outbox-claim.ts";
+import { outboxCleaningCases } from "./store-conformance/outbox-cleaning.ts";
+import { outboxDecideCases } from "./store-conformance/outbox-decide.ts";
+import { outboxEndCases } from "./store-conformance/outbox-end.ts";
+import { outboxEnqueueCases } from "./store-conformance/outbox-enqueue.ts";
+import { outboxListCases } from "./store-conformance/outbox-list.ts";
+import { outboxOrderCases } from "./store-conformance/outbox-order.ts";
+import { outboxRescueCases } from "./store-conformance/outbox-rescue.ts";
+import { outboxStartCases } from "./store-conformance/outbox-start.ts";
 import { phaseCases } from "./store-conformance/phase.ts";
 import { openPhaseCases } from "./store-conformance/phase-open.ts";
 import { raceCases } from "./store-conformance/races.ts";
@@ -73,6 +89,22 @@ const groups: readonly (readonly StoreCase[])[] = [
   claimCases,
   resumableCases,
   listingCases,
+  claimPendingCases,
+  lookupByIdCases,
+  outboxEnqueueCases,
+  outboxClaimCases,
+  outboxOrderCases,
+  outboxStartCases,
+  outboxEndCases,
+  outboxRescueCases,
+  outboxListCases,
+  outboxDecideCases,
+  outboxCleaningCases,
+  outboxBytesCases,
+  deliverCases,
+  deliverAnswerCases,
+  openDeliveryCases,
+  hintCases,
 ];
 
 /**

@@ -18,10 +18,11 @@ import type {
   Setup,
   Subject,
 } from "./case.ts";
+import { workOff } from "./work-off.ts";
 
 export interface Arranged<Tx> {
   readonly app: AppUnderTest<Tx>;
-  readonly subject: Omit<Subject, "url" | "send">;
+  readonly subject: Omit<Subject, "url" | "send" | "look">;
 }
 
 /** A protected route. */
@@ -41,12 +42,16 @@ export function arrangeServed<Tx>(
   setup: ServedSetup,
   number: number,
 ): Arranged<Tx> & { readonly app: { readonly served: ServedRoute } } {
-  const { app, subject, started } = surroundings(under, setup);
   const { execution } = setup;
-  const route = routeOf(app.latchkey, under, { execution }, number, echo);
+  const settings = execution === "deferred" ? { statusPath, ...setup.settings } : { ...setup.settings };
+  const { app, subject, started } = surroundings(under, { ...setup, settings });
+  const unasked = execution === "transaction" ? execution : "lease";
+  const route = routeOf(app.latchkey, under, { execution: unasked }, number, echo);
   const served = servedRouteOf(app.latchkey, under, setup, number, started);
   return { app: { ...app, route, served }, subject };
 }
+
+const statusPath = "/operations";
 
 /** A protected route whose operation owns its work, or a served one whose operation does not. */
 export function arrangeWrong<Tx>(
@@ -85,6 +90,10 @@ function surroundings<Tx>(
   const subject: Arranged<Tx>["subject"] = {
     starts: () => starts,
     events,
+    work: () => workOff(latchkey),
+    async clean() {
+      await under.store.clean(100);
+    },
     setStoreDown(down) {
       fault = () => (down ? "not_sent" : "proceed");
     },
@@ -165,10 +174,10 @@ function servedRouteOf<Tx>(
     started();
     return run(input, { attempt, write });
   };
-  const leased = () =>
+  const inSteps = (execution: "lease" | "deferred") =>
     latchkey.operation(name, {
       ...common,
-      execution: "lease",
+      execution,
       run: (input: ServedInput, attempt) =>
         begin(input, attempt, (row) =>
           attempt.phase(row, async (tx) => {
@@ -183,11 +192,11 @@ function servedRouteOf<Tx>(
       run: (input: ServedInput, attempt) =>
         begin(input, attempt, async (row) => under.business?.write(attempt.tx, row)),
     });
-  const operation = setup.execution === "lease" ? leased() : (transactional() as Operation);
+  const operation: Operation = setup.execution === "transaction" ? transactional() : inSteps(setup.execution);
   return {
     method: setup.method ?? "POST",
     path: "/serve",
-    operation: operation as ServedRoute["operation"],
+    operation: operation as Operation as ServedRoute["operation"],
     toInput: async (readBody) => toInput(Buffer.from(await readBody()).toString("utf8")) as ServedInput,
   };
 }

@@ -6,7 +6,7 @@ import type { Execution } from "../../engine/classify.ts";
 import type { HttpSettings } from "../../http/http-options.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Operation, OperationOptions } from "../../operation.ts";
-import type { OwnedOperation } from "../../owned-operation.ts";
+import type { OwnedOperation, OwnedOperationOptions } from "../../owned-operation.ts";
 import type { Policy, ProblemCode } from "../../policies/policy.ts";
 import type { Limits } from "../../resilience/limits.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
@@ -68,6 +68,7 @@ export interface AppUnderTest<Tx> {
   readonly route: ProtectedRoute<Tx>;
   /** Absent in cases of the protected route. */
   readonly served?: ServedRoute;
+  /** Where they have a `statusPath`, the app serves the status resource below it: GET and HEAD of `<statusPath>/<id>`. */
   readonly settings: Omit<HttpSettings<never>, "principal">;
   /** For the adapter's options, given the request's headers. `tenant` throws when it is told to. */
   tenant(header: HeaderLookup): string | null;
@@ -103,13 +104,19 @@ export interface ServedSetup extends Pick<Setup, "execution" | "method" | "polic
   ) => Promise<RunAnswer>;
   /** Default: what was sent, as text. */
   readonly toInput?: (sent: string) => unknown;
-  readonly options?: Omit<OperationOptions, "execution">;
+  readonly options?: Omit<OwnedOperationOptions<ServedInput, never>, "execution" | "version" | "run">;
 }
 
 /** A running app. */
 export interface Subject {
   readonly url: string;
   send(call: HttpCall, signal?: AbortSignal): Promise<HttpAnswer>;
+  /** Asks the status resource of an app whose settings have a `statusPath`. */
+  look(id: string, call?: HttpCall): Promise<HttpAnswer>;
+  /** As a worker does: runs what is accepted or may be gone on with, until all of it has ended. */
+  work(): Promise<void>;
+  /** As the record-cleaner does, once. */
+  clean(): Promise<void>;
   /** How often the handler was started. */
   starts(): number;
   readonly events: readonly LatchkeyEvent[];
@@ -140,6 +147,8 @@ export interface HttpCase {
   readonly execution?: Execution;
   /** Only for adapters that serve operations which own their work. */
   readonly served?: true;
+  /** Only for apps that serve the status resource. */
+  readonly status?: true;
   run(context: HttpCaseContext, execution: Execution): Promise<void>;
 }
 

@@ -50,7 +50,7 @@ const answerCases: readonly StoreCase[] = oddBytes.map(([what, bytes]) => ({
 
 const visibleAscii = Array.from({ length: 94 }, (_, index) => String.fromCharCode(33 + index)).join("");
 
-const oddTexts: readonly (readonly [what: string, text: string])[] = [
+export const oddTexts: readonly (readonly [what: string, text: string])[] = [
   ["all visible ASCII", visibleAscii],
   ["255 characters", "k".repeat(255)],
   ["quotes", `'"\`''""`],
