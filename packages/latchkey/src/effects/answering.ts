@@ -1,20 +1,18 @@
 /** The answer that `onDelivered` may give to a deferred operation that waits for it. */
+import { awaitedBy } from "../attempt/awaited-answer.ts";
 import type { RunAnswer } from "../attempt/given-answer.ts";
 import { answerOfRun } from "../attempt/run-answer.ts";
 import type { Runtime } from "../attempt/runtime.ts";
-import { guardOf, type LatchkeyRecord, type RetryableRecord } from "../engine/record.ts";
+import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import { kept } from "../settle.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import type { DeliveryWork } from "../stores/store.ts";
-
-/** What a record waits for that has no time to be resumed at. */
-export const awaitsDelivery = "awaits-delivery";
 
 export interface Answering {
   /** The attempt that enqueued it goes on, or may. */
   readonly tooEarly: boolean;
   /** The record that an answer would complete; null: none waits. */
-  readonly record: RetryableRecord | null;
+  readonly record: LatchkeyRecord | null;
   readonly answer: (answer: RunAnswer) => void;
   readonly given: () => RunAnswer | null;
 }
@@ -23,11 +21,12 @@ export interface Answering {
 export async function createAnswering<Tx>(runtime: Runtime<Tx>, row: OutboxEffect): Promise<Answering> {
   const operation = runtime.operations.get(row.operation);
   const mayWait = operation === undefined || operation.execution === "deferred";
-  const waits = mayWait ? waiting((await runtime.store.read(row)).record, row) : "over";
+  const record = mayWait ? (await runtime.store.read(row)).record : null;
+  const means = awaitedBy(runtime, record, row.recordId);
   let given: RunAnswer | null = null;
   return {
-    tooEarly: waits === "early",
-    record: typeof waits === "string" ? null : waits,
+    tooEarly: means === "later",
+    record: means === "answer" ? record : null,
     given: () => given,
     answer(answer) {
       if (!mayWait)
@@ -43,24 +42,6 @@ export async function createAnswering<Tx>(runtime: Runtime<Tx>, row: OutboxEffec
 export class AnswerTooEarly extends Error {
   constructor() {
     super("The operation does not wait for its answer yet");
-  }
-}
-
-function waiting(record: LatchkeyRecord | null, row: OutboxEffect): RetryableRecord | "early" | "over" {
-  if (record === null || record.id !== row.recordId) return "over";
-  switch (record.state) {
-    case "completed":
-    case "failed":
-    case "expired":
-      return "over";
-    case "retryable":
-      return record.lastErrorCode === awaitsDelivery ? record : "early";
-    case "pending":
-    case "in_progress":
-    case "unknown":
-      return "early";
-    default:
-      return record satisfies never;
   }
 }
 

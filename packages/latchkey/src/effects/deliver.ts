@@ -99,6 +99,7 @@ async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryRe
     const unsent = { kind: "retry", errorCode: "not-started", doubtful: row.doubtfulSince !== null } as const;
     return conclude(delivery, sent, unsent, true);
   }
+  delivery.onSend();
   const outcome = await oneSend(delivery, input);
   const error = errorOf(outcome);
   return conclude(delivery, sent, { ...afterSend(row, effect.settings, outcome), error }, true);

@@ -29,6 +29,8 @@ export interface Delivery<Tx> {
   readonly effect: AnyEffect;
   /** Monotonic time until which the claim certainly holds. */
   readonly ownedUntilMs: number;
+  /** A send begins now: it counts for the effect's rate. */
+  readonly onSend: () => void;
 }
 
 /** How a claim ended. `lost`: it was not ended here, and is rescued. */

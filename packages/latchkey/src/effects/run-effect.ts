@@ -82,9 +82,21 @@ const slots = new WeakMap<AnyEffect, Slots>();
 
 /** Waits for one of the effect's places in this process. Null: `signal` aborted first. */
 export async function takeSlot(effect: AnyEffect, signal: AbortSignal): Promise<(() => void) | null> {
+  const places = placesOf(effect);
+  return places === null ? () => {} : places.take(signal);
+}
+
+/** At most so many of the effect's places as are free now. */
+export function takeFreeSlots(effect: AnyEffect, most: number): readonly (() => void)[] {
+  const places = placesOf(effect);
+  return places === null ? Array.from({ length: most }, () => () => {}) : places.takeFree(most);
+}
+
+/** Null: there is no limit. */
+function placesOf(effect: AnyEffect): Slots | null {
   const limit = effect.settings.limits.concurrency;
-  if (limit === null) return () => {};
+  if (limit === null) return null;
   const places = slots.get(effect) ?? createSlots(limit);
   slots.set(effect, places);
-  return places.take(signal);
+  return places;
 }

@@ -3,6 +3,8 @@
 export interface Slots {
   /** Waits for a free place. Null: `signal` aborted first. Giving a place back twice does nothing. */
   take(signal: AbortSignal): Promise<(() => void) | null>;
+  /** At most so many of those that are free now, without waiting. */
+  takeFree(most: number): readonly (() => void)[];
 }
 
 export function createSlots(limit: number): Slots {
@@ -12,19 +14,23 @@ export function createSlots(limit: number): Slots {
     taken -= 1;
     waiting.shift()?.();
   };
+  const place = () => {
+    taken += 1;
+    let given = false;
+    return () => {
+      if (!given) giveBack();
+      given = true;
+    };
+  };
   return {
     async take(signal) {
       while (taken >= limit) {
         if (signal.aborted) return null;
         await turn(waiting, signal);
       }
-      taken += 1;
-      let given = false;
-      return () => {
-        if (!given) giveBack();
-        given = true;
-      };
+      return place();
     },
+    takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, place),
   };
 }
 

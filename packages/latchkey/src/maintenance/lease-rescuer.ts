@@ -4,10 +4,15 @@ import { withLimit } from "../attempt/limit.ts";
 import type { Runtime } from "../attempt/runtime.ts";
 import { giveUpReason } from "../engine/decide.ts";
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
-import type { Latchkey } from "../latchkey.ts";
 import { leasedOperation } from "../owned-operation.ts";
 import type { EndedLease } from "../stores/store.ts";
-import { createService, resolveServiceOptions, type Service, type ServiceOptions } from "./service.ts";
+import {
+  createService,
+  resolveServiceOptions,
+  type Served,
+  type Service,
+  type ServiceOptions,
+} from "./service.ts";
 
 export interface RescueReport {
   /** Dead attempts found that nobody may take over. */
@@ -27,10 +32,7 @@ const resumedAtOnce = 10;
  * they are seen without waiting for the client's next try; and goes on, in this process, with those of operations that are
  * defined here and own their work.
  */
-export function leaseRescuer<Tx>(
-  latchkey: Latchkey<Tx>,
-  options: ServiceOptions = {},
-): Service<RescueReport> {
+export function leaseRescuer<Tx>(latchkey: Served<Tx>, options: ServiceOptions = {}): Service<RescueReport> {
   const { runtime } = latchkey;
   const { intervalMs, batchSize } = resolveServiceOptions("lease-rescuer", options, defaults);
   const atOnce = Math.min(batchSize, resumedAtOnce);
@@ -39,10 +41,11 @@ export function leaseRescuer<Tx>(
   const service = createService(runtime, {
     name: "lease-rescuer",
     intervalMs,
-    async runOnce() {
+    async runOnce(signal) {
       const ended = await runtime.store.endedLeases(batchSize);
       let rescued = 0;
       for (const lease of ended) {
+        if (signal.aborted) break;
         if (await tried(runtime, () => rescue(runtime, lease))) rescued += 1;
       }
       const started = await resumable(runtime, atOnce - goingOn.size);

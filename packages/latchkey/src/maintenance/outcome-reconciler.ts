@@ -1,10 +1,15 @@
 import { backoffMs } from "../attempt/backoff.ts";
 import type { Runtime } from "../attempt/runtime.ts";
 import { guardOf } from "../engine/record.ts";
-import type { Latchkey } from "../latchkey.ts";
 import type { ClaimedUnknown } from "../stores/settlement.ts";
 import { askAbout, type Found } from "./ask-about.ts";
-import { createService, resolveServiceOptions, type Service, type ServiceOptions } from "./service.ts";
+import {
+  createService,
+  resolveServiceOptions,
+  type Served,
+  type Service,
+  type ServiceOptions,
+} from "./service.ts";
 
 export interface ReconcileReport {
   /** Unknown records whose time had come. */
@@ -31,7 +36,7 @@ const claimMs = 60_000;
  * cannot be found out stays unknown, is asked about again ever later, and is at last left to a person.
  */
 export function outcomeReconciler<Tx>(
-  latchkey: Latchkey<Tx>,
+  latchkey: Served<Tx>,
   options: ReconcilerOptions = {},
 ): Service<ReconcileReport> {
   const { runtime } = latchkey;

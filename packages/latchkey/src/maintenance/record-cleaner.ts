@@ -1,6 +1,11 @@
-import type { Latchkey } from "../latchkey.ts";
 import type { CleanReport } from "../stores/store.ts";
-import { createService, resolveServiceOptions, type Service, type ServiceOptions } from "./service.ts";
+import {
+  createService,
+  resolveServiceOptions,
+  type Served,
+  type Service,
+  type ServiceOptions,
+} from "./service.ts";
 
 /** A batch of this size takes a few milliseconds on Postgres, so no request waits for it. */
 const defaults = { intervalMs: 60_000, batchSize: 1_000 };
@@ -10,10 +15,7 @@ const defaults = { intervalMs: 60_000, batchSize: 1_000 };
  * frees space: admission judges expiry itself and is right without it. It never touches a record that is running,
  * retryable or unknown.
  */
-export function recordCleaner<Tx>(
-  latchkey: Latchkey<Tx>,
-  options: ServiceOptions = {},
-): Service<CleanReport> {
+export function recordCleaner<Tx>(latchkey: Served<Tx>, options: ServiceOptions = {}): Service<CleanReport> {
   const { runtime } = latchkey;
   const { intervalMs, batchSize } = resolveServiceOptions("record-cleaner", options, defaults);
   return createService(runtime, {

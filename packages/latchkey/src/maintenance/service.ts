@@ -3,6 +3,7 @@
  * counts, and a loop without logic that repeats it. Any number of processes may run the same service.
  */
 
+import { withLimit } from "../attempt/limit.ts";
 import type { Runtime } from "../attempt/runtime.ts";
 import { pause, timerMaxMs } from "../ports.ts";
 
@@ -13,6 +14,11 @@ export interface ServiceOptions {
   readonly batchSize?: number;
 }
 
+/** What a service works for: a latchkey. */
+export interface Served<Tx> {
+  readonly runtime: Runtime<Tx>;
+}
+
 export interface Service<Report> {
   readonly name: string;
   /** One batch, right now. What tests and one-off jobs call. */
@@ -21,67 +27,134 @@ export interface Service<Report> {
   start(): void;
   /** Ends the loop after the batch under way. Stopping twice does nothing. */
   stop(): Promise<void>;
+  /** The next round begins now, or right after the one under way. For a loop that does not run it does nothing. */
+  wake(): void;
+  health(): ServiceHealth;
+}
+
+export interface ServiceHealth {
+  readonly name: string;
+  readonly running: boolean;
+  /** When the loop's last round ended, or the loop began; process time in milliseconds since the Unix epoch. */
+  readonly lastRoundAt: number | null;
+  /** What the last round failed with; null: it did not. */
+  readonly lastError: unknown;
+  /** False when the loop runs and no round of it has ended for longer than a round and two pauses may take. */
+  readonly alive: boolean;
 }
 
 export interface ServiceDefinition<Report> {
   readonly name: string;
   readonly intervalMs: number;
-  readonly runOnce: () => Promise<Report>;
+  /** `signal` aborts when the round's time is over. */
+  readonly runOnce: (signal: AbortSignal) => Promise<Report>;
   /** True when a full batch was done and the next should follow at once. */
   readonly hasMore: (report: Report) => boolean;
+  /** What the loop does instead of `runOnce`, where a round does not wait for what it has begun. */
+  readonly round?: (signal: AbortSignal) => Promise<Report>;
 }
 
 /** Rounds of many processes should not fall together: each pause is between 80 % and 120 % of the interval. */
 const jitterShare = 0.2;
 const intervalMaxMs = Math.floor(timerMaxMs / (1 + jitterShare));
+/** A round that hangs is not waited for any longer. What it still does is guarded like everything else. */
+const roundLimitMs = 60_000;
+
+interface Loop {
+  readonly stop: AbortController;
+  /** Ends the pause. */
+  idle: AbortController;
+  woken: boolean;
+}
+
+interface Pulse {
+  lastRoundMs: number | null;
+  lastRoundAt: number | null;
+  lastError: unknown;
+}
 
 export function createService<Tx, Report>(
   runtime: Runtime<Tx>,
   definition: ServiceDefinition<Report>,
 ): Service<Report> {
-  let running: AbortController | null = null;
+  const { name, intervalMs } = definition;
+  const { clock } = runtime.ports;
+  const pulse: Pulse = { lastRoundMs: null, lastRoundAt: null, lastError: null };
+  let running: Loop | null = null;
   let done: Promise<unknown> = Promise.resolve();
   return {
-    name: definition.name,
-    runOnce: definition.runOnce,
+    name,
+    runOnce: () => definition.runOnce(new AbortController().signal),
     start() {
       if (running !== null) return;
-      running = new AbortController();
+      running = { stop: new AbortController(), idle: new AbortController(), woken: false };
+      beat(runtime, pulse, null);
       // A loop that was stopped may still be in its last batch.
-      done = Promise.all([done, loop(runtime, definition, running.signal)]);
+      done = Promise.all([done, loop(runtime, definition, running, pulse)]);
     },
     async stop() {
-      running?.abort();
+      running?.stop.abort();
+      running?.idle.abort();
       running = null;
       await done;
     },
+    wake() {
+      if (running === null) return;
+      running.woken = true;
+      running.idle.abort();
+    },
+    health() {
+      const quietMs = pulse.lastRoundMs === null ? 0 : clock.monotonicMs() - pulse.lastRoundMs;
+      const alive = running === null || quietMs <= roundLimitMs + 2 * (1 + jitterShare) * intervalMs;
+      const { lastRoundAt, lastError } = pulse;
+      return { name, running: running !== null, lastRoundAt, lastError, alive };
+    },
   };
+}
+
+function beat<Tx>({ ports: { clock } }: Runtime<Tx>, pulse: Pulse, error: unknown): void {
+  pulse.lastRoundMs = clock.monotonicMs();
+  pulse.lastRoundAt = clock.wallMs();
+  pulse.lastError = error;
 }
 
 async function loop<Tx, Report>(
   runtime: Runtime<Tx>,
   definition: ServiceDefinition<Report>,
-  signal: AbortSignal,
+  running: Loop,
+  pulse: Pulse,
 ): Promise<void> {
   const { clock, random } = runtime.ports;
+  const { signal } = running.stop;
   while (!signal.aborted) {
-    const more = await round(runtime, definition);
-    const jitter = 1 + jitterShare * (2 * random.fraction() - 1);
-    if (!more) await pause(clock, definition.intervalMs * jitter, signal);
+    running.woken = false;
+    running.idle = new AbortController();
+    const next = await round(runtime, definition, pulse);
+    if (next === "at_once" || signal.aborted) continue;
+    const pauseMs = definition.intervalMs * (1 + jitterShare * (2 * random.fraction() - 1));
+    // After an error hints do not count: they could make it a busy loop.
+    if (next === "failed") await pause(clock, pauseMs, signal);
+    else if (!running.woken) await pause(clock, pauseMs, running.idle.signal);
   }
 }
 
 /** An error costs one round, never the service. */
 async function round<Tx, Report>(
   runtime: Runtime<Tx>,
-  definition: ServiceDefinition<Report>,
-): Promise<boolean> {
-  try {
-    return definition.hasMore(await definition.runOnce());
-  } catch (error) {
-    runtime.emit({ type: "service_error", service: definition.name, error });
-    return false;
+  { name, round: once, runOnce, hasMore }: ServiceDefinition<Report>,
+  pulse: Pulse,
+): Promise<"at_once" | "pause" | "failed"> {
+  const over = new AbortController();
+  const ran = await withLimit(runtime.ports.clock, roundLimitMs, () => (once ?? runOnce)(over.signal));
+  if (ran.kind === "returned") {
+    beat(runtime, pulse, null);
+    return hasMore(ran.value) ? "at_once" : "pause";
   }
+  const error = ran.kind === "threw" ? ran.error : new Error(`A round took longer than ${roundLimitMs} ms`);
+  over.abort(error);
+  beat(runtime, pulse, error);
+  runtime.emit({ type: "service_error", service: name, error });
+  return "failed";
 }
 
 /** @throws {TypeError} when a value is not a positive whole number, or the interval longer than a timer can be. */

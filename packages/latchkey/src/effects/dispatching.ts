@@ -1,0 +1,192 @@
+/** The deliveries under way in one dispatcher: it claims what there is room for, and begins it. */
+import type { Runtime } from "../attempt/runtime.ts";
+import type { EffectClaim, EffectWant, OutboxSupport } from "../stores/outbox.ts";
+import type { TransactionSupport } from "../stores/store.ts";
+import { type Batches, createBatches } from "./batches.ts";
+import { type Claimed, claimAll } from "./claim.ts";
+import { deliver } from "./deliver.ts";
+import { type Deliveries, type DeliveryResult, leaseMsOf } from "./delivery.ts";
+import { type Rate, type RatePlace, rateOf } from "./rate.ts";
+import { type AnyEffect, takeFreeSlots } from "./run-effect.ts";
+import { shareRoom } from "./share-room.ts";
+import { createStoreTime } from "./store-time.ts";
+
+/** What is kept of one definition. */
+interface Lane {
+  readonly effect: AnyEffect;
+  readonly rate: Rate | null;
+  inFlight: number;
+  hungry: boolean;
+}
+
+/** What one delivery holds while it is under way. */
+interface Place {
+  readonly slot: () => void;
+  readonly rate: RatePlace | null;
+}
+
+interface Want extends EffectWant {
+  readonly lane: Lane;
+  readonly places: Place[];
+}
+
+export class Dispatching<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #outbox: OutboxSupport;
+  readonly #size: number;
+  readonly #wake: () => void;
+  readonly #all: Deliveries<Tx>;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #underWay = new Set<Promise<DeliveryResult>>();
+  #turn = 0;
+  #stopping = false;
+
+  /** @param wake is called when there may be something to claim that there was no room for */
+  constructor(
+    runtime: Runtime<Tx>,
+    outbox: OutboxSupport,
+    transactions: TransactionSupport<Tx>,
+    { size, wake }: { readonly size: number; readonly wake: () => void },
+  ) {
+    this.#runtime = runtime;
+    this.#outbox = outbox;
+    this.#size = size;
+    this.#wake = wake;
+    const { clock } = runtime.ports;
+    const starts = new Map<number, Batches<EffectClaim>>();
+    this.#all = {
+      runtime,
+      outbox,
+      transactions,
+      ends: createBatches(clock, (ends) => outbox.end(ends)),
+      starts(leaseMs) {
+        const batches =
+          starts.get(leaseMs) ?? createBatches(clock, (claims) => outbox.start(claims, leaseMs));
+        starts.set(leaseMs, batches);
+        return batches;
+      },
+      storeTime: createStoreTime(clock, (key) => runtime.store.read(key)),
+      stopping: () => this.#stopping,
+    };
+  }
+
+  /** From now on nothing is begun: what is claimed all the same is given back. */
+  setStopping(stopping: boolean): void {
+    this.#stopping = stopping;
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async settled(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  /** True while there is room for something that may be there. */
+  get hasMore(): boolean {
+    const lanes = this.#known();
+    return this.#shares(lanes).some((share, at) => share > 0 && lanes[at]?.hungry === true);
+  }
+
+  /** How long until a rate leaves room for something that may be there; null: none is in the way. */
+  get rateWaitMs(): number | null {
+    const waits = this.#known()
+      .filter(({ hungry }) => hungry)
+      .map(({ rate }) => rate?.untilRoomMs() ?? 0)
+      .filter((waitMs) => waitMs > 0);
+    return waits.length === 0 ? null : Math.min(...waits);
+  }
+
+  /**
+   * Claims once, and begins to deliver what that brings.
+   *
+   * @throws {StoreError} when the store cannot be used.
+   */
+  async claim(): Promise<readonly Promise<DeliveryResult>[]> {
+    if (this.#stopping) return [];
+    const byLease = Map.groupBy(this.#wants(), ({ lane }) => leaseMsOf(lane.effect));
+    const pages = [...byLease].map(([leaseMs, wants]) => this.#claimPage(leaseMs, wants));
+    const begun: Promise<DeliveryResult>[] = [];
+    let failure: { readonly error: unknown } | null = null;
+    for (const page of await Promise.allSettled(pages)) {
+      if (page.status === "fulfilled") begun.push(...page.value);
+      else failure = { error: page.reason };
+    }
+    if (failure !== null && begun.length === 0) throw failure.error;
+    return begun;
+  }
+
+  async #claimPage(leaseMs: number, wants: readonly Want[]): Promise<readonly Promise<DeliveryResult>[]> {
+    const runtime = this.#runtime;
+    try {
+      const asked = wants.map(({ effect, limit }) => ({ effect, limit }));
+      const claimed = await claimAll({ runtime, outbox: this.#outbox, leaseMs }, asked);
+      for (const { lane, effect, limit } of wants) {
+        lane.hungry = claimed.filter(({ row }) => row.effect === effect).length >= limit;
+      }
+      return claimed.flatMap((one) => this.#begin(one, wants) ?? []);
+    } finally {
+      for (const { lane, places } of wants) {
+        for (const place of places) this.#free(lane, place);
+      }
+    }
+  }
+
+  #begin({ row, ownedUntilMs }: Claimed, wants: readonly Want[]): Promise<DeliveryResult> | null {
+    const want = wants.find(({ effect }) => effect === row.effect);
+    const place = want?.places.pop();
+    // More than was asked for: its lease has to end.
+    if (want === undefined || place === undefined) return null;
+    const { lane } = want;
+    const { effect } = lane;
+    const onSend = () => place.rate?.begin();
+    const delivery = deliver({ all: this.#all, row, effect, ownedUntilMs, onSend }).then((result) => {
+      this.#free(lane, place);
+      this.#underWay.delete(delivery);
+      const opens = result === "reopened" || (row.ordered && result === "delivered");
+      if (opens || [...this.#lanes.values()].some(({ hungry }) => hungry)) this.#wake();
+      return result;
+    });
+    this.#underWay.add(delivery);
+    return delivery;
+  }
+
+  #wants(): readonly Want[] {
+    const lanes = this.#known();
+    const shares = this.#shares(lanes);
+    this.#turn += 1;
+    const wants: Want[] = [];
+    for (const [at, lane] of lanes.entries()) {
+      const places = takeFreeSlots(lane.effect, shares[at] ?? 0).map(
+        (slot): Place => ({ slot, rate: lane.rate?.take() ?? null }),
+      );
+      if (places.length === 0) continue;
+      lane.inFlight += places.length;
+      wants.push({ effect: lane.effect.name, limit: places.length, lane, places });
+    }
+    return wants;
+  }
+
+  #shares(lanes: readonly Lane[]): readonly number[] {
+    const rooms = lanes.map(({ rate, inFlight, hungry }) => ({
+      own: rate?.room() ?? this.#size,
+      inFlight,
+      hungry,
+    }));
+    return shareRoom(this.#size, rooms, this.#turn);
+  }
+
+  #free(lane: Lane, { slot, rate }: Place): void {
+    lane.inFlight -= 1;
+    slot();
+    rate?.giveBack();
+  }
+
+  /** Effects may be defined after the dispatcher was made. */
+  #known(): readonly Lane[] {
+    for (const [name, effect] of this.#runtime.effects) {
+      if (this.#lanes.has(name)) continue;
+      const rate = rateOf(effect, this.#runtime.ports.clock);
+      this.#lanes.set(name, { effect, rate, inFlight: 0, hungry: false });
+    }
+    return [...this.#lanes.values()];
+  }
+}

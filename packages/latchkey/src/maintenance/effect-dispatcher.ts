@@ -1,0 +1,137 @@
+import type { Runtime } from "../attempt/runtime.ts";
+import type { DeliveryResult } from "../effects/delivery.ts";
+import { Dispatching } from "../effects/dispatching.ts";
+import type { OutboxSupport } from "../stores/outbox.ts";
+import { hearHints } from "./hear-hints.ts";
+import {
+  createService,
+  resolveServiceOptions,
+  type Served,
+  type Service,
+  type ServiceOptions,
+} from "./service.ts";
+
+export interface DispatchReport {
+  /** Effects taken. */
+  readonly claimed: number;
+  readonly delivered: number;
+  /** To be tried again later. */
+  readonly retried: number;
+  /** Left to a person. */
+  readonly dead: number;
+  /** Claims of which this process does not know how they end: their leases tell. */
+  readonly left: number;
+  /** Claims freed whose lease had ended, of any process. */
+  readonly rescued: number;
+}
+
+/** `batchSize`: how many deliveries are under way at once. */
+const defaults = { intervalMs: 1_000, batchSize: 100 };
+
+/**
+ * The effect-dispatcher: delivers what was enqueued, of the effects that are defined here. It looks at every interval, at
+ * once when it hears that something was committed, and again while there is more.
+ *
+ * `stop` begins nothing more, gives back what was not begun, and waits for what is under way.
+ *
+ * @throws {TypeError} when an option is out of range, or the store has no outbox.
+ */
+export function effectDispatcher<Tx>(
+  latchkey: Served<Tx>,
+  options: ServiceOptions = {},
+): Service<DispatchReport> {
+  const { runtime } = latchkey;
+  const service = createDispatcher(runtime, options);
+  let deafen: (() => Promise<void>) | null = null;
+  return {
+    ...service,
+    start() {
+      deafen ??= hearHints(runtime, service.name, (hint) => {
+        if (hint === "effects") service.wake();
+      });
+      service.start();
+    },
+    async stop() {
+      const stopHearing = deafen;
+      deafen = null;
+      await Promise.all([stopHearing?.(), service.stop()]);
+    },
+  };
+}
+
+/** The same, for somebody who hears hints for it. */
+export function createDispatcher<Tx>(runtime: Runtime<Tx>, options: ServiceOptions): Service<DispatchReport> {
+  const { outbox, transactions, name } = runtime.store;
+  if (outbox === null || transactions === null) {
+    throw new TypeError(`Store ${name} has no transactions, so it has no outbox to deliver from`);
+  }
+  const { intervalMs, batchSize } = resolveServiceOptions("effect-dispatcher", options, defaults);
+  const { clock } = runtime.ports;
+  const wake = () => service.wake();
+  const dispatching = new Dispatching(runtime, outbox, transactions, { size: batchSize, wake });
+  let rescuedAtMs = Number.NEGATIVE_INFINITY;
+  let cancelTimer = () => {};
+  const rescueWhenDue = async () => {
+    if (clock.monotonicMs() - rescuedAtMs < intervalMs) return 0;
+    const rescued = await rescue(runtime, outbox, batchSize);
+    // A full page: there may be more, at once.
+    if (rescued < batchSize) rescuedAtMs = clock.monotonicMs();
+    return rescued;
+  };
+  const service = createService<Tx, DispatchReport>(runtime, {
+    name: "effect-dispatcher",
+    intervalMs,
+    async runOnce() {
+      const rescued = await rescue(runtime, outbox, batchSize);
+      const begun = await dispatching.claim();
+      return reportOf(rescued, await Promise.all(begun));
+    },
+    async round() {
+      const rescued = await rescueWhenDue();
+      const begun = await dispatching.claim();
+      cancelTimer();
+      const waitMs = dispatching.rateWaitMs;
+      if (waitMs !== null) cancelTimer = clock.startTimer(waitMs, wake);
+      return { ...reportOf(rescued, []), claimed: begun.length };
+    },
+    hasMore: ({ rescued }) => rescued >= batchSize || dispatching.hasMore,
+  });
+  return {
+    ...service,
+    async stop() {
+      dispatching.setStopping(true);
+      try {
+        await service.stop();
+        await dispatching.settled();
+      } finally {
+        cancelTimer();
+        dispatching.setStopping(false);
+      }
+    },
+  };
+}
+
+/** What it meets must not keep the effects waiting that can be delivered. */
+async function rescue<Tx>(runtime: Runtime<Tx>, outbox: OutboxSupport, limit: number): Promise<number> {
+  try {
+    const { unstarted, started } = await outbox.rescue(limit);
+    if (unstarted + started > 0) runtime.emit({ type: "effects_rescued", unstarted, started });
+    return unstarted + started;
+  } catch (error) {
+    runtime.emit({ type: "service_error", service: "effect-dispatcher", error });
+    return 0;
+  }
+}
+
+function reportOf(rescued: number, results: readonly DeliveryResult[]): DispatchReport {
+  const count = (...wanted: readonly DeliveryResult[]) =>
+    results.filter((result) => wanted.includes(result)).length;
+  return {
+    claimed: results.length,
+    delivered: count("delivered"),
+    retried: count("retried", "reopened"),
+    dead: count("dead"),
+    left: count("lost"),
+    rescued,
+  };
+}
