@@ -14,10 +14,11 @@ import {
   expressProtect,
   expressRecord,
   expressServe,
+  expressStatus,
   keepRawBody,
 } from "../../packages/latchkey/src/http/express.ts";
-import { fetchProtect, fetchServe } from "../../packages/latchkey/src/http/fetch.ts";
-import { honoProtect, honoServe } from "../../packages/latchkey/src/http/hono.ts";
+import { fetchProtect, fetchServe, fetchStatus } from "../../packages/latchkey/src/http/fetch.ts";
+import { honoProtect, honoServe, honoStatus } from "../../packages/latchkey/src/http/hono.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -26,7 +27,7 @@ import { type Listening, listen } from "../support/listen.ts";
 import { fastifyListener } from "./fastify-app.ts";
 import { koaListener, parseBody } from "./koa-app.ts";
 import { nestExpressListener, nestFastifyListener } from "./nest-app.ts";
-import { nodeListener, statusOf } from "./node-app.ts";
+import { isStatus, nodeListener, statusOf } from "./node-app.ts";
 
 export interface Framework {
   readonly name: string;
@@ -120,6 +121,9 @@ function mountExpress<Tx>(app: Express, under: AppUnderTest<Tx>): void {
     const handle = serve(served.operation, (req: Request) => served.toInput(async () => sentBytes(req)));
     app[served.method === "GET" ? "get" : "post"](served.path, handle);
   }
+  if (settings.statusPath !== undefined) {
+    app.get(`${settings.statusPath}/:id`, expressStatus(latchkey, options));
+  }
   app.use(answerFailure);
 }
 
@@ -145,13 +149,17 @@ export function recordedListener<Tx>(under: AppUnderTest<Tx>): Express {
   const { latchkey, route, settings, tenant, principal } = under;
   if (route.execution !== "lease") throw new TypeError("A mount records operations under a lease");
   const { operation, handle } = route;
-  const record = expressRecord(latchkey, {
+  const options = {
     methods: ["POST", "PATCH", "GET", "HEAD"],
     ...settings,
     tenant: (req: Request) => tenant((name) => req.get(name)),
-    principal: (req) => principal((name) => req.get(name)),
-  });
+    principal: (req: Request) => principal((name) => req.get(name)),
+  };
+  const record = expressRecord(latchkey, options);
   const app = express().use(express.json(parserOptions), express.raw({ ...parserOptions, type: "*/*" }));
+  if (settings.statusPath !== undefined) {
+    app.get(`${settings.statusPath}/:id`, expressStatus(latchkey, options));
+  }
   app.use(record(operation));
   app[route.method === "GET" ? "get" : "post"](route.path, async (req, res) =>
     write(res, await handle(async () => sentBytes(req), { attempt: noAttempt })),
@@ -204,6 +212,9 @@ async function serveHono<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
     const handle = serve(served.operation, (c) => served.toInput(() => c.req.bytes()));
     app.on(served.method, served.path, handle);
   }
+  if (settings.statusPath !== undefined) {
+    app.get(`${settings.statusPath}/:id`, honoStatus(latchkey, options));
+  }
   return listen(getRequestListener(app.fetch));
 }
 
@@ -230,8 +241,13 @@ async function serveFetch<Tx>(under: AppUnderTest<Tx>): Promise<Listening> {
           // Requests of the server below have no `bytes()` unless they are real ones.
           served.toInput(async () => new Uint8Array(await request.arrayBuffer())),
         );
+  const status = fetchStatus(latchkey, options);
+  const chosen = (pathname: string) => {
+    if (isStatus(settings, pathname)) return status;
+    return pathname === served?.path ? handleServed : handler;
+  };
   const guarded = (request: globalThis.Request) =>
-    (new URL(request.url).pathname === served?.path ? handleServed : handler)(request).catch(
+    chosen(new URL(request.url).pathname)(request).catch(
       (error: unknown) => new Response("failed", { status: statusOf(error) }),
     );
   return listen(getRequestListener(guarded));

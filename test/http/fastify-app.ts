@@ -2,7 +2,7 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { fastifyProtect, fastifyServe } from "../../packages/latchkey/src/http/fastify.ts";
+import { fastifyProtect, fastifyServe, fastifyStatus } from "../../packages/latchkey/src/http/fastify.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -43,6 +43,9 @@ export async function fastifyListener<Tx>(
     const serve = fastifyServe(app, latchkey, options);
     const handle = serve(served.operation, (request) => served.toInput(async () => sentBytes(request)));
     app.route({ method: served.method, url: served.path, handler: handle });
+  }
+  if (settings.statusPath !== undefined) {
+    app.get(`${settings.statusPath}/:id`, fastifyStatus(latchkey, options));
   }
   await app.ready();
   return app.routing;

@@ -2,11 +2,12 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import Koa, { type Context, type Middleware } from "koa";
-import { koaProtect, koaServe } from "../../packages/latchkey/src/http/koa.ts";
+import { koaProtect, koaServe, koaStatus } from "../../packages/latchkey/src/http/koa.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
 } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+import { isStatus } from "./node-app.ts";
 
 export function koaListener<Tx>(
   under: AppUnderTest<Tx>,
@@ -38,6 +39,8 @@ export function koaListener<Tx>(
     const handle = serve(served.operation, (ctx) => served.toInput(async () => sentBytes(ctx)));
     app.use((ctx, next) => (answers(served, ctx) ? handle(ctx) : next()));
   }
+  const status = koaStatus(latchkey, options);
+  app.use((ctx, next) => (isStatus(settings, ctx.path) ? status(ctx) : next()));
   return app.callback();
 }
 

@@ -16,6 +16,7 @@ describe("a mount that records keeps the HTTP protocol, as far as a lease goes",
     test: (name, body) => (name.endsWith("(lease)") ? test(name, body) : undefined),
     seesFieldLines,
     mounts: true,
+    status: true,
     store: memorySubject,
     serve,
     skip: {

@@ -21,7 +21,7 @@ import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fa
 import type { Response } from "express";
 import type { FastifyReply } from "fastify";
 import type { HttpOptions } from "../../packages/latchkey/src/http/http-options.ts";
-import { nestContext, nestProtect, nestServe } from "../../packages/latchkey/src/http/nest.ts";
+import { nestContext, nestProtect, nestServe, nestStatus } from "../../packages/latchkey/src/http/nest.ts";
 import type { NestRequest } from "../../packages/latchkey/src/http/nest-types.ts";
 import type {
   AppUnderTest,
@@ -89,6 +89,8 @@ function moduleOf<Tx>(under: AppUnderTest<Tx>, answering: NestAnswering): Type {
     async serve(req: AnyRequest): Promise<ServedInput | undefined> {
       return served?.toInput(async () => sentBytes(req)).catch(asNestsOwn);
     }
+
+    status(): void {}
   }
   const { prototype } = Routes;
   Req()(prototype, "run", 0);
@@ -102,6 +104,11 @@ function moduleOf<Tx>(under: AppUnderTest<Tx>, answering: NestAnswering): Type {
     Req()(prototype, "serve", 0);
     UseInterceptors(nestServe(latchkey, options)(served.operation))(prototype, "serve", serveMethod);
     (served.method === "GET" ? Get : Post)(served.path)(prototype, "serve", serveMethod);
+  }
+  if (settings.statusPath !== undefined) {
+    const statusMethod = Object.getOwnPropertyDescriptor(prototype, "status") ?? {};
+    UseInterceptors(nestStatus(latchkey, options))(prototype, "status", statusMethod);
+    Get(`${settings.statusPath}/:id`)(prototype, "status", statusMethod);
   }
   Controller()(Routes);
   class App {}

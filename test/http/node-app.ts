@@ -1,7 +1,7 @@
 /** The HTTP suite's app without a framework. */
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import { nodeProtect, nodeServe } from "../../packages/latchkey/src/http/node.ts";
+import { nodeProtect, nodeServe, nodeStatus } from "../../packages/latchkey/src/http/node.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -28,11 +28,19 @@ export function nodeListener<Tx>(under: AppUnderTest<Tx>): RequestListener {
     served === undefined
       ? handler
       : nodeServe(latchkey, options)(served.operation, (_req, { body }) => served.toInput(async () => body));
-  return (req, res) => {
-    (req.url === served?.path ? handleServed : handler)(req, res).catch((error: unknown) =>
-      res.writeHead(statusOf(error)).end("failed"),
-    );
+  const status = nodeStatus(latchkey, options);
+  const chosen = (url: string) => {
+    if (isStatus(settings, url)) return status;
+    return url === served?.path ? handleServed : handler;
   };
+  return (req, res) => {
+    chosen(req.url ?? "")(req, res).catch((error: unknown) => res.writeHead(statusOf(error)).end("failed"));
+  };
+}
+
+/** Whether a path is one of the status resource. */
+export function isStatus({ statusPath }: AppUnderTest<never>["settings"], path: string): boolean {
+  return statusPath !== undefined && path.startsWith(`${statusPath}/`);
 }
 
 /** As frameworks read it from errors that are the client's fault. */

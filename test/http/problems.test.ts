@@ -20,7 +20,7 @@ import { type Framework, frameworks, recordedExpress } from "./apps.ts";
 /** What makes a request end in the problem: what is sent, or what its execution says. */
 type Provocation = { readonly call: HttpCall } | { readonly execution: Result | Error };
 
-const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored" | "not-found">, Provocation>> = {
+const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored">, Provocation>> = {
   "missing-key": { call: { key: null } },
   "invalid-key": { call: { key: "a, b" } },
   "payload-too-large": { call: { body: JSON.stringify({ note: "x".repeat(200) }) } },
@@ -33,6 +33,9 @@ const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored" | "
   timeout: { execution: { kind: "timeout", recordId: "r" } },
   expired: { execution: { kind: "expired" } },
   "too-many-keys": { execution: { kind: "too_many_keys", because: "newKeys", retryAfterMs: 1 } },
+  "not-found": {
+    call: { method: "GET", target: "/operations/none", key: null, body: "", contentType: null },
+  },
   "store-unavailable": { execution: new StoreError("not_sent") },
 };
 /** Those that the contract's table gives the header `Retry-After`. */
@@ -54,7 +57,7 @@ function appOf(policy: Policy, told: { execution: Result | Error | null }): AppU
   const operation = real.operation("run", { execution: "lease", key: "required", answerLimitBytes: 10 });
   return {
     latchkey: { ...real, execute },
-    settings: { bodyLimitBytes: 100, requestAge: { maxMs: 60_000 } },
+    settings: { bodyLimitBytes: 100, requestAge: { maxMs: 60_000 }, statusPath: "/operations" },
     tenant: (header) => header("x-tenant") ?? null,
     principal: () => null,
     route: {

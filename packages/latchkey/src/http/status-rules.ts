@@ -33,7 +33,7 @@ const pathForm = /^(?:\/[\w.~%!$&'()+,;=@-]+)+$/u;
 
 /** @throws {TypeError} where a route would answer 202 and nobody could ask what became of it. */
 export function checkStatusRules({ name, execution }: Operation, rules: StatusRules): void {
-  if ((execution as string) === "deferred" && rules.statusPath === null) {
+  if (execution === "deferred" && rules.statusPath === null) {
     throw new TypeError(
       `Operation ${name} is deferred and answers 202: say in statusPath where its status resource is`,
     );

@@ -51,7 +51,7 @@ const deferred = [
       const key = newKey();
       const accepted = await subject.send({ key });
       const working = subject.work();
-      await gate.arrived;
+      await Promise.race([gate.arrived, working]);
       const again = await subject.send({ key });
       gate.open();
       await working;

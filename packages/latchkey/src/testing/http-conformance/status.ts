@@ -37,7 +37,7 @@ const all = [
       const id = assertAccepted(await subject.send({ key }), "pending");
       assert.equal(assertAccepted(await subject.look(id), "pending"), id);
       const working = subject.work();
-      await gate.arrived;
+      await Promise.race([gate.arrived, working]);
       assert.equal(assertAccepted(await subject.look(id), "running"), id);
       gate.open();
       await working;

@@ -1,3 +1,25 @@
+/** A worker's part, once: in the cases it comes exactly when it is called. */
+import { runClaimed } from "../../attempt/execute-owned.ts";
+import { leaseTerms } from "../../attempt/run-lease.ts";
 import type { Latchkey } from "../../latchkey.ts";
+import { leaseRescuer } from "../../maintenance/lease-rescuer.ts";
 
-export async function workOff<Tx>(_latchkey: Latchkey<Tx>): Promise<void> {}
+/** More than any case leaves. */
+const roomFor = 10;
+
+/** Runs what waits for a worker and goes on with what is due; fulfils when all of it has ended, however. */
+export async function workOff<Tx>(latchkey: Latchkey<Tx>): Promise<void> {
+  const { runtime } = latchkey;
+  const { clock, random } = runtime.ports;
+  const claimedAtMs = clock.monotonicMs();
+  const deferred = [...runtime.operations.values()].filter(({ execution }) => execution === "deferred");
+  const wants = deferred.map((operation) => ({
+    operation: operation.name,
+    tokens: Array.from({ length: roomFor }, () => random.token()),
+    terms: leaseTerms(operation),
+  }));
+  const claimed = await runtime.store.claimPending(wants);
+  // What work throws has been reported as its attempt's.
+  await Promise.allSettled(claimed.map((record) => runClaimed(runtime, record, claimedAtMs)));
+  await leaseRescuer(latchkey).runOnce();
+}
