@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { guardOf } from "../../packages/latchkey/src/engine/record.ts";
+import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
@@ -97,6 +98,27 @@ describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
     const retry = { event: "retry_later", errorCode: "x", resumeAfterMs: null } as const;
     expect(await flightsOf(() => store.end(key, leased.id, leased.fence, retry))).toBe(1);
     await store.close();
+    await pool.end();
+  });
+
+  test("a replay of a key that the process has seen finished takes one flight", async () => {
+    const pool = openPool(url, { max: 2 });
+    const processes = [1, 2].map(() => {
+      const latchkey = createLatchkey({ store: postgresStore({ pool }) });
+      return { latchkey, operation: latchkey.operation("seen", { writes: "none" }) };
+    });
+    const tenant = newKey().tenant;
+    const run = (index: number, key: string) => async () => {
+      const { latchkey, operation } = processes[index] ?? expect.unreachable();
+      return latchkey.run(operation, { tenant, key, input: 1 }, async () => "done");
+    };
+    await run(0, "warm")();
+    await run(1, "warm")();
+    expect(await flightsOf(run(0, "k")), "BEGIN with the look-up, COMMIT with the record").toBe(2);
+    expect(await flightsOf(run(0, "k")), "the record").toBe(1);
+    expect(await flightsOf(run(1, "k")), "BEGIN with the look-up, ROLLBACK").toBe(2);
+    expect(await flightsOf(run(1, "k")), "the record").toBe(1);
+    expect(await run(1, "k")()).toMatchObject({ kind: "replay", value: "done" });
     await pool.end();
   });
 

@@ -2,6 +2,7 @@
 
 import type { HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
 import { executeOwned } from "./attempt/execute-owned.ts";
+import { FinishedKeys } from "./attempt/finished-keys.ts";
 import { guardNesting } from "./attempt/nesting.ts";
 import {
   type OwnedRunRequest,
@@ -272,6 +273,7 @@ function assembleRuntime<Tx>(
     guard: breaker?.guard ?? ((run) => run()),
     operations,
     effects,
+    finishedKeys: new FinishedKeys(),
     hints: createWake(options.store.hints),
     ...emitter,
   };

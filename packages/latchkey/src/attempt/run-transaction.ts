@@ -72,9 +72,31 @@ export async function runTransaction<Tx>(
     countNewKey,
     stepless: { guard: null },
   };
-  const result = lookup ?? (await waiting(runtime, operation, () => untilDecided(job)));
+  const seen = lookup ?? (await answerOfSeen(job));
+  const result = seen ?? (await waiting(runtime, operation, () => untilDecided(job)));
+  if (seen === null && isFinished(result)) runtime.finishedKeys.note(submission.key);
   report(runtime, operation, submission, result);
   return result;
+}
+
+/**
+ * The answer to a key that this process has seen finished, from one reading. Null: it has not, the key is finished no more,
+ * or it may run as new.
+ */
+function answerOfSeen<Tx>(job: Job<Tx>): Promise<Result | null> | null {
+  return job.runtime.finishedKeys.has(job.submission.key) ? answerOfFinished(job) : null;
+}
+
+async function answerOfFinished<Tx>({ runtime, operation, submission }: Job<Tx>): Promise<Result | null> {
+  const { record, now } = await runtime.store.read(submission.key);
+  if (record?.state !== "completed" && record?.state !== "failed") return null;
+  // The token is for attempts that are under way.
+  const verdict = decide(record, admissionRequest(operation, submission, ""), now);
+  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, now) : null;
+}
+
+function isFinished(result: Result): boolean {
+  return result.kind === "replay" || (result.kind === "executed" && result.stored);
 }
 
 async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {

@@ -6,6 +6,7 @@ import type { Ports } from "../ports.ts";
 import type { Limits } from "../resilience/limits.ts";
 import type { Store } from "../stores/store.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
+import type { FinishedKeys } from "./finished-keys.ts";
 import type { Wake } from "./wake.ts";
 
 /** What running an attempt needs; resolved once by `createLatchkey`. */
@@ -25,6 +26,8 @@ export interface Runtime<Tx> {
   /** By name, so that workers find them. */
   readonly operations: ReadonlyMap<string, Operation>;
   readonly effects: ReadonlyMap<string, AnyEffect>;
+  /** Which keys to read before a transaction is opened for them. */
+  readonly finishedKeys: FinishedKeys;
   /** Says what is due after a commit, and hears it said in this process. */
   readonly hints: Wake;
   /** Reports an event; never throws. */

@@ -66,6 +66,11 @@ export class MemoryRows {
     return row === undefined ? null : this.#copyRow(row);
   }
 
+  record(key: RecordKey): LatchkeyRecord | null {
+    const row = this.#rows.get(this.#textOf(key));
+    return row === undefined ? null : this.#copy(row.record);
+  }
+
   all(): readonly MemoryRow[] {
     return [...this.#rows.values()].map((row) => this.#copyRow(row));
   }
@@ -102,13 +107,11 @@ function isOver({ state }: LatchkeyRecord): boolean {
 }
 
 function copyRecord<R extends LatchkeyRecord>(record: R): R {
-  const { fence, fingerprint } = record;
-  const parts = {
-    fence: { attempt: fence.attempt, token: fence.token },
-    fingerprint: { version: fingerprint.version, digest: new Uint8Array(fingerprint.digest) },
-  };
-  if (!("answer" in record) || record.answer === null) return { ...record, ...parts };
-  return { ...record, ...parts, answer: copyBytes(record.answer) };
+  const fence = { attempt: record.fence.attempt, token: record.fence.token };
+  const { version, digest } = record.fingerprint;
+  const fingerprint = { version, digest: new Uint8Array(digest) };
+  if (!("answer" in record) || record.answer === null) return { ...record, fence, fingerprint };
+  return { ...record, fence, fingerprint, answer: copyBytes(record.answer) };
 }
 
 /** Small ones out of Node's pool, which is faster than memory of their own. */

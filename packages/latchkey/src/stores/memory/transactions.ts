@@ -27,7 +27,7 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
       const { buffer, close } = openBuffer(state, request.idleLimitMs, () => unlock?.());
       try {
         const result = await work({
-          reading: { record: state.rows.find(request.key)?.record ?? null, now: state.now() },
+          reading: { record: state.rows.record(request.key), now: state.now() },
           exclusive: unlock !== null,
           tx: buffer.tx,
           used: () => buffer.used,

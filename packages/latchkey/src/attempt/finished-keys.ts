@@ -1,0 +1,37 @@
+/**
+ * The keys that this process has lately seen finished. It is a hint and nothing else: a key that is in here is read first,
+ * in one round trip, before a transaction is opened for it; what is decided is decided on that reading.
+ */
+import type { RecordKey } from "../engine/record.ts";
+
+/** A power of two: 64 KiB of hashes, in which a key replaces another one of the same place. */
+const places = 16_384;
+
+/** Two keys of one hash cost a reading too many, and nothing else. */
+export class FinishedKeys {
+  readonly #hashes = new Int32Array(places);
+
+  note(key: RecordKey): void {
+    const hash = hashOf(key);
+    this.#hashes[hash & (places - 1)] = hash;
+  }
+
+  has(key: RecordKey): boolean {
+    const hash = hashOf(key);
+    return this.#hashes[hash & (places - 1)] === hash;
+  }
+}
+
+/** FNV-1a, over code units; never 0, which is an empty place. */
+function hashOf({ tenant, scope, key }: RecordKey): number {
+  const hash = mixed(mixed(mixed(0x811c9dc5 | 0, key), scope), tenant);
+  return hash === 0 ? 1 : hash;
+}
+
+function mixed(start: number, text: string): number {
+  let hash = start;
+  for (let index = 0; index < text.length; index++) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  }
+  return hash;
+}
