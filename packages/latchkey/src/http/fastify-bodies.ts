@@ -10,14 +10,22 @@ export interface Bodies {
   incomingOf(request: FastifyMessage): Incoming;
 }
 
-/** Fastify has no raw body: its parsers read a copy that keeps what passes. */
+/** What parsers read a body through, and what has passed through it. */
+interface KeptBody {
+  /** All of the body; null while its end has not passed. */
+  bytes(): Uint8Array | null;
+}
+
+/** Fastify has no raw body: its parsers read through something that keeps what passes. */
 export function keepBodies(app: FastifyApp): Bodies {
   const handlers = new WeakSet<object>();
-  const copies = new WeakMap<object, BodyCopy>();
-  const keep = (request: object, _reply: unknown, payload: Readable, done: PayloadDone) => {
-    const copy = new BodyCopy(payload);
-    copies.set(request, copy);
-    done(null, copy);
+  // A property of the request: a WeakMap of every request is a burden on the garbage collector.
+  const bodyKey = Symbol("latchkey.body");
+  const keep = (request: FastifyMessage, _reply: unknown, payload: Readable, done: PayloadDone) => {
+    const fresh = payload === request.raw && isUntouched(payload);
+    const body = fresh ? new TappedBody(payload) : new BodyCopy(payload);
+    Reflect.set(request, bodyKey, body);
+    done(null, body instanceof BodyCopy ? body : body.payload);
   };
   app.addHook("onRoute", (route: { handler: object; preParsing?: unknown }) => {
     if (handlers.has(route.handler)) route.preParsing = [route.preParsing ?? [], keep].flat();
@@ -28,18 +36,19 @@ export function keepBodies(app: FastifyApp): Bodies {
       method: request.method,
       target: request.originalUrl,
       header: (name) => headerLines(request.raw, name),
-      readBody: (limitBytes) => readBody(request, copies.get(request), limitBytes),
+      readBody: (limitBytes) =>
+        readBody(request, Reflect.get(request, bodyKey) as KeptBody | undefined, limitBytes),
     }),
   };
 }
 
-function readBody(request: FastifyMessage, copy: BodyCopy | undefined, limitBytes: number): BodyReading {
-  const bytes = announcesBody(request.raw) ? (copy?.bytes() ?? null) : new Uint8Array(0);
+function readBody(request: FastifyMessage, body: KeptBody | undefined, limitBytes: number): BodyReading {
+  const bytes = announcesBody(request.raw) ? (body?.bytes() ?? null) : new Uint8Array(0);
   if (bytes === null) {
-    const { body } = request;
-    return body === undefined || body === null
+    const { body: value } = request;
+    return value === undefined || value === null
       ? { kind: "consumed", remedy }
-      : { kind: "parsed", value: body, remedy };
+      : { kind: "parsed", value, remedy };
   }
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
@@ -50,8 +59,65 @@ const remedy =
 
 type PayloadDone = (error: Error | null, payload: Readable) => void;
 
+/** Whether nothing of a body has arrived: what is in the stream's buffer already has passed every tap. */
+function isUntouched(stream: Readable): boolean {
+  return stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded;
+}
+
+/** What a stream is read by. Some may be used without reading, such as `on` for errors; then its end does not come. */
+const readingMethods: ReadonlySet<PropertyKey> = new Set([
+  "addListener",
+  "on",
+  "once",
+  "pipe",
+  "prependListener",
+  "read",
+  "resume",
+  Symbol.asyncIterator,
+]);
+
+/**
+ * A message's own body, kept as the message receives it: a tenth of what another stream costs. Parsers get a stand-in for
+ * the message, which tells that they have read the payload: those that take `request.raw` may not have read it as a whole.
+ */
+class TappedBody implements KeptBody {
+  readonly payload: Readable;
+  readonly #message: Readable;
+  readonly #chunks: Buffer[] = [];
+  #readThroughPayload = false;
+
+  constructor(message: Readable) {
+    this.#message = message;
+    const { push } = message;
+    message.push = (chunk, encoding) => {
+      if (chunk !== null && chunk !== undefined) this.#keep(chunk, encoding);
+      return push.call(message, chunk, encoding);
+    };
+    this.payload = new Proxy(message, {
+      get: (target, name) => {
+        const value: unknown = Reflect.get(target, name, target);
+        if (typeof value !== "function") return value;
+        if (readingMethods.has(name)) this.#readThroughPayload = true;
+        return (...args: unknown[]) => Reflect.apply(value, target, args);
+      },
+      set: (target, name, value) => Reflect.set(target, name, value, target),
+    });
+  }
+
+  bytes(): Uint8Array | null {
+    const complete = this.#readThroughPayload && this.#message.readableEnded;
+    const [only = null] = this.#chunks;
+    if (complete && this.#chunks.length === 1) return only;
+    return complete ? Buffer.concat(this.#chunks) : null;
+  }
+
+  #keep(chunk: Buffer | string, encoding?: BufferEncoding): void {
+    this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : chunk);
+  }
+}
+
 /** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
-class BodyCopy extends Readable {
+class BodyCopy extends Readable implements KeptBody {
   readonly #source: Readable;
   readonly #chunks: Buffer[] = [];
   #started = false;
@@ -62,7 +128,6 @@ class BodyCopy extends Readable {
     this.#source = source;
   }
 
-  /** All that has passed; null while the end has not. */
   bytes(): Uint8Array | null {
     return this.#complete ? Buffer.concat(this.#chunks) : null;
   }

@@ -22,7 +22,8 @@ interface Run {
 export class Passage {
   readonly #reply: FastifyAnswer;
   readonly #prepared: FastifyHeaders;
-  readonly #runs = new WeakMap<object, Run>();
+  /** Made by the first run: most requests are answered without one. */
+  #runs: WeakMap<object, Run> | null = null;
   /** The run whose answer counts; null where answers pass. */
   #current: Run | null = null;
   #closed = false;
@@ -31,7 +32,7 @@ export class Passage {
 
   constructor(reply: FastifyAnswer) {
     this.#reply = reply;
-    this.#prepared = { ...reply.getHeaders() };
+    this.#prepared = reply.getHeaders();
   }
 
   /**
@@ -44,6 +45,7 @@ export class Passage {
     this.#current = run;
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
     const own: FastifyAnswer = Object.create(this.#reply);
+    this.#runs ??= new WeakMap();
     this.#runs.set(own, run);
     const result = handle(liveView(own, () => this.#current === run && !this.#closed));
     const payload: unknown = await result;
@@ -52,7 +54,7 @@ export class Passage {
 
   /** The `onSend` hook. What runs send that are over already is never answered. */
   onSend(reply: FastifyAnswer, payload: unknown, done: SendDone): void {
-    const run = this.#runs.get(reply) ?? this.#current;
+    const run = this.#runs?.get(reply) ?? this.#current;
     const substitute = this.#substitute;
     if (run !== this.#current) return;
     if (run !== null && !this.#closed) this.#capture(run, reply, payload, done);
@@ -74,7 +76,7 @@ export class Passage {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
-    if (kind === "latchkey") restoreHeaders(this.#reply, this.#prepared);
+    if (kind === "latchkey" && this.#runs !== null) restoreHeaders(this.#reply, this.#prepared);
     if (waiting !== null && answered.kind === "handler") {
       setStatus(waiting.reply, reply);
       for (const [name, value] of answered.added) waiting.reply.header(name, value);

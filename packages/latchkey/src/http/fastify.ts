@@ -57,10 +57,11 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
   options: HttpOptions<R>,
 ): FastifyProtect<R, Tx> {
   const exchange = createExchange<R, Tx>(latchkey, options);
-  const passages = new WeakMap<object, Passage>();
+  // A property of the request: a WeakMap of every request is a burden on the garbage collector.
+  const passageKey = Symbol("latchkey.passage");
   const bodies = keepBodies(app);
   app.addHook("onSend", (request, reply, payload, done) => {
-    const passage = passages.get(request);
+    const passage: Passage | undefined = request[passageKey];
     if (passage === undefined) done(null, payload);
     else passage.onSend(reply, payload, done);
   });
@@ -73,7 +74,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
     const { answerHoldBytes: limitBytes } = operation.settings;
     async function protectedHandler(this: unknown, request: Req, reply: Rep): Promise<void> {
       const passage = new Passage(reply);
-      passages.set(request, passage);
+      Reflect.set(request, passageKey, passage);
       const run = (own: FastifyAnswer, context: HandlerContext<Tx, E>) =>
         handler.call(this, request, own as Rep, context);
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
