@@ -24,14 +24,12 @@ export function withLimit<T>(
     const timeOut = () => settle({ kind: "timed_out" });
     const cancel = clock.startTimer(limitMs, timeOut);
     signal?.addEventListener("abort", timeOut, { once: true });
-    startNow(work).then(
-      (value) => settle({ kind: "returned", value }),
-      (error: unknown) => settle({ kind: "threw", error }),
-    );
+    const fail = (error: unknown) => settle({ kind: "threw", error });
+    try {
+      // Not every promise of a user's code is one of the language's own.
+      Promise.resolve(work()).then((value) => settle({ kind: "returned", value }), fail);
+    } catch (error) {
+      fail(error);
+    }
   });
-}
-
-/** Turns a synchronous throw into a rejection. */
-async function startNow<T>(work: () => Promise<T>): Promise<T> {
-  return work();
 }

@@ -1,5 +1,7 @@
+import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { encodeFields } from "../fingerprint/length-prefixed.ts";
 import { hashKey, hashKeyForLock, hashKeyForStorage } from "./hash-key.ts";
 
 const secret = "0123456789abcdef0123456789abcdef";
@@ -13,6 +15,18 @@ test("the hashes are what they were", () => {
   expect(hashKeyForStorage(secret, "acme", "payments.create", "k-1")).toBe(
     "e7bd4a46b0fe4b3f83b9124f9f455e09b5fcbd70197794addc25ceda8a3c53f1",
   );
+});
+
+test.each([1, 31, 63, 64, 65, 200])("it is HMAC-SHA-256 with a secret of %i characters", (length) => {
+  const [long, fields] = [
+    "\u20acsecret".repeat(200).slice(0, length),
+    ["acme", "payments.create", "k-1"] as const,
+  ];
+  for (const key of ["s".repeat(length), long]) {
+    const hmac = createHmac("sha256", key);
+    for (const chunk of encodeFields(["latchkey key storage", ...fields])) hmac.update(chunk);
+    expect(hashKeyForStorage(key, ...fields)).toBe(hmac.digest("hex"));
+  }
 });
 
 test("the secret may be bytes", () => {

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHmac, hash } from "node:crypto";
 import { encodeFields } from "../fingerprint/length-prefixed.ts";
 
 /** Shown where a key must not appear in clear: 12 hexadecimal digits, 48 bits. */
@@ -46,7 +46,43 @@ export function hashKeyForStorage(
 
 function digest(purpose: string, secret: string | Uint8Array, ...fields: readonly string[]): Buffer {
   if (secret.length === 0) throw new TypeError("the secret for hashing keys must not be empty");
+  const chunks = encodeFields([purpose, ...fields]);
+  const [only] = chunks;
+  const pads = typeof secret === "string" ? padsOf(secret) : null;
+  if (pads !== null && only !== undefined && chunks.length === 1) return hmacOf(pads, only);
   const hmac = createHmac("sha256", secret);
-  for (const chunk of encodeFields([purpose, ...fields])) hmac.update(chunk);
+  for (const chunk of chunks) hmac.update(chunk);
   return hmac.digest();
+}
+
+const blockBytes = 64;
+const innerPad = 0x36;
+const outerPad = 0x5c;
+
+interface Pads {
+  readonly inner: Buffer;
+  readonly outer: Buffer;
+}
+
+/** HMAC (RFC 2104) as two hashes in one call each: less than half of the time, and of the garbage, of an Hmac object. */
+function hmacOf({ inner, outer }: Pads, content: Uint8Array): Buffer {
+  const innerHash = Buffer.from(hash("sha256", Buffer.concat([inner, content]), "hex"), "hex");
+  return Buffer.from(hash("sha256", Buffer.concat([outer, innerHash]), "hex"), "hex");
+}
+
+/** A process has one secret for each purpose. */
+const padsMax = 16;
+const padsBySecret = new Map<string, Pads>();
+
+/** The secret over a block, in both forms; null where it is longer than one. */
+function padsOf(secret: string): Pads | null {
+  const known = padsBySecret.get(secret);
+  if (known !== undefined) return known;
+  const bytes = Buffer.from(secret);
+  if (bytes.length > blockBytes) return null;
+  const block = Buffer.concat([bytes, Buffer.alloc(blockBytes - bytes.length)]);
+  const over = (pad: number) => Buffer.from(block.map((byte) => byte ^ pad));
+  const pads: Pads = { inner: over(innerPad), outer: over(outerPad) };
+  if (padsBySecret.size < padsMax) padsBySecret.set(secret, pads);
+  return pads;
 }

@@ -14,7 +14,7 @@ export class Settings {
   readonly #executor: PostgresExecutor;
   readonly #statement: StatementTemplate;
   readonly #schema: string;
-  #secret: Promise<string> | null = null;
+  #secret: Promise<string> | string | null = null;
 
   constructor(executor: PostgresExecutor, statement: StatementTemplate, schema: string) {
     this.#executor = executor;
@@ -32,12 +32,25 @@ export class Settings {
   }
 
   /** The number of the key's advisory lock, as text: no driver loses digits of it. */
-  async lockOf({ tenant, scope, key }: RecordKey): Promise<string> {
-    this.#secret ??= this.#readSecret().catch((error: unknown) => {
-      this.#secret = null;
-      throw error;
-    });
-    return hashKeyForLock(await this.#secret, tenant, scope, key).toString();
+  lockOf({ tenant, scope, key }: RecordKey): string | Promise<string> {
+    const lock = (secret: string) => hashKeyForLock(secret, tenant, scope, key).toString();
+    const secret = this.#secret ?? this.#learnSecret();
+    return typeof secret === "string" ? lock(secret) : secret.then(lock);
+  }
+
+  #learnSecret(): Promise<string> {
+    const learning = this.#readSecret().then(
+      (secret) => {
+        this.#secret = secret;
+        return secret;
+      },
+      (error: unknown) => {
+        this.#secret = null;
+        throw error;
+      },
+    );
+    this.#secret = learning;
+    return learning;
   }
 
   async #readSecret(): Promise<string> {

@@ -48,7 +48,7 @@ export function postgresTransactions<Tx>(
 
     async resolve(key, id, fence, timeoutMs) {
       const { statements, settings, executor } = parts;
-      const lock = await settings.lockOf(key).catch(() => null);
+      const lock = await Promise.resolve(settings.lockOf(key)).catch(() => null);
       if (lock === null) return "in_doubt";
       const look = statements.read.bind(keyValues(key));
       const rows = await executor.settle(
@@ -78,7 +78,8 @@ async function run<Tx, T>(
   work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
 ): Promise<TransactionOutcome<T>> {
   const { statements, settings, bridge } = parts;
-  const lock = await settings.lockOf(request.key);
+  const known = settings.lockOf(request.key);
+  const lock = typeof known === "string" ? known : await known;
   // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
   const earlier = request.isolation === "serializable" ? await parts.read(request.key) : null;
   let started = false;

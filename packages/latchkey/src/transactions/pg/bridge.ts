@@ -159,6 +159,7 @@ async function finish<T>(
   const reply = await connection.fly([...closing, commit], { mayStart: () => watch.stopUnended() });
   const outcome = outcomeOf(value, reply, closing.length, !watch.stopUnended(), connection.failure);
   if (outcome.kind === "in_doubt" || reply.status === null) connection.destroy();
+  else if (reply.status === "I") connection.giveBack();
   else await endPolitely(connection, reply);
   return outcome;
 }

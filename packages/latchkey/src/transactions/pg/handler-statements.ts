@@ -5,6 +5,13 @@ import { namePrefix, type RepeatedStatements } from "./repeated-statements.ts";
 
 type Query = (...args: unknown[]) => unknown;
 
+/** `pg`'s own class of queries. */
+type QueryClass = new (
+  text: string,
+  values: readonly unknown[],
+  callback: (error: unknown, result: unknown) => void,
+) => { name?: string };
+
 /** The statements of one transaction. */
 export class HandlerStatements {
   readonly #client: PgClient;
@@ -28,10 +35,22 @@ export class HandlerStatements {
     const statement = nameable(args);
     const name = statement === null ? null : this.#repeated.nameOf(statement.text);
     if (statement === null || name === null) return Reflect.apply(query, this.#client, args);
-    const sent = Reflect.apply(query, this.#client, [{ ...statement, name }]);
-    return sent instanceof Promise
-      ? sent.catch((error: unknown) => this.#refused(statement.text, error))
-      : sent;
+    const { text, values, config } = statement;
+    const refused = (error: unknown) => this.#refused(text, error);
+    const { Query } = this.#client.constructor as { readonly Query?: QueryClass };
+    if (config === null && Query !== undefined) {
+      // `pg` copies a config object property by property, which takes longer than all else it does with it.
+      return new Promise((resolve, reject) => {
+        const named = new Query(text, values, (error, result) => (error ? reject(error) : resolve(result)));
+        named.name = name;
+        Reflect.apply(query, this.#client, [named]);
+      }).catch(refused);
+    }
+    // Without a callback `pg` answers with a promise, of the class that its client was given.
+    const sent = Reflect.apply(query, this.#client, [
+      { ...config, text, values, name },
+    ]) as PromiseLike<unknown>;
+    return sent.then(undefined, refused);
   }
 
   #refused(text: string, error: unknown): never {
@@ -64,6 +83,8 @@ function isPerhapsOfTheName(state: string): boolean {
 interface Nameable {
   readonly text: string;
   readonly values: readonly unknown[];
+  /** Null: it was given as text and values. */
+  readonly config: object | null;
 }
 
 /** What `pg` treats alike with a name and without. */
@@ -72,12 +93,11 @@ const alike: ReadonlySet<string> = new Set(["text", "values", "types", "rowMode"
 /** The statement, if it has parameters and asks for nothing but a promise of its result. */
 function nameable(args: readonly unknown[]): Nameable | null {
   const [statement, given] = args;
-  if (args.length > 2 || typeof given === "function") return null;
-  if (typeof statement === "string") return withValues({ text: statement, values: given });
+  if (args.length > 2) return null;
+  if (typeof statement === "string") return withValues(statement, given, null);
   if (typeof statement !== "object" || statement === null || !isPlain(statement)) return null;
   const config: { text?: unknown; values?: unknown; name?: unknown } = statement;
-  if (config.name) return null;
-  return withValues({ ...config, values: given || config.values });
+  return config.name ? null : withValues(config.text, given || config.values, config);
 }
 
 function isPlain(config: object): boolean {
@@ -87,8 +107,7 @@ function isPlain(config: object): boolean {
 }
 
 /** Without parameters it may be several statements at once, which no name can stand for. */
-function withValues(config: { readonly text?: unknown; readonly values?: unknown }): Nameable | null {
-  const { text, values } = config;
+function withValues(text: unknown, values: unknown, config: object | null): Nameable | null {
   if (typeof text !== "string" || !Array.isArray(values) || values.length === 0) return null;
-  return { ...config, text, values };
+  return { text, values, config };
 }

@@ -18,8 +18,9 @@ export function decoderOf(fields: readonly PgField[]): RowDecoder {
   const columns = fields.map(({ name, dataTypeID }) => ({ name, decode: decoders[dataTypeID] }));
   return (values) => {
     const row: Record<string, SqlValue> = {};
-    for (const [index, { name, decode }] of columns.entries()) {
-      const text = values[index] ?? null;
+    let index = 0;
+    for (const { name, decode } of columns) {
+      const text = values[index++] ?? null;
       row[name] = text === null || decode === undefined ? text : decode(text);
     }
     return row;
