@@ -1,0 +1,78 @@
+/** One store with an outbox, a provider with a ledger, and as many processes as a test wants. */
+import type { EffectOptions } from "../../packages/latchkey/src/index.ts";
+import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
+import { effectDispatcher } from "../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
+import type { ServiceOptions } from "../../packages/latchkey/src/maintenance/service.ts";
+import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
+import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
+import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
+import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
+import { type ManualPorts, manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import {
+  type Charge,
+  type ChargeInput,
+  chargeEffect,
+  DownstreamLedger,
+  type EffectKind,
+  type SendFault,
+} from "./downstream-ledger.ts";
+
+export type ChargeOptions = Partial<EffectOptions<ChargeInput, Charge, MemoryTransaction>>;
+
+export interface ProcessOptions {
+  /** A clock of its own, for a process that is frozen while time goes on. */
+  readonly ports?: ManualPorts;
+  /** What becomes of each call to the store. Default: nothing unusual. */
+  readonly plan?: FaultPlan;
+  /** What becomes of each send. Default: it proceeds. */
+  readonly send?: () => SendFault | Promise<SendFault>;
+  readonly effect?: ChargeOptions;
+  readonly dispatcher?: ServiceOptions;
+}
+
+export function deliveryWorld(kind: EffectKind) {
+  const ports = manualPorts();
+  const store = memoryStore({ ports });
+  const ledger = new DownstreamLedger({ deduplicates: kind === "provider" });
+  const events: LatchkeyEvent[] = [];
+
+  /** Everything of one process; `kill` ends it: nothing of it is heard of any more. */
+  const start = (options: ProcessOptions = {}) => {
+    const { plan = () => "proceed", send, effect = {}, dispatcher = {} } = options;
+    const faulty = faultyStore(store, plan);
+    const latchkey = createLatchkey<MemoryTransaction>({
+      store: faulty.store,
+      ports: options.ports ?? ports,
+      circuitBreaker: false,
+      onEvent: (event) => events.push(event),
+    });
+    const charge = latchkey.effect<ChargeInput, Charge>("charge", {
+      ...chargeEffect(ledger, kind, send, faulty.kill),
+      ...effect,
+    });
+    return { latchkey, charge, kill: faulty.kill, dispatcher: effectDispatcher(latchkey, dispatcher) };
+  };
+
+  let orders = 0;
+  const shop = start();
+  const order = shop.latchkey.operation("order");
+  /** Commits an order, and with it a charge of `amount`. */
+  const enqueue = async (amount: number, options: { aggregate?: string; delayMs?: number } = {}) => {
+    orders += 1;
+    const request = { tenant: "t", key: `k${orders}`, input: { amount } };
+    await shop.latchkey.run(order, request, async ({ tx, attempt }) => {
+      await tx.insert("orders", { amount });
+      attempt.enqueue(shop.charge, { amount }, options);
+    });
+  };
+  const { outbox } = store;
+  if (outbox === null) throw new Error("The memory store has an outbox");
+  const inState = (state: "pending" | "claimed" | "started" | "delivered" | "dead") =>
+    outbox.list({ state, effect: null, tenant: null, limit: 1_000, after: null });
+  /** All that are not over: neither delivered nor dead. */
+  const open = async () =>
+    (await Promise.all([inState("pending"), inState("claimed"), inState("started")])).flat();
+  return { ports, store, outbox, ledger, events, start, enqueue, inState, open };
+}
+
+export type DeliveryWorld = ReturnType<typeof deliveryWorld>;
