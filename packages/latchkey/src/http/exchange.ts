@@ -137,8 +137,8 @@ async function perform<Tx, E extends Execution>(
   const { runtime } = latchkey;
   const about = () => runtime.about(operation.name, runtime.storedKey(submission.key));
   // Each answer finds its own reply: a handler that was given up may finish after the one that replaced it.
-  const replies = new Map<Answer, Reply>();
-  const thrown = new Set<unknown>();
+  const replies: { readonly answer: Answer; readonly reply: Reply }[] = [];
+  const thrown: unknown[] = [];
   try {
     const result = await latchkey.execute(operation, submission, async (context) => {
       const recordId = context.attempt.id;
@@ -147,21 +147,21 @@ async function perform<Tx, E extends Execution>(
       const reply = await work(context, report).then(
         (captured) => withoutFraming(incoming.method, captured),
         (error: unknown) => {
-          if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.add(error);
+          if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.push(error);
           throw error;
         },
       );
       const answer = storedForm(reply, rules.storedHeaders);
-      replies.set(answer, reply);
+      replies.push({ answer, reply });
       return answer;
     });
     if (result.kind !== "executed") return outcomeOf(route, result);
-    const reply = replies.get(result.answer) ?? result.answer;
+    const reply = replies.find(({ answer }) => answer === result.answer)?.reply ?? result.answer;
     const added = expiryOf(rules, result.expiresAt);
     return { kind: "handler", reply: withHeaders(reply, added), added };
   } catch (error) {
     // A handler's own trouble with some store says nothing about this request's record.
-    if (!isLatchkeyError(error) || thrown.has(error) || error.code !== "store-unavailable") throw error;
+    if (!isLatchkeyError(error) || thrown.includes(error) || error.code !== "store-unavailable") throw error;
     return storeDown(route, submission.key, error);
   }
 }

@@ -2,12 +2,12 @@
  * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
  * `onSend` hooks, and wait there; hooks that come later act on what is sent.
  */
-import { isUtf8 } from "node:buffer";
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
+import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
 import { groupLines } from "./response-head.ts";
@@ -61,7 +61,8 @@ export class Passage {
     else if (substitute === null) done(null, payload);
     else {
       this.#substitute = null;
-      done(null, asPayload(this.#setHead(reply, substitute)));
+      const bytes = this.#setHead(reply, substitute);
+      done(null, textOf(bytes) ?? bytes);
     }
   }
 
@@ -122,14 +123,6 @@ export class Passage {
     for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
     return asBuffer(answer.body);
   }
-}
-
-/** Longer payloads are not copied. */
-const textMaxBytes = 16_384;
-
-/** As text where that is the same: Node sends it in one piece with the head, and bytes in another. */
-function asPayload(bytes: Buffer): Buffer | string {
-  return bytes.byteLength <= textMaxBytes && isUtf8(bytes) ? bytes.toString("utf8") : bytes;
 }
 
 /** Not by `reply.code`, which knows no status above 599. */

@@ -1,13 +1,21 @@
 /** Reading Fetch requests and writing Fetch responses, for every adapter whose handlers return a `Response`. */
+import { isUtf8 } from "node:buffer";
 import { LatchkeyError } from "../errors.ts";
 import type { HeaderEntry, Reply } from "./capture.ts";
 import type { BodyReading, HeaderLines } from "./incoming.ts";
 
 /** Path and query of a request. */
 export function targetOf(request: Request): string {
-  const { pathname, search } = new URL(request.url);
+  const { url } = request;
+  const from = url.indexOf("/", url.indexOf("://") + 3);
+  const plain = from < 0 ? "" : url.slice(from);
+  if (plainTarget.test(plain)) return plain;
+  const { pathname, search } = new URL(url);
   return pathname + search;
 }
+
+/** What parsing an address leaves as it is: no dots, of which some segments vanish, no fragment, no empty query. */
+const plainTarget = /^\/[\w~/-]*(?:\?[\w~/.=&%+-]+)?$/u;
 
 /** The value of a header. `Headers` has joined repeated lines. */
 export function joinedHeader(request: Request, name: string): HeaderLines {
@@ -73,13 +81,20 @@ export async function captureResponse(response: Response | undefined, limitBytes
  * status, body and headers in a property of the response until somebody needs a real one, which costs more than all else.
  */
 function keptBytes(response: Response): Uint8Array | null {
+  const body = keptParts(response)?.[1];
+  if (body === null) return new Uint8Array(0);
+  return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
+}
+
+/** Status, body and headers, as they were given to such a response. */
+export function keptParts(
+  response: unknown,
+): readonly [status: number, body: unknown, headers: unknown] | null {
   if (typeof response !== "object" || response === null) return null;
   for (const symbol of Object.getOwnPropertySymbols(response)) {
     const kept: unknown = Reflect.get(response, symbol);
     if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
-    const body: unknown = kept[1];
-    if (body === null) return new Uint8Array(0);
-    if (typeof body === "string" || body instanceof Uint8Array) return Buffer.from(body as string);
+    return kept as [number, unknown, unknown];
   }
   return null;
 }
@@ -98,8 +113,22 @@ export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []):
   const { status, statusText } = reply;
   const bodyless = status === 204 || status === 205 || status === 304;
   const headers = plainHeaders(reply, prepared) ?? joinedHeaders(reply, prepared);
-  const init = { status, headers, ...(statusText === undefined ? {} : { statusText }) };
-  return new Response(bodyless ? null : Buffer.from(reply.body), init);
+  const init = statusText === undefined ? { status, headers } : { status, headers, statusText };
+  if (bodyless) return new Response(null, init);
+  return new Response(
+    (headers instanceof Headers ? null : textOf(reply.body)) ?? Buffer.from(reply.body),
+    init,
+  );
+}
+
+/** Longer bodies are not copied. */
+const textMaxBytes = 16_384;
+
+/** As text where that is the same: Node sends it in one piece with the head, and bytes in another. */
+export function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string | null {
+  if (byteLength > textMaxBytes) return null;
+  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  return isUtf8(bytes) ? bytes.toString("utf8") : null;
 }
 
 /**

@@ -42,8 +42,10 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
     const submit = exchange.route(operation, overrides);
     return async (c: Own): Promise<Out> => {
       const { incoming, body, prepared } = readContext(c);
+      let ran = false;
       const work = async (context: HandlerContext<Tx, E>) => {
-        resetResponse(c, prepared);
+        if (ran) resetResponse(c, prepared);
+        ran = true;
         body.giveBack();
         return captureResponse(await handler(c, context), operation.settings.answerHoldBytes);
       };

@@ -57,7 +57,9 @@ export function readBytes(req: IncomingMessage, limitBytes: number): Promise<Bod
     };
     const onEnd = () => {
       stop();
-      resolve({ kind: "bytes", bytes: Buffer.concat(chunks) });
+      const [only] = chunks;
+      const bytes = only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks);
+      resolve({ kind: "bytes", bytes });
     };
     const onFailed = (cause?: Error) => {
       stop();

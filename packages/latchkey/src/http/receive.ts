@@ -57,7 +57,8 @@ export async function receive<R, Tx, E extends Execution>(
   if (reading.kind === "refused") return reading;
   const outcome = reading.kind === "present" ? refuseAge(route, incoming) : null;
   if (outcome !== null) return { kind: "refused", outcome };
-  const body = await incoming.readBody(route.rules.bodyLimitBytes);
+  const givenBody = incoming.readBody(route.rules.bodyLimitBytes);
+  const body = "kind" in givenBody ? givenBody : await givenBody;
   if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
   if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
   const key = { tenant, scope: scopeOf(route.operation), key: reading.key };
@@ -106,7 +107,7 @@ type KeyReading =
 function readKey(desk: Desk, incoming: Incoming): KeyReading {
   const { rules, operation } = desk;
   const { lines, joined } = incoming.header(rules.header);
-  const parsed = parseKey(lines, { ...rules.key, joined });
+  const parsed = parseKey(lines, joined ? { ...rules.key, joined } : rules.key);
   if (parsed.ok) return { kind: "present", key: parsed.key };
   const { detail } = parsed;
   if (parsed.reason === "invalid")
