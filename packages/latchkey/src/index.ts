@@ -23,6 +23,7 @@ export type {
 export type { OwnedRunRequest, OwnedRunResult, RunRequest, RunResult } from "./attempt/run-function.ts";
 export type { Codec, CodecContext, CodecPart } from "./codec.ts";
 export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./compare-ledger.ts";
+export { defineConfig, type LatchkeyConfig } from "./config.ts";
 export type {
   Closed,
   Deduplication,
@@ -58,6 +59,7 @@ export type {
 export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./http/problem.ts";
 export type { RequestAge } from "./http/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
+export { type DispatchReport, effectDispatcher } from "./maintenance/effect-dispatcher.ts";
 export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
 export {
   outcomeReconciler,
@@ -65,7 +67,8 @@ export {
   type ReconcilerOptions,
 } from "./maintenance/outcome-reconciler.ts";
 export { recordCleaner } from "./maintenance/record-cleaner.ts";
-export type { Service, ServiceOptions } from "./maintenance/service.ts";
+export type { Service, ServiceHealth, ServiceOptions } from "./maintenance/service.ts";
+export type { Worker, WorkerHealth, WorkerOptions } from "./maintenance/worker.ts";
 export type { Operation, OperationOptions } from "./operation.ts";
 export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./owned-operation.ts";
 export { ietf } from "./policies/ietf.ts";

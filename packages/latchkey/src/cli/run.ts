@@ -5,6 +5,7 @@ import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
 import { settle } from "./settle.ts";
+import { worker } from "./worker.ts";
 
 const commands: ReadonlyMap<string, Command> = new Map([
   ["migrate", migrate],
@@ -13,6 +14,7 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ["settle", settle],
   ["redrive", redrive],
   ["discard", discard],
+  ["worker", worker],
 ]);
 
 /** Runs the command that the first argument names. Never throws: what goes wrong is printed. */

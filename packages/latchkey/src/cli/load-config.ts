@@ -1,0 +1,66 @@
+/** The user's `latchkey.config.ts`. */
+import { existsSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import type { LatchkeyConfig } from "../config.ts";
+import { CommandError } from "./command.ts";
+
+const fields: readonly string[] = ["latchkey", "worker", "close"];
+const expected =
+  "It must say `export default { latchkey, worker, close }`: `latchkey` is what `createLatchkey` gave; `worker` (options of " +
+  "`startWorker`) and `close` (called at the end) may be left out.";
+
+/** @throws {CommandError} when there is no such file, it cannot be loaded, or its default export is something else. */
+export async function loadConfig(path: string): Promise<LatchkeyConfig<unknown>> {
+  if (!existsSync(path)) {
+    throw wrong(`There is no file ${path}. Name it with --config. ${expected}`);
+  }
+  return checked(path, await imported(path));
+}
+
+async function imported(path: string): Promise<{ readonly default?: unknown }> {
+  try {
+    return (await import(pathToFileURL(path).href)) as { readonly default?: unknown };
+  } catch (cause) {
+    if (isError(cause) && cause.code === "ERR_UNKNOWN_FILE_EXTENSION" && /\.[cm]?ts$/u.test(path)) {
+      const message = `${path} cannot be loaded: Node ${process.versions.node} does not run TypeScript. Use Node 22.18 or newer, or a config in JavaScript.`;
+      throw wrong(message, cause);
+    }
+    throw new CommandError(`${path} cannot be loaded: ${isError(cause) ? cause.stack : String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+function isError(error: unknown): error is Error & { readonly code?: unknown } {
+  return error instanceof Error;
+}
+
+function checked(path: string, module: { readonly default?: unknown }): LatchkeyConfig<unknown> {
+  const config = module.default;
+  if (config === undefined) throw wrong(`${path} has no default export. ${expected}`);
+  if (!isObject(config)) throw wrong(`The default export of ${path} is no object. ${expected}`);
+  const unknown = Object.keys(config).find((field) => !fields.includes(field));
+  if (unknown !== undefined) {
+    throw wrong(
+      `The default export of ${path} has a field ${JSON.stringify(unknown)}, which means nothing. ${expected}`,
+    );
+  }
+  if (!isObject(config.latchkey) || typeof config.latchkey.startWorker !== "function") {
+    throw wrong(`In ${path}, \`latchkey\` is not what \`createLatchkey\` gave. ${expected}`);
+  }
+  if (config.worker !== undefined && !isObject(config.worker)) {
+    throw wrong(`In ${path}, \`worker\` is no object of options. ${expected}`);
+  }
+  if (config.close !== undefined && typeof config.close !== "function") {
+    throw wrong(`In ${path}, \`close\` is no function. ${expected}`);
+  }
+  return config as unknown as LatchkeyConfig<unknown>;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function wrong(message: string, cause?: unknown): CommandError {
+  return new CommandError(message, { exitCode: 2, ...(cause !== undefined && { cause }) });
+}

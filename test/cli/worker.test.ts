@@ -1,0 +1,227 @@
+/** `latchkey worker` as a process: its lines, its health, its signals, its exit codes. */
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+import { scratchDirectory } from "../support/scratch.ts";
+import { until } from "../support/until.ts";
+import { latchkey } from "./arrange.ts";
+
+const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
+const heldConfig = join(import.meta.dirname, "configs/held.ts");
+
+function start(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): WorkerProcess {
+  return spawnWorker(main, { args: ["worker", "--config", heldConfig, ...args], env });
+}
+
+const named = (name: string) => (line: Readonly<Record<string, unknown>>) => name in line;
+const namesOf = ({ lines }: WorkerProcess) => lines.map((line) => Object.keys(line)[0]);
+
+async function healthOf(worker: WorkerProcess, init?: RequestInit) {
+  const { healthPort } = await worker.ready();
+  const response = await fetch(`http://127.0.0.1:${healthPort}/health`, init);
+  return { status: response.status, health: response.status === 405 ? null : await response.json() };
+}
+
+describe("stopping", () => {
+  test.each(["SIGTERM", "SIGINT"] as const)(
+    "%s waits for the work under way, closes, and exits with 0",
+    async (signal) => {
+      const worker = start();
+      expect(await worker.ready()).toEqual({
+        ready: true,
+        pid: worker.pid,
+        store: "memory",
+        healthPort: null,
+      });
+      expect(worker.lines[0]).toEqual({ starting: true, options: { intervalMs: 5 } });
+      process.kill(worker.pid, signal);
+      expect(await worker.line(named("stopping"))).toEqual({ stopping: true, signal });
+      worker.send("finish");
+      expect(await worker.exited).toEqual({ code: 0, signal: null });
+      expect(namesOf(worker)).toEqual(["starting", "ready", "stopping", "finished", "closed", "stopped"]);
+      expect(worker.lines.at(-1)).toEqual({ stopped: true, graceful: true });
+      expect(worker.stderr()).toBe("");
+    },
+  );
+
+  test("a second signal ends it at once", async () => {
+    const worker = start();
+    await worker.ready();
+    process.kill(worker.pid, "SIGTERM");
+    await worker.line(named("stopping"));
+    let exited = false;
+    void worker.exited.then(() => {
+      exited = true;
+    });
+    await until(() => exited || !process.kill(worker.pid, "SIGINT"));
+    expect(await worker.exited).toEqual({ code: 130, signal: null });
+    expect(namesOf(worker)).not.toContain("finished");
+  });
+
+  test("the same signal twice in a moment, as npm passes it on, is one", async () => {
+    const worker = start();
+    await worker.ready();
+    process.kill(worker.pid, "SIGINT");
+    process.kill(worker.pid, "SIGINT");
+    await worker.line(named("stopping"));
+    worker.send("finish");
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+  });
+
+  test("work that takes longer than the limit is left, and the exit code says so", async () => {
+    const worker = start(["--stop-limit-ms", "20"]);
+    await worker.ready();
+    process.kill(worker.pid, "SIGTERM");
+    expect(await worker.exited).toEqual({ code: 1, signal: null });
+    expect(worker.lines.at(-1)).toEqual({ stopped: true, graceful: false });
+    expect(worker.stderr()).toContain("still under way after 20 ms");
+  });
+
+  test("a signal while it starts is not lost", async () => {
+    const worker = start([], { HOLD_START: "1" });
+    await worker.line(named("starting"));
+    process.kill(worker.pid, "SIGTERM");
+    worker.send("start");
+    worker.send("finish");
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    expect(namesOf(worker)).toEqual(["starting", "ready", "stopping", "finished", "closed", "stopped"]);
+  });
+
+  test("what the config leaves open does not keep it", async () => {
+    const worker = start([], { LEAVE_OPEN: "1" });
+    await worker.ready();
+    worker.send("finish");
+    expect(await worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+  });
+});
+
+describe("health", () => {
+  test("200 while the services live, 503 when one does not, and no word of its errors", async () => {
+    const worker = start(["--health-port", "0"]);
+    expect(await healthOf(worker)).toEqual({
+      status: 200,
+      health: {
+        healthy: true,
+        started: true,
+        stopping: false,
+        store: { name: "memory", answers: true },
+        services: [
+          {
+            name: "effect-dispatcher",
+            running: true,
+            alive: true,
+            lastRoundAt: "1970-01-01T00:00:00.000Z",
+            lastRoundFailed: true,
+          },
+        ],
+      },
+    });
+    worker.send("sick");
+    await worker.line(named("sick"));
+    expect(await healthOf(worker)).toMatchObject({ status: 503, health: { healthy: false } });
+    expect(await healthOf(worker, { method: "POST" })).toMatchObject({ status: 405 });
+    worker.send("finish");
+    expect(await worker.kill("SIGTERM")).toMatchObject({ code: 0 });
+  });
+
+  test("503 before it has started and while it stops", async () => {
+    const port = await freePort();
+    const worker = start(["--health-port", String(port), "--health-host", "127.0.0.1"], { HOLD_START: "1" });
+    await worker.line(named("starting"));
+    const ask = async () => (await fetch(`http://127.0.0.1:${port}/`)).json();
+    expect(await ask()).toMatchObject({ healthy: false, started: false, store: { answers: true } });
+    worker.send("start");
+    await worker.ready();
+    expect(await ask()).toMatchObject({ healthy: true });
+    process.kill(worker.pid, "SIGTERM");
+    await worker.line(named("stopping"));
+    expect(await ask()).toMatchObject({ healthy: false, started: true, stopping: true });
+    worker.send("finish");
+    expect(await worker.exited).toMatchObject({ code: 0 });
+  });
+
+  test("a port that somebody has: it says so, and no work is begun", async () => {
+    const taken = createServer().listen(0);
+    const { port } = taken.address() as AddressInfo;
+    const worker = start(["--health-port", String(port)]);
+    expect(await worker.exited).toMatchObject({ code: 1 });
+    expect(worker.stderr()).toContain("EADDRINUSE");
+    expect(namesOf(worker)).toEqual(["closed"]);
+    taken.close();
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0);
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+describe("the config", () => {
+  const folder = scratchDirectory("us");
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  /** Loaded by the process that asks, so each has a name of its own. */
+  let written = 0;
+  function config(text: string): string {
+    const path = join(folder, String(++written), "latchkey.config.ts");
+    mkdirSync(dirname(path));
+    writeFileSync(path, text);
+    return path;
+  }
+  const say = (path: string) => latchkey("", "worker", "--config", path);
+
+  const latchkeyText = "{ runtime: {}, startWorker() {} }";
+  test.each([
+    ["no default export", "export const latchkey = 1;", "no default export"],
+    ["a default export that is none", "export default () => 1;", "no object"],
+    ["a field that means nothing", `export default { latchkey: ${latchkeyText}, workers: {} };`, '"workers"'],
+    ["no latchkey", "export default { worker: {} };", "`latchkey` is not what"],
+    ["another latchkey", "export default { latchkey: { run() {} } };", "`latchkey` is not what"],
+    ["options that are none", `export default { latchkey: ${latchkeyText}, worker: 5 };`, "`worker` is no"],
+    ["a close that is none", `export default { latchkey: ${latchkeyText}, close: true };`, "`close` is no"],
+  ])("%s: says what was expected", async (_, text, why) => {
+    const { exitCode, out, errors } = await say(config(text));
+    expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
+    expect(errors).toContain(why);
+    expect(errors).toContain("export default { latchkey, worker, close }");
+  });
+
+  test("a file that is not there", async () => {
+    const { exitCode, errors } = await say(join(folder, "nowhere.ts"));
+    expect(exitCode).toBe(2);
+    expect(errors).toContain("There is no file");
+    expect(errors).toContain("--config");
+  });
+
+  test("a module that throws shows where", async () => {
+    const path = config('throw new Error("no DATABASE_URL");');
+    const { exitCode, errors } = await say(path);
+    expect(exitCode).toBe(1);
+    expect(errors).toContain("no DATABASE_URL");
+    expect(errors).toContain("latchkey.config.ts:1");
+  });
+
+  test("syntax that Node does not run, and the file of that name in the folder", async () => {
+    const path = config("enum Color { Red }\nexport default {};");
+    const worker = spawnWorker(main, { args: ["worker"], cwd: dirname(path) });
+    expect(await worker.exited).toEqual({ code: 1, signal: null });
+    expect(worker.stderr()).toMatch(/latchkey\.config\.ts cannot be loaded: .*enum/su);
+  });
+
+  test.each([
+    [["--health-host", "127.0.0.1"]],
+    [["--health-port", "65536"]],
+    [["--health-port", "-1"]],
+    [["--stop-limit-ms", "0"]],
+    [["start"]],
+  ])("%j is called wrongly", async (args) => {
+    const { exitCode, out, errors } = await latchkey("", "worker", ...args);
+    expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
+    expect(errors).toContain("Usage: latchkey worker");
+  });
+});
