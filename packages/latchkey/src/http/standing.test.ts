@@ -29,7 +29,7 @@ describe("a record, to its own caller", () => {
   test("that is to be started waits, until nobody claims it any more", () => {
     const waiting = { kind: "waiting", state: "pending", recordId: "id", decision: runs };
     expect(standing(pending, 9)).toEqual(waiting);
-    expect(standing(pending, 10)).toEqual({ kind: "timeout", recordId: "id" });
+    expect(standing(pending, 10)).toEqual({ kind: "decided", decision: { kind: "timeout", recordId: "id" } });
   });
 
   test("that runs is running, also when its lease has ended", () => {

@@ -7,8 +7,6 @@ type Running = Extract<Decision, { readonly kind: "in_progress" }>;
 export type Standing =
   /** There is none, or none of this caller's. */
   | { readonly kind: "absent" }
-  /** It was never started, and will not be. */
-  | { readonly kind: "timeout"; readonly recordId: string }
   /** Its answer will come without the caller. */
   | {
       readonly kind: "waiting";
@@ -20,7 +18,7 @@ export type Standing =
   | { readonly kind: "stopped"; readonly recordId: string; readonly decision: Running }
   | {
       readonly kind: "decided";
-      readonly decision: Extract<Decision, { readonly kind: "replay" | "unknown" | "expired" }>;
+      readonly decision: Extract<Decision, { readonly kind: "replay" | "timeout" | "unknown" | "expired" }>;
     };
 
 const absent: Standing = { kind: "absent" };
@@ -41,7 +39,7 @@ export function standingOf(
   switch (record.state) {
     case "pending":
       // Nobody claims it any more.
-      if (now >= record.expiresAt) return { kind: "timeout", recordId };
+      if (now >= record.expiresAt) return { kind: "decided", decision: { kind: "timeout", recordId } };
       return { kind: "waiting", state: "pending", recordId, decision: runs(record) };
     case "in_progress":
       return { kind: "waiting", state: "running", recordId, decision: runs(record) };

@@ -4,6 +4,7 @@ import { stripe } from "../policies/stripe.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { resolveHttpOptions } from "./http-options.ts";
 import { resolveRoute } from "./route.ts";
+import { createServing } from "./serving.ts";
 
 const single = { singleTenant: true } as const;
 const resolve = (options: object) => resolveHttpOptions({ ...single, ...options }).rules;
@@ -36,8 +37,14 @@ describe("statusPath", () => {
     expect(() => resolve({ statusPath })).toThrow(/statusPath: .* is no path/u);
   });
 
-  test("is nowhere by default", () => {
+  test("is nowhere by default, which a deferred operation cannot bear", () => {
     expect(resolve({}).statusPath).toBeNull();
+    const latchkey = createLatchkey({ store: memoryStore() });
+    const run = async () => ({ status: 201 });
+    const report = latchkey.operation("report", { execution: "deferred", version: "1", run });
+    expect(() => createServing(latchkey, single)(report)).toThrow(/Operation report is deferred/u);
+    createServing(latchkey, { ...single, statusPath: "/operations" })(report);
+    createServing(latchkey, single)(report, { statusPath: "/operations" });
   });
 });
 

@@ -103,8 +103,6 @@ async function answerOf<Tx>(
   switch (standing.kind) {
     case "absent":
       return problem(style, "not-found");
-    case "timeout":
-      return problem(style, "timeout", { operationRef: standing.recordId });
     case "waiting": {
       const { state, recordId, decision } = standing;
       return accepted(style.rules, { state, recordId, retryAfterMs: askAgainMs(decision, now) });
