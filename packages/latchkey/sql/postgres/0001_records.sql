@@ -189,7 +189,7 @@ create table :"schema".outbox (
     end
     and returns <= sends and attempt >= 0 and generation >= 0 and (aggregate is not null or not ordered)
   )
-) with (fillfactor = 75);
+) with (fillfactor = 50);
 
 create index outbox_due on :"schema".outbox (aggregatetype, available_at, position) where state = 'pending';
 -- Few at any time: what is being delivered.

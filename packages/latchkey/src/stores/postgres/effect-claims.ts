@@ -1,21 +1,29 @@
 /** Claims on effects: where the index is entered, and what becomes of a row that cannot be claimed. */
 import type { Clock } from "../../ports.ts";
+import type { SqlRow } from "../../transactions/transaction.ts";
 import type { EffectWant, OutboxEffect } from "../outbox.ts";
+import { type ClaimedPlace, ClaimPlaces, type PlacedWant } from "./claim-places.ts";
 import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
-import { foundRows, textOf } from "./rows.ts";
+import { booleanOf, foundRows, momentOf, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
 /** How long a row that could not be claimed is left alone. */
 const sparedMs = 60_000;
 const sparedMax = 1_000;
 
+interface ClaimTerms {
+  readonly token: string;
+  readonly lease_ms: number;
+}
+
 export class EffectClaims {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
   readonly #clock: Clock;
+  readonly #places: ClaimPlaces;
   /** Effects that could not be claimed, and until when they are left alone, by the monotonic clock. */
   readonly #spared = new Map<string, number>();
 
@@ -23,9 +31,13 @@ export class EffectClaims {
     this.#executor = executor;
     this.#statements = statements;
     this.#clock = clock;
+    this.#places = new ClaimPlaces(clock);
   }
 
-  startOver(): void {}
+  /** Something may have become due before what was claimed last. */
+  startOver(): void {
+    this.#places.reset();
+  }
 
   async claim(
     wants: readonly EffectWant[],
@@ -35,11 +47,21 @@ export class EffectClaims {
     const wanted = wants.filter(({ limit }) => limit > 0);
     if (wanted.length === 0) return [];
     for (const { effect } of wanted) checkStorable("effect", effect);
-    const lists = { wants: this.#listOf(wanted), spared: this.#sparedList() };
     const terms = { token, lease_ms: leaseMs };
+    const placed = this.#places.placed(wanted);
+    const rows = await this.#claim(placed, terms);
+    const missing = this.#places.claimed(placed, rows.map(placeOf));
+    if (missing.length === 0) return rows.map(effectOf);
+    this.#places.reset();
+    // What is claimed already must reach its dispatcher; what is missing comes with the next claim.
+    const more = await this.#claim(this.#places.placed(missing), terms).catch(() => []);
+    return [...rows, ...more].map(effectOf);
+  }
+
+  async #claim(wants: readonly PlacedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
+    const lists = { wants: wantsList(wants), spared: this.#sparedList() };
     try {
-      const rows = await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
-      return rows.map(effectOf);
+      return await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
     } catch (error) {
       if (!isCausedByRow(error)) throw error;
       const due = foundRows(await this.#executor.read(this.#statements.dueEffects.bind(lists)), "id");
@@ -50,21 +72,17 @@ export class EffectClaims {
     }
   }
 
-  async #oneByOne(
-    ids: readonly string[],
-    terms: { readonly token: string; readonly lease_ms: number },
-  ): Promise<readonly OutboxEffect[]> {
-    const effects: OutboxEffect[] = [];
+  async #oneByOne(ids: readonly string[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
+    const claimed: SqlRow[] = [];
     for (const id of ids) {
       try {
-        const rows = await this.#executor.write(this.#statements.claimEffect.bind({ id, ...terms }));
-        effects.push(...rows.map(effectOf));
+        claimed.push(...(await this.#executor.write(this.#statements.claimEffect.bind({ id, ...terms }))));
       } catch (error) {
         if (!isCausedByRow(error)) throw error;
         this.#spare(id);
       }
     }
-    return effects;
+    return claimed;
   }
 
   #spare(id: string): void {
@@ -78,8 +96,13 @@ export class EffectClaims {
     for (const [id, until] of this.#spared) if (until <= now) this.#spared.delete(id);
     return JSON.stringify([...this.#spared.keys()]);
   }
+}
 
-  #listOf(wants: readonly EffectWant[]): string {
-    return JSON.stringify(wants.map(({ effect, limit }) => ({ effect, room: limit, from_ms: null })));
-  }
+function wantsList(wants: readonly PlacedWant[]): string {
+  return JSON.stringify(wants.map(({ effect, limit, fromMs }) => ({ effect, room: limit, from_ms: fromMs })));
+}
+
+function placeOf(row: SqlRow): ClaimedPlace {
+  const [effect, ordered] = [textOf(row, "effect"), booleanOf(row, "ordered")];
+  return { effect, ordered, availableAt: momentOf(row, "available_at") };
 }
