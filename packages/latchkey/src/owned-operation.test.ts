@@ -14,7 +14,19 @@ test("resume needs work that the operation owns, under a lease", () => {
   );
 });
 
+test("deferred needs work that the operation owns, and goes on where it stopped", () => {
+  const { execution, settings } = define({ execution: "deferred", version: "1", run });
+  expect([execution, settings.leaseEnd, settings.pendingLimitMs]).toEqual(["deferred", "resume", 86_400_000]);
+  const reconciled = define({ execution: "deferred", leaseEnd: "reconcile", version: "1", run });
+  expect(reconciled.settings.leaseEnd).toBe("reconcile");
+  expect(() => define({ execution: "deferred" })).toThrow("needs `run`");
+});
+
 test.each([
+  [{ run, version: "1", execution: "deferred", leaseEnd: "rerun" }, "leaseEnd"],
+  [{ run, version: "1", execution: "deferred", waitMs: 5 }, "waitMs"],
+  [{ run, version: "1", execution: "deferred", pendingLimitMs: 0 }, "pendingLimitMs"],
+  [{ run, version: "1", execution: "deferred", onStoreFailure: "run-unprotected" }, "onStoreFailure"],
   [{ run: "no function", version: "1" }, "run must be a function"],
   [{ run }, "version"],
   [{ run, version: "" }, "version"],

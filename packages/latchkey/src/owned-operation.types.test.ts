@@ -1,5 +1,6 @@
-import { expectTypeOf, test } from "vitest";
-import type { StepAttempt } from "./attempt/own-work.ts";
+import { expect, expectTypeOf, test } from "vitest";
+import type { Attempt, EnqueuingAttempt } from "./attempt/attempt.ts";
+import type { DeferredAttempt, StepAttempt } from "./attempt/own-work.ts";
 import type { Effect } from "./effects/effect.ts";
 import { createLatchkey } from "./latchkey.ts";
 import type { Operation } from "./operation.ts";
@@ -57,9 +58,51 @@ test("under transaction, run gets tx, and no steps", () => {
     run: async (_: string, attempt) => {
       expectTypeOf(attempt.tx).toEqualTypeOf<MemoryTransaction>();
       expectTypeOf(attempt).not.toHaveProperty("call");
+      expectTypeOf(attempt).toExtend<EnqueuingAttempt>();
       return {};
     },
   });
+});
+
+test("what is enqueued is what its effect takes, where there is a transaction", () => {
+  const submission = {
+    key: { tenant: "t", scope: "s", key: "k" },
+    fingerprint: { version: 1, digest: new Uint8Array(1) },
+    principal: null,
+  };
+  const answer = { status: 200, headers: [], body: new Uint8Array(0), omitted: null };
+  void (async () => {
+    await latchkey.execute(latchkey.operation("types.enqueues"), submission, async ({ attempt }) => {
+      expectTypeOf(attempt).toEqualTypeOf<EnqueuingAttempt>();
+      attempt.enqueue(charge, { amount: 1 }, { aggregate: "a", delayMs: 1 });
+      // @ts-expect-error the effect takes an amount
+      attempt.enqueue(charge, { sum: 1 });
+      return answer;
+    });
+    const leased = latchkey.operation("types.leased", { execution: "lease" });
+    await latchkey.execute(leased, submission, async ({ attempt }) => {
+      expectTypeOf(attempt).toEqualTypeOf<Attempt>();
+      expectTypeOf(attempt).not.toHaveProperty("enqueue");
+      return answer;
+    });
+  });
+});
+
+test("a deferred operation owns its work, and may be answered by a delivery", () => {
+  const operation = latchkey.operation("types.deferred", {
+    execution: "deferred",
+    version: "1",
+    run: async (input: { amount: number }, attempt) => {
+      expectTypeOf(attempt).toEqualTypeOf<DeferredAttempt<MemoryTransaction>>();
+      await attempt.phase("p", async () => attempt.enqueue(charge, { amount: input.amount }));
+      return attempt.answeredBy(charge);
+    },
+  });
+  expectTypeOf(operation).toEqualTypeOf<OwnedOperation<"deferred", { amount: number }>>();
+  expect(() => {
+    // @ts-expect-error a worker cannot call a route's handler
+    latchkey.operation("types.deferred.bare", { execution: "deferred" });
+  }).toThrow(TypeError);
 });
 
 test("without run, it is an operation as ever, and has no version", () => {

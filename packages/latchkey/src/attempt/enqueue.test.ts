@@ -574,6 +574,23 @@ describe("in a phase", () => {
     ]);
   });
 
+  test("an operation that runs inside another's phase does not enqueue there", async () => {
+    const { latchkey, inSteps, notify, outbox } = setUp();
+    const inner = latchkey.operation("inner", {
+      execution: "lease",
+      version: "1",
+      run: async (_: object, attempt) => ({ body: attempt.enqueue(notify, { to: "nowhere" }) }),
+    });
+    const operation = inSteps(async (attempt) => {
+      await attempt.phase("outer", async () => {
+        await latchkey.run(inner, { ...request, key: "k2" });
+      });
+      return {};
+    });
+    await expect(latchkey.run(operation, request)).rejects.toThrow("outside a transaction");
+    expect(await outbox()).toEqual([]);
+  });
+
   test("a rescued attempt enqueues in this process's worker", async () => {
     const { makeProcess, memory, outbox, ports } = setUp();
     const dying = makeProcess(frozen(memory));

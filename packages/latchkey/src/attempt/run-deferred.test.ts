@@ -405,6 +405,18 @@ describe("a worker's attempt", () => {
     expect([runs, await submit()]).toMatchObject([0, { kind: "replay", status: 204 }]);
   });
 
+  test("whose lease was over before it began, and whose record nobody has, goes on with it", async () => {
+    const world = setUp();
+    const { submit, claim, latchkey } = world.start(quick);
+    const recordId = recordIdOf(await submit());
+    const sentAtMs = world.ports.clock.monotonicMs();
+    const [record] = await claim();
+    await world.ports.clock.advance(leaseMs + 1);
+    const result = await world.inTime(runClaimed(latchkey.runtime, record as never, sentAtMs), 1_000);
+    expect(result).toMatchObject({ kind: "executed", recordId });
+    expect(await submit(), "what was accepted is not forgotten").toMatchObject({ kind: "replay", recordId });
+  });
+
   test("is unknown to a process without its operation", async () => {
     const world = setUp();
     const { submit, claim } = world.start(quick);

@@ -1144,12 +1144,52 @@ describe("a phase", () => {
       }),
     });
     expect(await world.inTime(submit(), 6_000)).toMatchObject({ kind: "commit_in_doubt" });
+    expect(world.types(), "one doubt is told once").toEqual(["commit_in_doubt"]);
     await world.ports.clock.advance(leaseMs);
     expect(await world.inTime(processOf(world, once).submit())).toMatchObject({
       kind: "executed",
       value: "said",
     });
     expect(world.memory.rows("orders")).toHaveLength(1);
+  });
+
+  test.each<readonly [string, (attempt: Attempt) => RunAnswer, unknown]>([
+    ["answers 503", () => ({ status: 503 }), { error: expect.any(TypeError) }],
+    ["answers 429", () => ({ status: 429 }), { error: expect.any(TypeError) }],
+    [
+      "is released",
+      (attempt) => {
+        attempt.release();
+        return {};
+      },
+      { result: expect.objectContaining({ kind: "executed", status: 201 }) },
+    ],
+  ])("that %s has undone its work: run cannot complete without it", async (_, answerOf, told) => {
+    const world = setUp();
+    const ending = (last: (attempt: Attempt) => RunAnswer): Work => {
+      return async (attempt) => {
+        await attempt.phase("order", async (tx) => tx.insert("orders", {}));
+        await attempt.finish("settled", async (tx) => {
+          await tx.insert("settled", {});
+          return last(attempt);
+        });
+        return { status: 201 };
+      };
+    };
+    const stores = () => [world.memory.rows("orders").length, world.memory.rows("settled").length];
+    const first = processOf(world, ending(answerOf)).submit();
+    const ended = await first.then(
+      (result) => ({ result }),
+      (error: unknown) => ({ error }),
+    );
+    expect(ended).toEqual(told);
+    expect([await world.record(), stores()]).toMatchObject([{ state: "retryable" }, [1, 0]]);
+    const second = await processOf(
+      world,
+      ending(() => ({ status: 202 })),
+    ).submit();
+    expect(second, "what its last phase has answered").toMatchObject({ kind: "executed", status: 202 });
+    expect(stores()).toEqual([1, 1]);
   });
 
   test("is run again after a serialization failure, and not for ever", async () => {
