@@ -29,6 +29,7 @@ import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
 import type { DirectExecution, Execution } from "./engine/classify.ts";
 import { storedKey } from "./key/stored-key.ts";
+import { startWorker, type Worker, type WorkerOptions } from "./maintenance/worker.ts";
 import { defineOperation, type Operation, type OperationOptions } from "./operation.ts";
 import {
   checkBareOperation,
@@ -169,6 +170,14 @@ export interface Latchkey<Tx> {
   settle(target: SettleTarget, settlement: SettleWith, by?: SettledBy): Promise<SettleResult>;
 
   /**
+   * Starts a worker in this process: it runs deferred operations, delivers the outbox, goes on with dead attempts, finds
+   * out what became of unknowns, and cleans. Any number of processes may have one, and none needs an option.
+   *
+   * @throws {TypeError} when an option is out of range.
+   */
+  startWorker(options?: WorkerOptions): Worker;
+
+  /**
    * Compares what the other side has with the finished calls of an effect, page by page.
    *
    * @throws {StoreError} when the store could not be used.
@@ -251,6 +260,7 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       return result as Promise<never>;
     },
     settle: (target, settlement, by) => settle(runtime, target, settlement, by),
+    startWorker: (workerOptions) => startWorker(runtime, workerOptions),
     compareLedger: (comparison) => compareLedger(runtime, comparison),
   };
 }

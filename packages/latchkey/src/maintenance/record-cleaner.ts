@@ -26,6 +26,6 @@ export function recordCleaner<Tx>(latchkey: Served<Tx>, options: ServiceOptions 
       runtime.emit({ type: "cleaned", ...report });
       return report;
     },
-    hasMore: (report) => Math.max(report.abandoned, report.purged, report.forgotten) >= batchSize,
+    hasMore: (report) => Math.max(...Object.values(report)) >= batchSize,
   });
 }

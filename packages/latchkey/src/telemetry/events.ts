@@ -105,6 +105,7 @@ export type LatchkeyEvent =
       readonly abandoned: number;
       readonly purged: number;
       readonly forgotten: number;
+      readonly effects: number;
     }
   /** `answered`: it completed the deferred operation that waited for it. */
   | (AboutEffect & { readonly type: "effect_delivered"; readonly sends: number; readonly answered: boolean })
