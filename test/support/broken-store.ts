@@ -64,6 +64,9 @@ export function soundParts(rows = new MemoryRows(), effects = new MemoryEffects(
 export const slowCase =
   "transactions: one that is idle for too long is ended by the store, which frees its key";
 
+/** What the mistakes of `store-conformance.broken-outbox.test.ts` are about. */
+export const effectGroups = /^(enqueue|outbox \w+|effect bytes|deliver|claim pending|lookup by id|hints):/u;
+
 type Case = readonly [name: string, run: () => Promise<void>];
 
 /** The suite's cases over a store with this mistake. */

@@ -297,6 +297,7 @@ export const outboxEndCases: readonly StoreCase[] = [
       const early = await enqueue(context);
       await context.advance(minute);
       const late = await enqueue(context);
+      await context.advance(minute);
       const [claimed] = await outboxOf(context.store).claim(
         [{ effect: early.effect, limit: 1 }],
         newToken(),

@@ -224,9 +224,10 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     async run(context) {
       const { support } = transactional(context);
       const key = newKey();
-      const early = commitOf(key, { effects: [newEffect()] });
+      const [low, high] = [newId(), newId()].sort();
+      const early = commitOf(key, { effects: [newEffect({ id: low ?? "" })] });
       const outcome = await support.run(requestFor(key), async () => {
-        const other = await enqueue(context);
+        const other = await enqueue(context, { id: high ?? "" });
         await context.advance(hour / 2);
         const claimed = await claimOnly(context, other);
         await endOnly(context, deliveryEnds.deliver(claimed));
