@@ -6,8 +6,11 @@ import { dirname, join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { scratchDirectory } from "../support/scratch.ts";
+import { freshDatabase } from "../support/shared-postgres.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
-import { latchkey } from "./arrange.ts";
+import { latchkey, openPlace } from "./arrange.ts";
+import { ordersService } from "./configs/orders.ts";
 
 const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
 const heldConfig = join(import.meta.dirname, "configs/held.ts");
@@ -36,12 +39,12 @@ describe("stopping", () => {
         store: "memory",
         healthPort: null,
       });
-      expect(worker.lines[0]).toEqual({ starting: true, options: { intervalMs: 5 } });
+      await worker.line(named("sending"));
       process.kill(worker.pid, signal);
       expect(await worker.line(named("stopping"))).toEqual({ stopping: true, signal });
       worker.send("finish");
       expect(await worker.exited).toEqual({ code: 0, signal: null });
-      expect(namesOf(worker)).toEqual(["starting", "ready", "stopping", "finished", "closed", "stopped"]);
+      expect(namesOf(worker)).toEqual(["ready", "sending", "stopping", "finished", "closed", "stopped"]);
       expect(worker.lines.at(-1)).toEqual({ stopped: true, graceful: true });
       expect(worker.stderr()).toBe("");
     },
@@ -49,7 +52,7 @@ describe("stopping", () => {
 
   test("a second signal ends it at once", async () => {
     const worker = start();
-    await worker.ready();
+    await worker.line(named("sending"));
     process.kill(worker.pid, "SIGTERM");
     await worker.line(named("stopping"));
     let exited = false;
@@ -63,7 +66,7 @@ describe("stopping", () => {
 
   test("the same signal twice in a moment, as npm passes it on, is one", async () => {
     const worker = start();
-    await worker.ready();
+    await worker.line(named("sending"));
     process.kill(worker.pid, "SIGINT");
     process.kill(worker.pid, "SIGINT");
     await worker.line(named("stopping"));
@@ -73,7 +76,7 @@ describe("stopping", () => {
 
   test("work that takes longer than the limit is left, and the exit code says so", async () => {
     const worker = start(["--stop-limit-ms", "20"]);
-    await worker.ready();
+    await worker.line(named("sending"));
     process.kill(worker.pid, "SIGTERM");
     expect(await worker.exited).toEqual({ code: 1, signal: null });
     expect(worker.lines.at(-1)).toEqual({ stopped: true, graceful: false });
@@ -82,46 +85,51 @@ describe("stopping", () => {
 
   test("a signal while it starts is not lost", async () => {
     const worker = start([], { HOLD_START: "1" });
-    await worker.line(named("starting"));
+    await worker.line(named("verifying"));
     process.kill(worker.pid, "SIGTERM");
     worker.send("start");
     worker.send("finish");
     expect(await worker.exited).toEqual({ code: 0, signal: null });
-    expect(namesOf(worker)).toEqual(["starting", "ready", "stopping", "finished", "closed", "stopped"]);
+    expect(namesOf(worker).filter((name) => name !== "sending" && name !== "finished")).toEqual([
+      "verifying",
+      "ready",
+      "stopping",
+      "closed",
+      "stopped",
+    ]);
   });
 
   test("what the config leaves open does not keep it", async () => {
     const worker = start([], { LEAVE_OPEN: "1" });
-    await worker.ready();
+    await worker.line(named("sending"));
     worker.send("finish");
     expect(await worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
   });
 });
 
 describe("health", () => {
-  test("200 while the services live, 503 when one does not, and no word of its errors", async () => {
+  test("200 while its store answers and its services live, else 503, and no word of their errors", async () => {
     const worker = start(["--health-port", "0"]);
-    expect(await healthOf(worker)).toEqual({
-      status: 200,
-      health: {
-        healthy: true,
-        started: true,
-        stopping: false,
-        store: { name: "memory", answers: true },
-        services: [
-          {
-            name: "effect-dispatcher",
-            running: true,
-            alive: true,
-            lastRoundAt: "1970-01-01T00:00:00.000Z",
-            lastRoundFailed: true,
-          },
-        ],
-      },
+    const { status, health } = await healthOf(worker);
+    expect(status).toBe(200);
+    expect(health).toEqual({
+      healthy: true,
+      started: true,
+      stopping: false,
+      storeAnswers: true,
+      services: ["worker", "effect-dispatcher", "outcome-reconciler", "record-cleaner"].map((name) => ({
+        name,
+        running: true,
+        alive: true,
+        lastRoundAt: expect.stringMatching(/^20\d\d-.*Z$/u),
+        lastRoundFailed: false,
+      })),
     });
     worker.send("sick");
     await worker.line(named("sick"));
-    expect(await healthOf(worker)).toMatchObject({ status: 503, health: { healthy: false } });
+    const sick = await healthOf(worker);
+    expect(sick).toMatchObject({ status: 503, health: { healthy: false, storeAnswers: false } });
+    expect(JSON.stringify(sick)).not.toContain("secret");
     expect(await healthOf(worker, { method: "POST" })).toMatchObject({ status: 405 });
     worker.send("finish");
     expect(await worker.kill("SIGTERM")).toMatchObject({ code: 0 });
@@ -130,15 +138,18 @@ describe("health", () => {
   test("503 before it has started and while it stops", async () => {
     const port = await freePort();
     const worker = start(["--health-port", String(port), "--health-host", "127.0.0.1"], { HOLD_START: "1" });
-    await worker.line(named("starting"));
-    const ask = async () => (await fetch(`http://127.0.0.1:${port}/`)).json();
-    expect(await ask()).toMatchObject({ healthy: false, started: false, store: { answers: true } });
+    await worker.line(named("verifying"));
+    const ask = async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/`);
+      return [response.status, await response.json()];
+    };
+    expect(await ask()).toMatchObject([503, { healthy: false, started: false, storeAnswers: null }]);
     worker.send("start");
-    await worker.ready();
-    expect(await ask()).toMatchObject({ healthy: true });
+    await worker.line(named("sending"));
+    expect(await ask()).toMatchObject([200, { healthy: true }]);
     process.kill(worker.pid, "SIGTERM");
     await worker.line(named("stopping"));
-    expect(await ask()).toMatchObject({ healthy: false, started: true, stopping: true });
+    expect(await ask()).toMatchObject([503, { healthy: false, started: true, stopping: true }]);
     worker.send("finish");
     expect(await worker.exited).toMatchObject({ code: 0 });
   });
@@ -160,6 +171,54 @@ async function freePort(): Promise<number> {
   await new Promise((resolve) => server.close(resolve));
   return port;
 }
+
+describe("on Postgres", () => {
+  const ordersConfig = join(import.meta.dirname, "configs/orders-worker.ts");
+  const startOrders = (url: string) =>
+    spawnWorker(main, {
+      args: ["worker", "--config", ordersConfig, "--health-port", "0"],
+      env: { WORKER_DATABASE_URL: url },
+    });
+
+  test("it does what requests elsewhere have left to it, says when its database is gone, and comes back", async () => {
+    const place = await openPlace();
+    const proxy = await startProxy({ to: { port: Number(new URL(place.url).port) } });
+    const service = ordersService(place.url, () => {
+      throw new Error("requests send nothing");
+    });
+    const order = (key: string) =>
+      service.latchkey.run(service.create, { tenant: "t", key, input: null }, async ({ attempt }) => {
+        attempt.enqueue(service.receipt, { to: key });
+      });
+    const report = () =>
+      service.latchkey.run(service.report, { tenant: "t", key: "r", input: { month: "May" } });
+    await order("before");
+    expect(await report()).toMatchObject({ kind: "accepted" });
+    const worker = startOrders(proxy.url(place.url));
+    await worker.line((line) => line.sent === "before");
+    await until(async () => (await report()).kind === "replay");
+    expect(await healthOf(worker)).toMatchObject({ status: 200 });
+    await proxy.cut();
+    await until(async () => (await healthOf(worker)).status === 503);
+    await order("meanwhile");
+    await proxy.pass();
+    await worker.line((line) => line.sent === "meanwhile");
+    await until(async () => (await healthOf(worker)).status === 200);
+    expect(await worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    await service.close();
+    await proxy.close();
+    await place.close();
+  });
+
+  test("without Latchkey's tables it says what to do, and closes what the config opened", async () => {
+    const empty = await freshDatabase();
+    const worker = startOrders(empty.url);
+    expect(await worker.exited).toEqual({ code: 1, signal: null });
+    expect(worker.stderr()).toContain("latchkey migrate");
+    expect(worker.lines).toEqual([]);
+    await empty.drop();
+  });
+});
 
 describe("the config", () => {
   const folder = scratchDirectory("us");

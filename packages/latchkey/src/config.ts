@@ -1,19 +1,12 @@
-/** What `latchkey.config.ts` exports by default: what processes that are no server need of a service. */
+/** What `latchkey.config.ts` exports by default: what a worker process needs of a service. */
 import type { Latchkey } from "./latchkey.ts";
-import type { ServiceHealth } from "./maintenance/service.ts";
-
-export interface StartedWorker {
-  stop(): Promise<void>;
-  health(): { readonly services: readonly ServiceHealth[] };
-}
+import type { WorkerOptions } from "./maintenance/worker.ts";
 
 export interface LatchkeyConfig<Tx> {
   /** With every operation and effect that the worker is to know. */
-  readonly latchkey: Latchkey<Tx> & {
-    startWorker(options?: object): StartedWorker | Promise<StartedWorker>;
-  };
+  readonly latchkey: Latchkey<Tx>;
   /** Options of `startWorker`. */
-  readonly worker?: object;
+  readonly worker?: WorkerOptions;
   /** Called once the worker has stopped: closes pools and what else is open. */
   close?(): Promise<void> | void;
 }

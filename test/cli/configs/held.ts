@@ -1,9 +1,9 @@
 /**
- * A worker whose work ends when the test says so. Lines in: `start`, `finish`, `sick`. With HOLD_START it does not start
- * before the first of them; with LEAVE_OPEN something stays open at the end.
+ * A worker that is sending one effect until the test says `finish`. Lines in: `start` (with HOLD_START its store does not
+ * answer before), `finish`, `sick` (its store does not answer any more). With LEAVE_OPEN something stays open at the end.
  */
 import { createInterface } from "node:readline";
-import { createLatchkey } from "latchkey";
+import { createLatchkey, defineConfig, StoreError } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 
 const say = (line: Readonly<Record<string, unknown>>) => console.log(JSON.stringify(line));
@@ -14,39 +14,47 @@ const lines = createInterface({ input: process.stdin });
 lines.on("line", (text) => told.get(JSON.parse(text))?.resolve());
 const until = (name: string) => told.get(name)?.promise;
 
-let alive = true;
+let sick = false;
 void until("sick")?.then(() => {
-  alive = false;
-  say({ sick: true });
+  sick = true;
+  say({ sick });
 });
 
-const latchkey = {
-  ...createLatchkey({ store: memoryStore() }),
-  async startWorker(options?: object) {
-    say({ starting: true, options });
-    if (process.env.HOLD_START) await until("start");
-    return {
-      async stop() {
-        await until("finish");
-        say({ finished: true });
-      },
-      health: () => ({
-        services: [
-          { name: "effect-dispatcher", running: true, lastRoundAt: 0, lastError: new Error("secret"), alive },
-        ],
-      }),
-    };
+const memory = memoryStore();
+const store: typeof memory = {
+  ...memory,
+  async verify() {
+    if (process.env.HOLD_START) {
+      say({ verifying: true });
+      await until("start");
+    }
+    if (sick) throw new StoreError("not_sent", { message: "secret host is down" });
   },
 };
+const latchkey = createLatchkey({ store });
+const mail = latchkey.effect("mail", {
+  deduplication: "none",
+  limits: { timeoutMs: 60_000 },
+  execute: async () => {
+    say({ sending: true });
+    await until("finish");
+    say({ finished: true });
+    return null;
+  },
+});
+const operation = latchkey.operation("orders.create");
+await latchkey.run(operation, { tenant: "t", key: "k", input: null }, async ({ attempt }) => {
+  attempt.enqueue(mail, {});
+});
 
 // biome-ignore lint/style/noDefaultExport: what the command loads
-export default {
+export default defineConfig({
   latchkey,
-  worker: { intervalMs: 5 },
+  worker: { concurrency: 1, leaseRescuer: false },
   close() {
     say({ closed: true });
     lines.close();
     process.stdin.destroy();
     if (process.env.LEAVE_OPEN) setInterval(() => {}, 1_000);
   },
-};
+});

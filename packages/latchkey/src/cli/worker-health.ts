@@ -1,24 +1,31 @@
 /** What `latchkey worker --health-port` tells. */
-import type { LatchkeyConfig } from "../config.ts";
 import type { ServiceHealth } from "../maintenance/service.ts";
+import type { Worker } from "../maintenance/worker.ts";
 import { isoTime } from "./text.ts";
 
-/** Where a worker process stands. */
-export interface Stage {
-  /** Null until it has started. */
-  worker: { stop(): Promise<void>; health(): { readonly services: readonly ServiceHealth[] } } | null;
-  stopping: boolean;
+export interface HealthView {
+  readonly healthy: boolean;
+  readonly started: boolean;
+  readonly stopping: boolean;
+  /** Null: it was not asked. */
+  readonly storeAnswers: boolean | null;
+  readonly services: readonly ReturnType<typeof serviceView>[];
 }
 
-/** A store that takes longer does not answer. */
-const storeLimitMs = 2_000;
+const notStarted: HealthView = {
+  healthy: false,
+  started: false,
+  stopping: false,
+  storeAnswers: null,
+  services: [],
+};
 
-export async function workerHealth({ latchkey }: LatchkeyConfig<unknown>, { worker, stopping }: Stage) {
-  const { store } = latchkey.runtime;
-  const answers = await inTime(store.verify());
-  const services = (worker?.health().services ?? []).map(serviceView);
-  const healthy = worker !== null && !stopping && answers && services.every(({ alive }) => alive);
-  return { healthy, started: worker !== null, stopping, store: { name: store.name, answers }, services };
+/** @param worker null: it has not started */
+export async function healthView(worker: Worker | null): Promise<HealthView> {
+  if (worker === null) return notStarted;
+  const { ok, stopping, store, services } = await worker.health();
+  const storeAnswers = store.answers;
+  return { healthy: ok, started: true, stopping, storeAnswers, services: services.map(serviceView) };
 }
 
 /** Errors stay inside: what they say may name hosts and values. */
@@ -30,20 +37,4 @@ function serviceView({ name, running, alive, lastRoundAt, lastError }: ServiceHe
     lastRoundAt: lastRoundAt === null ? null : isoTime(lastRoundAt),
     lastRoundFailed: lastError !== null,
   };
-}
-
-async function inTime(asked: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((over) => {
-    timer = setTimeout(() => over(false), storeLimitMs);
-  });
-  const answered = asked.then(
-    () => true,
-    () => false,
-  );
-  try {
-    return await Promise.race([answered, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

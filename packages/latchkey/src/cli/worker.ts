@@ -2,14 +2,17 @@
 import { constants } from "node:os";
 import { resolve } from "node:path";
 import type { LatchkeyConfig } from "../config.ts";
+import type { Worker } from "../maintenance/worker.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { type HealthServer, serveHealth } from "./health-server.ts";
 import { loadConfig } from "./load-config.ts";
 import { parse, wholeNumber } from "./options.ts";
-import { type Stage, workerHealth } from "./worker-health.ts";
+import { healthView } from "./worker-health.ts";
 
 const configDefault = "latchkey.config.ts";
+/** Platforms usually give 30 seconds. */
 const stopLimitDefaultMs = 25_000;
+const closeLimitMs = 2_000;
 /** A Ctrl-C under `npm` comes twice: from the terminal, and from npm, which passes it on. */
 const sameSignalMs = 100;
 
@@ -24,7 +27,8 @@ The config is a module whose default export is { latchkey, worker, close }: what
   --config <file>         the config; default: ${configDefault}
   --health-port <n>       answer GET on this port with 200 or 503 and JSON; 0: any free one, which the first line names
   --health-host <address> the address to listen on; default: all
-  --stop-limit-ms <n>     how long work under way may take after SIGTERM or SIGINT; default: ${stopLimitDefaultMs}
+  --stop-limit-ms <n>     how long work under way may take after SIGTERM or SIGINT; default: what the config says, else
+                          ${stopLimitDefaultMs}
 
 SIGTERM or SIGINT: nothing new is begun, and what is under way is waited for. A second one ends the process at once.
 
@@ -52,7 +56,8 @@ export const worker: Command = {
 interface Options {
   readonly config: string;
   readonly health: { readonly port: number; readonly host: string | undefined } | null;
-  readonly stopLimitMs: number;
+  /** Null: as the config says. */
+  readonly stopLimitMs: number | null;
 }
 
 function readOptions(args: readonly string[]): Options {
@@ -71,7 +76,7 @@ function readOptions(args: readonly string[]): Options {
   return {
     config: values.config ?? configDefault,
     health: port === undefined ? null : { port: wholeNumber("health-port", port, 0, 65_535), host },
-    stopLimitMs: wholeNumber("stop-limit-ms", limit ?? String(stopLimitDefaultMs), 1, 86_400_000),
+    stopLimitMs: limit === undefined ? null : wholeNumber("stop-limit-ms", limit, 1, 86_400_000),
   };
 }
 
@@ -97,40 +102,37 @@ async function runUntilStopped(
   stopSignal: Promise<NodeJS.Signals>,
 ): Promise<ExitCode> {
   const say = (line: Readonly<Record<string, unknown>>) => context.print(JSON.stringify(line));
-  const stage: Stage = { worker: null, stopping: false };
+  const { latchkey } = config;
+  const stopLimitMs = options.stopLimitMs ?? config.worker?.stopLimitMs ?? stopLimitDefaultMs;
+  let started: Worker | null = null;
   let health: HealthServer | null = null;
   let graceful = true;
   try {
-    health =
-      options.health === null ? null : await serveHealth(options.health, () => workerHealth(config, stage));
-    const { store } = config.latchkey.runtime;
+    health = options.health === null ? null : await serveHealth(options.health, () => healthView(started));
+    const { store } = latchkey.runtime;
     await store.verify();
-    stage.worker = await config.latchkey.startWorker(config.worker);
+    started = latchkey.startWorker({ ...config.worker, stopLimitMs });
     say({ ready: true, pid: process.pid, store: store.name, healthPort: health?.port ?? null });
-    const signal = await stopSignal;
-    stage.stopping = true;
-    say({ stopping: true, signal });
+    say({ stopping: true, signal: await stopSignal });
+    graceful = await started.stop();
   } finally {
-    graceful = await inTime(options.stopLimitMs, async () => {
-      await stage.worker?.stop();
-      await config.close?.();
-    });
+    await closeInTime(config);
     await health?.close();
   }
   say({ stopped: true, graceful });
   if (!graceful)
-    context.complain(`Work was still under way after ${options.stopLimitMs} ms. Its leases tell others.`);
+    context.complain(`Work was still under way after ${stopLimitMs} ms. Its leases tell others.`);
   return graceful ? 0 : 1;
 }
 
-/** Whether it has ended by then. */
-async function inTime(limitMs: number, end: () => Promise<void>): Promise<boolean> {
+/** What is under way still may hold what is to be closed. */
+async function closeInTime(config: LatchkeyConfig<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((over) => {
-    timer = setTimeout(() => over(false), limitMs);
+  const late = new Promise<void>((over) => {
+    timer = setTimeout(over, closeLimitMs);
   });
   try {
-    return await Promise.race([end().then(() => true), late]);
+    await Promise.race([config.close?.(), late]);
   } finally {
     clearTimeout(timer);
   }
