@@ -181,6 +181,22 @@ describe("what a breaker hears", () => {
     resumable: ({ settlement }) => settlement.resumable([], 1),
     list: ({ settlement }) => settlement.list(filter),
     audit: ({ settlement }) => settlement.audit(key),
+    readById: (store) => store.readById("t", dead),
+    claimPending: (store) => store.claimPending([]),
+    claimEffects: async ({ outbox }) => outbox?.claim([], owner.fence.token, 1),
+    startEffects: async ({ outbox }) => outbox?.start([], 1),
+    endEffects: async ({ outbox }) => outbox?.end([]),
+    rescueEffects: async ({ outbox }) => outbox?.rescue(1),
+    listEffects: async ({ outbox }) =>
+      outbox?.list({ state: "dead", effect: null, tenant: null, limit: 1, after: null }),
+    effectsOfRecord: async ({ outbox }) => outbox?.ofRecord(dead),
+    decideEffect: async ({ outbox }) =>
+      outbox?.decide(dead, { event: "discard", keepMs: 1 }, { id: dead, actor: "a", reason: null }),
+    deliver: async ({ transactions }) =>
+      transactions?.deliver({ claim: owner, idleLimitMs: 1_000, keepMs: 1 }, async () => ({
+        end: "rollback",
+        value: null,
+      })),
     phase: async ({ transactions }) =>
       transactions?.phase({ owner, isolation: null, idleLimitMs: 1_000 }, async () => ({
         end: "rollback",
@@ -206,6 +222,13 @@ describe("what a breaker hears", () => {
   test.each(Object.entries(calls))("nothing of %s that succeeds", async (_name, call) => {
     const { store, types } = watched("proceed");
     await call(store);
+    expect(types).toEqual([]);
+  });
+
+  test("nothing of hints, on which nothing depends", async () => {
+    const { store, types } = watched("not_sent");
+    await expect(store.hints?.listen(() => {})).rejects.toBeInstanceOf(StoreError);
+    store.hints?.send("effects");
     expect(types).toEqual([]);
   });
 

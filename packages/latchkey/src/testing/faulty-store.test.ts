@@ -2,9 +2,10 @@ import { describe, expect, test } from "vitest";
 import { StoreError } from "../errors.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { memoryStore } from "../stores/memory.ts";
-import type { PhaseWork, Store, TransactionWork } from "../stores/store.ts";
+import type { DeliveryWork, PhaseWork, Store, TransactionWork } from "../stores/store.ts";
 import { type Fault, type FaultPlan, faultyStore, type StoreCall, storeConformance } from "./index.ts";
-import { completion, defaultTerms, newKey, newLife } from "./store-conformance/arrange.ts";
+import { completion, defaultTerms, newId, newKey, newLife } from "./store-conformance/arrange.ts";
+import { deliveryCommit, deliveryRequest } from "./store-conformance/deliver-arrange.ts";
 import {
   callEnds,
   intentOf,
@@ -12,6 +13,7 @@ import {
   phaseCommit,
   phaseRequest,
 } from "./store-conformance/journal-arrange.ts";
+import { deadNote, newEffect } from "./store-conformance/outbox-arrange.ts";
 import { neverHappened, newNote } from "./store-conformance/settlement-arrange.ts";
 import { commitOf, isExclusive, requestFor } from "./store-conformance/transactions-arrange.ts";
 
@@ -384,6 +386,136 @@ describe("a phase", () => {
     expect(ports).toEqual(["openPhase", "rollbackPhase"]);
     expect(await left()).toEqual(nothing);
   });
+});
+
+describe("a delivery", () => {
+  const setUp = async (plan: FaultPlan) => {
+    const inner = memoryStore();
+    const key = newKey();
+    const effect = newEffect();
+    const { store, kill } = faultyStore(inner, plan);
+    await transactionsOf(inner).run(requestFor(key), async () => commitOf(key, { effects: [effect] }));
+    const [claimed] = (await inner.outbox?.claim([{ effect: effect.effect, limit: 1 }], "t", 60_000)) ?? [];
+    if (claimed === undefined) throw new TypeError("expected an effect");
+    const run = (work = async (): Promise<DeliveryWork<string>> => deliveryCommit()) =>
+      transactionsOf(store).deliver(deliveryRequest(claimed), async (open) => {
+        await open.tx.insert("rows", { row: 1 });
+        return work();
+      });
+    const left = async () => {
+      const [there] = (await inner.outbox?.ofRecord(claimed.recordId)) ?? [];
+      return { rows: inner.rows("rows").length, state: there?.state };
+    };
+    return { run, left, kill };
+  };
+  const nothing = { rows: 0, state: "claimed" };
+  const everything = { rows: 1, state: "delivered" };
+
+  test.each<readonly [Fault, string]>([
+    ["not_sent", "not_sent"],
+    ["request_lost", "in_doubt"],
+    ["reply_lost", "in_doubt"],
+  ])("that cannot open (%s) fails as %s", async (fault, certainty) => {
+    const { run, left } = await setUp(once("openDelivery", fault));
+    expect((await failure(run())).certainty).toBe(certainty);
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<readonly [Fault, string, object]>([
+    ["proceed", "committed", everything],
+    ["not_sent", "refused", nothing],
+    ["request_lost", "in_doubt", nothing],
+    ["reply_lost", "in_doubt", everything],
+  ])("whose COMMIT meets %s is %s", async (fault, kind, state) => {
+    const { run, left } = await setUp(once("commitDelivery", fault));
+    expect((await run()).kind).toBe(kind);
+    await settles(never);
+    expect(await left()).toEqual(state);
+  });
+
+  test.each<readonly [Fault, object]>([
+    ["crash_before", nothing],
+    ["crash_after", everything],
+  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+    const { run, left } = await setUp(once("commitDelivery", fault));
+    expect(await settles(run())).toBe(false);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose process is killed inside the work leaves nothing", async () => {
+    const { run, left, kill } = await setUp(() => "proceed");
+    const outcome = run(() => never.then(() => deliveryCommit()));
+    await settles(outcome);
+    kill();
+    expect(await settles(outcome)).toBe(false);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test("whose work throws comes to a rollback of its own", async () => {
+    const ports: string[] = [];
+    const { run } = await setUp(({ port }) => {
+      ports.push(port);
+      return "proceed";
+    });
+    const error = new Error("the work failed");
+    await expect(run(() => Promise.reject(error))).rejects.toBe(error);
+    expect(ports).toEqual(["openDelivery", "rollbackDelivery"]);
+  });
+});
+
+test("outboxes, waiting work, ids and hints are one point each, under names of their own", async () => {
+  const seen: string[] = [];
+  const { store } = faultyStore(memoryStore(), ({ port }) => {
+    seen.push(port);
+    return "proceed";
+  });
+  const { outbox, hints } = store;
+  if (outbox === null || hints === null) throw new TypeError("expected an outbox and hints");
+  await store.readById("t", newId());
+  await store.claimPending([]);
+  await outbox.claim([], "t", 1);
+  await outbox.start([], 1);
+  await outbox.end([]);
+  await outbox.rescue(1);
+  await outbox.list({ state: "dead", effect: null, tenant: null, limit: 1, after: null });
+  await outbox.ofRecord(newId());
+  await outbox.decide(newId(), { event: "redrive", doubt: "kept" }, deadNote());
+  const heard = Promise.withResolvers<void>();
+  const stop = await hints.listen(() => heard.resolve());
+  hints.send("effects");
+  await heard.promise;
+  await stop();
+  expect(seen).toEqual([
+    "readById",
+    "claimPending",
+    "claimEffects",
+    "startEffects",
+    "endEffects",
+    "rescueEffects",
+    "listEffects",
+    "effectsOfRecord",
+    "decideEffect",
+    "listenToHints",
+    "sendHint",
+    "hearHint",
+  ]);
+});
+
+test.each<readonly ["sendHint" | "hearHint", Fault]>([
+  ["sendHint", "not_sent"],
+  ["sendHint", "request_lost"],
+  ["hearHint", "request_lost"],
+])("a hint that is lost (%s, %s) fails nowhere", async (port, fault) => {
+  const { hints } = faultyStore(memoryStore(), once(port, fault)).store;
+  const heard: string[] = [];
+  await hints?.listen((hint) => heard.push(hint));
+  hints?.send("effects");
+  await settles(never);
+  expect(heard).toEqual([]);
+  hints?.send("pending");
+  await settles(never);
+  expect(heard).toEqual(["pending"]);
 });
 
 test("journals and settlements are one point each, under names of their own", async () => {
