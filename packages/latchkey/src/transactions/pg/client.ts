@@ -29,8 +29,8 @@ export interface PgConnector {
 export interface PgClient {
   query(query: PgSubmittable): unknown;
   release(error?: boolean): void;
-  on(event: "error" | "notice", listener: (message: PgMessage) => void): unknown;
-  removeListener(event: "error" | "notice", listener: (message: PgMessage) => void): unknown;
+  on(event: "error", listener: (message: PgMessage) => void): unknown;
+  removeListener(event: "error", listener: (message: PgMessage) => void): unknown;
   /** True where queries are sent before earlier ones are answered. */
   readonly pipeline?: boolean;
   readonly connection?: PgConnection;
@@ -73,7 +73,7 @@ export interface PgConnection {
   readonly parsedStatements?: Record<string, string>;
   sendCopyFail(reason: string): void;
   prependListener(event: "readyForQuery", listener: (message: PgReady) => void): unknown;
-  on(event: "readyForQuery", listener: (message: PgReady) => void): unknown;
+  on(event: "notice", listener: (message: PgMessage) => void): unknown;
   on(event: "commandComplete", listener: (message: { readonly text: string }) => void): unknown;
   once(event: "end", listener: () => void): unknown;
   removeListener(event: string, listener: (message: never) => void): unknown;

@@ -124,6 +124,8 @@ export class Connections {
   }
 }
 
+const always = () => true;
+
 /** One client, from the moment it was taken until it is given back or destroyed. */
 export class Connection {
   readonly client: PgClient;
@@ -154,7 +156,12 @@ export class Connection {
 
   fly(statements: readonly SqlStatement[], options: Partial<FlightOptions> = {}): Promise<FlightReply> {
     const { clock, statementTimeoutMs: timeoutMs, namedStatements: named } = this.#options;
-    return fly(this.client, statements, { clock, timeoutMs, named, mayStart: () => true, ...options });
+    return fly(this.client, statements, {
+      clock,
+      timeoutMs: options.timeoutMs ?? timeoutMs,
+      named: options.named ?? named,
+      mayStart: options.mayStart ?? always,
+    });
   }
 
   /** Gives the client back to the pool. After `destroy`, does nothing. */

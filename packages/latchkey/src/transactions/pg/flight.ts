@@ -5,8 +5,8 @@
  */
 import type { CancelTimer, Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
-import type { PgClient, PgConnection, PgReady, PgSubmittable, TransactionStatus } from "./client.ts";
-import { type KnownStatements, knownStatements } from "./known-statements.ts";
+import type { PgClient, PgConnection, PgField, PgSubmittable, TransactionStatus } from "./client.ts";
+import { type ConnectionState, type Hearer, stateOf } from "./connection-state.ts";
 import { encodeFlight, type FlightMessage } from "./messages.ts";
 import { decoderOf, type RowDecoder } from "./values.ts";
 
@@ -63,26 +63,30 @@ export function fly(
 /** A prepared statement is unknown to the server, or its result type has changed. */
 const forgottenStates: readonly unknown[] = ["26000", "0A000"];
 
-class Flight {
+/** A query object for `pg`, and what it hears beside. */
+class Flight implements PgSubmittable, Hearer {
+  /** `pg` hangs its `query_timeout` on it; calling it clears that timer. */
+  callback: (error: unknown) => void = nothing;
   readonly #client: PgClient;
   readonly #statements: readonly SqlStatement[];
   readonly #options: FlightOptions;
   readonly #resolve: (reply: FlightReply) => void;
   readonly #replies: StatementReply[] = [];
-  readonly #notices: { code: string; after: number }[] = [];
+  #notices: readonly { code: string; after: number }[] = none;
   /** Statements that this flight prepares, by name. */
-  readonly #preparing = new Set<string>();
+  #preparing: Set<string> | null = null;
   #usedKnown = false;
   #rows: SqlRow[] = [];
   #decode: RowDecoder | null = null;
-  #known: KnownStatements = new Map();
+  #state: ConnectionState | null = null;
   #connection: PgConnection | null = null;
-  #sent = false;
   #status: TransactionStatus | null = null;
   #error: unknown = null;
   #settled = false;
-  #cancelTimer: CancelTimer = () => {};
-  readonly #query: PgSubmittable;
+  #cancelTimer: CancelTimer = nothing;
+  #endListener: (() => void) | null = null;
+  /** This, as `pg` was given it. */
+  #query: PgSubmittable = this;
 
   constructor(
     client: PgClient,
@@ -94,103 +98,112 @@ class Flight {
     this.#statements = statements;
     this.#options = options;
     this.#resolve = resolve;
-    this.#query = this.#submittable();
   }
 
   start(): void {
     const { clock, timeoutMs } = this.#options;
-    this.#client.on("notice", this.#onNotice);
     this.#cancelTimer = clock.startTimer(timeoutMs, () => {
       this.#fail(new FlightTimeout(`The database has not answered within ${timeoutMs} ms`));
     });
+    this.#query = acceptable(this.#client, this);
     try {
-      this.#client.query(acceptable(this.#client, this.#query));
+      this.#client.query(this.#query);
     } catch (error) {
       this.#fail(error);
     }
   }
 
-  #submittable(): PgSubmittable {
-    return {
-      // `pg` hangs its `query_timeout` on the callback; calling it clears that timer.
-      callback: () => {},
-      submit: (connection) => this.#submit(connection),
-      handleRowDescription: ({ fields }) => {
-        this.#decode = decoderOf(fields);
-      },
-      handleDataRow: ({ fields }) => {
-        this.#rows.push(this.#decoder()(fields));
-      },
-      handleCommandComplete: ({ text }) => this.#complete(text),
-      handleEmptyQuery: () => this.#complete(""),
-      handlePortalSuspended: () => {},
-      handleCopyInResponse: (connection) => connection.sendCopyFail("not expected"),
-      handleCopyData: () => {},
-      handleReadyForQuery: () => this.#settle(),
-      handleError: (error, connection) => this.#onError(error, connection),
-    };
-  }
-
-  #submit(connection: PgConnection): Error | null {
+  submit(connection: PgConnection): Error | null {
     if (this.#settled) return new Error("The flight has ended before it was sent");
     if (!this.#options.mayStart()) return new Error("The flight was not allowed to start");
     if (connection.stream === undefined)
       return new Error("Latchkey needs the JavaScript client of `pg`, not pg-native");
     if (!connection.stream.writable) return new Error("The connection is closed");
-    this.#known = knownStatements(connection);
-    const bytes = encodeFlight(this.#statements.map((statement) => this.#messageOf(statement)));
+    const state = stateOf(connection);
+    this.#state = state;
+    const bytes = encodeFlight(this.#statements.map((statement) => this.#messageOf(statement, state)));
     this.#connection = connection;
-    connection.prependListener("readyForQuery", this.#onReady);
-    this.#sent = true;
+    state.flight = this;
     connection.stream.write(bytes);
     return null;
   }
 
-  #messageOf(statement: SqlStatement): FlightMessage {
+  #messageOf(statement: SqlStatement, { known }: ConnectionState): FlightMessage {
     const name = this.#options.named ? statement.name : "";
-    const described = this.#known.has(name);
-    const known = described || this.#preparing.has(name);
-    if (known) this.#usedKnown = true;
-    else if (name !== "") this.#preparing.add(name);
-    return { statement, name, parse: !known, describe: !described };
+    const described = known.has(name);
+    const parsed = described || (this.#preparing?.has(name) ?? false);
+    if (parsed) this.#usedKnown = true;
+    else if (name !== "") {
+      this.#preparing ??= new Set();
+      this.#preparing.add(name);
+    }
+    return { statement, name, parse: !parsed, describe: !described };
   }
 
-  #decoder(): RowDecoder {
-    const decode = this.#decode ?? this.#known.get(this.#statements[this.#replies.length]?.name ?? "");
+  handleRowDescription({ fields }: { readonly fields: readonly PgField[] }): void {
+    this.#decode = decoderOf(fields);
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    const decode = this.#decode ?? this.#state?.known.get(this.#nameNow());
     if (!decode) throw new TypeError("Rows came without a description");
-    return decode;
+    this.#rows.push(decode(fields));
   }
 
-  #complete(tag: string): void {
-    const name = this.#statements[this.#replies.length]?.name ?? "";
-    if (this.#preparing.has(name)) this.#known.set(name, this.#decode ?? decoderOf([]));
-    this.#replies.push({ tag, rows: this.#rows });
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    const name = this.#nameNow();
+    if (this.#preparing?.has(name)) this.#state?.known.set(name, this.#decode ?? decoderOf([]));
+    this.#replies.push({ tag: text, rows: this.#rows });
     this.#rows = [];
     this.#decode = null;
   }
 
-  #onError(error: unknown, connection: PgConnection | undefined): void {
+  /** Of the statement whose reply comes now. */
+  #nameNow(): string {
+    return this.#statements[this.#replies.length]?.name ?? "";
+  }
+
+  handleEmptyQuery(): void {
+    this.handleCommandComplete({ text: "" });
+  }
+
+  handlePortalSuspended(): void {}
+
+  handleCopyInResponse(connection: PgConnection): void {
+    connection.sendCopyFail("not expected");
+  }
+
+  handleCopyData(): void {}
+
+  handleReadyForQuery(): void {
+    this.#settle();
+  }
+
+  handleError(error: unknown, connection: PgConnection | undefined): void {
     if (this.#settled) return;
     this.#error ??= error;
-    const alive = this.#sent && isFromServer(error) && connection?.stream.writable === true;
+    const alive = this.#connection !== null && isFromServer(error) && connection?.stream.writable === true;
     // The server skips to the Sync and then says that it is ready, unless the error ended the session.
-    if (alive) connection.once("end", this.#onEnd);
+    if (alive) this.#waitForEnd(connection);
     else this.#settle();
   }
 
-  readonly #onReady = ({ status }: PgReady): void => {
+  #waitForEnd(connection: PgConnection): void {
+    this.#endListener ??= () => {
+      this.#status = null;
+      this.#settle();
+    };
+    connection.once("end", this.#endListener);
+  }
+
+  onReady(status: TransactionStatus | undefined): void {
     this.#status = status ?? null;
     if (this.#error !== null) this.#settle();
-  };
+  }
 
-  readonly #onEnd = (): void => {
-    this.#status = null;
-    this.#settle();
-  };
-
-  readonly #onNotice = ({ code }: { readonly code?: string }): void => {
-    if (this.#sent && code !== undefined) this.#notices.push({ code, after: this.#replies.length });
-  };
+  onNotice(code: string): void {
+    this.#notices = [...this.#notices, { code, after: this.#replies.length }];
+  }
 
   #fail(error: unknown): void {
     if (this.#settled) return;
@@ -203,29 +216,48 @@ class Flight {
     if (this.#settled) return;
     this.#settled = true;
     this.#cancelTimer();
-    this.#client.removeListener("notice", this.#onNotice);
-    this.#connection?.removeListener("readyForQuery", this.#onReady);
-    this.#connection?.removeListener("end", this.#onEnd);
+    if (this.#state?.flight === this) this.#state.flight = null;
+    if (this.#endListener !== null) this.#connection?.removeListener("end", this.#endListener);
     this.#query.callback(null);
     const forgotten = this.#usedKnown && forgottenStates.includes(codeOf(this.#error));
-    if (forgotten) this.#known.clear();
+    if (forgotten) this.#state?.known.clear();
+    const sent = this.#connection !== null;
     this.#resolve({
       replies: this.#replies,
       error: this.#error,
-      sent: this.#sent,
+      sent,
       // Not sent, nothing is known about the connection; an error without a later "ready" has ended it.
-      status: this.#sent ? this.#status : null,
+      status: sent ? this.#status : null,
       notices: this.#notices,
       forgotten,
     });
   }
 }
 
+function nothing(): void {}
+const none: readonly never[] = [];
+
 /** A client in pipeline mode takes only query objects that descend from its own class. */
-function acceptable(client: PgClient, query: PgSubmittable): PgSubmittable {
-  if (client.pipeline !== true) return query;
+function acceptable(client: PgClient, flight: PgSubmittable): PgSubmittable {
+  if (client.pipeline !== true) return flight;
   const { Query } = client.constructor as { Query?: { prototype: object } };
-  return Query === undefined ? query : Object.setPrototypeOf(query, Query.prototype);
+  return Query === undefined ? flight : Object.setPrototypeOf(passingOnTo(flight), Query.prototype);
+}
+
+function passingOnTo(flight: PgSubmittable): PgSubmittable {
+  return {
+    callback: nothing,
+    submit: (connection) => flight.submit(connection),
+    handleRowDescription: (message) => flight.handleRowDescription(message),
+    handleDataRow: (message) => flight.handleDataRow(message),
+    handleCommandComplete: (message) => flight.handleCommandComplete(message),
+    handleEmptyQuery: () => flight.handleEmptyQuery(),
+    handlePortalSuspended: nothing,
+    handleCopyInResponse: (connection) => flight.handleCopyInResponse(connection),
+    handleCopyData: nothing,
+    handleReadyForQuery: () => flight.handleReadyForQuery(),
+    handleError: (error, connection) => flight.handleError(error, connection),
+  };
 }
 
 /** The server's errors carry a severity; errors of the network and of `pg` itself do not. */

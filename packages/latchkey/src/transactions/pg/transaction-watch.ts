@@ -1,31 +1,30 @@
-import type { PgConnection, PgReady } from "./client.ts";
+import type { PgConnection, TransactionStatus } from "./client.ts";
+import { type ConnectionState, type Hearer, stateOf } from "./connection-state.ts";
 
 /**
  * Sees whether the transaction on a connection has ended, by whatever way past the guarded `tx`. The server says it
  * with every "ready for query"; one that was ended and begun again in a single message shows by its tag.
  */
-export class TransactionWatch {
-  readonly #connection: PgConnection | undefined;
+export class TransactionWatch implements Hearer {
+  readonly #state: ConnectionState | null;
   #ended = false;
 
   constructor(connection: PgConnection | undefined) {
-    this.#connection = connection;
-    connection?.on("readyForQuery", this.#onReady);
-    connection?.on("commandComplete", this.#onComplete);
+    this.#state = connection === undefined ? null : stateOf(connection);
+    if (this.#state !== null) this.#state.watch = this;
   }
 
   /** Stops looking; the first call decides. False: the transaction had ended before. */
   stopUnended(): boolean {
-    this.#connection?.removeListener("readyForQuery", this.#onReady);
-    this.#connection?.removeListener("commandComplete", this.#onComplete);
+    if (this.#state?.watch === this) this.#state.watch = null;
     return !this.#ended;
   }
 
-  readonly #onReady = ({ status }: PgReady): void => {
+  onReady(status: TransactionStatus | undefined): void {
     if (status === "I") this.#ended = true;
-  };
+  }
 
-  readonly #onComplete = ({ text }: { readonly text: string }): void => {
-    if (text === "COMMIT" || text === "PREPARE TRANSACTION") this.#ended = true;
-  };
+  onComplete(tag: string): void {
+    if (tag === "COMMIT" || tag === "PREPARE TRANSACTION") this.#ended = true;
+  }
 }
