@@ -5,6 +5,8 @@ import { expressProtect, expressServe, keepRawBody } from "latchkey/express";
 import { type ChargeInput, chargeWork, neverArrived, type ProviderInput, sendCharge } from "./charges.ts";
 import type { Database } from "./database.ts";
 import type { Charge } from "./provider-ledger.ts";
+import { defineReceipt, type MailService } from "./receipts.ts";
+import { addReports } from "./reports.ts";
 import type { Settings } from "./settings.ts";
 import { withoutLatchkey } from "./without-latchkey.ts";
 
@@ -17,6 +19,7 @@ const accounts = new Map([
 export interface AppOptions extends Pick<Settings, "providerUrl" | "leaseMs" | "compare"> {
   readonly store: Store<Database>;
   readonly query: Database["query"];
+  readonly mail: MailService;
 }
 
 export function createApp(options: AppOptions): {
@@ -28,14 +31,20 @@ export function createApp(options: AppOptions): {
   const app = express();
   app.use(express.json({ verify: keepRawBody }));
   app.use(authenticate);
-  addPayments(app, latchkey, query);
+  addPayments(app, latchkey, options);
+  addReports(app, latchkey, { query, accountOf });
   if (providerUrl !== null) addCharges(app, latchkey, { ...options, providerUrl });
   return { app, latchkey };
 }
 
-/** Payments stay inside our database: the row and the answer commit together. */
-function addPayments(app: Express, latchkey: Latchkey<Database>, query: Database["query"]): void {
+/** Payments stay inside our database: the row, the answer and the order to send a receipt commit together. */
+function addPayments(
+  app: Express,
+  latchkey: Latchkey<Database>,
+  { query, mail }: Pick<AppOptions, "query" | "mail">,
+): void {
   const createPayment = latchkey.operation("payments.create");
+  const receipt = defineReceipt(latchkey, mail);
   const protect = expressProtect(latchkey, { tenant: accountOf });
 
   app.post(
@@ -53,7 +62,8 @@ function addPayments(app: Express, latchkey: Latchkey<Database>, query: Database
         "insert into payments (account, amount, currency) values ($1, $2, $3) returning id",
         [accountOf(req), amount, currency],
       );
-      const id = rows[0]?.id;
+      const id = Number(rows[0]?.id);
+      attempt.enqueue(receipt, { account: accountOf(req), payment: id, amount, currency });
       res.status(201).location(`/payments/${id}`).json({ id, amount, currency });
     }),
   );
@@ -63,6 +73,10 @@ function addPayments(app: Express, latchkey: Latchkey<Database>, query: Database
       accountOf(req),
     ]);
     res.json(rows);
+  });
+
+  app.get("/receipts", (req, res) => {
+    res.json(mail.sentTo(accountOf(req)));
   });
 }
 

@@ -1,8 +1,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { leaseRescuer, outcomeReconciler, recordCleaner } from "latchkey";
+import type { Worker } from "latchkey";
 import { createApp } from "./app.ts";
 import { openDatabase } from "./database.ts";
+import { openMailService } from "./receipts.ts";
 import { readSettings } from "./settings.ts";
 
 const settings = settingsOrExit();
@@ -10,15 +11,14 @@ const database = await openDatabase(settings.databaseUrl).catch((error: Error) =
   console.error(`Cannot open the database: ${error.message}`);
   process.exit(1);
 });
-const { app, latchkey } = createApp({ ...database, ...settings });
-// What a process that died has left is taken up also when its client never comes back.
-const services = settings.workers
-  ? [recordCleaner(latchkey), leaseRescuer(latchkey), outcomeReconciler(latchkey)]
-  : [];
+const mail = openMailService("./.latchkey/receipts.jsonl");
+const { app, latchkey } = createApp({ ...database, ...settings, mail });
+let worker: Worker | null = null;
 // Not `app.listen`: Express 5 calls its callback for errors too.
 const server = createServer(app);
 server.listen(settings.port, "127.0.0.1", () => {
-  for (const service of services) service.start();
+  // Sends receipts, makes reports, and takes up what a process that died has left.
+  if (settings.workers) worker = latchkey.startWorker();
   const { port } = server.address() as AddressInfo;
   console.log(greeting(`http://127.0.0.1:${port}`, database.description));
 });
@@ -31,7 +31,7 @@ server.on("error", (error) => {
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, () => {
     server.close(async () => {
-      await Promise.all(services.map((service) => service.stop()));
+      await worker?.stop();
       await database.close();
     });
     server.closeIdleConnections();
@@ -64,8 +64,13 @@ ${pay(500)}
 Retry with another amount (refused with 422; nothing is charged):
 ${pay(900)}
 
-See what was charged:
+See what was charged, and the receipts that a worker has sent:
   curl ${url}/payments -H 'Authorization: Bearer demo-token'
+  curl ${url}/receipts -H 'Authorization: Bearer demo-token'
+
+Ask for a report (answered 202 at once; a worker makes it), then fetch it from its Location:
+  curl -i -X POST ${url}/reports -H 'Authorization: Bearer demo-token' -H 'Idempotency-Key: ${key}-report'
+  curl -i ${url}/operations/<id> -H 'Authorization: Bearer demo-token'
 
 What happens when the process dies in the middle of a charge: npm run demo:crash
 `;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
+import { until } from "../support/until.ts";
 
 const script = new URL("../../examples/payments/server.ts", import.meta.url);
 const folder = mkdtempSync(join(tmpdir(), "latchkey-example-"));
@@ -44,6 +45,16 @@ async function charged(shown: Shown): Promise<unknown[]> {
   return (await response.json()) as unknown[];
 }
 
+async function receipts(shown: Shown): Promise<unknown[]> {
+  const response = await fetch(`${shown.url}/receipts`, { headers: auth });
+  return (await response.json()) as unknown[];
+}
+
+async function askForReport(shown: Shown): Promise<Response> {
+  const headers = { ...auth, "idempotency-key": `${shown.key}-report` };
+  return fetch(`${shown.url}/reports`, { method: "POST", headers });
+}
+
 describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
   test("pay, retry, retry with another amount, kill, retry", async () => {
     const database = where === "Postgres" ? await freshDatabase() : null;
@@ -67,6 +78,43 @@ describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
     expect(await pay(again, shown.key, shown.bodies[0])).toEqual({ ...first, replayed: "true" });
     expect(await charged(again)).toHaveLength(2);
     expect(await again.worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
+    await database?.drop();
+  }, 120_000);
+
+  test("a receipt for each payment, once; a report, made by the worker", async () => {
+    const database = where === "Postgres" ? await freshDatabase() : null;
+    const shown = await start(database?.url ?? "");
+    const before = (await receipts(shown)).length;
+    await pay(shown, `${shown.key}-receipt`, shown.bodies[0]);
+    await pay(shown, `${shown.key}-receipt`, shown.bodies[0]);
+    await until(async () => (await receipts(shown)).length > before, { what: "a receipt is sent" });
+
+    const accepted = await askForReport(shown);
+    expect(accepted.status).toBe(202);
+    const location = accepted.headers.get("location");
+    const answer = await until(
+      async () => {
+        const response = await fetch(`${shown.url}${location}`, { headers: auth });
+        return response.status === 200 ? response : undefined;
+      },
+      { what: "the report is made" },
+    );
+    const report = await answer?.text();
+    expect(JSON.parse(report ?? "")).toMatchObject([{ currency: "EUR", payments: expect.any(Number) }]);
+    const again = await askForReport(shown);
+    expect([again.status, await again.text()]).toEqual([200, report]);
+    const strangers = { authorization: "Bearer other-token" };
+    expect((await fetch(`${shown.url}${location}`, { headers: strangers })).status).toBe(404);
+
+    await shown.worker.kill("SIGKILL");
+    const later = await start(database?.url ?? "");
+    await pay(later, `${shown.key}-receipt`, shown.bodies[0]);
+    await pay(later, `${shown.key}-after`, shown.bodies[0]);
+    await until(async () => (await receipts(later)).length > before + 1, {
+      what: "the next receipt is sent",
+    });
+    expect(await receipts(later)).toHaveLength(before + 2);
+    expect(await later.worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     await database?.drop();
   }, 120_000);
 });
