@@ -7,6 +7,7 @@ import { postgresVersions } from "../support/shared-postgres.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { newKey, newLife, request, supportOf, terms, writing } from "./arrange.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
+import { claim, delivered, enqueuing, leaseMs, newEffect, outboxOf } from "./outbox-arrange.ts";
 import { begin, completing, input, intent, isolationLevels, ownerOf, writingPhase } from "./owned.ts";
 
 /** Enough that a reply never slips between two writes of one flight. */
@@ -71,6 +72,37 @@ describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
     await writing(store, newLife(newKey()));
     const flights = await flightsOf(() => writing(store, newLife(newKey()), undefined, { savepoint: true }));
     expect(flights).toBe(3);
+    await pool.end();
+  });
+
+  test("effects cost no round trip: in a transaction, in a phase, and at the end of a delivery", async () => {
+    const pool = openPool(url, { max: 3 });
+    const store = postgresStore({ pool });
+    await enqueuing(store, [newEffect(), newEffect()]);
+    expect(await flightsOf(() => enqueuing(store, [newEffect(), newEffect({ index: 1 })]))).toBe(3);
+    expect(await flightsOf(() => enqueuing(store, []))).toBe(3);
+
+    const owner = ownerOf(await begin(store));
+    const effects = [newEffect({ step: "one" })];
+    await writingPhase(store, owner, { name: "first", end: { effects } });
+    const phase = () =>
+      writingPhase(store, owner, { name: "one", end: { effects: [newEffect({ step: "one" })] } });
+    expect(await flightsOf(phase)).toBe(3);
+
+    const outbox = outboxOf(store);
+    const claimed = await claim(store);
+    expect(claimed).toHaveLength(6);
+    expect(await flightsOf(() => outbox.start(claimed, leaseMs)), "many starts").toBe(1);
+    const [first, ...others] = claimed;
+    if (first === undefined) throw new Error("some were claimed");
+    const deliver = () =>
+      supportOf(store).deliver({ claim: first, idleLimitMs: 30_000, keepMs: 1_000 }, async ({ tx }) => {
+        await tx.query("insert into business values ('delivered')");
+        return { end: "commit", value: "value", answers: null };
+      });
+    expect(await flightsOf(deliver)).toBe(3);
+    expect(await flightsOf(() => outbox.end(others.map((one) => delivered(one)))), "many ends").toBe(1);
+    await store.close();
     await pool.end();
   });
 

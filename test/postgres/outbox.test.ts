@@ -1,0 +1,452 @@
+/** What only a real server can show of the outbox: order of commits, locks, lost replies, rows that refuse. */
+import type pg from "pg";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
+import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
+import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { isCommit, isCommitReply } from "../support/postgres-messages.ts";
+import { postgresVersions } from "../support/shared-postgres.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
+import { backendPid, deferred, untilBlocked } from "../support/until.ts";
+import { countRows, newKey, newLife, request, supportOf, terms } from "./arrange.ts";
+import { endlessMs, expectNoLeak, migratedDatabase, openPool, patientClock, type TestTx } from "./harness.ts";
+import {
+  claim,
+  claimOf,
+  delivered,
+  enqueuing,
+  idsOf,
+  leaseMs,
+  newEffect,
+  outboxOf,
+  result,
+} from "./outbox-arrange.ts";
+import { begin, completing, isolationLevels, ownerOf, writingPhase } from "./owned.ts";
+
+const names = {
+  records: "latchkey.records",
+  leases: "latchkey.leases",
+  steps: "latchkey.steps",
+  outbox: "latchkey.outbox",
+  audit: "latchkey.audit",
+  settings: "latchkey.settings",
+  clock: defaultTimeFunction,
+  synced: true,
+  serverLimits: true,
+};
+
+describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
+  let url: string;
+  let observer: pg.Pool;
+  let pool: pg.Pool;
+  let store: PostgresStore<TestTx>;
+  let second: PostgresStore<TestTx>;
+
+  beforeAll(async () => {
+    url = await migratedDatabase(version);
+    observer = openPool(url);
+  });
+
+  beforeEach(async () => {
+    await observer.query(
+      "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, business",
+    );
+    pool = openPool(url, { max: 8 });
+    [store, second] = [postgresStore({ pool }), postgresStore({ pool })];
+    return async () => {
+      await store.close();
+      await expectNoLeak(pool);
+      await pool.end();
+    };
+  });
+
+  async function count(): Promise<number> {
+    const { rows } = await observer.query<{ count: number }>(
+      "select count(*)::int as count from latchkey.outbox",
+    );
+    return rows[0]?.count ?? 0;
+  }
+
+  async function endLeases(): Promise<void> {
+    await observer.query(
+      "update latchkey.outbox set locked_until = now() - interval '1 second' where state = 'claimed'",
+    );
+  }
+
+  test("an effect whose transaction commits late is delivered, although later ones were before", async () => {
+    const inserted = deferred<number>();
+    const blocker = await observer.connect();
+    await blocker.query("begin; lock table latchkey.records in share mode");
+    const late = newEffect();
+    const running = enqueuing(store, [late], async ({ tx }) => inserted.resolve(await backendPid(tx)));
+    await untilBlocked(url, await inserted.promise);
+    const early = newEffect();
+    await observer.query(
+      `insert into latchkey.outbox (id, aggregatetype, aggregateid, type, payload, tenant, scope, key, record_id,
+         fingerprint, step, index, downstream_key, ordered, available_at, created_at)
+       values ($1, 'send', 'x', 'o', '', 't', 's', 'k', gen_random_uuid(), '', '', 0, 'x', false, now(), now())`,
+      [early.id],
+    );
+    const [first] = await claim(second, 1);
+    expect(first?.id).toBe(early.id);
+    await outboxOf(second).end(first === undefined ? [] : [delivered(first)]);
+    await blocker.query("rollback");
+    blocker.release();
+    expect((await running).kind).toBe("committed");
+    const { rows } = await observer.query<{ id: string }>("select id from latchkey.outbox order by position");
+    expect(
+      rows.map(({ id }) => id),
+      "the late one has the lower position",
+    ).toEqual([late.id, early.id]);
+    expect(idsOf(await claim(second, 1))).toEqual([late.id]);
+  });
+
+  test("four claimers at once get every effect once", async () => {
+    const effects = Array.from({ length: 60 }, (_, index) => newEffect({ index }));
+    await enqueuing(store, effects);
+    const stores = Array.from({ length: 4 }, () => postgresStore({ pool }));
+    const claimed: string[] = [];
+    const drain = async (own: PostgresStore<TestTx>) => {
+      for (let empty = 0; empty < 3; ) {
+        const page = await claim(own, 7);
+        claimed.push(...idsOf(page));
+        empty = page.length === 0 ? empty + 1 : 0;
+      }
+    };
+    await Promise.all(stores.map(drain));
+    expect(claimed.sort()).toEqual(idsOf(effects).sort());
+  });
+
+  test("of an ordered aggregate two claimers have one effect at a time, in order", async () => {
+    const aggregates = ["a", "b", "c"];
+    for (let index = 0; index < 4; index++) {
+      await enqueuing(
+        store,
+        aggregates.map((aggregate) =>
+          newEffect({ aggregate, ordered: true, downstreamKey: `${aggregate}${index}` }),
+        ),
+      );
+    }
+    const seen: string[] = [];
+    let underWay = 0;
+    const drain = async (own: PostgresStore<TestTx>) => {
+      while (seen.length < 12) {
+        const page = await claim(own, 2);
+        underWay += page.length;
+        expect(underWay).toBeLessThanOrEqual(aggregates.length);
+        seen.push(...page.map(({ downstreamKey }) => downstreamKey));
+        underWay -= page.length;
+        await outboxOf(own).end(page.map((effect) => delivered(effect)));
+      }
+    };
+    await Promise.all([drain(store), drain(second)]);
+    for (const aggregate of aggregates) {
+      expect(seen.filter((key) => key.startsWith(aggregate))).toEqual(
+        [0, 1, 2, 3].map((n) => `${aggregate}${n}`),
+      );
+    }
+  });
+
+  test("what becomes due behind the place where claims begin is found within a second of full claims", async () => {
+    let nowMs = 0;
+    const ports = { clock: { ...systemPorts.clock, monotonicMs: () => nowMs } };
+    const own = postgresStore({ pool, ports });
+    await enqueuing(
+      store,
+      Array.from({ length: 9 }, (_, index) => newEffect({ index })),
+    );
+    const [behind] = await claim(own, 1);
+    await claim(own, 2);
+    if (behind === undefined) throw new Error("one was claimed");
+    // By another process, so that this one does not know.
+    await outboxOf(second).end([{ ...claimOf(behind), event: "give_back" }]);
+    expect(idsOf(await claim(own, 2))).not.toContain(behind.id);
+    nowMs = 1_000;
+    expect(idsOf(await claim(own, 2))).toContain(behind.id);
+  });
+
+  test("a claim that finds less than it wants looks behind its place at once", async () => {
+    await enqueuing(
+      store,
+      Array.from({ length: 4 }, (_, index) => newEffect({ index })),
+    );
+    const [behind] = await claim(store, 1);
+    await claim(store, 2);
+    if (behind === undefined) throw new Error("one was claimed");
+    await outboxOf(second).end([{ ...claimOf(behind), event: "give_back" }]);
+    expect(idsOf(await claim(store, 2))).toContain(behind.id);
+  });
+
+  test("a rescue skips a row that somebody is changing, and one whose claim has been ended since", async () => {
+    await enqueuing(store, [newEffect()]);
+    const [claimed] = await claim(store);
+    if (claimed === undefined) throw new Error("it was claimed");
+    await endLeases();
+    const blocker = await observer.connect();
+    await blocker.query("begin");
+    await blocker.query("select 1 from latchkey.outbox for update");
+    expect(await outboxOf(second).rescue(10), "a row that somebody is changing is skipped").toEqual({
+      unstarted: 0,
+      started: 0,
+    });
+    await blocker.query("rollback");
+    blocker.release();
+    expect(await outboxOf(store).end([delivered(claimed)])).toEqual([claimed.id]);
+    expect(await outboxOf(second).rescue(10)).toEqual({ unstarted: 0, started: 0 });
+    const [effect] = await outboxOf(store).ofRecord(claimed.recordId);
+    expect(effect?.state).toBe("delivered");
+  });
+
+  test("an expired claim is fenced: it neither starts, ends nor finishes a delivery", async () => {
+    await enqueuing(store, [newEffect()]);
+    const [claimed] = await claim(store);
+    if (claimed === undefined) throw new Error("it was claimed");
+    await endLeases();
+    expect(await outboxOf(store).start([claimed], leaseMs)).toEqual([]);
+    await outboxOf(second).rescue(10);
+    const [again] = await claim(second);
+    expect(again?.fence.attempt).toBe(2);
+    expect(await outboxOf(store).end([delivered(claimed)])).toEqual([]);
+    const row = newKey();
+    const finish = supportOf(store).deliver(
+      { claim: claimOf(claimed), idleLimitMs: 30_000, keepMs: 1_000 },
+      async ({ tx }) => {
+        await tx.query("insert into business values ($1)", [row.key]);
+        return { end: "commit", value: "value", answers: null };
+      },
+    );
+    expect((await finish).kind).toBe("lost");
+    expect(await countRows(observer, row)).toBe(0);
+    const [effect] = await outboxOf(store).ofRecord(claimed.recordId);
+    expect(effect).toEqual(again);
+  });
+
+  test("a delivery that is rescued while its COMMIT is on the way loses, and leaves no row", async () => {
+    await enqueuing(store, [newEffect()]);
+    const [claimed] = await claim(store);
+    if (claimed === undefined) throw new Error("it was claimed");
+    const row = newKey();
+    const outcome = await supportOf(store).deliver(
+      { claim: claimOf(claimed), idleLimitMs: 30_000, keepMs: 1_000 },
+      async ({ tx }) => {
+        await tx.query("insert into business values ($1)", [row.key]);
+        await endLeases();
+        await outboxOf(second).rescue(10);
+        return { end: "commit", value: "value", answers: null };
+      },
+    );
+    expect(outcome.kind).toBe("lost");
+    expect(await countRows(observer, row)).toBe(0);
+  });
+
+  describe("is there exactly when its transaction has committed", () => {
+    test("not after a rollback, a lost guard, or an error", async () => {
+      const life = newLife(newKey());
+      const support = supportOf(store);
+      await support.run(request(life), async () => ({ end: "rollback", value: "" }));
+      const lost = await enqueuing(
+        store,
+        [newEffect()],
+        () => store.create(newLife(life), null, terms),
+        life,
+      );
+      expect(lost.kind).toBe("lost");
+      await expect(enqueuing(store, [newEffect()], () => Promise.reject(new Error("no")))).rejects.toThrow(
+        "no",
+      );
+      const twice = newEffect();
+      expect((await enqueuing(store, [twice, twice])).kind).toBe("refused");
+      expect(await count()).toBe(0);
+    });
+
+    test.each([["commit"], ["commit", "begin"]])(
+      "nor when the transaction that reached the end is another one (%s %s)",
+      async (...ends) => {
+        // In pipeline mode our last flight leaves before the server has answered what the handler sent past `tx`.
+        const fast = openPool(url, { max: 3, pipeline: true });
+        let raw: pg.PoolClient | undefined;
+        fast.on("acquire", (client) => {
+          raw = client;
+        });
+        const own = postgresStore({ pool: fast });
+        let escaped: Promise<unknown> = Promise.resolve();
+        const endPast = async () => {
+          escaped = Promise.all(ends.map((end) => raw?.query(end)));
+        };
+        expect((await enqueuing(own, [newEffect()], endPast)).kind).toBe("changed");
+        await escaped;
+        expect(await count()).toBe(0);
+        await enqueuing(store, [newEffect()]);
+        const [claimed] = await claim(store);
+        if (claimed === undefined) throw new Error("it was claimed");
+        const outcome = await supportOf(own).deliver(
+          { claim: claimOf(claimed), idleLimitMs: 30_000, keepMs: 1_000 },
+          async () => {
+            await endPast();
+            return { end: "commit", value: "value", answers: null };
+          },
+        );
+        await escaped;
+        expect(outcome.kind).toBe("changed");
+        expect((await outboxOf(store).ofRecord(claimed.recordId))[0]?.state).toBe("claimed");
+        await fast.end();
+      },
+    );
+
+    test.each(isolationLevels)(
+      "of a phase at %s, with the record's operation and fingerprint",
+      async (isolation) => {
+        const record = await begin(store);
+        const effects = [0, 1, 2].map((index) =>
+          newEffect({ step: "one", index, aggregate: index === 1 ? "a" : null }),
+        );
+        const outcome = await writingPhase(store, ownerOf(record), { isolation, end: { effects } });
+        expect(outcome.kind).toBe("committed");
+        const last = newEffect({ step: "two" });
+        await writingPhase(store, ownerOf(record), {
+          name: "two",
+          isolation,
+          end: { ...completing, effects: [last] },
+        });
+        const found = await outboxOf(store).ofRecord(record.id);
+        expect(idsOf(found)).toEqual(idsOf([...effects, last]));
+        for (const effect of found) {
+          expect(effect).toMatchObject({
+            operation: record.operation,
+            fingerprint: record.fingerprint.digest,
+          });
+        }
+        expect(found.map(({ aggregate }) => aggregate)).toEqual([null, "a", null, null]);
+        const fenced = { ...ownerOf(record), fence: { attempt: 9, token: "f".repeat(32) } };
+        expect(
+          (await writingPhase(store, fenced, { name: "three", end: { effects: [newEffect()] } })).kind,
+        ).toBe("lost");
+        expect(await count()).toBe(4);
+      },
+    );
+
+    test.each([
+      ["whose bytes never arrive", "rolled_back"],
+      ["whose reply is lost", "committed"],
+    ] as const)("after a COMMIT %s: %s", async (_what, settled) => {
+      const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+      const through = openPool(proxy.url(url), { max: 4 });
+      const patience = patientClock();
+      const own = postgresStore({ pool: through, statementTimeoutMs: endlessMs, ports: patience.ports });
+      await enqueuing(own, [newEffect()]);
+      const life = newLife(newKey());
+      const hold = settled === "committed" ? proxy.holdReplyWhen(isCommitReply) : proxy.holdWhen(isCommit);
+      const running = enqueuing(own, [newEffect()], async () => {}, life);
+      await hold.held();
+      patience.giveUp();
+      expect((await running).kind).toBe("in_doubt");
+      hold.drop();
+      expect(await supportOf(own).resolve(life, life.id, life.fence, 10_000)).toBe(settled);
+      const there = settled === "committed" ? 1 : 0;
+      expect([(await outboxOf(store).ofRecord(life.id)).length, await countRows(observer, life)]).toEqual([
+        there,
+        there,
+      ]);
+      await through.end();
+    });
+  });
+
+  describe("a row that refuses", () => {
+    /** Raises for rows of this downstream key, whatever changes them. */
+    async function refusing(key: string, when: string): Promise<void> {
+      await observer.query(`
+        create or replace function refuse() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
+        drop trigger if exists refuse on latchkey.outbox;
+        create trigger refuse before update on latchkey.outbox for each row
+          when (new.downstream_key = '${key}' and ${when}) execute function refuse()`);
+    }
+    beforeEach(() => () => observer.query("drop trigger if exists refuse on latchkey.outbox"));
+
+    test("to be claimed does not stop the others, and is left alone for a while", async () => {
+      const effects = Array.from({ length: 5 }, (_, index) =>
+        newEffect({ index, downstreamKey: `key-${index}` }),
+      );
+      await enqueuing(store, effects);
+      await refusing("key-0", "new.state = 'claimed'");
+      expect(idsOf(await claim(store, 2))).toEqual([effects[1]?.id]);
+      expect(idsOf(await claim(store, 2)), "it takes no place of others").toEqual(idsOf(effects.slice(2, 4)));
+      await observer.query("drop trigger refuse on latchkey.outbox");
+      expect(idsOf(await claim(second, 9))).toEqual(
+        idsOf([effects[0], effects[4]].flatMap((one) => one ?? [])),
+      );
+    });
+
+    test("to be started or ended does not stop the others", async () => {
+      const effects = Array.from({ length: 5 }, (_, index) =>
+        newEffect({ index, downstreamKey: `key-${index}` }),
+      );
+      await enqueuing(store, effects);
+      const claimed = await claim(store);
+      const others = idsOf(effects).filter((id) => id !== effects[3]?.id);
+      await refusing("key-3", "new.started_at is not null");
+      expect([...(await outboxOf(store).start(claimed, leaseMs))].sort()).toEqual(others.sort());
+      await refusing("key-3", "new.state = 'delivered'");
+      expect([...(await outboxOf(store).end(claimed.map((one) => delivered(one))))].sort()).toEqual(others);
+      const bad = claimed.find(({ downstreamKey }) => downstreamKey === "key-3");
+      if (bad === undefined) throw new Error("it was claimed");
+      await expect(outboxOf(store).end([delivered(bad)]), "alone it is told").rejects.toMatchObject({
+        certainty: "rolled_back",
+      });
+    });
+
+    test("because of what is to be written does not stop the others", async () => {
+      await enqueuing(store, [newEffect(), newEffect()]);
+      const [bad, good] = await claim(store);
+      if (bad === undefined || good === undefined) throw new Error("both were claimed");
+      const nul = { ...claimOf(bad), event: "die", errorCode: "a\0b", returned: false } as const;
+      expect(await outboxOf(store).end([nul, delivered(good)])).toEqual([good.id]);
+    });
+  });
+
+  test("a server that refuses every row is asked once", async () => {
+    await enqueuing(store, [newEffect(), newEffect()]);
+    const claimed = await claim(store);
+    const standing = openPool(url, { max: 2, options: "-c statement_timeout=1" });
+    const blocker = await observer.connect();
+    await blocker.query("begin; lock table latchkey.outbox in share mode");
+    const ends = claimed.map((effect) => delivered(effect, result));
+    await expect(outboxOf(postgresStore({ pool: standing })).end(ends)).rejects.toMatchObject({
+      cause: { code: "57014" },
+    });
+    await blocker.query("rollback");
+    blocker.release();
+    expect(await outboxOf(store).end(ends)).toHaveLength(2);
+    await standing.end();
+  });
+
+  test("a record with an effect that is not delivered is not forgotten", async () => {
+    const life = newLife(newKey());
+    await enqueuing(store, [newEffect()], async () => {}, life);
+    await observer.query("update latchkey.records set expires_at = now(), forget_at = now()");
+    expect((await store.clean(10)).forgotten).toBe(0);
+    const [claimed] = await claim(store);
+    if (claimed === undefined) throw new Error("it was claimed");
+    await outboxOf(store).end([{ ...claimOf(claimed), event: "die", errorCode: "x", returned: false }]);
+    expect((await store.clean(10)).forgotten).toBe(0);
+    const note = { id: systemPorts.random.uuid(0), actor: "a", reason: null };
+    await outboxOf(store).decide(claimed.id, { event: "discard", keepMs: 0 }, note);
+    expect(await store.clean(10)).toMatchObject({ forgotten: 1, effects: 1 });
+  });
+
+  test("what the write before a send changes is in no index, so that it can be a HOT update", async () => {
+    const { rows } = await observer.query<{ definition: string }>(
+      "select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'latchkey.outbox'::regclass",
+    );
+    expect(rows.length).toBeGreaterThan(5);
+    const [, set = ""] = /set (.*?) from/.exec(outboxStatements(names).startEffects.text) ?? [];
+    const columns = [...set.matchAll(/(\w+) = /g)].map(([, column]) => column ?? "");
+    expect(columns).toContain("started_at");
+    for (const { definition } of rows) {
+      expect(
+        columns.filter((column) => definition.includes(column)),
+        definition,
+      ).toEqual([]);
+    }
+  });
+});
