@@ -82,7 +82,7 @@ export const systemPorts: Ports = { clock: systemClock, random: systemRandom };
 
 /** Lays out a UUID version 7: 48 bits of `epochMs`, then 74 of the 80 bits in `entropy`. */
 export function uuidVersion7(epochMs: number, entropy: Uint8Array): string {
-  const bytes = Buffer.alloc(16);
+  const bytes = Buffer.allocUnsafe(16);
   bytes.writeUIntBE(Math.floor(epochMs), 0, 6);
   bytes.set(entropy.subarray(0, 10), 6);
   bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);

@@ -27,8 +27,12 @@ const newline = 0x0a;
 export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
   const omitted = answer.omitted ?? (answer.body.byteLength > limitBytes ? "too-large" : null);
   const head: AnswerHead = { v: answerSchemaVersion, s: answer.status, h: answer.headers, o: omitted };
-  const body = omitted === null ? answer.body : new Uint8Array(0);
-  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`, "utf8"), body]);
+  const line = `${JSON.stringify(head)}\n`;
+  const lineBytes = Buffer.byteLength(line);
+  const bytes = Buffer.allocUnsafe(lineBytes + (omitted === null ? answer.body.byteLength : 0));
+  bytes.write(line);
+  if (omitted === null) bytes.set(answer.body, lineBytes);
+  return bytes;
 }
 
 /** @throws {Error} when the bytes are not an answer of a known schema version. */

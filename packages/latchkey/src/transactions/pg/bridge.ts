@@ -183,16 +183,24 @@ function outcomeOf<T>(
     const error = new Error(`COMMIT was answered with ${tag}`);
     return { kind: "refused", value, sqlState: "25P02", during: "commit", error };
   }
-  const late = reply.notices.filter(({ after }) => after >= closingCount).map(({ code }) => code);
-  if (late.includes("25P01")) {
+  return outcomeOfCommit(value, reply, closingCount);
+}
+
+function outcomeOfCommit<T>(
+  value: T,
+  { notices, replies }: FlightReply,
+  closingCount: number,
+): BridgeOutcome<T> {
+  const has = (wanted: string) => notices.some(({ code, after }) => code === wanted && after >= closingCount);
+  if (has("25P01")) {
     const error = new Error("There was no transaction to commit");
     return { kind: "refused", value, sqlState: "25P01", during: "commit", error };
   }
-  if (late.includes("01000")) {
+  if (has("01000")) {
     // "canceling wait for synchronous replication": committed here, perhaps not where the next primary is.
     return { kind: "in_doubt", value, error: new Error("COMMIT came with a warning (01000)") };
   }
-  return { kind: "committed", value, closed: reply.replies.slice(0, closingCount).map(({ rows }) => rows) };
+  return { kind: "committed", value, closed: replies.slice(0, closingCount).map(({ rows }) => rows) };
 }
 
 function outcomeOfError<T>(value: T, reply: FlightReply, closingCount: number): BridgeOutcome<T> {
