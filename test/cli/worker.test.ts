@@ -64,11 +64,12 @@ describe("stopping", () => {
     expect(namesOf(worker)).not.toContain("finished");
   });
 
-  test("the same signal twice in a moment, as npm passes it on, is one", async () => {
+  test("two signals in a moment, as npm passes on what the terminal sends too, are one", async () => {
     const worker = start();
     await worker.line(named("sending"));
+    // Two of one name would reach a busy process as one.
     process.kill(worker.pid, "SIGINT");
-    process.kill(worker.pid, "SIGINT");
+    process.kill(worker.pid, "SIGTERM");
     await worker.line(named("stopping"));
     worker.send("finish");
     expect(await worker.exited).toEqual({ code: 0, signal: null });
@@ -248,6 +249,12 @@ describe("the config", () => {
     expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
     expect(errors).toContain(why);
     expect(errors).toContain("export default { latchkey, worker, close }");
+  });
+
+  test("one that was compiled to CommonJS", async () => {
+    const path = config("").replace(/ts$/u, "cjs");
+    writeFileSync(path, "exports.__esModule = true; exports.default = { worker: {} };");
+    expect((await say(path)).errors).toContain("`latchkey` is not what");
   });
 
   test("a file that is not there", async () => {

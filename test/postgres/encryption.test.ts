@@ -27,6 +27,7 @@ const canaries = {
   effectInput: "canary-effect-input-e841",
   effectResult: "canary-effect-result-057d",
   deadInput: "canary-dead-input-c9f3",
+  deferredInput: "canary-deferred-input-3d58",
 } as const;
 /** A handler's request body is not stored at all, only its digest. */
 const stored = Object.entries(canaries).flatMap(([name, canary]) => (name === "request" ? [] : [canary]));
@@ -112,6 +113,13 @@ async function live({ store }: Prepared, withCodec: { readonly codec?: Codec }) 
     { tenant: "acme", operation: "lost.charge", key: "l" },
     { completed: { body: canaries.settled } },
   );
+  const reports = latchkey.operation("reports.make", {
+    execution: "deferred",
+    version: "1",
+    run: async () => ({ status: 200 }),
+  });
+  const month = canaries.deferredInput;
+  await latchkey.run(reports, { tenant: "acme", key: "report", input: { month } });
   await effectDispatcher(latchkey).runOnce();
   return {
     events,
@@ -155,6 +163,7 @@ async function commandOutput(url: string): Promise<string> {
     ["inspect", "acme", "orders.create", "order"],
     ["inspect", "acme", "payments.charge", "payment"],
     ["inspect", "acme", "lost.charge", "l"],
+    ["inspect", "acme", "reports.make", "report"],
   ];
   for (const args of commands.flatMap((command) => [command, [...command, "--json"]])) {
     const exitCode = await runCommand({

@@ -36,7 +36,7 @@ function isError(error: unknown): error is Error & { readonly code?: unknown } {
 }
 
 function checked(path: string, module: { readonly default?: unknown }): LatchkeyConfig<unknown> {
-  const config = module.default;
+  const config = unwrapped(module.default);
   if (config === undefined) throw wrong(`${path} has no default export. ${expected}`);
   if (!isObject(config)) throw wrong(`The default export of ${path} is no object. ${expected}`);
   const unknown = Object.keys(config).find((field) => !fields.includes(field));
@@ -55,6 +55,11 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
     throw wrong(`In ${path}, \`close\` is no function. ${expected}`);
   }
   return config as unknown as LatchkeyConfig<unknown>;
+}
+
+/** A module compiled to CommonJS has its default export one level deeper. */
+function unwrapped(exported: unknown): unknown {
+  return isObject(exported) && exported.__esModule === true ? exported.default : exported;
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
