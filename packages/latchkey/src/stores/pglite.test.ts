@@ -61,6 +61,7 @@ describe("the PGlite store keeps the store contract", () => {
       "phase: others see nothing of it before its commit, and reading does not wait": oneSession,
       "phase: one does not hold up those of other records": oneSession,
       "phase: of many with one name at once, exactly one commits": oneSession,
+      "enqueue: one whose transaction commits late is found like any other": oneSession,
       "deliver: one whose claim is rescued while it is open is lost, and leaves no row": oneSession,
       "deliver: others see nothing of it before its commit, and looking does not wait": oneSession,
       "deliver: of many under one claim, all open at once, exactly one commits": oneSession,
