@@ -2,7 +2,7 @@
 import type { RequestListener } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import express, { type ErrorRequestHandler } from "express";
-import fastify from "fastify";
+import fastify, { type FastifyPluginAsync } from "fastify";
 import { Hono } from "hono";
 import Koa, { type Context as KoaContext } from "koa";
 import type { RunAnswer } from "latchkey";
@@ -58,17 +58,15 @@ const services: Record<string, (parts: Service) => RequestListener | Promise<Req
     app.addHook("onRequest", async (_request, reply) => {
       reply.headers({ "X-Request": ++requests, "Cache-Control": "public" });
     });
-    await app.register(
-      async (routes) => {
-        const serve = fastifyServe(routes, latchkey, options);
-        routes.post(
-          "/run",
-          serve(operation, () => null as never),
-        );
-        routes.get("/operations/:id", fastifyStatus(latchkey, options));
-      },
-      { prefix: "/v1" },
-    );
+    const routes: FastifyPluginAsync = async (plugin) => {
+      const serve = fastifyServe(plugin, latchkey, options);
+      plugin.post(
+        "/run",
+        serve(operation, () => null as never),
+      );
+      plugin.get("/operations/:id", fastifyStatus(latchkey, options));
+    };
+    await app.register(routes, { prefix: "/v1" });
     await app.ready();
     return app.routing;
   },
