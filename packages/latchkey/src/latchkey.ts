@@ -200,7 +200,7 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
   const { guard } = runtime;
   const execute: Latchkey<Tx>["execute"] = (operation, sent, work) => {
     const submission = { ...sent, key: runtime.storedKey(sent.key) };
-    return guardNesting(submission.key, async (inside) => {
+    return guardNesting(submission.key, (inside) => {
       if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
       const nested: typeof work = (context) => inside(() => work(context));
       if (operation.execution === "transaction") {

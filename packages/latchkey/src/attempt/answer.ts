@@ -38,7 +38,7 @@ export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
 /** @throws {Error} when the bytes are not an answer of a known schema version. */
 export function decodeAnswer(encoded: Uint8Array): Answer {
   const { buffer, byteOffset, byteLength } = encoded;
-  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  const bytes = Buffer.isBuffer(encoded) ? encoded : Buffer.from(buffer, byteOffset, byteLength);
   const end = bytes.indexOf(newline);
   if (end < 0) throw new Error("Stored answer has no head");
   const head = JSON.parse(bytes.toString("utf8", 0, end)) as AnswerHead;

@@ -179,10 +179,17 @@ function seal(
 function digestOf(chunks: readonly Uint8Array[], secret: FingerprintOptions["secret"]): Uint8Array {
   const [only] = chunks;
   if (secret === undefined && only !== undefined && chunks.length === 1) {
-    // A third of the time of a hash object; hexadecimal, because that is twice as fast as asking for a buffer.
-    return new Uint8Array(Buffer.from(hash("sha256", only), "hex"));
+    // A third of the time of a hash object; as text, because that is twice as fast as asking for a buffer.
+    return bytesOf(hash("sha256", only, "binary"));
   }
   const digest = secret === undefined ? createHash("sha256") : createHmac("sha256", secret);
   for (const chunk of chunks) digest.update(chunk);
   return new Uint8Array(digest.digest());
+}
+
+/** The bytes that latin-1 text stands for. */
+function bytesOf(text: string): Uint8Array {
+  const bytes = new Uint8Array(text.length);
+  for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);
+  return bytes;
 }

@@ -10,7 +10,7 @@ import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts
 import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
-import { groupLines } from "./response-head.ts";
+import { setFields } from "./response-head.ts";
 
 /** One run of the handler. */
 interface Run {
@@ -114,13 +114,11 @@ export class Passage {
   /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
   #setHead(reply: FastifyAnswer, answer: Reply): Buffer {
     setStatus(reply, answer);
-    const lines = [...groupLines(answer.headers)];
-    const own = new Set(lines.map(([name]) => name.toLowerCase()));
     for (const name of Object.keys(reply.getHeaders())) {
-      const foreign = name.startsWith("content-") && !own.has(name) && !(name in this.#prepared);
-      if (foreign) reply.removeHeader(name);
+      if (!name.startsWith("content-") || name in this.#prepared) continue;
+      if (!answer.headers.some(([own]) => own.toLowerCase() === name)) reply.removeHeader(name);
     }
-    for (const [name, values] of lines) reply.header(name, values.length === 1 ? values[0] : values);
+    setFields(answer.headers, (name, value) => reply.header(name, value));
     return asBuffer(answer.body);
   }
 }

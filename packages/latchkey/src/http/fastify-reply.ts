@@ -1,7 +1,7 @@
 /** What has been done to a Fastify reply, as a whole; and an answer sent through one. */
 import type { Reply } from "./capture.ts";
 import type { FastifyAnswer, FastifyHeaders } from "./fastify-types.ts";
-import { groupLines } from "./response-head.ts";
+import { setFields } from "./response-head.ts";
 
 export interface ReplyState {
   readonly headers: FastifyHeaders;
@@ -33,9 +33,7 @@ export function restoreHeaders(reply: FastifyAnswer, before: FastifyHeaders): vo
 export function sendReply(reply: FastifyAnswer, { status, headers, body }: Reply): void {
   // Not by `reply.code`, which knows no status above 599.
   reply.raw.statusCode = status;
-  for (const [name, values] of groupLines(headers)) {
-    reply.header(name, values.length === 1 ? values[0] : values);
-  }
+  setFields(headers, (name, value) => reply.header(name, value));
   const { buffer, byteOffset, byteLength } = body;
   // Fastify would name a type for bytes that have none.
   if (byteLength === 0) reply.send();

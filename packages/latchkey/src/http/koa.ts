@@ -14,7 +14,7 @@ import type { KoaContext, KoaMessage } from "./koa-types.ts";
 import { readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
-import { groupLines } from "./response-head.ts";
+import { setFields } from "./response-head.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -160,9 +160,7 @@ function answerWith(ctx: KoaMessage, { kind, reply }: Answered): void {
   if (reply.statusText !== undefined) ctx.message = reply.statusText;
   // Koa names a type for every body; an answer has its own, or none.
   if (prepared === undefined) res.removeHeader("Content-Type");
-  for (const [name, values] of groupLines(reply.headers)) {
-    res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
-  }
+  setFields(reply.headers, (name, value) => res.setHeader(name, value));
 }
 
 /**

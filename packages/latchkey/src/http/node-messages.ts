@@ -2,7 +2,7 @@
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Reply } from "./capture.ts";
 import type { BodyReading, HeaderLines } from "./incoming.ts";
-import { groupLines } from "./response-head.ts";
+import { setFields } from "./response-head.ts";
 
 /**
  * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
@@ -86,9 +86,7 @@ export function sendHandlerReply(res: ServerResponse, reply: Reply): void {
 /** Sends an answer of Latchkey's: headers that this response has already stay, unless the reply has the same. */
 export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
   res.statusCode = reply.status;
-  for (const [name, values] of groupLines(reply.headers)) {
-    res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
-  }
+  setFields(reply.headers, (name, value) => res.setHeader(name, value));
   // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
   if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
   endWith(res, reply.body);

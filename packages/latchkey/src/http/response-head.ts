@@ -45,15 +45,37 @@ export function setHead(res: ServerResponse, status: number, rest: readonly unkn
   const [reason, given] = typeof rest[0] === "string" ? [rest[0], rest[1]] : [undefined, rest[0] ?? rest[1]];
   res.statusCode = status;
   if (reason !== undefined) res.statusMessage = reason;
-  for (const [name, values] of groupLines(linesOf(given))) {
-    res.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
-  }
+  setFields(linesOf(given), (name, value) => res.setHeader(name, value));
 }
 
-/** Field lines of one name together, at the place of the first. */
-export function groupLines(
-  lines: Iterable<HeaderEntry>,
-): Iterable<readonly [name: string, values: string[]]> {
+/** Sets each field once: lines of one name together, at the place of the first. */
+export function setFields(
+  lines: readonly HeaderEntry[],
+  set: (name: string, value: string | string[]) => void,
+): void {
+  if (!hasRepeats(lines)) {
+    for (const [name, value] of lines) set(name, value);
+    return;
+  }
+  for (const [name, values] of groupLines(lines)) set(name, values.length === 1 ? (values[0] ?? "") : values);
+}
+
+/** More lines than these are grouped without looking. */
+const comparedLinesMax = 16;
+
+function hasRepeats(lines: readonly HeaderEntry[]): boolean {
+  if (lines.length > comparedLinesMax) return true;
+  for (let later = 1; later < lines.length; later++) {
+    const name = lines[later]?.[0] ?? "";
+    for (let earlier = 0; earlier < later; earlier++) {
+      const other = lines[earlier]?.[0] ?? "";
+      if (other.length === name.length && other.toLowerCase() === name.toLowerCase()) return true;
+    }
+  }
+  return false;
+}
+
+function groupLines(lines: Iterable<HeaderEntry>): Iterable<readonly [name: string, values: string[]]> {
   const groups = new Map<string, readonly [name: string, values: string[]]>();
   for (const [name, value] of lines) {
     const group = groups.get(name.toLowerCase());
