@@ -74,6 +74,13 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     );
   }
 
+  /** Many are due at one time where they were written at once. */
+  async function spreadDueTimes(): Promise<void> {
+    await observer.query(
+      "update latchkey.outbox set available_at = now() - (1000 - index) * interval '1 second'",
+    );
+  }
+
   test("an effect whose transaction commits late is delivered, although later ones were before", async () => {
     const inserted = deferred<number>();
     const blocker = await observer.connect();
@@ -156,6 +163,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
       store,
       Array.from({ length: 9 }, (_, index) => newEffect({ index })),
     );
+    await spreadDueTimes();
     const [behind] = await claim(own, 1);
     await claim(own, 2);
     if (behind === undefined) throw new Error("one was claimed");
@@ -171,6 +179,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
       store,
       Array.from({ length: 4 }, (_, index) => newEffect({ index })),
     );
+    await spreadDueTimes();
     const [behind] = await claim(store, 1);
     await claim(store, 2);
     if (behind === undefined) throw new Error("one was claimed");
@@ -196,6 +205,25 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     expect(await outboxOf(second).rescue(10)).toEqual({ unstarted: 0, started: 0 });
     const [effect] = await outboxOf(store).ofRecord(claimed.recordId);
     expect(effect?.state).toBe("delivered");
+  });
+
+  test("a claim older than the place where rescues begin is found by the next one from the front", async () => {
+    let nowMs = 0;
+    const ports = { clock: { ...systemPorts.clock, monotonicMs: () => nowMs } };
+    const own = outboxOf(postgresStore({ pool, ports }));
+    await enqueuing(store, [newEffect(), newEffect()]);
+    await claim(store, 1);
+    const none = { unstarted: 0, started: 0 };
+    expect(await own.rescue(10)).toEqual(none);
+    await claim(store, 1);
+    await endLeases();
+    expect(await own.rescue(10), "claims made since").toEqual({ unstarted: 2, started: 0 });
+    await claim(store, 2);
+    await observer.query("update latchkey.outbox set claimed_at = claimed_at - interval '1 hour'");
+    await endLeases();
+    expect(await own.rescue(10)).toEqual(none);
+    nowMs = 60_000;
+    expect(await own.rescue(10)).toEqual({ unstarted: 2, started: 0 });
   });
 
   test("an expired claim is fenced: it neither starts, ends nor finishes a delivery", async () => {

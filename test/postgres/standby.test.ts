@@ -19,6 +19,7 @@ import {
   writing,
 } from "./arrange.ts";
 import { openPool, prepareDatabase } from "./harness.ts";
+import { claim, delivered, enqueuing, newEffect, outboxOf } from "./outbox-arrange.ts";
 import { begin, beginUnknown, intent, note, ownerOf, writingPhase } from "./owned.ts";
 
 describe.each(postgresVersions())("a primary with a synchronous standby, PostgreSQL %i", (version) => {
@@ -185,6 +186,43 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
         }),
     ];
     for (const ask of asked) await expect(ask()).rejects.toMatchObject({ code: "store-unavailable" });
+    await copy.end();
+  });
+
+  test("on a standby no effect is claimed, started, ended, shown or decided, and nobody listens", async () => {
+    const primaryStore = postgresStore({ pool });
+    const life = newLife(newKey());
+    await enqueuing(primaryStore, [newEffect({ effect: "standby" })], async () => {}, life);
+    const [claimed] = await claim(primaryStore, 1, "standby");
+    if (claimed === undefined) throw new Error("it was claimed");
+    await standby.untilCaughtUp();
+    const copy = openPool(standby.url, { max: 4 });
+    const store = postgresStore({ pool: copy });
+    const outbox = outboxOf(store);
+    const filter = { state: "dead", effect: null, tenant: null, limit: 10, after: null } as const;
+    const dead = { id: claimed.id, actor: "a", reason: null };
+    const wants = [{ operation: "o", tokens: ["a".repeat(32)], terms }];
+    const asked = [
+      () => outbox.claim([{ effect: "nobody's", limit: 1 }], "a".repeat(32), 1_000),
+      () => outbox.start([claimed], 1_000),
+      () => outbox.end([delivered(claimed)]),
+      () => outbox.rescue(10),
+      () => outbox.list(filter),
+      () => outbox.list({ ...filter, state: "pending" }),
+      () => outbox.ofRecord(life.id),
+      () => outbox.decide(claimed.id, { event: "discard", keepMs: 0 }, dead),
+      () => store.readById(life.tenant, life.id),
+      () => store.claimPending(wants),
+      () =>
+        supportOf(store).deliver({ claim: claimed, idleLimitMs: 1_000, keepMs: 0 }, async () => {
+          throw new Error("it must not begin");
+        }),
+      async () => store.hints?.listen(() => {}),
+    ];
+    for (const ask of asked) await expect(ask()).rejects.toMatchObject({ code: "store-unavailable" });
+    store.hints?.send("effects");
+    await store.close();
+    expect([copy.totalCount - copy.idleCount, copy.waitingCount]).toEqual([0, 0]);
     await copy.end();
   });
 

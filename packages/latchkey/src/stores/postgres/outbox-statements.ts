@@ -161,12 +161,14 @@ function ended({ outbox }: SqlNames): string {
     where o.ended = c.event and o.state = ${stateAfter}`;
 }
 
+/** Also says when the oldest claim was made, so that the next rescue need not look before it. */
 function rescue(names: SqlNames): string {
+  const from = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;
   const isOver = (time: string) => `o.state = 'claimed' and o.locked_until <= ${time}`;
   return `with ${timeOf(names)},
     due as materialized (
       select o.ctid as row_id, o.id, o.started_at is not null as started from ${names.outbox} o
-      where o.claimed_at <= (select at from t) and ${isOver("(select at from t)")}
+      where ${from} and ${isOver("(select at from t)")}
       order by o.claimed_at limit @limit::int
       for update skip locked),
     done as (
@@ -175,7 +177,12 @@ function rescue(names: SqlNames): string {
       from t where o.ctid = any (array(select row_id from due)) and ${isOver("t.at")}
       returning o.id)
     select (pg_catalog.count(*) filter (where not due.started))::int as unstarted,
-      (pg_catalog.count(*) filter (where due.started))::int as started, ${commitSettings(names)}
+      (pg_catalog.count(*) filter (where due.started))::int as started,
+      (select ${exactly("coalesce(pg_catalog.min(oldest.claimed_at), pg_catalog.min(t.at))")}
+        from t left join lateral (
+          select o.claimed_at from ${names.outbox} o where o.state = 'claimed' and ${from}
+          order by o.claimed_at limit 1) oldest on true) as oldest,
+      ${commitSettings(names)}
     from due join done on done.id = due.id`;
 }
 

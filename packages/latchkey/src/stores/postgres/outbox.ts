@@ -9,7 +9,8 @@ import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { claimsList, endsList } from "./outbox-values.ts";
-import { booleanOf, foundRows, numberOf, onlyRow, textOf } from "./rows.ts";
+import { RescuePlace } from "./rescue-place.ts";
+import { booleanOf, foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
 import { checkStorable } from "./values.ts";
 
@@ -21,6 +22,7 @@ export function postgresOutbox(
   clock: Clock,
 ): OutboxSupport {
   const claims = new EffectClaims(executor, statements, clock);
+  const rescues = new RescuePlace(clock);
 
   /** Ids whose guard held, or that had been written by an earlier try. */
   const guarded = async (
@@ -55,7 +57,10 @@ export function postgresOutbox(
       }),
 
     async rescue(limit) {
-      const row = onlyRow(await executor.write(statements.rescueEffects.bind({ limit })));
+      const row = onlyRow(
+        await executor.write(statements.rescueEffects.bind({ limit, from_ms: rescues.fromMs() })),
+      );
+      rescues.looked(momentOf(row, "oldest"));
       const rescued = { unstarted: numberOf(row, "unstarted"), started: numberOf(row, "started") };
       if (rescued.unstarted + rescued.started > 0) claims.startOver();
       return rescued;
