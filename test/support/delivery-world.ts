@@ -1,9 +1,12 @@
 /** One store with an outbox, a provider with a ledger, and as many processes as a test wants. */
+import type { EnqueueOptions } from "../../packages/latchkey/src/attempt/attempt.ts";
+import { type Codec, identityCodec } from "../../packages/latchkey/src/codec.ts";
 import type { EffectOptions } from "../../packages/latchkey/src/index.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { effectDispatcher } from "../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
 import type { ServiceOptions } from "../../packages/latchkey/src/maintenance/service.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
@@ -27,6 +30,9 @@ export interface ProcessOptions {
   /** What becomes of each send. Default: it proceeds. */
   readonly send?: () => SendFault | Promise<SendFault>;
   readonly effect?: ChargeOptions;
+  /** The store, as this process has it. */
+  readonly wrap?: (store: Store<MemoryTransaction>) => Store<MemoryTransaction>;
+  readonly codec?: Codec;
   readonly dispatcher?: ServiceOptions;
 }
 
@@ -38,10 +44,11 @@ export function deliveryWorld(kind: EffectKind) {
 
   /** Everything of one process; `kill` ends it: nothing of it is heard of any more. */
   const start = (options: ProcessOptions = {}) => {
-    const { plan = () => "proceed", send, effect = {}, dispatcher = {} } = options;
+    const { plan = () => "proceed", send, effect = {}, dispatcher = {}, codec = identityCodec } = options;
     const faulty = faultyStore(store, plan);
     const latchkey = createLatchkey<MemoryTransaction>({
-      store: faulty.store,
+      store: options.wrap?.(faulty.store) ?? faulty.store,
+      codec,
       ports: options.ports ?? ports,
       circuitBreaker: false,
       onEvent: (event) => events.push(event),
@@ -56,15 +63,25 @@ export function deliveryWorld(kind: EffectKind) {
   let orders = 0;
   const shop = start();
   const order = shop.latchkey.operation("order");
-  /** Commits an order, and with it a charge of `amount`. */
-  const enqueue = async (amount: number, options: { aggregate?: string; delayMs?: number } = {}) => {
+  const orderedShop = start({ effect: { delivery: { ordered: true } } });
+  const orderedOrder = orderedShop.latchkey.operation("order");
+  const commit = async (
+    { latchkey, charge }: typeof shop,
+    operation: typeof order,
+    amount: number,
+    options: EnqueueOptions,
+  ) => {
     orders += 1;
     const request = { tenant: "t", key: `k${orders}`, input: { amount } };
-    await shop.latchkey.run(order, request, async ({ tx, attempt }) => {
+    await latchkey.run(operation, request, async ({ tx, attempt }) => {
       await tx.insert("orders", { amount });
-      attempt.enqueue(shop.charge, { amount }, options);
+      attempt.enqueue(charge, { amount }, options);
     });
   };
+  /** Commits an order, and with it a charge of `amount`. */
+  const enqueue = (amount: number, options: EnqueueOptions = {}) => commit(shop, order, amount, options);
+  const enqueueOrdered = (amount: number, aggregate: string) =>
+    commit(orderedShop, orderedOrder, amount, { aggregate });
   const { outbox } = store;
   if (outbox === null) throw new Error("The memory store has an outbox");
   const inState = (state: "pending" | "claimed" | "started" | "delivered" | "dead") =>
@@ -72,7 +89,7 @@ export function deliveryWorld(kind: EffectKind) {
   /** All that are not over: neither delivered nor dead. */
   const open = async () =>
     (await Promise.all([inState("pending"), inState("claimed"), inState("started")])).flat();
-  return { ports, store, outbox, ledger, events, start, enqueue, inState, open };
+  return { ports, store, outbox, ledger, events, start, enqueue, enqueueOrdered, inState, open };
 }
 
 export type DeliveryWorld = ReturnType<typeof deliveryWorld>;

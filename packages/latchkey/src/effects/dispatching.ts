@@ -7,7 +7,7 @@ import { type Claimed, claimAll } from "./claim.ts";
 import { deliver } from "./deliver.ts";
 import { type Deliveries, type DeliveryResult, leaseMsOf } from "./delivery.ts";
 import { type Rate, type RatePlace, rateOf } from "./rate.ts";
-import { type AnyEffect, takeFreeSlots } from "./run-effect.ts";
+import { type AnyEffect, freeSlots, takeFreeSlots } from "./run-effect.ts";
 import { shareRoom } from "./share-room.ts";
 import { createStoreTime } from "./store-time.ts";
 
@@ -166,8 +166,8 @@ export class Dispatching<Tx> {
   }
 
   #shares(lanes: readonly Lane[]): readonly number[] {
-    const rooms = lanes.map(({ rate, inFlight, hungry }) => ({
-      own: rate?.room() ?? this.#size,
+    const rooms = lanes.map(({ effect, rate, inFlight, hungry }) => ({
+      own: Math.min(this.#size, freeSlots(effect), rate?.room() ?? this.#size),
       inFlight,
       hungry,
     }));

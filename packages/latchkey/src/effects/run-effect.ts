@@ -86,6 +86,11 @@ export async function takeSlot(effect: AnyEffect, signal: AbortSignal): Promise<
   return places === null ? () => {} : places.take(signal);
 }
 
+/** How many of the effect's places are free now. */
+export function freeSlots(effect: AnyEffect): number {
+  return placesOf(effect)?.free() ?? Number.POSITIVE_INFINITY;
+}
+
 /** At most so many of the effect's places as are free now. */
 export function takeFreeSlots(effect: AnyEffect, most: number): readonly (() => void)[] {
   const places = placesOf(effect);

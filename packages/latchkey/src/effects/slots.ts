@@ -3,6 +3,8 @@
 export interface Slots {
   /** Waits for a free place. Null: `signal` aborted first. Giving a place back twice does nothing. */
   take(signal: AbortSignal): Promise<(() => void) | null>;
+  /** How many are free now. */
+  free(): number;
   /** At most so many of those that are free now, without waiting. */
   takeFree(most: number): readonly (() => void)[];
 }
@@ -30,6 +32,7 @@ export function createSlots(limit: number): Slots {
       }
       return place();
     },
+    free: () => Math.max(0, limit - taken),
     takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, place),
   };
 }

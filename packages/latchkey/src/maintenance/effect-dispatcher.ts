@@ -94,7 +94,7 @@ export function createDispatcher<Tx>(runtime: Runtime<Tx>, options: ServiceOptio
       if (waitMs !== null) cancelTimer = clock.startTimer(waitMs, wake);
       return { ...reportOf(rescued, []), claimed: begun.length };
     },
-    hasMore: ({ rescued }) => rescued >= batchSize || dispatching.hasMore,
+    hasMore: ({ rescued, claimed }) => rescued >= batchSize || (claimed > 0 && dispatching.hasMore),
   });
   return {
     ...service,

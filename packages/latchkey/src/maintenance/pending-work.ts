@@ -36,7 +36,7 @@ export function createPendingWork<Tx>(
 ): Service<PendingReport> {
   const underWay = new Map<Promise<void>, string>();
   /** Operations of which the last claim brought as many as there was room for. */
-  let hungry: ReadonlySet<string> = new Set();
+  const hungry = new Set<string>();
   let turn = 0;
   let stopping = false;
   const wantsNow = (): readonly PendingWant[] => {
@@ -57,8 +57,10 @@ export function createPendingWork<Tx>(
     if (wants.length === 0) return [];
     const { records, claimedAtMs } = await claimOnce(runtime, wants);
     const count = (operation: string) => records.filter((record) => record.operation === operation).length;
-    const full = wants.filter(({ operation, tokens }) => count(operation) >= tokens.length);
-    hungry = new Set(full.map(({ operation }) => operation));
+    for (const { operation, tokens } of wants) {
+      if (count(operation) >= tokens.length) hungry.add(operation);
+      else hungry.delete(operation);
+    }
     if (stopping) return records.map((record) => leave(runtime, record));
     return records.map((record) => begin(record, claimedAtMs));
   };
@@ -71,7 +73,7 @@ export function createPendingWork<Tx>(
       return { claimed: runs.length };
     },
     round: async () => ({ claimed: (await claim()).length }),
-    hasMore: () => hungry.size > 0 && underWay.size < concurrency,
+    hasMore: ({ claimed }) => claimed > 0 && hungry.size > 0 && underWay.size < concurrency,
   });
   return {
     ...service,
