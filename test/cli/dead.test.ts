@@ -130,6 +130,14 @@ describe("inspect", () => {
     ]);
   });
 
+  test("does not advise to call undone what has happened", async () => {
+    await deadReceipt("unstored", "result-not-stored", true);
+    const { out } = await latchkey(place.url, "inspect", "account-1", "payments.charge", "unstored");
+    expect(out).toContain("It has happened, but its result could not be stored.");
+    expect(out).toContain("latchkey discard");
+    expect(out).not.toContain("--never-happened");
+  });
+
   test("does not advise to send again what the other side has closed", async () => {
     await deadReceipt("shut", "closed-downstream");
     const { out } = await latchkey(place.url, "inspect", "account-1", "payments.charge", "shut");

@@ -29,6 +29,9 @@ export function whatHappensNext(record: LatchkeyRecord, now: number): readonly s
         `The key may run as new from ${time(record.forgetAt)}.`,
       ];
     case "retryable":
+      if (record.lastErrorCode === "awaits-delivery") {
+        return ["The effect that it waits for gives its answer once it is delivered; see its effects."];
+      }
       return [
         "The next request with this key goes on after the last finished step; a worker may be earlier.",
       ];

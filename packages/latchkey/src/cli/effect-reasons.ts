@@ -3,8 +3,11 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 import type { Choice } from "./advice.ts";
 
 const reasons: Readonly<Record<string, string>> = {
+  "answer-too-early":
+    "It has happened, and the operation that waits for its answer had not ended its attempt yet.",
   "attempts-spent": "It was tried as often as its effect allows, and failed each time.",
   "call-in-doubt": "It was sent and nobody heard how that ended. Sent again it could happen twice.",
+  "commit-in-doubt": "It has happened, and whether its end was written could not be found out in time.",
   "closed-downstream":
     "The other side has closed it: it did not happen, and is refused under its key from now on.",
   "dedupe-window-over":
@@ -13,7 +16,11 @@ const reasons: Readonly<Record<string, string>> = {
   "input-not-readable": "Its input could not be decoded by the process that was to send it.",
   "kills-its-process":
     "Its sends did not come back, one after the other: it may kill the process that sends it.",
+  "not-executed": "Its last send failed without having any effect.",
+  "not-started": "It was given back before it was sent.",
   "on-delivered-failed": "It has happened, but `onDelivered` failed each time.",
+  "result-not-stored": "It has happened, but its result could not be stored.",
+  "transaction-changed": "It has happened, but `onDelivered` ended Latchkey's transaction itself.",
 };
 
 /** Null when there is nothing to explain. */
@@ -36,7 +43,8 @@ export function deadChoices(effect: OutboxEffect): readonly Choice[] {
   };
   const doubtful = effect.doubtfulSince !== null && effect.result === null;
   if (effect.lastErrorCode === "closed-downstream") return [discard];
-  return [redrive, ...(doubtful ? [never] : []), discard];
+  const mayBeCleared = doubtful && effect.lastErrorCode !== "result-not-stored";
+  return [redrive, ...(mayBeCleared ? [never] : []), discard];
 }
 
 function whenRedriven({ doubtfulSince, result, lastErrorCode }: OutboxEffect): string {

@@ -16,9 +16,10 @@ const reasons: Readonly<Record<string, Reason>> = {
   },
   "attempt-limit": { happened: "The handler ran longer than its limit.", inDoubt: maybeOutside },
   "attempts-spent": {
-    happened: "The processes that ran it died or froze, one after the other, until its attempts were spent.",
+    happened: "Its attempts failed, or their processes died or froze, until all of them were spent.",
     inDoubt: maybeOutside,
   },
+  "awaits-delivery": { happened: "It waits for an effect, whose `onDelivered` gives its answer." },
   "call-in-doubt": {
     happened: "A call was sent and nobody heard how it ended.",
     inDoubt: "Sent again it could happen twice.",
