@@ -12,7 +12,9 @@ import {
   newKey,
   newLife,
 } from "../testing/store-conformance/arrange.ts";
+import { deliveryCommit, deliveryRequest } from "../testing/store-conformance/deliver-arrange.ts";
 import { ownerOf, phaseCommit, phaseRequest } from "../testing/store-conformance/journal-arrange.ts";
+import { newEffect } from "../testing/store-conformance/outbox-arrange.ts";
 import { commitOf, isExclusive, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
 import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./store.ts";
@@ -278,4 +280,43 @@ describe("the idle limit of a phase", () => {
     expect(outcome.kind).toBe("committed");
     expect(store.rows("orders")).toHaveLength(3);
   });
+});
+
+describe("the idle limit of a delivery", () => {
+  const idleLimitMs = 1_000;
+
+  test("ends it after that much time without a use, and leaves nothing", async () => {
+    const { ports, store, transactions, key, run } = setUp();
+    const effect = newEffect();
+    await run(async () => commitOf(key, { effects: [effect] }));
+    const [claimed] = (await store.outbox?.claim([{ effect: effect.effect, limit: 1 }], "t", minute)) ?? [];
+    if (claimed === undefined) throw new TypeError("expected an effect");
+    const outcome = await transactions.deliver(deliveryRequest(claimed, { idleLimitMs }), async ({ tx }) => {
+      await tx.insert("orders", { id: 1 });
+      await ports.clock.advance(idleLimitMs);
+      await expect(tx.insert("orders", { id: 2 })).rejects.toBeInstanceOf(StoreError);
+      return deliveryCommit();
+    });
+    expect(outcome).toMatchObject({ kind: "refused", because: "other" });
+    expect(store.rows("orders")).toEqual([]);
+    expect(await store.outbox?.ofRecord(claimed.recordId)).toMatchObject([{ state: "claimed" }]);
+  });
+});
+
+test("hints of one kind that are sent together are heard once, in a turn of their own", async () => {
+  const { hints } = memoryStore();
+  const heard: string[] = [];
+  await hints?.listen((hint) => heard.push(hint));
+  for (const hint of ["effects", "pending", "effects"] as const) hints?.send(hint);
+  expect(heard).toEqual([]);
+  await Promise.resolve();
+  expect(heard).toEqual(["effects", "pending"]);
+});
+
+test("an effect of undone writes is not written", async () => {
+  const { store, transactions, key } = setUp();
+  const commit = commitOf(key, { undoWrites: true, effects: [newEffect()] });
+  const outcome = await transactions.run(requestFor(key, { savepoint: true }), async () => commit);
+  expect(outcome.kind).toBe("committed");
+  expect(await store.outbox?.ofRecord(commit.life.id)).toEqual([]);
 });
