@@ -535,11 +535,17 @@ describe("a worker's attempt", () => {
 });
 
 describe("a mishap at every store call of a worker", () => {
+  const enqueuing: Work = async (attempt, made, input) => {
+    await attempt.phase("told", async () => attempt.enqueue(made.notify, { to: "a" }));
+    return threeSteps(attempt, made, input);
+  };
   const mishaps = ["crash_before", "crash_after", "request_lost", "reply_lost"] as const;
-  test.each(mishaps)("%s: the work is done once, all of it", async (mishap) => {
+  const ends = ["resume", "reconcile"] as const;
+  const rows = mishaps.flatMap((mishap) => ends.map((leaseEnd) => [mishap, leaseEnd] as const));
+  test.each(rows)("%s, under %s: the work is done once, all of it", async (mishap, leaseEnd) => {
     const ports: string[] = [];
     for (let number = 1; ; number++) {
-      const world = setUp({ options: { attemptsMax: 5 } });
+      const world = setUp({ options: { attemptsMax: 5, leaseEnd } });
       let calls = 0;
       let met: string | null = null;
       const plan: FaultPlan = ({ port }) => {
@@ -547,10 +553,10 @@ describe("a mishap at every store call of a worker", () => {
         met = port;
         return mishap;
       };
-      await world.start(threeSteps).submit();
-      await world.workOn(world.start(threeSteps, { plan }), 1);
+      await world.start(enqueuing).submit();
+      await world.workOn(world.start(enqueuing, { plan }), 1);
       await world.ports.clock.advance(leaseMs);
-      const after = world.start(threeSteps);
+      const after = world.start(enqueuing);
       await world.workOn(after, 5);
       if (met === null) break;
       ports.push(met);
@@ -558,6 +564,11 @@ describe("a mishap at every store call of a worker", () => {
       expect(await after.submit(), `${mishap} of call ${number}, ${met}`).toMatchObject(told);
       expect([world.ledger.charges.length, world.memory.rows("orders").length]).toEqual([1, 1]);
       expect(world.memory.rows("settled")).toHaveLength(1);
+      // The lease of a dispatcher that died on the way is longer than an attempt's.
+      await world.ports.clock.advance(60_000);
+      await world.workOn(after, 3);
+      const enqueued = await world.memory.outbox?.ofRecord((await world.record())?.id ?? "");
+      expect(enqueued?.map(({ state, step }) => [state, step])).toEqual([["delivered", "told"]]);
     }
     expect(new Set(ports)).toContain("claimPending");
     expect(new Set(ports)).toContain("commitPhase");
