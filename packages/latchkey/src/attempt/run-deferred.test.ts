@@ -209,7 +209,8 @@ describe("a deferred request", () => {
     await world.inTime(workOff());
     expect(await submit()).toEqual({ kind: "replay", recordId, status: 201, value: { chargeId: "ch_1" } });
     expect(world.memory.rows("orders")).toHaveLength(1);
-    expect(world.typesOf("executed", "replayed")).toEqual(["executed", "replayed"]);
+    const seen = world.typesOf("attempt_resumed", "executed", "replayed");
+    expect(seen, "a first attempt resumes nothing").toEqual(["executed", "replayed"]);
   });
 
   test("is accepted again, and once, while it is pending, running, waiting or left by a dead worker", async () => {

@@ -110,15 +110,12 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (read.kind === "gave_up") throw read.error;
     const journal = read.value;
     if (journal === null) return lose({ steps: new Steps([]) });
-    const about = this.#runtime.about(this.#operation.name, record);
-    this.#runtime.emit({
-      ...about,
-      type: "attempt_resumed",
-      recordId: record.id,
-      attempt: record.fence.attempt,
-      by: this.#source.by,
-      recoveryPoint: journal.recoveryPoint,
-    });
+    const { attempt } = record.fence;
+    if (attempt > 1) {
+      const about = { ...this.#runtime.about(this.#operation.name, record), recordId: record.id };
+      const { recoveryPoint } = journal;
+      this.#runtime.emit({ ...about, type: "attempt_resumed", attempt, by: this.#source.by, recoveryPoint });
+    }
     if (journal.input !== null) {
       return { input: await plainJson(this.#runtime, record, "input", journal.input), stored: journal.steps };
     }
