@@ -64,18 +64,6 @@ function isUntouched(stream: Readable): boolean {
   return stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded;
 }
 
-/** What a stream is read by. Some may be used without reading, such as `on` for errors; then its end does not come. */
-const readingMethods: ReadonlySet<PropertyKey> = new Set([
-  "addListener",
-  "on",
-  "once",
-  "pipe",
-  "prependListener",
-  "read",
-  "resume",
-  Symbol.asyncIterator,
-]);
-
 /**
  * A message's own body, kept as the message receives it: a tenth of what another stream costs. Parsers get a stand-in for
  * the message, which tells that they have read the payload: those that take `request.raw` may not have read it as a whole.
@@ -84,7 +72,7 @@ class TappedBody implements KeptBody {
   readonly payload: Readable;
   readonly #message: Readable;
   readonly #chunks: Buffer[] = [];
-  #readThroughPayload = false;
+  #usedPayload = false;
 
   constructor(message: Readable) {
     this.#message = message;
@@ -97,15 +85,19 @@ class TappedBody implements KeptBody {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
-        if (readingMethods.has(name)) this.#readThroughPayload = true;
-        return (...args: unknown[]) => Reflect.apply(value, target, args);
+        return (...args: unknown[]) => {
+          // Whatever is done with a stream begins with one of its methods.
+          this.#usedPayload = true;
+          const result: unknown = Reflect.apply(value, target, args);
+          return result === target ? this.payload : result;
+        };
       },
       set: (target, name, value) => Reflect.set(target, name, value, target),
     });
   }
 
   bytes(): Uint8Array | null {
-    const complete = this.#readThroughPayload && this.#message.readableEnded;
+    const complete = this.#usedPayload && this.#message.readableEnded;
     const [only = null] = this.#chunks;
     if (complete && this.#chunks.length === 1) return only;
     return complete ? Buffer.concat(this.#chunks) : null;

@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { PassThrough, Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { createGzip, gunzipSync, gzipSync } from "node:zlib";
 import fastify, {
   type FastifyInstance,
@@ -694,6 +697,65 @@ describe("bodies", () => {
     const packed = { body: gzipSync('{"amount":1}'), headers: [["Content-Encoding", "gzip"]] as const };
     expect((await call({ key, ...packed })).json()).toEqual({ received: { amount: 1 } });
     expect((await call({ key })).header("idempotent-replayed")).toBe("true");
+  });
+
+  const readers: Readonly<Record<string, (payload: Readable) => Promise<string>>> = {
+    "piece by piece": async (payload) => {
+      let text = "";
+      for await (const chunk of payload) text += chunk;
+      return text;
+    },
+    "as text": async (payload) => (await payload.setEncoding("utf8").toArray()).join(""),
+    "through a pipe": async (payload) => (await payload.pipe(new PassThrough()).toArray()).join(""),
+    "through a pipeline": async (payload) => {
+      const through = new PassThrough();
+      const [text] = await Promise.all([through.toArray(), pipeline(payload, through)]);
+      return text.join("");
+    },
+    "as it becomes readable": async (payload) => {
+      let text = "";
+      payload.on("readable", () => {
+        for (let chunk = payload.read(); chunk !== null; chunk = payload.read()) text += chunk;
+      });
+      await once(payload, "end");
+      return text;
+    },
+  };
+
+  describe.each(["at once", "after hooks that wait"])("that parsers read %s", (when) => {
+    test.each(Object.keys(readers))("%s", async (how) => {
+      const { call } = await serve(echo, {
+        before: (app) => {
+          if (when !== "at once") app.addHook("onRequest", async () => nextTurn());
+        },
+        after: (app) =>
+          void app.addContentTypeParser("text/own", (_request: FastifyRequest, payload: Readable) =>
+            readers[how]?.(payload),
+          ),
+      });
+      const own = { key: newKey(), contentType: "text/own" };
+      expect((await call({ ...own, body: "x".repeat(100_000) })).json()).toEqual({
+        received: "x".repeat(100_000),
+      });
+      expect((await call({ ...own, body: "x".repeat(100_000) })).header("idempotent-replayed")).toBe("true");
+      expect((await call({ ...own, body: "x".repeat(99_999) })).status).toBe(422);
+    });
+
+    test("by Fastify's own parsers, which read invalid UTF-8 as if it were valid", async () => {
+      const { call } = await serve(echo, {
+        before: (app) => {
+          if (when !== "at once") app.addHook("onRequest", async () => nextTurn());
+        },
+      });
+      const [key, contentType] = [newKey(), "text/plain"];
+      const bodies = [Buffer.from([0xff, 0xfe]), Buffer.from([0xfe, 0xff]), Buffer.from("\ufffd\ufffd")];
+      const statuses: number[] = [];
+      for (const body of bodies) statuses.push((await call({ key, contentType, body })).status);
+      expect(statuses).toEqual([200, 422, 422]);
+      expect((await call({ key, contentType, body: bodies[0] ?? "" })).header("idempotent-replayed")).toBe(
+        "true",
+      );
+    });
   });
 
   test("a parser that reads past the payload leaves nothing, and the error says so", async () => {

@@ -3,6 +3,7 @@ import { createLatchkey } from "../latchkey.ts";
 import type { OperationOptions } from "../operation.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import { type FetchHandler, fetchProtect } from "./fetch.ts";
+import { targetOf } from "./fetch-messages.ts";
 import type { HttpSettings } from "./http-options.ts";
 
 type Handler = FetchHandler<Request, MemoryTransaction, "transaction", []>;
@@ -25,6 +26,27 @@ function post(key: string | null, init: RequestInit = {}): Request {
 const json = (value: unknown): RequestInit => ({
   body: JSON.stringify(value),
   headers: { "Content-Type": "application/json" },
+});
+
+test("a request's target is its address without origin and fragment, as parsing leaves it", () => {
+  const targets = [
+    ["https://api.example", "/"],
+    ["https://api.example/", "/"],
+    ["https://api.example?a=1", "/?a=1"],
+    ["https://api.example/orders/7_a-b~c?a=1&b=%20+.", "/orders/7_a-b~c?a=1&b=%20+."],
+    ["https://api.example/a/./b/../c", "/a/c"],
+    ["https://api.example/a/%2e%2e/b.json", "/b.json"],
+    ["https://api.example/a?", "/a"],
+    ["https://api.example/a?b#c", "/a?b"],
+    ["https://api.example/é?ü='", "/%C3%A9?%C3%BC=%27"],
+    ["https://user@api.example:8443//a", "//a"],
+  ] as const;
+  for (const [url, target] of targets) {
+    // Platforms may hand over what they have not parsed.
+    expect(targetOf({ url } as Request), url).toBe(target);
+    const { pathname, search } = new URL(url);
+    expect(pathname + search).toBe(target);
+  }
 });
 
 describe("fetchProtect", () => {
