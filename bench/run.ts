@@ -33,10 +33,9 @@ export interface Plan {
   readonly databaseCpu: () => number | null;
 }
 
-/** Each turn is preceded by this share of its length, unmeasured; the first of each subject by three whole turns: a
- * request under a guard runs through more code that must be compiled first. */
+/** Each turn is preceded by this share of its length, unmeasured; the first of each subject by two whole turns. */
 export const warmUpShare = 0.2;
-export const firstWarmUpTurns = 3;
+export const firstWarmUpTurns = 2;
 /** What the turn before has left behind, such as requests that were cut off. */
 const settleMs = 30;
 
