@@ -134,7 +134,8 @@ function whyText({ lastErrorCode, reason }: Report): string | null {
 
 function auditLines(entry: AuditView, recordId: string): readonly string[] {
   const life = entry.recordId === recordId ? "" : `, an earlier life of the key (${entry.recordId})`;
-  const head = `${entry.at} ${entry.from} → ${entry.to} (${entry.event}) by ${entry.actor}, proof ${entry.proof}${life}`;
+  const what = entry.effectId === null ? "" : `effect ${entry.effectId} `;
+  const head = `${entry.at} ${what}${entry.from} → ${entry.to} (${entry.event}) by ${entry.actor}, proof ${entry.proof}${life}`;
   return entry.reason === null ? [head] : [head, `  ${entry.reason}`];
 }
 

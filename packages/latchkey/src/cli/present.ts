@@ -84,8 +84,8 @@ function stepView(step: Step) {
 export type AuditView = ReturnType<typeof auditView>;
 
 export function auditView(entry: AuditEntry) {
-  const { id, at, recordId, event, from, to, actor, proof, reason } = entry;
-  return { id, at: isoTime(at), recordId, event, from, to, actor, proof, reason };
+  const { id, at, recordId, effectId, event, from, to, actor, proof, reason } = entry;
+  return { id, at: isoTime(at), recordId, effectId, event, from, to, actor, proof, reason };
 }
 
 function optionalTime(epochMs: number | null): string | null {

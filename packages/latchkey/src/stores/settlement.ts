@@ -11,6 +11,7 @@ import type {
   RetryableRecord,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { EffectState } from "./outbox.ts";
 import type { Retention } from "./retention.ts";
 
 /**
@@ -69,9 +70,12 @@ export interface AuditEntry extends AuditNote {
   readonly at: number;
   readonly key: RecordKey;
   readonly recordId: string;
+  /** What was decided is about this effect of the record's; null: about the record itself. */
+  readonly effectId: string | null;
   readonly event: string;
-  readonly from: RecordState;
-  readonly to: RecordState;
+  /** States of the record, or of the effect. */
+  readonly from: RecordState | EffectState;
+  readonly to: RecordState | EffectState;
 }
 
 /** An unknown record that this caller has taken for one try. */
@@ -124,6 +128,6 @@ export interface SettlementSupport {
   /** Records in one state, by `createdAt` and then `id`. */
   list(filter: RecordFilter): Promise<readonly LatchkeyRecord[]>;
 
-  /** What was settled on this key, oldest first, over all its lives. */
+  /** What was settled on this key, and decided about its dead effects, oldest first, over all its lives. */
   audit(key: RecordKey): Promise<readonly AuditEntry[]>;
 }

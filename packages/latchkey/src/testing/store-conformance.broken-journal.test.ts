@@ -1231,7 +1231,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       async settle(key, guard, given, note) {
         const settled = await inner.settlement.settle(key, guard, given, note);
         if (settled) return true;
-        const place = { at: now(), key, recordId: guard.id, event: given.event };
+        const place = { at: now(), key, recordId: guard.id, effectId: null, event: given.event };
         audit.push({ ...note, ...place, from: "unknown", to: "failed" });
         return false;
       },
@@ -1719,7 +1719,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       async audit(key) {
         const entries = await inner.settlement.audit(key);
         const note = { id: "x", actor: "x", proof: "x", reason: null, event: "doubt" };
-        const first = { ...note, at: now(), key, recordId: "x", from: "in_progress", to: "unknown" } as const;
+        const place = { key, recordId: "x", effectId: null, from: "in_progress", to: "unknown" } as const;
+        const first = { ...note, at: now(), ...place };
         return [first, ...entries];
       },
     })),

@@ -24,11 +24,13 @@ import type {
   OutboxEffect,
   OutboxSupport,
 } from "../stores/outbox.ts";
+import type { SettlementSupport } from "../stores/settlement.ts";
 import type { DeliveryRequest, DeliveryWork, Store } from "../stores/store.ts";
 import { hour, minute, newId } from "./store-conformance/arrange.ts";
 import { newEffect } from "./store-conformance/outbox-arrange.ts";
 
 const outbox = (make: (parts: Parts) => Partial<OutboxSupport>): Mistake => ({ outbox: make });
+const settlement = (make: (parts: Parts) => Partial<SettlementSupport>): Mistake => ({ settlement: make });
 const store = (make: (parts: Parts) => Partial<Store<MemoryTransaction>>): Mistake => ({ store: make });
 const hints = (make: (parts: Parts) => Partial<HintSupport>): Mistake => ({ hints: make });
 
@@ -91,13 +93,13 @@ const seenAs = (is: (row: EffectRow) => boolean, change: Partial<OutboxEffect>) 
 
 /** Looks first, and writes on what it saw. */
 function checksThenActs(write: "claim" | "end" | "rescue" | "decide"): Mistake {
-  return outbox(({ outbox: inner, effects }) => {
+  return outbox(({ outbox: inner, effects, audit }) => {
     const stale = async <T>(act: () => Promise<T>): Promise<T> => {
       const seen = effects.all();
-      const decisions = [...effects.decisions];
+      const decisions = [...audit];
       await otherTurn();
       for (const row of seen) effects.put(row);
-      effects.decisions.splice(0, effects.decisions.length, ...decisions);
+      audit.splice(0, audit.length, ...decisions);
       return act();
     };
     const all: Pick<OutboxSupport, "claim" | "end" | "rescue" | "decide"> = {
@@ -1084,20 +1086,26 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
   "decisions that are taken again": [
     "outbox decide: a repetition does not redrive what has died again since",
-    outbox(({ outbox: inner, effects }) => ({
+    outbox(({ outbox: inner, audit }) => ({
       async decide(id, decision, note) {
-        const known = effects.decisions.some((entry) => entry.id === note.id);
+        const known = audit.some((entry) => entry.id === note.id);
         return (await inner.decide(id, decision, { ...note, id: newId() })) || known;
       },
     })),
   ],
   "decisions by the audit id alone": [
     "outbox decide: the audit id of a decision about another effect decides nothing",
-    outbox(({ outbox: inner, effects }) => ({
+    outbox(({ outbox: inner, audit }) => ({
       async decide(id, decision, note) {
-        const known = effects.decisions.some((entry) => entry.id === note.id);
+        const known = audit.some((entry) => entry.id === note.id);
         return known || inner.decide(id, decision, note);
       },
+    })),
+  ],
+  "decisions that nobody reads": [
+    "outbox decide: its audit row says what was decided about which effect",
+    settlement(({ inner }) => ({
+      audit: async (key) => (await inner.settlement.audit(key)).filter(({ effectId }) => effectId === null),
     })),
   ],
   "decisions that look, then write": [

@@ -32,7 +32,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     transactions: memoryTransactions(state),
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
-    outbox: memoryOutbox(effects, now),
+    outbox: memoryOutbox(effects, state.audit, now),
     hints: memoryHints(),
     async verify() {},
     readById: async (tenant, id) => ({ record: addressable(rows, tenant, id), now: now() }),

@@ -1,6 +1,6 @@
 /** The effects of the memory store. What goes in and what comes out is copied: nobody holds a row from outside. */
 import type { LatchkeyRecord } from "../../engine/record.ts";
-import type { DeadDecision, DeadNote, DeliveryEnd, NewEffect, OutboxEffect } from "../outbox.ts";
+import type { DeliveryEnd, NewEffect, OutboxEffect } from "../outbox.ts";
 import { keyOf } from "./life.ts";
 
 export interface EffectRow {
@@ -14,19 +14,10 @@ export interface EffectRow {
   readonly removeAt: number | null;
 }
 
-/** The audit row of a decision about a dead effect. */
-export interface DeadEntry extends DeadNote {
-  readonly effectId: string;
-  readonly event: DeadDecision["event"];
-  readonly at: number;
-}
-
 export class MemoryEffects {
   /** In the order in which they were written: changing a row leaves it in its place. */
   readonly #rows = new Map<string, EffectRow>();
   readonly #copy: (effect: OutboxEffect) => OutboxEffect;
-  /** Oldest first. */
-  readonly decisions: DeadEntry[] = [];
 
   /** The default is what a sound store uses. */
   constructor(copy = copyEffect) {

@@ -9,11 +9,14 @@ import type {
   OutboxRescue,
   OutboxSupport,
 } from "../outbox.ts";
+import type { AuditEntry } from "../settlement.ts";
 import type { EffectRow, MemoryEffects } from "./effects.ts";
 import { compareText } from "./journal.ts";
+import { keyOf } from "./life.ts";
 import { claimedRow, endClaim } from "./outbox-ends.ts";
 
-export function memoryOutbox(effects: MemoryEffects, now: () => number): OutboxSupport {
+/** @param audit what was settled and decided, oldest first. */
+export function memoryOutbox(effects: MemoryEffects, audit: AuditEntry[], now: () => number): OutboxSupport {
   return {
     claim: async (wants, token, leaseMs) => claim(effects, now(), wants, token, leaseMs),
     start: async (claims, leaseMs) => {
@@ -28,7 +31,7 @@ export function memoryOutbox(effects: MemoryEffects, now: () => number): OutboxS
         .all()
         .map(({ effect }) => effect)
         .filter((effect) => effect.recordId === recordId),
-    decide: async (id, decision, note) => decide(effects, now(), id, decision, note),
+    decide: async (id, decision, note) => decide(effects, audit, now(), id, decision, note),
   };
 }
 
@@ -125,17 +128,28 @@ function inOrder(left: Listed, right: Listed): number {
 
 function decide(
   effects: MemoryEffects,
+  audit: AuditEntry[],
   now: number,
   id: string,
   decision: DeadDecision,
   note: DeadNote,
 ): boolean {
-  const known = effects.decisions.find((entry) => entry.id === note.id);
+  const known = audit.find((entry) => entry.id === note.id);
   if (known !== undefined) return known.effectId === id;
   const row = effects.find(id);
   if (row?.effect.state !== "dead") return false;
-  effects.put(decided(row, decision, now));
-  effects.decisions.push({ ...note, effectId: id, event: decision.event, at: now });
+  const after = effects.put(decided(row, decision, now)).effect;
+  audit.push({
+    ...note,
+    at: now,
+    key: keyOf(after),
+    recordId: after.recordId,
+    effectId: id,
+    event: decision.event,
+    from: row.effect.state,
+    to: after.state,
+    proof: "operator",
+  });
   return true;
 }
 

@@ -148,7 +148,18 @@ function entryOf(
   at: number,
 ): AuditEntry {
   const place = { key: keyOf(before), recordId: before.id };
-  return { id, actor, proof, reason, at, ...place, event, from: before.state, to: after.state };
+  return {
+    id,
+    actor,
+    proof,
+    reason,
+    at,
+    ...place,
+    effectId: null,
+    event,
+    from: before.state,
+    to: after.state,
+  };
 }
 
 function copyEntry(entry: AuditEntry): AuditEntry {

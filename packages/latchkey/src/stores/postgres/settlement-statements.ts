@@ -172,7 +172,7 @@ function list({ records, leases }: SqlNames, which: string): string {
 
 function audit({ audit }: SqlNames): string {
   return onPrimary(`select a.id::text as id, ${exactly("a.at")} as at, a.tenant, a.scope, a.key,
-      a.record_id::text as record_id, a.event, a.from_state, a.to_state, a.actor, a.proof, a.reason
+      a.record_id::text as record_id, a.effect_id::text as effect_id, a.event, a.from_state, a.to_state, a.actor, a.proof, a.reason
     from ${audit} a where ${keyIs("a")}
     order by a.at, a.id`);
 }

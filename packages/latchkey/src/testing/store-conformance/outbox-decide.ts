@@ -115,6 +115,25 @@ export const outboxDecideCases: readonly StoreCase[] = [
       assert.equal((await cleanAll(context)).effects, 1);
     },
   },
+  {
+    name: "outbox decide: its audit row says what was decided about which effect",
+    needs: withTransactions,
+    async run(context) {
+      for (const [decision, to] of [
+        [discard, "delivered"],
+        [redrive, "pending"],
+      ] as const) {
+        const dead = await putEffectIn(context, "dead");
+        const note = deadNote();
+        await timed(context, keyOf(dead), () => decide(context, dead, decision, note));
+        const [entry] = await context.store.settlement.audit(keyOf(dead));
+        const { at: _, ...said } = entry ?? {};
+        const what = { key: keyOf(dead), recordId: dead.recordId, effectId: dead.id };
+        const expected = { ...note, ...what, event: decision.event, from: "dead", to, proof: "operator" };
+        assert.deepEqual(said, expected);
+      }
+    },
+  },
   ...notDead,
   {
     name: "outbox decide: nothing about an effect that is not there",

@@ -79,7 +79,7 @@ const finishing: readonly StoreCase[] = [completedOutside, closedOutside].map((s
     const [entry, ...more] = await context.store.settlement.audit(key);
     assert.ok(entry && more.length === 0);
     isAfter(context, entry.at, span, 0, "at");
-    const move = { event: settlement.event, from: "unknown", to: state };
+    const move = { effectId: null, event: settlement.event, from: "unknown", to: state };
     const expected = { ...note, at: entry.at, key, recordId: record.id, ...move };
     assert.deepEqual({ ...entry, key: { ...entry.key } }, expected);
   },
