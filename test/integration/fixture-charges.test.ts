@@ -8,10 +8,10 @@ import { until } from "../support/until.ts";
 
 const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
 const stores = ["memory", "pglite", "postgres"];
-/** PGlite takes seconds to start, and stands behind the same code for all of them. */
+/** The code behind all front ends is the same: one of Node's kind and one of Fetch's meet every store. */
 const combinations = frontEnds
   .flatMap((http) => stores.map((store) => ({ http, store })))
-  .filter(({ http, store }) => store !== "pglite" || http === "express" || http === "fetch");
+  .filter(({ http, store }) => store === "memory" || http === "express" || http === "fetch");
 /** What becomes of a call does not depend on the front end. */
 const troubled = stores.map((store) => ({ http: "express", store }));
 const paths = ["/charges", "/charges-lookup"] as const;
