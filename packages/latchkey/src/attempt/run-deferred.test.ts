@@ -598,6 +598,20 @@ describe("an answer that a delivery gives", () => {
     expect(world.hints).toEqual(["pending", "effects"]);
   });
 
+  test("is not waited for for ever: where the delivery gave none, the operation has failed in the end", async () => {
+    const world = setUp({ notify: { onDelivered: async () => {} } });
+    const { submit, workOff, dispatcher, rescuer } = world.start(awaiting);
+    await submit();
+    await workOff();
+    await world.inTime(dispatcher.runOnce());
+    expect(await world.record()).toMatchObject({ state: "retryable", lastErrorCode: "awaits-delivery" });
+    for (let round = 0; round < 10; round++) {
+      await world.ports.clock.advance(25 * hour);
+      await world.inTime(rescuer.runOnce());
+    }
+    expect(await world.record()).toMatchObject({ state: "failed", lastErrorCode: "attempts-spent" });
+  });
+
   test("comes when the attempt has ended, also where the delivery was faster", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<void>();

@@ -249,7 +249,9 @@ class OwnedAttempt<Tx> implements LeasedRun {
       return this.#free({ kind: "threw", error }, "handler-threw");
     }
     if (!isAwaited) return this.#finished("complete", ran.value, null);
-    const end = { event: "retry_later", errorCode: awaitsDelivery, resumeAfterMs: null } as const;
+    // Nobody tells a record that its delivery will never answer: from time to time an attempt looks, until they are spent.
+    const resumeAfterMs = this.#operation.settings.pendingLimitMs;
+    const end = { event: "retry_later", errorCode: awaitsDelivery, resumeAfterMs } as const;
     return { ran, end, ended: null };
   }
 
