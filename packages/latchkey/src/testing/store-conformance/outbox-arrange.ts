@@ -262,6 +262,3 @@ export async function leavesEffect<T>(
   sameEffect(await effectNow(context, effect), before, `${what} must leave the effect as it was`);
   return result;
 }
-
-/** Longer than every delay and shorter than every retention of these cases. */
-export const longWait = 2 * hour;
