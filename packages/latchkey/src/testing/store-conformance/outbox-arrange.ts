@@ -11,7 +11,7 @@ import type {
   OutboxEffect,
   OutboxSupport,
 } from "../../stores/outbox.ts";
-import { day, hour, leaseMs, minute, newId, newKey, newToken, second } from "./arrange.ts";
+import { day, leaseMs, minute, newId, newKey, newToken, second } from "./arrange.ts";
 import type { CaseContext } from "./case.ts";
 import { hex } from "./check.ts";
 import { bytes, newDownstreamKey } from "./journal-arrange.ts";
