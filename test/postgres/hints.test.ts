@@ -3,6 +3,7 @@ import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Hint, HintSupport } from "../../packages/latchkey/src/stores/hints.ts";
 import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
 import { newKey, newLife } from "./arrange.ts";
 import { expectNoLeak, migratedDatabase, openPool } from "./harness.ts";
@@ -101,6 +102,34 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     await until(() => heard.length === 3, { what: "it hears again" });
     await sender.close();
     await hearer.close();
+  });
+
+  test("one that is ended again in the middle of its LISTEN comes back once, and ends as one", async () => {
+    const proxy = await startProxy({ to: { port: Number(new URL(url).port) } });
+    const pool = openPool(proxy.url(url), { max: 6, application_name: "hearing" });
+    const [sender, hearer] = [hintsOf(sending), hintsOf(pool)];
+    const { heard, stop } = await collect(hearer.hints);
+    const endAll =
+      "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'hearing'";
+    for (let times = 0; times < 3; times++) {
+      const listening = proxy.holdWhen(({ sql }) => sql === "listen latchkey");
+      await observer.query(endAll);
+      await listening.held();
+      // The server says so, and not the proxy: that is another way for a connection to end.
+      await observer.query(endAll);
+      listening.release();
+    }
+    await until(() => heard.length > 0, { what: "it has come back" });
+    const told = heard.length;
+    sender.hints.send("effects");
+    await until(() => heard.length > told, { what: "it hears again" });
+    expect(told, "it took everything to be due once").toBe(2);
+    await stop();
+    await until(async () => (await listeners()).length === 0, { what: "nobody listens" });
+    expect(pool.totalCount).toBe(0);
+    await sender.close();
+    await hearer.close();
+    await pool.end();
   });
 
   test("closing the store ends its listener, and lets go of its connection", async () => {

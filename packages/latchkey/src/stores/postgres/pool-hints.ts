@@ -147,6 +147,7 @@ class HintListener {
     const client = connection.client as PgClient & NotifiedClient;
     let cancelCheck: CancelTimer = () => {};
     let open = true;
+    let listening = false;
     /** The connection says LISTEN for ever, so it does not go back into the pool. */
     const close = () => {
       if (!open) return;
@@ -161,7 +162,8 @@ class HintListener {
     const onEnd = () => {
       if (!open) return;
       close();
-      void this.#reconnect();
+      // Before that, whoever wants this connection tries again: two that did would listen twice, and only one could be ended.
+      if (listening) void this.#reconnect();
     };
     const check = () => {
       cancelCheck = this.#connections.options.clock.startTimer(checkEveryMs, () => {
@@ -175,13 +177,14 @@ class HintListener {
     client.on("notification", onNotification);
     client.on("end", onEnd);
     const reply = await connection.fly([listenStatement]);
-    if (reply.error !== null || reply.status !== "I" || this.#ended.signal.aborted) {
+    if (reply.error !== null || reply.status !== "I" || !open || this.#ended.signal.aborted) {
       close();
       if (this.#ended.signal.aborted) return;
       const certainty = reply.sent ? "rolled_back" : "not_sent";
       throw new StoreError(certainty, { cause: reply.error, message: "LISTEN failed" });
     }
     this.#end = close;
+    listening = true;
     check();
   }
 
