@@ -61,7 +61,11 @@ export function createPendingWork<Tx>(
       if (count(operation) >= tokens.length) hungry.add(operation);
       else hungry.delete(operation);
     }
-    if (stopping) return records.map((record) => leave(runtime, record));
+    if (stopping) {
+      // The store may be closed once this is over.
+      await Promise.all(records.map((record) => leave(runtime, record)));
+      return [];
+    }
     return records.map((record) => begin(record, claimedAtMs));
   };
   const service = createService<Tx, PendingReport>(runtime, {

@@ -141,11 +141,15 @@ describe("stopping", () => {
     expect(world.events).toContainEqual({ type: "worker_stopped", inTime: false });
   });
 
-  test("what is claimed meanwhile is left to others at once", async () => {
-    const gate = Promise.withResolvers<void>();
+  test("what is claimed meanwhile is left to others at once, and stopping waits for that", async () => {
+    const [gate, ends] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let held = true;
     const world = setUp(answers, (store) => ({
       ...store,
+      end: async (...attempt) => {
+        await ends.promise;
+        return store.end(...attempt);
+      },
       claimPending: async (wants) => {
         const claimed = await store.claimPending(wants);
         if (held) await gate.promise;
@@ -157,8 +161,14 @@ describe("stopping", () => {
     const worker = work();
     await world.ports.clock.advance(0);
     held = false;
-    const stop = worker.stop();
+    let stopped = false;
+    const stop = worker.stop().then(() => {
+      stopped = true;
+    });
     gate.resolve();
+    await world.ports.clock.advance(1_000);
+    expect(stopped, "the store is still needed").toBe(false);
+    ends.resolve();
     await stop;
     expect(await world.record("a")).toMatchObject({ state: "retryable", lastErrorCode: "not-started" });
     const next = world.start().work();
