@@ -78,6 +78,27 @@ describe.each(postgresVersions())("hints on PostgreSQL %i", (version) => {
     await hearer.close();
   });
 
+  test("take one connection, however many listen through one store; each ends for itself", async () => {
+    const [sender, hearer] = [hintsOf(sending), hintsOf(hearing)];
+    const [first, ...others] = await Promise.all(Array.from({ length: 5 }, () => collect(hearer.hints)));
+    expect(await listeners()).toHaveLength(1);
+    expect(hearing.totalCount).toBe(1);
+    for (const { stop } of others.slice(1)) await stop();
+    sender.hints.send("effects");
+    await until(() => first?.heard.length === 1 && others[0]?.heard.length === 1, { what: "both hear it" });
+    expect(others.slice(1).flatMap(({ heard }) => heard)).toEqual([]);
+    await first?.stop();
+    await first?.stop();
+    expect(await listeners(), "one listens still").toHaveLength(1);
+    await others[0]?.stop();
+    await until(async () => (await listeners()).length === 0, { what: "nobody listens" });
+    const again = await collect(hearer.hints);
+    sender.hints.send("pending");
+    await until(() => again.heard.length === 1, { what: "who begins anew hears" });
+    await sender.close();
+    await hearer.close();
+  });
+
   test("stay in their schema", async () => {
     const [other, sender, hearer] = [hintsOf(sending, "elsewhere"), hintsOf(sending), hintsOf(hearing)];
     const { heard } = await collect(hearer.hints);

@@ -26,9 +26,27 @@ export interface PoolHints extends HintSupport {
   close(): Promise<void>;
 }
 
+/** All who listen through one store share one connection. */
+interface Listening {
+  readonly listener: HintListener;
+  readonly hearers: Set<(hint: Hint) => void>;
+  readonly begun: Promise<void>;
+}
+
 export function poolHints(connections: Connections, schema: string): PoolHints {
   const sender = new HintSender(connections, schema);
-  const listeners = new Set<HintListener>();
+  let now: Listening | null = null;
+  const begin = (): Listening => {
+    const hearers = new Set<(hint: Hint) => void>();
+    const listener = new HintListener(connections, schema, (hint) => {
+      for (const hear of [...hearers]) hear(hint);
+    });
+    return { listener, hearers, begun: listener.begin() };
+  };
+  const end = (listening: Listening) => {
+    if (now === listening) now = null;
+    listening.listener.end();
+  };
   return {
     send: (hint) => sender.send(hint),
     async listen(hear) {
@@ -36,21 +54,23 @@ export function poolHints(connections: Connections, schema: string): PoolHints {
         const message = `Listening for hints needs a pool of at least ${connectionsMin} connections`;
         throw new StoreError("not_sent", { message });
       }
-      const listener = new HintListener(connections, schema, hear);
-      listeners.add(listener);
-      const end = async () => {
-        listeners.delete(listener);
-        listener.end();
-      };
-      await listener.begin().catch(async (error: unknown) => {
-        await end();
+      now ??= begin();
+      const listening = now;
+      // One of its own for each call, so that the same function may listen twice.
+      const own = (hint: Hint) => hear(hint);
+      listening.hearers.add(own);
+      try {
+        await listening.begun;
+      } catch (error) {
+        end(listening);
         throw error;
-      });
-      return end;
+      }
+      return async () => {
+        if (listening.hearers.delete(own) && listening.hearers.size === 0) end(listening);
+      };
     },
     async close() {
-      for (const listener of listeners) listener.end();
-      listeners.clear();
+      if (now !== null) end(now);
       await sender.idle();
     },
   };
