@@ -287,4 +287,29 @@ describe("rows that somebody with the database but without a key has changed", (
       await retryAfter(`update latchkey.records set answer = '\\x${forged}' where ${mine}`),
     ).toMatchObject({ code: "not-encrypted" });
   });
+
+  test("an effect's input does not go to another effect", async () => {
+    const { pool, store } = await prepared();
+    const latchkey = createLatchkey({ store, codec: codec() });
+    const got: unknown[] = [];
+    const [pay, tell] = (["pay", "tell"] as const).map((name) =>
+      latchkey.effect<unknown, null>(name, {
+        deduplication: "none",
+        delivery: { attemptsMax: 1 },
+        execute: async (input) => {
+          got.push([name, input]);
+          return null;
+        },
+      }),
+    );
+    if (pay === undefined || tell === undefined) throw new Error("both are defined");
+    const operation = latchkey.operation("orders.create", { writes: "none" });
+    await latchkey.run(operation, { tenant: "acme", key: "k", input: null }, async ({ attempt }) => {
+      attempt.enqueue(pay, "secret");
+      attempt.enqueue(pay, "mine");
+    });
+    await pool.query("update latchkey.outbox set aggregatetype = 'tell' where index = 0");
+    expect(await effectDispatcher(latchkey).runOnce()).toMatchObject({ delivered: 1, dead: 1 });
+    expect(got).toEqual([["pay", "mine"]]);
+  });
 });

@@ -1,7 +1,10 @@
 /** The codec port: what is stored of requests and answers passes through it. Identity by default. */
 import type { RecordKey } from "./engine/record.ts";
 
-/** Which piece of a record. What stands behind the colon is a step's name, or an effect's id in the outbox. */
+/**
+ * Which piece of a record. What stands behind the colon is a step's name, or, in the outbox, the name of the effect's definition and the
+ * effect's id: an input does not decode for another definition.
+ */
 export type CodecPart =
   | "answer"
   | "input"

@@ -181,7 +181,7 @@ describe("in a transaction", () => {
     expect(textOf(row?.input as Uint8Array)).toBe('}"a":"ot"{');
     const { recordId } = row as OutboxEffect;
     const context = { ...submission.key, recordId, fingerprint: submission.fingerprint.digest };
-    expect(seen).toContainEqual({ ...context, part: `effect-input:${row?.id}` });
+    expect(seen).toContainEqual({ ...context, part: `effect-input:notify:${row?.id}` });
   });
 
   test("what the codec refuses leaves nothing", async () => {

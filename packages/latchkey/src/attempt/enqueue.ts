@@ -97,7 +97,7 @@ export class EffectList<Tx> {
     if (this.#drafts === null) return noEffects;
     const effects: NewEffect[] = [];
     for (const { plainInput, ...draft } of this.#drafts) {
-      const part = `effect-input:${draft.id}` as const;
+      const part = `effect-input:${draft.effect}:${draft.id}` as const;
       const context = codecContext(record, record.id, record.fingerprint.digest, part);
       effects.push({ ...draft, input: await this.#runtime.codec.encode(plainInput, context) });
     }

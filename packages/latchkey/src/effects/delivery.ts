@@ -113,5 +113,5 @@ export async function plainPart<Tx>(
 }
 
 function contextOf(row: OutboxEffect, part: "input" | "result") {
-  return codecContext(row, row.recordId, row.fingerprint, `effect-${part}:${row.id}`);
+  return codecContext(row, row.recordId, row.fingerprint, `effect-${part}:${row.effect}:${row.id}`);
 }

@@ -388,8 +388,8 @@ describe("poison", () => {
     const codec = {
       encode: (plain: Uint8Array) => plain,
       decode: (stored: Uint8Array, { part }: { readonly part: string }) => {
-        if (part === `effect-input:${first?.id}`) throw new Error("no such key");
-        return part === `effect-input:${second?.id}` ? Buffer.from("{") : stored;
+        if (part === `effect-input:charge:${first?.id}`) throw new Error("no such key");
+        return part === `effect-input:charge:${second?.id}` ? Buffer.from("{") : stored;
       },
     };
     const { dispatcher } = world.start({ codec, effect: { delivery: { attemptsMax: 3 } } });
