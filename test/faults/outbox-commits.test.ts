@@ -24,8 +24,8 @@ beforeAll(async () => {
   [arena, receiver] = await Promise.all([openArena(), openReceiver()]);
   const downstream = ["--downstream", receiver.url];
   [server, other] = await Promise.all([
-    arena.serve({ args: [...downstream, "--services", "off"] }),
-    arena.serve({ args: downstream, direct: true }),
+    arena.serve({ args: downstream }),
+    arena.serve({ args: [...downstream, "--services", "on"], direct: true }),
   ]);
 });
 beforeEach(() => {
@@ -75,7 +75,7 @@ async function expectOneOfEach(): Promise<void> {
 }
 
 describe("an API that is killed", () => {
-  const victimOf = () => arena.serve({ args: ["--downstream", receiver.url, "--services", "off"] });
+  const victimOf = () => arena.serve({ args: ["--downstream", receiver.url] });
 
   test("before its COMMIT arrives: neither order nor effect", async () => {
     const victim = await victimOf();
