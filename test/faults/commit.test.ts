@@ -117,7 +117,9 @@ describe("a database that is killed", () => {
     await arena.postgres.start();
     for (const each of [server, other]) {
       // Each has a circuit of its own, which its services may have opened during the outage.
-      await until(async () => (await post(each)).status === 201, { what: "it works again without a restart" });
+      await until(async () => (await post(each)).status === 201, {
+        what: "it works again without a restart",
+      });
     }
     await expectOneOrder();
   });
