@@ -49,8 +49,11 @@ forEachPostgres((version, database) => {
     await client.end();
   };
 
-  // The driver's mode and the server's version have nothing to do with each other: one version is enough for both.
-  const modes = version === postgresVersions().at(-1) ? [false, true] : [false];
+  // The driver's mode and the server's version have nothing to do with each other: without LATCHKEY_PROVE=1 each mode
+  // meets one version.
+  const isNewest = version === postgresVersions().at(-1);
+  const isOnlyOne = postgresVersions().length === 1;
+  const modes = process.env.LATCHKEY_PROVE === "1" || isOnlyOne ? [false, true] : [isNewest];
   for (const pipeline of modes) {
     describe(`the store contract, pool with pipeline: ${pipeline}`, () => {
       storeConformance<TestTx>({
