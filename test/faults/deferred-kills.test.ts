@@ -16,6 +16,8 @@ import { openReceiver, type Receiver } from "./outbox-receiver.ts";
 const script = new URL("./deferred-process.ts", import.meta.url);
 /** Many processes start at once on a busy machine. */
 const patienceMs = 60_000;
+/** Of those who are killed or frozen. */
+const shortLeaseMs = 1_500;
 
 const finish = (operation: string): ReportPlan => ({ operation, answeredBy: "finish" });
 const delivery = (operation: string): ReportPlan => ({ operation, answeredBy: "delivery" });
@@ -56,9 +58,10 @@ function open(role: ServiceSettings["role"], settings: Partial<ServiceSettings> 
   return spawnWorker(script, { args: [JSON.stringify(own)] });
 }
 
-async function workerOf(plan: ReportPlan, stopAt: StopPoint | null = null): Promise<WorkerProcess> {
+/** @param settings by default it goes on where others have stopped */
+async function workerOf(plan: ReportPlan, settings: Partial<ServiceSettings> = {}): Promise<WorkerProcess> {
   const { operation, answeredBy } = plan;
-  const worker = open("worker", { plans: [{ operation, answeredBy }], stopAt });
+  const worker = open("worker", { plans: [{ operation, answeredBy }], ...settings });
   await worker.ready(patienceMs);
   return worker;
 }
@@ -135,7 +138,7 @@ describe("a worker that is killed", () => {
 
   beforeAll(async () => {
     const die = async (plan: (typeof deaths)[number]) => {
-      const victim = await workerOf(plan, plan.stopAt);
+      const victim = await workerOf(plan, { stopAt: plan.stopAt, leaseMs: shortLeaseMs });
       locations.set(plan.operation, await accepted(plan));
       await stoppedAt(victim, plan.stopAt);
       expect(await victim.kill("SIGKILL")).toMatchObject({ signal: "SIGKILL" });
@@ -156,7 +159,7 @@ describe("a worker that is killed", () => {
 
 describe("a worker that is frozen beyond its lease", () => {
   test.each(freezes)("$stopAt: another goes on, and it changes nothing when it wakes up", async (plan) => {
-    const frozen = await workerOf(plan, plan.stopAt);
+    const frozen = await workerOf(plan, { stopAt: plan.stopAt, leaseMs: shortLeaseMs });
     const location = await accepted(plan);
     await stoppedAt(frozen, plan.stopAt);
     await frozen.freeze();
@@ -184,13 +187,12 @@ describe("a worker that is frozen beyond its lease", () => {
 
 test("a worker that is told to stop ends what is under way, and begins nothing more", async () => {
   const [plan] = stops as [(typeof stops)[number]];
-  const leaving = await workerOf(plan, plan.stopAt);
+  const leaving = await workerOf(plan, { stopAt: plan.stopAt });
   const location = await accepted(plan);
   await stoppedAt(leaving, plan.stopAt);
   process.kill(leaving.pid, "SIGTERM");
   await leaving.line((line) => line.stopping === true);
-  const next = { ...plan, operation: plan.operation };
-  const other = await ask(api, `/${next.operation}`, {
+  const other = await ask(api, `/${plan.operation}`, {
     method: "POST",
     headers: { "idempotency-key": "next" },
     body: JSON.stringify({ name: "next" }),

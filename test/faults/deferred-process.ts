@@ -18,12 +18,14 @@ export interface ServiceSettings {
   readonly databaseUrl: string;
   readonly receiverUrl: string;
   readonly plans: readonly ReportPlan[];
+  /** Default 30,000: whoever goes on is not to lose a lease of its own, however busy the machine. */
+  readonly leaseMs?: number;
   /** Default null: nowhere. */
   readonly stopAt?: StopPoint | null;
 }
 
 const settings = JSON.parse(process.argv[2] ?? "") as ServiceSettings;
-const { role, databaseUrl, receiverUrl, plans, stopAt = null } = settings;
+const { role, databaseUrl, receiverUrl, plans, leaseMs = 30_000, stopAt = null } = settings;
 const tell = (line: Readonly<Record<string, unknown>>) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const pool = new pg.Pool({ connectionString: databaseUrl, max: 16 });
 pool.on("error", () => {});
@@ -55,7 +57,7 @@ const latchkey = createLatchkey({
     else tell({ event: event.type });
   },
 });
-const operations = defineReports(latchkey, plans, receiverUrl, at);
+const operations = defineReports(latchkey, plans, { receiverUrl, leaseMs, at });
 
 async function close(): Promise<void> {
   await store.close();

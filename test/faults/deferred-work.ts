@@ -20,6 +20,13 @@ export interface ReportPlan {
   readonly answeredBy: "finish" | "delivery";
 }
 
+/** What all of a process's reports share. */
+export interface Surroundings {
+  readonly receiverUrl: string;
+  readonly leaseMs: number;
+  readonly at: At;
+}
+
 export interface Report {
   /** What the receiver knows it by; the delivery of `answeredBy` has a name of its own. */
   readonly name: string;
@@ -32,19 +39,16 @@ export const noticeOf = (name: string) => `${name}, notice`;
 export function defineReports<Tx extends Queries>(
   latchkey: Latchkey<Tx>,
   plans: readonly ReportPlan[],
-  receiverUrl: string,
-  at: At,
+  around: Surroundings,
 ): ReadonlyMap<string, OwnedOperation<"deferred", Report>> {
-  const define = (plan: ReportPlan) =>
-    [plan.operation, defineReport(latchkey, plan, receiverUrl, at)] as const;
+  const define = (plan: ReportPlan) => [plan.operation, defineReport(latchkey, plan, around)] as const;
   return new Map(plans.map(define));
 }
 
 function defineReport<Tx extends Queries>(
   latchkey: Latchkey<Tx>,
   { operation, answeredBy }: ReportPlan,
-  receiverUrl: string,
-  at: At,
+  { receiverUrl, leaseMs, at }: Surroundings,
 ): OwnedOperation<"deferred", Report> {
   const call = latchkey.effect(`${operation}/call`, effectOptions<Tx>(receiverUrl, at));
   const notice: Effect<Report, Receipt> = latchkey.effect(`${operation}/notice`, {
@@ -58,7 +62,7 @@ function defineReport<Tx extends Queries>(
   return latchkey.operation(operation, {
     execution: "deferred",
     version: "1",
-    leaseMs: 1_000,
+    leaseMs,
     async run({ name }: Report, attempt) {
       await at("begun", name);
       await attempt.phase("placed", async (tx) => {

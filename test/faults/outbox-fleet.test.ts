@@ -2,8 +2,9 @@
  * A few dispatchers that are killed in turn, and a Postgres that is killed, while effects are enqueued and delivered; a
  * transaction is held open meanwhile, so that no dead row can go. Whatever happens, every effect ends, once.
  *
- * By default 600 effects, 3 dispatchers, 4 kills, one restart. LATCHKEY_PROVE=1: 20,000 effects, 4 dispatchers, a kill each
- * second, two restarts, and a transaction that is open for three minutes.
+ * By default 600 effects, 3 dispatchers, 4 kills in the middle of sends, one restart. LATCHKEY_PROVE=1: 20,000 effects, 4
+ * dispatchers, a kill each second as long as there is one to kill, two restarts, and a transaction that is open for three
+ * minutes.
  */
 import pg from "pg";
 import { expect, test } from "vitest";
@@ -18,7 +19,7 @@ import type { EffectPlan } from "./outbox-work.ts";
 
 const isProof = process.env.LATCHKEY_PROVE === "1";
 const volume = isProof
-  ? { transactions: 1_000, dispatchers: 4, kills: 180, restarts: 2, heldMs: 180_000 }
+  ? { transactions: 1_000, dispatchers: 4, kills: 60, restarts: 2, heldMs: 180_000 }
   : { transactions: 30, dispatchers: 3, kills: 4, restarts: 1, heldMs: 0 };
 /** By kind, for one transaction: 20. */
 const plans: readonly (EffectPlan & { readonly each: number })[] = [
@@ -31,7 +32,7 @@ const perTransaction = plans.reduce((sum, { each }) => sum + each, 0);
 const total = volume.transactions * perTransaction;
 const aggregates = 12;
 /** How many effects may be on their way: more are enqueued when these have arrived. */
-const aheadMax = 200;
+const aheadMax = isProof ? 5_000 : 200;
 const batchSize = 25;
 const endMs = isProof ? 240_000 : 60_000;
 
@@ -68,20 +69,30 @@ class Fleet {
   }
 
   /** SIGKILL for one that waits for the receiver; another takes its place. */
-  async killOne(): Promise<void> {
+  async killSender(): Promise<void> {
     const { receiver } = this.#town;
     receiver.withhold();
-    const victim = await until(
-      () => this.#dispatchers.find(({ pid }) => receiver.withheld().some((sent) => sent.pid === pid)),
-      { what: "a dispatcher waits for an answer", timeoutMs: patienceMs },
-    ).catch(async (error: unknown) => {
-      throw new Error(await this.#state(), { cause: error });
-    });
-    await victim?.kill("SIGKILL");
-    this.killed += 1;
-    this.unheard += receiver.withheld().filter(({ pid }) => pid === victim?.pid).length;
+    await this.#kill(({ pid }) => receiver.withheld().some((sent) => sent.pid === pid));
     receiver.answer();
-    this.#dispatchers.splice(this.#dispatchers.indexOf(victim as WorkerProcess), 1);
+  }
+
+  /** SIGKILL for the one that has worked longest, whatever it does. */
+  async killOldest(): Promise<void> {
+    await this.#kill(({ lines }) => lines.some(({ ready }) => ready === true));
+  }
+
+  async #kill(which: (dispatcher: WorkerProcess) => boolean): Promise<void> {
+    const what = "there is a dispatcher to kill";
+    const found = await until(() => this.#dispatchers.find(which), { what, timeoutMs: patienceMs }).catch(
+      async (error: unknown) => {
+        throw new Error(await this.#state(), { cause: error });
+      },
+    );
+    const victim = found as WorkerProcess;
+    await victim.kill("SIGKILL");
+    this.killed += 1;
+    this.unheard += this.#town.receiver.withheld().filter(({ pid }) => pid === victim.pid).length;
+    this.#dispatchers.splice(this.#dispatchers.indexOf(victim), 1);
     this.add();
   }
 
@@ -177,7 +188,7 @@ async function redriveOrdered(town: Town): Promise<number> {
   return dead.rows.length;
 }
 
-async function untilAllOver(town: Town): Promise<{ readonly redriven: number }> {
+async function untilAllOver(town: Town): Promise<number> {
   let redriven = 0;
   const isOver = async () => {
     redriven += await redriveOrdered(town);
@@ -187,7 +198,7 @@ async function untilAllOver(town: Town): Promise<{ readonly redriven: number }> 
     return rows[0]?.over === total;
   };
   await until(isOver, { what: "every effect is delivered or dead", timeoutMs: endMs, intervalMs: 100 });
-  return { redriven };
+  return redriven;
 }
 
 async function expectAllOnce(rows: readonly Row[], town: Town): Promise<void> {
@@ -226,7 +237,7 @@ function expectOrder(receiver: Receiver): void {
   }
 }
 
-test(`${total} effects, ${volume.kills} kills and ${volume.restarts} restarts: all delivered or dead, once, in order`, {
+test(`${total} effects, at least ${volume.kills} kills and ${volume.restarts} restarts: all delivered or dead, once, in order`, {
   timeout: 2 * endMs + volume.heldMs + 60_000,
 }, async () => {
   const receiver = await openReceiver();
@@ -249,15 +260,24 @@ test(`${total} effects, ${volume.kills} kills and ${volume.restarts} restarts: a
     await town.postgres.start();
   }
   const held = await holdDeadRows(town);
+  let redriven = 0;
   if (isProof) pace = () => Math.min(1, held.heldMs() / volume.heldMs);
-  for (let kill = 1; kill <= volume.kills; kill++) {
-    if (isProof) await until(() => held.heldMs() >= kill * 1_000, { timeoutMs: endMs });
-    else await arrived(40 + kill * 40);
-    await fleet.killOne();
+  if (isProof) {
+    for (let second = 1; held.heldMs() < volume.heldMs; second++) {
+      await until(() => held.heldMs() >= second * 1_000, { timeoutMs: endMs });
+      await fleet.killOldest();
+      redriven += await redriveOrdered(town);
+    }
+  } else {
+    for (let kill = 1; kill <= volume.kills; kill++) {
+      await arrived(40 + kill * 40);
+      await fleet.killSender();
+    }
+    expect(fleet.unheard, "sends that nobody heard the answer of").toBeGreaterThanOrEqual(volume.kills);
   }
   expect(await enqueued).toBe(true);
   await enqueuing;
-  const { redriven } = await untilAllOver(town);
+  redriven += await untilAllOver(town);
 
   const since = await held.since();
   const { noted, rows } = { noted: (await town.noted()).length, rows: await town.rows() };
@@ -265,8 +285,7 @@ test(`${total} effects, ${volume.kills} kills and ${volume.restarts} restarts: a
   await expectAllOnce(rows, town);
   expectOrder(receiver);
   const { killed, unheard } = fleet;
-  expect(killed).toBe(volume.kills);
-  expect(unheard, "sends that nobody heard the answer of").toBeGreaterThanOrEqual(volume.kills);
+  expect(killed).toBeGreaterThanOrEqual(volume.kills);
   const again = rows.filter(({ sends }) => sends > 1);
   expect(again.length, "some were sent again").toBeGreaterThan(0);
   expect(held.heldMs()).toBeGreaterThanOrEqual(volume.heldMs);
