@@ -423,6 +423,25 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
       });
     });
 
+    test("to be rescued does not stop the others, and is freed once it can be", async () => {
+      const effects = Array.from({ length: 5 }, (_, index) =>
+        newEffect({ index, downstreamKey: `key-${index}` }),
+      );
+      await enqueuing(store, effects);
+      const claimed = await claim(store);
+      await outboxOf(store).start(claimed.slice(0, 2), leaseMs);
+      await endLeases();
+      await refusing("key-0", "new.state = 'pending'");
+      expect(await outboxOf(store).rescue(3)).toEqual({ unstarted: 1, started: 1 });
+      expect(await outboxOf(store).rescue(1), "it takes no place of others").toEqual({
+        unstarted: 1,
+        started: 0,
+      });
+      expect(await outboxOf(store).rescue(9)).toEqual({ unstarted: 1, started: 0 });
+      await observer.query("drop trigger refuse on latchkey.outbox");
+      expect(await outboxOf(second).rescue(9)).toEqual({ unstarted: 0, started: 1 });
+    });
+
     test("because of what is to be written does not stop the others", async () => {
       await enqueuing(store, [newEffect(), newEffect()]);
       const [bad, good] = await claim(store);

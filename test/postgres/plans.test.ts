@@ -160,6 +160,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   endEffects: ["outbox_pkey"],
   effectsEnded: ["outbox_pkey"],
   rescueEffects: ["outbox_claimed"],
+  endedClaims: ["outbox_claimed"],
+  rescueEffect: ["outbox_pkey", "outbox_claimed"],
   listDead: ["outbox_dead", "outbox_pkey"],
   effectsOfRecord: ["outbox_record"],
   decideEffect: ["audit_pkey", "outbox_pkey"],

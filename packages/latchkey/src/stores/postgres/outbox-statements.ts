@@ -14,7 +14,9 @@ export function outboxStatements(names: SqlNames) {
     effectsStarted: template("effects_started", started(names)),
     endEffects: template("end_effects", end(names)),
     effectsEnded: template("effects_ended", ended(names)),
-    rescueEffects: template("rescue_effects", rescue(names)),
+    rescueEffects: template("rescue_effects", rescue(names, `${notBefore} and ${isNotSpared}`)),
+    endedClaims: template("ended_claims", endedClaims(names)),
+    rescueEffect: template("rescue_effect", rescue(names, "o.id = @id::uuid")),
     listDead: template("list_dead", list(names, "x.state = 'dead'")),
     listEffects: template(
       "list_effects",
@@ -161,14 +163,15 @@ function ended({ outbox }: SqlNames): string {
     where o.ended = c.event and o.state = ${stateAfter}`;
 }
 
+const notBefore = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;
+const isOver = (time: string) => `o.state = 'claimed' and o.locked_until <= ${time}`;
+
 /** Also says when the oldest claim was made, so that the next rescue need not look before it. */
-function rescue(names: SqlNames): string {
-  const from = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;
-  const isOver = (time: string) => `o.state = 'claimed' and o.locked_until <= ${time}`;
+function rescue(names: SqlNames, which: string): string {
   return `with ${timeOf(names)},
     due as materialized (
       select o.ctid as row_id, o.id, o.started_at is not null as started from ${names.outbox} o
-      where ${from} and ${isOver("(select at from t)")}
+      where ${which} and ${isOver("(select at from t)")}
       order by o.claimed_at limit @limit::int
       for update skip locked),
     done as (
@@ -180,10 +183,18 @@ function rescue(names: SqlNames): string {
       (pg_catalog.count(*) filter (where due.started))::int as started,
       (select ${exactly("coalesce(pg_catalog.min(oldest.claimed_at), pg_catalog.min(t.at))")}
         from t left join lateral (
-          select o.claimed_at from ${names.outbox} o where o.state = 'claimed' and ${from}
+          select o.claimed_at from ${names.outbox} o where o.state = 'claimed' and ${notBefore}
           order by o.claimed_at limit 1) oldest on true) as oldest,
       ${commitSettings(names)}
     from due join done on done.id = due.id`;
+}
+
+/** What `rescueEffects` would free. */
+function endedClaims(names: SqlNames): string {
+  return onPrimary(`with ${timeOf(names)}
+    select o.id::text as id from ${names.outbox} o
+    where ${notBefore} and ${isNotSpared} and ${isOver("(select at from t)")}
+    order by o.claimed_at limit @limit::int`);
 }
 
 /** Only what is dead has an index in this order: a list of another state reads the whole table. */

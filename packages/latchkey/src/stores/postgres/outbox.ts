@@ -5,12 +5,12 @@ import type { SqlRow } from "../../transactions/transaction.ts";
 import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
 import { eachAlone } from "./each-alone.ts";
 import { EffectClaims } from "./effect-claims.ts";
+import { EffectRescues } from "./effect-rescues.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { claimsList, endsList } from "./outbox-values.ts";
-import { RescuePlace } from "./rescue-place.ts";
-import { booleanOf, foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
+import { booleanOf, foundRows, onlyRow, textOf } from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
 import { checkStorable } from "./values.ts";
 
@@ -22,7 +22,7 @@ export function postgresOutbox(
   clock: Clock,
 ): OutboxSupport {
   const claims = new EffectClaims(executor, statements, clock);
-  const rescues = new RescuePlace(clock);
+  const rescues = new EffectRescues(executor, statements, clock);
 
   /** Ids whose guard held, or that had been written by an earlier try. */
   const guarded = async (
@@ -57,11 +57,7 @@ export function postgresOutbox(
       }),
 
     async rescue(limit) {
-      const row = onlyRow(
-        await executor.write(statements.rescueEffects.bind({ limit, from_ms: rescues.fromMs() })),
-      );
-      rescues.looked(momentOf(row, "oldest"));
-      const rescued = { unstarted: numberOf(row, "unstarted"), started: numberOf(row, "started") };
+      const rescued = await rescues.rescue(limit);
       if (rescued.unstarted + rescued.started > 0) claims.startOver();
       return rescued;
     },

@@ -1,0 +1,75 @@
+/** Rescues of effects whose claims have ended: where the index is entered, and what becomes of a row that refuses. */
+import type { Clock } from "../../ports.ts";
+import type { SqlRow } from "../../transactions/transaction.ts";
+import type { OutboxRescue } from "../outbox.ts";
+import { isCausedByRow } from "./each-alone.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import type { outboxStatements } from "./outbox-statements.ts";
+import { RescuePlace } from "./rescue-place.ts";
+import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
+
+/** How long a row that could not be freed is left alone. */
+const sparedMs = 60_000;
+
+interface RescueTerms {
+  readonly limit: number;
+  readonly from_ms: number | null;
+  /** The ids of what is left alone, as a list. */
+  readonly spared: string;
+}
+
+export class EffectRescues {
+  readonly #executor: PostgresExecutor;
+  readonly #statements: ReturnType<typeof outboxStatements>;
+  readonly #clock: Clock;
+  readonly #place: RescuePlace;
+  /** Effects that could not be freed, and until when they are left alone, by the monotonic clock. */
+  readonly #spared = new Map<string, number>();
+
+  constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
+    this.#executor = executor;
+    this.#statements = statements;
+    this.#clock = clock;
+    this.#place = new RescuePlace(clock);
+  }
+
+  async rescue(limit: number): Promise<OutboxRescue> {
+    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#sparedList() };
+    try {
+      const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind({ ...terms })));
+      this.#place.looked(momentOf(row, "oldest"));
+      return rescuedOf(row);
+    } catch (error) {
+      if (!isCausedByRow(error)) throw error;
+      return this.#oneByOne(terms);
+    }
+  }
+
+  async #oneByOne(terms: RescueTerms): Promise<OutboxRescue> {
+    const { endedClaims, rescueEffect } = this.#statements;
+    const ended = foundRows(await this.#executor.read(endedClaims.bind({ ...terms })), "id");
+    let [unstarted, started] = [0, 0];
+    for (const id of ended.map((row) => textOf(row, "id"))) {
+      try {
+        const row = onlyRow(await this.#executor.write(rescueEffect.bind({ ...terms, id })));
+        const freed = rescuedOf(row);
+        unstarted += freed.unstarted;
+        started += freed.started;
+      } catch (error) {
+        if (!isCausedByRow(error)) throw error;
+        this.#spared.set(id, this.#clock.monotonicMs() + sparedMs);
+      }
+    }
+    return { unstarted, started };
+  }
+
+  #sparedList(): string {
+    const now = this.#clock.monotonicMs();
+    for (const [id, until] of this.#spared) if (until <= now) this.#spared.delete(id);
+    return JSON.stringify([...this.#spared.keys()]);
+  }
+}
+
+function rescuedOf(row: SqlRow): OutboxRescue {
+  return { unstarted: numberOf(row, "unstarted"), started: numberOf(row, "started") };
+}
