@@ -138,7 +138,6 @@ const frames = new AsyncLocalStorage<{ readonly of: object; readonly list: objec
 
 /** Where an attempt in steps enqueues: in the phase that asks. */
 export class PhaseEffects<Tx> {
-  readonly #committed = new Set<string>();
   #last: EffectList<Tx> | null = null;
 
   /** Runs a phase's work: what it enqueues goes into this list. */
@@ -153,13 +152,4 @@ export class PhaseEffects<Tx> {
     const list = frame?.of === this ? (frame.list as EffectList<Tx>) : this.#last;
     return list === null ? enqueueNowhere(effect, input) : list.enqueue(effect, input, options);
   };
-
-  noteCommitted(names: readonly string[]): void {
-    for (const name of names) this.#committed.add(name);
-  }
-
-  /** Whether a phase of this attempt has committed an effect of this definition. */
-  hasCommitted(name: string): boolean {
-    return this.#committed.has(name);
-  }
 }

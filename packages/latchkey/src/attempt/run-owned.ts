@@ -93,7 +93,6 @@ class OwnedAttempt<Tx> implements LeasedRun {
   }
 
   async #checkAwaited(given: AwaitedAnswer): Promise<void> {
-    if (this.#effects.hasCommitted(given.effect)) return;
     const { id } = this.#held.record();
     const checked = await insist(this.#runtime, this.#held, () => checkAwaited(this.#runtime, id, given));
     if (checked.kind === "gave_up") throw checked.error;
