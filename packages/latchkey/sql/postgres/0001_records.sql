@@ -136,9 +136,10 @@ create index steps_finished_calls on :"schema".steps (effect, finished_at, downs
 -- topics go by the effect's name, messages by the aggregate or, without one, by the downstream key; the payload is the
 -- input as the codec stored it.
 --
--- A delivery writes four row versions: enqueued, claimed, started, delivered. Three of them are dead in the end, and a
--- fourth goes with the clean-up; each further try adds three, a result that is kept apart one. While a transaction holds
--- them back, an index has one dead entry for each version but the started one.
+-- A delivery writes four row versions: enqueued, claimed, started, delivered; three where the claim is the start, too. All
+-- but the last of them are dead in the end, and that one goes with the clean-up; each further try adds three, a result
+-- that is kept apart one. While a transaction holds them back, an index has one dead entry for each version but the
+-- started one.
 create table :"schema".outbox (
   id uuid primary key,
   aggregatetype text collate "C" not null,

@@ -38,7 +38,7 @@ export async function claimAll<Tx>(
   const smaller =
     wants.length > 1
       ? wants.map((want) => [want])
-      : wants.filter(({ limit }) => limit > 1).map(({ effect, limit }) => [{ effect, limit: limit >> 1 }]);
+      : wants.filter(({ limit }) => limit > 1).map((want) => [{ ...want, limit: want.limit >> 1 }]);
   const claimed: Claimed[] = [];
   for (const page of smaller) claimed.push(...(await claimAll(claiming, page)));
   return claimed;
@@ -62,5 +62,7 @@ async function claimPage<Tx>(
 
 /** It came too late for anybody to wait for it; without this their leases have to end. */
 async function giveBack(outbox: OutboxSupport, rows: readonly OutboxEffect[]): Promise<void> {
-  await outbox.end(rows.map(({ id, fence }) => ({ id, fence, event: "give_back" })));
+  await outbox.end(
+    rows.map(({ id, fence, state }) => ({ id, fence, event: "give_back", unsent: state === "started" })),
+  );
 }

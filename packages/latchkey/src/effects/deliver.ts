@@ -79,7 +79,7 @@ async function readInput<Tx>(delivery: Delivery<Tx>): Promise<{ readonly value: 
 
 async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
   const { all, row, effect } = delivery;
-  const asking = { effect, key: row.downstreamKey, signal: new AbortController().signal };
+  const asking = { effect, key: row.downstreamKey };
   const looked = await lookUpSend(all.runtime.ports.clock, asking, input).catch((error: unknown) => ({
     kind: "failed" as const,
     error,
@@ -89,15 +89,21 @@ async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<Deliv
 }
 
 async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
-  const started = await start(given);
+  const started = given.unsent ? startedByClaim(given) : await start(given);
   if (started === null) return left(given);
   const { delivery, mayBegin } = started;
   const { row, effect } = delivery;
   const sent: DeliveryState = { ...row, sends: row.sends + 1 };
   if (!mayBegin) {
     // Nothing was sent, so what was in doubt is as it was before.
-    const unsent = { kind: "retry", errorCode: "not-started", doubtful: row.doubtfulSince !== null } as const;
-    return conclude(delivery, sent, unsent, true);
+    const notStarted = {
+      kind: "retry",
+      errorCode: "not-started",
+      doubtful: row.doubtfulSince !== null,
+    } as const;
+    return delivery.unsent
+      ? conclude(delivery, row, notStarted, false)
+      : conclude(delivery, sent, notStarted, true);
   }
   delivery.onSend();
   const outcome = await oneSend(delivery, input);
@@ -110,10 +116,21 @@ function errorOf(outcome: Sent): unknown {
   return outcome.kind === "refused" ? outcome.refusal : outcome.error;
 }
 
+interface Started<Tx> {
+  readonly delivery: Delivery<Tx>;
+  readonly mayBegin: boolean;
+}
+
+/** Nothing is in doubt, so no window can be over. */
+function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
+  const { all, effect, ownedUntilMs } = delivery;
+  const untilMs = sendsUntilMs(effect, ownedUntilMs - leaseMsOf(effect));
+  const mayBegin = all.runtime.ports.clock.monotonicMs() < untilMs;
+  return { delivery: { ...delivery, unsent: !mayBegin }, mayBegin };
+}
+
 /** Writes that a send begins. Null: the claim is not held any more, or that could not be told. */
-async function start<Tx>(
-  delivery: Delivery<Tx>,
-): Promise<{ readonly delivery: Delivery<Tx>; readonly mayBegin: boolean } | null> {
+async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
   const { all, row, effect, ownedUntilMs } = delivery;
   const { clock } = all.runtime.ports;
   const leaseMs = leaseMsOf(effect);
@@ -135,7 +152,7 @@ async function start<Tx>(
 }
 
 async function oneSend<Tx>({ all, row, effect }: Delivery<Tx>, input: unknown): Promise<Sent> {
-  const asking = { effect, key: row.downstreamKey, signal: new AbortController().signal };
+  const asking = { effect, key: row.downstreamKey };
   const ran = await runEffect(all.runtime.ports.clock, asking, (to) =>
     effect.settings.execute(input as never, to),
   );

@@ -25,7 +25,10 @@ export interface Deliveries<Tx> {
 
 export interface Delivery<Tx> {
   readonly all: Deliveries<Tx>;
+  /** As it was before a send was begun under this claim. */
   readonly row: OutboxEffect;
+  /** The claim was the start, and the send has not followed yet. */
+  readonly unsent: boolean;
   readonly effect: AnyEffect;
   /** Monotonic time until which the claim certainly holds. */
   readonly ownedUntilMs: number;
@@ -42,6 +45,18 @@ const marginMs = 10_000;
 /** How long a claim is held, and again from each start. */
 export function leaseMsOf({ settings }: AnyEffect): number {
   return 2 * settings.limits.timeoutMs + marginMs;
+}
+
+/** Whether a claim may be the start, too: what was begun and never sent is sent again, and nothing is lost by it. */
+export function startsWithClaim({ settings }: AnyEffect): boolean {
+  return settings.deduplication === "provider";
+}
+
+/** What the claim has found, where it was the start. */
+export function beforeStart(row: OutboxEffect): OutboxEffect {
+  return row.state === "started"
+    ? { ...row, state: "claimed", sends: row.sends - 1, doubtfulSince: null }
+    : row;
 }
 
 /** Until when a send may begin whose lease was asked for at `askedAtMs`: it must be over, and written, within it. */
@@ -82,8 +97,12 @@ export type End = DeliveryEnd extends infer E
   : never;
 
 /** Ends the claim, or keeps what came of it. False: it is not held any more, or that cannot be told. */
-export async function written<Tx>({ all, row, ownedUntilMs }: Delivery<Tx>, end: End): Promise<boolean> {
-  const claimed = { id: row.id, fence: row.fence, ...end } as DeliveryEnd;
+export async function written<Tx>(
+  { all, row, unsent, ownedUntilMs }: Delivery<Tx>,
+  end: End,
+): Promise<boolean> {
+  const claim = { id: row.id, fence: row.fence, ...end };
+  const claimed = (unsent ? { ...claim, unsent } : claim) as DeliveryEnd;
   const held = await insistUntil(all.runtime, ownedUntilMs, () => all.ends.add(claimed));
   return held === true;
 }

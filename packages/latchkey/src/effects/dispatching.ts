@@ -5,7 +5,7 @@ import type { TransactionSupport } from "../stores/store.ts";
 import { type Batches, createBatches } from "./batches.ts";
 import { type Claimed, claimAll } from "./claim.ts";
 import { deliver } from "./deliver.ts";
-import { type Deliveries, type DeliveryResult, leaseMsOf } from "./delivery.ts";
+import { beforeStart, type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim } from "./delivery.ts";
 import { type Rate, type RatePlace, rateOf } from "./rate.ts";
 import { type AnyEffect, freeSlots, takeFreeSlots } from "./run-effect.ts";
 import { shareRoom } from "./share-room.ts";
@@ -19,6 +19,12 @@ interface Lane {
   hungry: boolean;
 }
 
+/** A claim for each single room that comes free would cost more than all the rest; a rate gives its room bit by bit. */
+function isWorthIt(lane: Lane | undefined, share: number): boolean {
+  if (lane === undefined || !lane.hungry) return false;
+  return lane.rate !== null || share * 3 >= lane.inFlight;
+}
+
 /** What one delivery holds while it is under way. */
 interface Place {
   readonly slot: () => void;
@@ -26,6 +32,7 @@ interface Place {
 }
 
 interface Want extends EffectWant {
+  readonly starts: boolean;
   readonly lane: Lane;
   readonly places: Place[];
 }
@@ -40,6 +47,7 @@ export class Dispatching<Tx> {
   readonly #underWay = new Set<Promise<DeliveryResult>>();
   #turn = 0;
   #stopping = false;
+  #looking = false;
 
   /** @param wake is called when there may be something to claim that there was no room for */
   constructor(
@@ -80,10 +88,10 @@ export class Dispatching<Tx> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  /** True while there is room for something that may be there. */
+  /** True while there is room worth a claim for something that may be there. */
   get hasMore(): boolean {
     const lanes = this.#known();
-    return this.#shares(lanes).some((share, at) => share > 0 && lanes[at]?.hungry === true);
+    return this.#shares(lanes).some((share, at) => share > 0 && isWorthIt(lanes[at], share));
   }
 
   /** How long until a rate leaves room for something that may be there; null: none is in the way. */
@@ -98,11 +106,12 @@ export class Dispatching<Tx> {
   /**
    * Claims once, and begins to deliver what that brings.
    *
+   * @param most of one definition; several claims, each under way while another's sends end, are faster than a large one
    * @throws {StoreError} when the store cannot be used.
    */
-  async claim(): Promise<readonly Promise<DeliveryResult>[]> {
+  async claim(most = this.#size): Promise<readonly Promise<DeliveryResult>[]> {
     if (this.#stopping) return [];
-    const byLease = Map.groupBy(this.#wants(), ({ lane }) => leaseMsOf(lane.effect));
+    const byLease = Map.groupBy(this.#wants(most), ({ lane }) => leaseMsOf(lane.effect));
     const pages = [...byLease].map(([leaseMs, wants]) => this.#claimPage(leaseMs, wants));
     const begun: Promise<DeliveryResult>[] = [];
     let failure: { readonly error: unknown } | null = null;
@@ -117,7 +126,7 @@ export class Dispatching<Tx> {
   async #claimPage(leaseMs: number, wants: readonly Want[]): Promise<readonly Promise<DeliveryResult>[]> {
     const runtime = this.#runtime;
     try {
-      const asked = wants.map(({ effect, limit }) => ({ effect, limit }));
+      const asked = wants.map(({ effect, limit, starts }) => ({ effect, limit, starts }));
       const claimed = await claimAll({ runtime, outbox: this.#outbox, leaseMs }, asked);
       for (const { lane, effect, limit } of wants) {
         lane.hungry = claimed.filter(({ row }) => row.effect === effect).length >= limit;
@@ -138,29 +147,48 @@ export class Dispatching<Tx> {
     const { lane } = want;
     const { effect } = lane;
     const onSend = () => place.rate?.begin();
-    const delivery = deliver({ all: this.#all, row, effect, ownedUntilMs, onSend }).then((result) => {
+    const delivery = deliver({
+      all: this.#all,
+      row: beforeStart(row),
+      unsent: row.state === "started",
+      effect,
+      ownedUntilMs,
+      onSend,
+    }).then((result) => {
       this.#free(lane, place);
       this.#underWay.delete(delivery);
-      const opens = result === "reopened" || (row.ordered && result === "delivered");
-      if (opens || [...this.#lanes.values()].some(({ hungry }) => hungry)) this.#wake();
+      if (result === "reopened" || (row.ordered && result === "delivered")) this.#wake();
+      else if (lane.hungry) this.#look();
       return result;
     });
     this.#underWay.add(delivery);
     return delivery;
   }
 
-  #wants(): readonly Want[] {
+  /** Many deliveries end at once: their room is looked at once. */
+  #look(): void {
+    if (this.#looking) return;
+    this.#looking = true;
+    queueMicrotask(() => {
+      this.#looking = false;
+      // Where a rate is in the way, its time is waited for after the next look.
+      if (this.hasMore || this.rateWaitMs !== null) this.#wake();
+    });
+  }
+
+  #wants(most: number): readonly Want[] {
     const lanes = this.#known();
     const shares = this.#shares(lanes);
     this.#turn += 1;
     const wants: Want[] = [];
     for (const [at, lane] of lanes.entries()) {
-      const places = takeFreeSlots(lane.effect, shares[at] ?? 0).map(
+      const places = takeFreeSlots(lane.effect, Math.min(most, shares[at] ?? 0)).map(
         (slot): Place => ({ slot, rate: lane.rate?.take() ?? null }),
       );
       if (places.length === 0) continue;
       lane.inFlight += places.length;
-      wants.push({ effect: lane.effect.name, limit: places.length, lane, places });
+      const starts = startsWithClaim(lane.effect);
+      wants.push({ effect: lane.effect.name, limit: places.length, starts, lane, places });
     }
     return wants;
   }

@@ -58,7 +58,21 @@ export function delivered<Tx>(
   { sends }: DeliveryState,
   answered: boolean,
 ): DeliveryResult {
-  const about = aboutDelivery(delivery);
-  delivery.all.runtime.emit({ ...about, type: "effect_delivered", sends, answered });
+  const { all, row } = delivery;
+  const { tenant, scope, key, operation, recordId, effect, id: effectId } = row;
+  all.runtime.emit({
+    type: "effect_delivered",
+    operation,
+    tenant,
+    // The hash is a good part of what a delivery costs here, and few listeners look at it.
+    get keyHash() {
+      return all.runtime.about(operation, { tenant, scope, key }).keyHash;
+    },
+    recordId,
+    effect,
+    effectId,
+    sends,
+    answered,
+  });
   return "delivered";
 }

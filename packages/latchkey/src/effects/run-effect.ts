@@ -50,8 +50,8 @@ export interface Asking {
   readonly effect: AnyEffect;
   /** The downstream key. */
   readonly key: string;
-  /** Aborts when the one who asks must stop. */
-  readonly signal: AbortSignal;
+  /** Aborts when the one who asks must stop; without it nothing but the time limit ends it. */
+  readonly signal?: AbortSignal;
 }
 
 /**
@@ -64,14 +64,30 @@ export async function runEffect<T>(
   act: (call: EffectCall) => Promise<T>,
   late: (value: T) => void = () => {},
 ): Promise<Limited<T>> {
-  const abort = new AbortController();
-  const acting = startNow(() => act({ key, signal: abort.signal }));
+  const call = callOf(key);
+  const acting = startNow(() => act(call.given));
   const ran = await withLimit(clock, effect.settings.limits.timeoutMs, () => acting, signal);
   if (ran.kind === "timed_out") {
     acting.then(late, () => {});
-    abort.abort(new Error(`Effect ${effect.name} was given up`));
+    call.giveUp(new Error(`Effect ${effect.name} was given up`));
   }
   return ran;
+}
+
+/** A signal costs more than all the rest of a call, so that it is made where somebody looks at it. */
+function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (reason: Error) => void } {
+  let abort: AbortController | null = null;
+  const controller = () => {
+    abort ??= new AbortController();
+    return abort;
+  };
+  const given = {
+    key,
+    get signal() {
+      return controller().signal;
+    },
+  };
+  return { given, giveUp: (reason) => controller().abort(reason) };
 }
 
 async function startNow<T>(act: () => Promise<T>): Promise<T> {

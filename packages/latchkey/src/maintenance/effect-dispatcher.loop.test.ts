@@ -139,6 +139,29 @@ describe("limits", () => {
     expect(await world.inState("pending")).toHaveLength(1);
   });
 
+  test("room that comes free bit by bit is not claimed bit by bit", async () => {
+    const world = await several("none", 24);
+    let claims = 0;
+    const { dispatcher, waiting, endNext } = gated(world, {
+      plan: ({ port }) => {
+        if (port === "claimEffects") claims += 1;
+        return "proceed";
+      },
+      dispatcher: { batchSize: 8, intervalMs: never },
+    });
+    dispatcher.start();
+    await world.ports.clock.advance(0);
+    expect(waiting).toHaveLength(8);
+    claims = 0;
+    await endNext();
+    expect([waiting.length, claims]).toEqual([7, 0]);
+    await endNext();
+    expect([waiting.length, claims]).toEqual([8, 1]);
+    const stop = dispatcher.stop();
+    for (let left = 0; left < 8; left++) await endNext();
+    await stop;
+  });
+
   test("no more begun in any second than the effect's rate, and as many", async () => {
     const world = await several("none", 25);
     const begun: number[] = [];
@@ -272,19 +295,24 @@ describe("stopping", () => {
     expect(await world.inState("delivered")).toHaveLength(2);
   });
 
-  test("what is claimed meanwhile is given back, and no send is begun", async () => {
-    const world = await several("none", 3);
+  test.each([
+    ["none", "claimed"],
+    ["provider", "started"],
+  ] as const)("%s: what is %s meanwhile is given back, and no send is made", async (kind, state) => {
+    const world = await several(kind, 3);
     const reply = Promise.withResolvers<void>();
     const plan = ({ port }: { readonly port: string }) =>
       port === "claimEffects" ? ({ kind: "reply", until: reply.promise } as const) : "proceed";
     const { dispatcher } = world.start({ plan });
     dispatcher.start();
     await world.ports.clock.advance(0);
-    expect(await world.inState("claimed")).toHaveLength(3);
+    expect(await world.inState(state)).toHaveLength(3);
     const stop = dispatcher.stop();
     reply.resolve();
     await stop;
-    expect(await world.inState("pending")).toHaveLength(3);
+    const pending = await world.inState("pending");
+    expect(pending).toHaveLength(3);
+    for (const effect of pending) expect(effect).toMatchObject({ sends: 0, doubtfulSince: null });
     expect(world.ledger.requests).toHaveLength(0);
     expect(await world.start().dispatcher.runOnce()).toMatchObject({ delivered: 3 });
   });

@@ -238,14 +238,14 @@ describe("a dispatcher that dies", () => {
     const plan = ({ port }: StoreCall) =>
       port === "startEffects" ? ({ kind: "reply", until: thaw.promise } as const) : "proceed";
     const ports = manualPorts();
-    const world = await oneCharge("provider", { plan, ports });
+    const world = await oneCharge("none", { plan, ports });
     const frozen = world.dispatcher.runOnce();
     await world.ports.clock.advance(leaseMs);
-    expect(await world.start().dispatcher.runOnce()).toMatchObject({ rescued: 1, delivered: 1 });
+    expect(await world.start().dispatcher.runOnce()).toMatchObject({ rescued: 1, dead: 1 });
     await ports.clock.advance(leaseMs);
     thaw.resolve();
     expect(await frozen).toMatchObject({ left: 1 });
-    expect(world.ledger.requests).toHaveLength(1);
+    expect(world.ledger.requests).toHaveLength(0);
   });
 
   test("a start whose reply comes late is not a start: its send could outlast the lease", async () => {
@@ -267,6 +267,46 @@ describe("a dispatcher that dies", () => {
       returns: 1,
     });
     expect(await world.round(1_000)).toMatchObject({ delivered: 1 });
+  });
+
+  test.each([500, leaseMs])(
+    "a claim that starts and whose reply comes %i ms late starts nothing",
+    async (lateMs) => {
+      const reply = Promise.withResolvers<void>();
+      let late = true;
+      const plan = ({ port }: StoreCall) =>
+        port === "claimEffects" && late ? ({ kind: "reply", until: reply.promise } as const) : "proceed";
+      const ports = manualPorts();
+      const world = await oneCharge("provider", { plan, ports });
+      const round = world.dispatcher.runOnce().catch(() => null);
+      await world.ports.clock.advance(0);
+      expect(await world.effect()).toMatchObject({ state: "started", sends: 1 });
+      await ports.clock.advance(lateMs);
+      late = false;
+      reply.resolve();
+      await round;
+      await world.ports.clock.advance(0);
+      expect(world.ledger.requests).toHaveLength(0);
+      expect(await world.effect()).toMatchObject({ state: "pending", sends: 0, doubtfulSince: null });
+      expect(await world.round(1_000)).toMatchObject({ delivered: 1 });
+    },
+  );
+
+  test("frozen with what its claim has started it sends nothing any more, and takes nothing from the next one", async () => {
+    const thaw = Promise.withResolvers<void>();
+    const plan = ({ port }: StoreCall) =>
+      port === "claimEffects" ? ({ kind: "reply", until: thaw.promise } as const) : "proceed";
+    const ports = manualPorts();
+    const world = await oneCharge("provider", { plan, ports });
+    const frozen = world.dispatcher.runOnce().catch(() => null);
+    await world.ports.clock.advance(leaseMs);
+    expect(await world.start().dispatcher.runOnce()).toMatchObject({ rescued: 1, delivered: 1 });
+    await ports.clock.advance(leaseMs);
+    thaw.resolve();
+    await frozen;
+    await world.ports.clock.advance(0);
+    expect(world.ledger.requests).toHaveLength(1);
+    expect(await world.effect()).toMatchObject({ state: "delivered", sends: 2, returns: 1 });
   });
 
   test("and comes back after its send: it writes nothing any more", async () => {

@@ -26,7 +26,7 @@ export interface DispatchReport {
 }
 
 /** `batchSize`: how many deliveries are under way at once. */
-const defaults = { intervalMs: 1_000, batchSize: 100 };
+const defaults = { intervalMs: 1_000, batchSize: 250 };
 
 /**
  * The effect-dispatcher: delivers what was enqueued, of the effects that are defined here. It looks at every interval, at
@@ -88,7 +88,7 @@ export function createDispatcher<Tx>(runtime: Runtime<Tx>, options: ServiceOptio
     },
     async round() {
       const rescued = await rescueWhenDue();
-      const begun = await dispatching.claim();
+      const begun = await dispatching.claim(Math.ceil(batchSize / 2));
       cancelTimer();
       const waitMs = dispatching.rateWaitMs;
       if (waitMs !== null) cancelTimer = clock.startTimer(waitMs, wake);

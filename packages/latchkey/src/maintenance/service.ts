@@ -99,9 +99,10 @@ export function createService<Tx, Report>(
       await done;
     },
     wake() {
-      if (running === null) return;
+      if (running === null || running.woken) return;
       running.woken = true;
-      running.idle.abort();
+      // With a reason of its own, as the default one costs a stack trace.
+      running.idle.abort("woken");
     },
     health() {
       const quietMs = pulse.lastRoundMs === null ? 0 : clock.monotonicMs() - pulse.lastRoundMs;

@@ -16,7 +16,7 @@ export interface WorkerOptions {
   /** How often deferred work is looked for that no hint has told of. `false`: none is run here. Default 1 second. */
   readonly pendingWork?: Pick<ServiceOptions, "intervalMs"> | false;
   /**
-   * Delivers the outbox; `batchSize` is how many deliveries are under way at once. Default: every second, 100. Left out
+   * Delivers the outbox; `batchSize` is how many deliveries are under way at once. Default: every second, 250. Left out
    * where the store has no outbox.
    */
   readonly effectDispatcher?: ServiceOptions | false;

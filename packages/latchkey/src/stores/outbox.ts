@@ -77,12 +77,22 @@ export interface OutboxEffect extends RecordKey {
 export interface EffectWant {
   readonly effect: string;
   readonly limit: number;
+  /**
+   * The claim is the start, too (default: it is not), of those of which nothing is in doubt and no result is kept: for somebody who sends all
+   * that it gets at once, and may send again what was started and not sent.
+   */
+  readonly starts?: boolean;
 }
 
 /** A claim on one effect. */
 export interface EffectClaim {
   readonly id: string;
   readonly fence: Fence;
+}
+
+interface Unsent {
+  /** The claim was the start, and no send followed: it is not counted, and nothing is in doubt. Default false. */
+  readonly unsent?: boolean;
 }
 
 export type DeliveryEnd = EffectClaim &
@@ -96,19 +106,19 @@ export type DeliveryEnd = EffectClaim &
     /** The send came back with this; the delivery goes on under the same claim. */
     | { readonly event: "keep_result"; readonly result: Uint8Array }
     /** → `pending`. `doubtful` false: no send of this generation can have happened. */
-    | {
+    | ({
         readonly event: "retry";
         readonly errorCode: string;
         readonly afterMs: number;
         readonly doubtful: boolean;
         /** Whether a send came back under this claim. */
         readonly returned: boolean;
-      }
+      } & Unsent)
     /** → `pending`, with the next generation and this key, and nothing in doubt. */
     | { readonly event: "reopen"; readonly downstreamKey: string }
-    /** → `pending`, as if it had not been claimed. No send was begun. */
-    | { readonly event: "give_back" }
-    | { readonly event: "die"; readonly errorCode: string; readonly returned: boolean }
+    /** → `pending`, as if it had not been claimed. Only for what is not started, or `unsent`. */
+    | ({ readonly event: "give_back" } & Unsent)
+    | ({ readonly event: "die"; readonly errorCode: string; readonly returned: boolean } & Unsent)
   );
 
 export interface OutboxRescue {
@@ -148,7 +158,7 @@ export interface OutboxSupport {
   /**
    * Takes effects that are due, of each wanted definition at most its limit: those due first, first. Of an ordered
    * aggregate only the first that is not delivered. Rows that somebody is changing are skipped. All get this token and a
-   * lease of `leaseMs`.
+   * lease of `leaseMs`. Those that were started by the claim come as `started`, with the send counted.
    */
   claim(wants: readonly EffectWant[], token: string, leaseMs: number): Promise<readonly OutboxEffect[]>;
 

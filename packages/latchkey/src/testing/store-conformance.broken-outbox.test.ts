@@ -143,6 +143,19 @@ function refenced<C extends EffectClaim>(effects: MemoryEffects, claim: C, fence
   return there === undefined ? claim : { ...claim, fence: fenceOf(claim.fence, there) };
 }
 
+/** Claims that start, after themselves, some of what they should not. */
+const claimsStarting = (may: (effect: OutboxEffect) => boolean): Mistake =>
+  outbox(({ outbox: inner, effects }) => ({
+    async claim(wants, token, leaseMs) {
+      const claimed = await inner.claim(wants, token, leaseMs);
+      const wrong = claimed.filter(
+        ({ effect }) => wants.find((want) => want.effect === effect)?.starts === true,
+      );
+      await inner.start(wrong.filter(may), leaseMs);
+      return claimed.map((effect) => effects.find(effect.id)?.effect ?? effect);
+    },
+  }));
+
 const startsBy = (fenceOf: FenceOf): Mistake =>
   outbox(({ outbox: inner, effects }) => ({
     start: (claims, leaseMs) =>
@@ -549,6 +562,35 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     before("claim", () => (row) => withEffect(row, { result: null })),
   ],
 
+  "claims that never start": [
+    "outbox claim: one that starts counts a send, in doubt from now, and changes nothing else",
+    outbox(({ outbox: inner }) => ({
+      claim: (wants, ...rest) =>
+        inner.claim(
+          wants.map((want) => ({ ...want, starts: false })),
+          ...rest,
+        ),
+    })),
+  ],
+  "claims that start what is in doubt": [
+    "outbox claim: one that starts leaves what is in doubt to a start of its own",
+    claimsStarting(({ result }) => result === null),
+  ],
+  "claims that start what has its result": [
+    "outbox claim: one that starts leaves what has its result",
+    claimsStarting(({ doubtfulSince }) => doubtfulSince === null),
+  ],
+  "claims that start everything": [
+    "outbox claim: it starts only what it is told to",
+    outbox(({ outbox: inner }) => ({
+      claim: (wants, ...rest) =>
+        inner.claim(
+          wants.map((want) => ({ ...want, starts: wants.some(({ starts }) => starts) })),
+          ...rest,
+        ),
+    })),
+  ],
+
   "no order at all": [
     "outbox order: of an aggregate only the first is handed out, until it is delivered",
     seenAs(() => true, { ordered: false }),
@@ -846,6 +888,24 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   "what is given back goes to the end": [
     "outbox end: what is given back is due as it was before",
     afterEnd(isA("give_back"), (row, { now }) => ({ ...row, dueAt: now() })),
+  ],
+  "sends that were not made and count": [
+    "outbox end: what a claim has started and nobody has sent is given back as it was",
+    afterEnd(isA("give_back"), (row, _, there) =>
+      there?.effect.state === "started" ? withEffect(row, { sends: row.effect.sends + 1 }) : row,
+    ),
+  ],
+  "sends that are taken back by a give_back alone": [
+    "outbox end: a send that a claim began and that was not made counts for nothing, however the claim ends",
+    endsAs((end) => (end.event === "die" ? { ...end, unsent: false } : end)),
+  ],
+  "sends taken back that were not counted": [
+    "outbox end: what was not started is given back as it was, whatever is said of a send",
+    afterEnd(
+      (end) => end.event === "give_back" && end.unsent === true,
+      (row, _, there) =>
+        there?.effect.state === "claimed" ? withEffect(row, { sends: row.effect.sends - 1 }) : row,
+    ),
   ],
   "sends that are given back": [
     "outbox end: what was begun to be sent cannot be given back",

@@ -34,6 +34,7 @@ import { outboxListCases } from "./store-conformance/outbox-list.ts";
 import { outboxOrderCases } from "./store-conformance/outbox-order.ts";
 import { outboxRescueCases } from "./store-conformance/outbox-rescue.ts";
 import { outboxStartCases } from "./store-conformance/outbox-start.ts";
+import { outboxStartingClaimCases } from "./store-conformance/outbox-starting-claim.ts";
 import { phaseCases } from "./store-conformance/phase.ts";
 import { openPhaseCases } from "./store-conformance/phase-open.ts";
 import { raceCases } from "./store-conformance/races.ts";
@@ -95,6 +96,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   outboxClaimCases,
   outboxOrderCases,
   outboxStartCases,
+  outboxStartingClaimCases,
   outboxEndCases,
   outboxRescueCases,
   outboxListCases,

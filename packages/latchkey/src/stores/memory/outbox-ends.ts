@@ -18,7 +18,8 @@ export function claimedRow(effects: MemoryEffects, { id, fence }: EffectClaim): 
 export function endClaim(effects: MemoryEffects, now: number, end: DeliveryEnd): boolean {
   const row = claimedRow(effects, end);
   if (row === null) return wasEndedSo(effects.find(end.id), end);
-  const next = ended(row, end, now);
+  const taken = "unsent" in end && end.unsent === true ? takenBack(row) : row;
+  const next = ended(taken, end, now);
   if (next === null) return false;
   effects.put(next);
   return true;
@@ -57,6 +58,13 @@ function ended(row: ClaimedRow, end: DeliveryEnd, now: number): EffectRow | null
     default:
       return end satisfies never;
   }
+}
+
+/** As the claim found it: what it has started was not sent. */
+function takenBack(row: ClaimedRow): ClaimedRow {
+  const { effect } = row;
+  if (effect.state !== "started") return row;
+  return { ...row, effect: { ...effect, state: "claimed", sends: effect.sends - 1, doubtfulSince: null } };
 }
 
 /** A return is counted once for each send, and `keep_result` has counted it. */

@@ -42,14 +42,24 @@ function claim(
   token: string,
   leaseMs: number,
 ): readonly OutboxEffect[] {
-  return wants.flatMap(({ effect: name, limit }) => {
+  return wants.flatMap(({ effect: name, limit, starts = false }) => {
     const due = dueOf(effects, now, name).slice(0, limit);
     return due.map((row) => {
       const fence = { attempt: row.effect.fence.attempt + 1, token };
-      const effect = { ...row.effect, state: "claimed", fence } as const;
+      const claimed = { ...row.effect, state: "claimed", fence } as const;
+      const effect = starts && mayStart(claimed) ? startedEffect(claimed, now) : claimed;
       return effects.put({ ...row, effect, leaseEndsAt: now + leaseMs, endedBy: null }).effect;
     });
   });
+}
+
+function mayStart({ doubtfulSince, result }: OutboxEffect): boolean {
+  return doubtfulSince === null && result === null;
+}
+
+function startedEffect(effect: OutboxEffect, now: number): OutboxEffect {
+  const doubtfulSince = effect.doubtfulSince ?? now;
+  return { ...effect, state: "started", sends: effect.sends + 1, doubtfulSince };
 }
 
 /** Those due first, first; of the same time, those written first. */
@@ -79,9 +89,7 @@ function start(effects: MemoryEffects, now: number, claim: EffectClaim, leaseMs:
   const { effect } = row;
   // Under one claim a send is begun once, so this is that call again.
   if (effect.state === "started") return true;
-  const doubtfulSince = effect.doubtfulSince ?? now;
-  const started = { ...effect, state: "started", sends: effect.sends + 1, doubtfulSince } as const;
-  effects.put({ ...row, effect: started, leaseEndsAt: now + leaseMs });
+  effects.put({ ...row, effect: startedEffect(effect, now), leaseEndsAt: now + leaseMs });
   return true;
 }
 

@@ -54,11 +54,11 @@ export class ClaimPlaces {
 
   /** Takes note of what was claimed, and answers what is still wanted from the front. */
   claimed(wants: readonly PlacedWant[], rows: readonly ClaimedPlace[]): readonly EffectWant[] {
-    return wants.flatMap(({ effect, limit, fromMs }) => {
+    return wants.flatMap(({ effect, limit, starts = false, fromMs }) => {
       const own = rows.filter((row) => row.effect === effect);
       this.#move(effect, own);
       const missing = limit - own.length;
-      return fromMs === null || missing <= 0 ? [] : [{ effect, limit: missing }];
+      return fromMs === null || missing <= 0 ? [] : [{ effect, limit: missing, starts }];
     });
   }
 

@@ -16,6 +16,8 @@ const sparedMax = 1_000;
 
 interface ClaimTerms {
   readonly token: string;
+  /** The effects whose claim is their start, as a list. */
+  readonly starting: string;
   readonly lease_ms: number;
 }
 
@@ -47,7 +49,10 @@ export class EffectClaims {
     const wanted = wants.filter(({ limit }) => limit > 0);
     if (wanted.length === 0) return [];
     for (const { effect } of wanted) checkStorable("effect", effect);
-    const terms = { token, lease_ms: leaseMs };
+    const starting = JSON.stringify(
+      wanted.filter(({ starts }) => starts === true).map(({ effect }) => effect),
+    );
+    const terms = { token, starting, lease_ms: leaseMs };
     const placed = this.#places.placed(wanted);
     const rows = await this.#claim(placed, terms);
     const missing = this.#places.claimed(placed, rows.map(placeOf));

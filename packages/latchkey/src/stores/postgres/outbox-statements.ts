@@ -66,9 +66,15 @@ function due(names: SqlNames, lock: string): string {
       order by o.available_at, o.position limit w.room ${lock}) d`;
 }
 
+/** The claim is the start, too: what that changes is what `start` does. */
+const isStarted = `(o.doubtful_since is null and o.result is null and o.aggregatetype = any (array(
+  select s.effect from pg_catalog.json_array_elements_text(@starting::text::json) s(effect))))`;
+
 function take({ outbox }: SqlNames, which: string): string {
   return `update ${outbox} o set state = 'claimed', attempt = o.attempt + 1, token = @token::uuid,
-      claimed_at = t.at, locked_until = ${after("t.at", "lease_ms")}, started_at = null, ended = null
+      claimed_at = t.at, locked_until = ${after("t.at", "lease_ms")}, ended = null,
+      started_at = case when ${isStarted} then t.at end, sends = o.sends + ${isStarted}::int,
+      doubtful_since = case when ${isStarted} then t.at else o.doubtful_since end
     from t where ${which} and o.state = 'pending'
     returning o.*`;
 }
@@ -95,7 +101,7 @@ function claimOne(names: SqlNames): string {
     select ${effectColumns}, ${commitSettings(names)} from o`;
 }
 
-const claims = "pg_catalog.json_to_recordset(@claims::text::json) as c(id uuid, attempt int, token uuid)";
+const claims = "pg_catalog.jsonb_to_recordset(@claims::text::jsonb) as c(id uuid, attempt int, token uuid)";
 /**
  * The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
  * claimed rows may be full of dead ones.
@@ -119,11 +125,14 @@ function started({ outbox, clock }: SqlNames): string {
     where o.started_at is not null and o.locked_until > (select ${clock})`;
 }
 
-const ends = `pg_catalog.json_to_recordset(@ends::text::json) as c(id uuid, attempt int, token uuid, event text,
+const ends = `pg_catalog.jsonb_to_recordset(@ends::text::jsonb) as c(id uuid, attempt int, token uuid, event text,
   result text, keep_ms float8, error_code text, after_ms float8, doubtful boolean, returned boolean,
-  downstream_key text)`;
+  downstream_key text, unsent boolean)`;
 const stateAfter =
   "case c.event when 'keep_result' then 'claimed' when 'deliver' then 'delivered' when 'die' then 'dead' else 'pending' end";
+
+/** The claim was the start, and nothing was sent. */
+const isTakenBack = "(c.unsent is true and o.started_at is not null)";
 
 /**
  * A send is counted as returned once: a result that is there was counted when it was kept. The state that this writes
@@ -139,11 +148,12 @@ function end(names: SqlNames): string {
         claimed_at = ${later("claimed_at")}, locked_until = ${later("locked_until")},
         started_at = ${later("started_at")},
         result = coalesce(pg_catalog.decode(c.result, 'hex'), o.result),
-        returns = case when o.result is null and o.started_at is not null
+        returns = case when o.result is null and o.started_at is not null and c.unsent is not true
           and (c.returned or c.event in ('deliver', 'keep_result')) then o.returns + 1 else o.returns end,
         available_at = case c.event when 'retry' then ${fromNow("after_ms")} when 'reopen' then t.at
           else o.available_at end,
-        doubtful_since = case when c.event = 'reopen' then null
+        sends = o.sends - ${isTakenBack}::int,
+        doubtful_since = case when c.event = 'reopen' or ${isTakenBack} then null
           when c.event = 'retry' then case when c.doubtful then coalesce(o.doubtful_since, t.at) end
           else o.doubtful_since end,
         generation = o.generation + (c.event = 'reopen')::int,
@@ -152,7 +162,7 @@ function end(names: SqlNames): string {
         finished_at = case when c.event in ('deliver', 'die') then t.at end,
         expires_at = case when c.event = 'deliver' then ${fromNow("keep_ms")} end
       from ${ends}, t
-      where ${claimIs} and o.claimed_at is not null and (c.event <> 'give_back' or o.started_at is null)
+      where ${claimIs} and o.claimed_at is not null and (c.event <> 'give_back' or c.unsent or o.started_at is null)
       returning o.id)
     select o.id::text as id, ${commitSettings(names)} from o`;
 }

@@ -29,17 +29,17 @@ function endRow(end: DeliveryEnd) {
       return { result: hexOf(end.result) };
     case "retry": {
       checkStorable("errorCode", end.errorCode);
-      const { errorCode, afterMs, doubtful, returned } = end;
-      return { error_code: errorCode, after_ms: afterMs, doubtful, returned };
+      const { errorCode, afterMs, doubtful, returned, unsent } = end;
+      return { error_code: errorCode, after_ms: afterMs, doubtful, returned, unsent };
     }
     case "reopen":
       checkStorable("downstreamKey", end.downstreamKey);
       return { downstream_key: end.downstreamKey };
     case "give_back":
-      return {};
+      return { unsent: end.unsent };
     case "die":
       checkStorable("errorCode", end.errorCode);
-      return { error_code: end.errorCode, returned: end.returned };
+      return { error_code: end.errorCode, returned: end.returned, unsent: end.unsent };
     default:
       return end satisfies never;
   }
