@@ -20,6 +20,7 @@ import { type DeliveryState, unsentTries } from "./next-delivery.ts";
 
 const runsMax = 8;
 const backOffMs = 5;
+const answerTooEarly = "answer-too-early";
 
 type Failed = Extract<FailedVerdict, { readonly kind: "retry" | "die" }>;
 
@@ -64,7 +65,9 @@ export async function finishDelivery<Tx>(
   if (finished.kind === "delivered") return delivered(delivery, state, finished.answered);
   if (finished.kind === "lost") return left(delivery);
   if (finished.kind === "in_doubt") return settleInDoubt(delivery, state, finished);
-  const spent = finished.kind === "retry" && unsentTries(state) >= options.attemptsMax;
+  // An attempt may go on for as long as it likes, and its record waits for this answer afterwards.
+  const mayWait = finished.errorCode === answerTooEarly;
+  const spent = finished.kind === "retry" && !mayWait && unsentTries(state) >= options.attemptsMax;
   const verdict: Failed = spent
     ? { kind: "die", errorCode: "on-delivered-failed", error: finished.error }
     : finished;
@@ -90,7 +93,7 @@ async function untilFinished<Tx>(delivery: Delivery<Tx>, result: Uint8Array): Pr
 }
 
 function later(error: unknown): Failed {
-  const errorCode = error instanceof AnswerTooEarly ? "answer-too-early" : "on-delivered-failed";
+  const errorCode = error instanceof AnswerTooEarly ? answerTooEarly : "on-delivered-failed";
   return { kind: "retry", errorCode, doubtful: true, error };
 }
 

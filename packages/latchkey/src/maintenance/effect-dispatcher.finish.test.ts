@@ -136,7 +136,7 @@ describe("onDelivered", () => {
 });
 
 describe("answering a deferred operation", () => {
-  function setUp({ answers = 1, ends = Promise.resolve() as Promise<void> } = {}) {
+  function setUp({ answers = 1, attemptsMax = 20, ends = Promise.resolve() as Promise<void> } = {}) {
     const ports = manualPorts();
     const store = memoryStore({ ports });
     const sent: string[] = [];
@@ -145,6 +145,7 @@ describe("answering a deferred operation", () => {
       const charge = latchkey.effect<{ amount: number }, { id: string }>("charge", {
         deduplication: "provider",
         dedupeWindowMs: 60_000,
+        delivery: { attemptsMax },
         execute: async (_, { key }) => {
           sent.push(key);
           return { id: "ch_1" };
@@ -201,6 +202,20 @@ describe("answering a deferred operation", () => {
     await worker.stop();
     expect(await submit()).toMatchObject({ kind: "replay", status: 201 });
     expect(world.store.rows("receipts")).toHaveLength(1);
+    expect(world.sent).toHaveLength(1);
+  });
+
+  test("waits for it however long it goes on: the tries of the delivery are not spent on that", async () => {
+    const gate = Promise.withResolvers<void>();
+    const world = setUp({ ends: gate.promise, attemptsMax: 2 });
+    const { latchkey, submit } = world.start();
+    await submit();
+    const worker = latchkey.startWorker();
+    await world.ports.clock.advance(30_000);
+    gate.resolve();
+    await world.ports.clock.advance(60_000);
+    await worker.stop();
+    expect(await submit()).toMatchObject({ kind: "replay", status: 201 });
     expect(world.sent).toHaveLength(1);
   });
 
