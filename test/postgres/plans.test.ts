@@ -152,8 +152,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   advanceEnqueuing: [],
   completePhaseEnqueuing: ["leases_pkey"],
   enqueue: [],
-  claimEffects: ["outbox_due", "outbox_ordered"],
-  dueEffects: ["outbox_due", "outbox_ordered"],
+  claimEffects: ["outbox_claimed", "outbox_due", "outbox_ordered", "outbox_pkey"],
+  dueEffects: ["outbox_claimed", "outbox_due", "outbox_ordered", "outbox_pkey"],
   claimEffect: ["outbox_pkey", "outbox_ordered"],
   startEffects: ["outbox_pkey"],
   effectsStarted: ["outbox_pkey"],
@@ -170,6 +170,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   finishEffect: ["outbox_pkey"],
   answerByEffect: ["outbox_pkey", "records_pkey"],
   claimPending: ["records_pending"],
+  duePending: ["records_pending"],
+  claimPendingOne: ["records_addressable"],
   readById: ["records_addressable", "leases_pkey"],
 };
 

@@ -192,7 +192,8 @@ create table :"schema".outbox (
   )
 ) with (fillfactor = 50);
 
-create index outbox_due on :"schema".outbox (aggregatetype, available_at, position) where state = 'pending';
+create index outbox_due on :"schema".outbox (aggregatetype, available_at, position)
+  where state = 'pending' and not ordered;
 -- Few at any time: what is being delivered.
 create index outbox_claimed on :"schema".outbox (claimed_at) where state = 'claimed';
 create index outbox_ordered on :"schema".outbox (aggregatetype, tenant, aggregateid, position)

@@ -1,28 +1,48 @@
 /** Statements of deferred work: workers claim it, and clients ask after it by its id. */
-import { commitSettings, exactly, leaseOfRecord, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
+import {
+  commitSettings,
+  exactly,
+  leaseOfRecord,
+  onPrimary,
+  recordColumns,
+  type SqlNames,
+  timeOf,
+} from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function deferredStatements(names: SqlNames) {
   return {
-    claimPending: template("claim_pending", claimPending(names)),
+    claimPending: template("claim_pending", claimPending(names, isNotSpared)),
+    duePending: template("due_pending", duePending(names)),
+    claimPendingOne: template("claim_pending_one", claimPending(names, "r.addressable and r.id = @id::uuid")),
     readById: template("read_by_id", readById(names)),
   };
 }
 
+const wants = `pg_catalog.json_to_recordset(@wants::text::json) as w(operation text, tokens json, room int,
+  lease_ms float8, lease_end text, attempts_max int, abandon_after_ms float8)`;
+
+/** Records that this process could not claim are left out for a while, so that they are in nobody's way. */
+const isNotSpared = `r.id <> all (array(
+  select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
+
+function due({ records }: SqlNames, which: string): string {
+  return `select r.ctid as row_id, r.id, r.created_at from ${records} r
+        where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t) and ${which}
+        order by r.created_at limit w.room`;
+}
+
 /** A life is claimed when it has got one of the tokens, so each token is given to one life. */
-function claimPending(names: SqlNames): string {
+function claimPending(names: SqlNames, which: string): string {
   const { records, leases } = names;
   const ms = (column: string) => `w.${column} * interval '1 millisecond'`;
   return `with ${timeOf(names)},
     wants as materialized (
-      select w.* from pg_catalog.json_to_recordset(@wants::text::json) as w(operation text, tokens json, room int,
-        lease_ms float8, lease_end text, attempts_max int, abandon_after_ms float8)),
+      select w.* from ${wants}),
     due as materialized (
       select d.row_id, d.id, (w.tokens ->> (pg_catalog.row_number() over (partition by w.operation order by d.created_at))::int - 1)::uuid as token
       from wants w cross join lateral (
-        select r.ctid as row_id, r.id, r.created_at from ${records} r
-        where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t)
-        order by r.created_at limit w.room
+        ${due(names, which)}
         for update skip locked) d),
     r as (
       update ${records} r set state = 'in_progress', attempt = 1, token = due.token,
@@ -45,6 +65,12 @@ function claimPending(names: SqlNames): string {
     select ${recordColumns}, ${commitSettings(names)}
     from r join l on l.record_id = r.id
     order by r.created_at, r.id`;
+}
+
+function duePending(names: SqlNames): string {
+  return onPrimary(`with ${timeOf(names)}
+    select d.id::text as id, w.operation from ${wants} cross join lateral (${due(names, isNotSpared)}) d
+    order by d.created_at`);
 }
 
 /** One row always: the time, and the record if there is one. */

@@ -1,9 +1,11 @@
 /** Deferred work on Postgres. */
 
+import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../transactions/transaction.ts";
-import type { PendingWant, Reading, Store } from "../store.ts";
+import type { Reading, Store } from "../store.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { PendingClaims } from "./pending-claims.ts";
 import { storedRecord } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
@@ -11,7 +13,9 @@ export function postgresDeferred(
   executor: PostgresExecutor,
   statements: ReturnType<typeof deferredStatements>,
   readingOf: (rows: readonly SqlRow[] | undefined) => Reading,
+  clock: Clock,
 ): Pick<Store, "readById" | "claimPending"> {
+  const claims = new PendingClaims(executor, statements, clock);
   return {
     async readById(tenant, id) {
       checkStorable("tenant", tenant);
@@ -26,7 +30,7 @@ export function postgresDeferred(
       const keep = new Set<string>();
       try {
         for (const { token, terms } of held) await heartbeats.hold(token, terms.leaseMs);
-        const rows = await executor.write(statements.claimPending.bind({ wants: wantsList(wanted) }));
+        const rows = await claims.claim(wanted);
         const records = rows.map((row) => storedRecord(row, "in_progress"));
         for (const { fence } of records) keep.add(fence.token);
         return records;
@@ -35,18 +39,4 @@ export function postgresDeferred(
       }
     },
   };
-}
-
-/** @throws {TypeError} when an operation is named twice: its lives would share tokens */
-function wantsList(wants: readonly PendingWant[]): string {
-  if (new Set(wants.map(({ operation }) => operation)).size < wants.length) {
-    throw new TypeError("An operation is wanted twice");
-  }
-  const rows = wants.map(({ operation, tokens, terms }) => {
-    checkStorable("operation", operation);
-    const { leaseMs, leaseEnd, attemptsMax, abandonAfterMs } = terms;
-    const limits = { lease_ms: leaseMs, lease_end: leaseEnd, attempts_max: attemptsMax };
-    return { operation, tokens, room: tokens.length, ...limits, abandon_after_ms: abandonAfterMs };
-  });
-  return JSON.stringify(rows);
 }

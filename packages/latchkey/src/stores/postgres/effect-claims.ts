@@ -104,10 +104,24 @@ export class EffectClaims {
 }
 
 function wantsList(wants: readonly PlacedWant[]): string {
-  return JSON.stringify(wants.map(({ effect, limit, fromMs }) => ({ effect, room: limit, from_ms: fromMs })));
+  return JSON.stringify(
+    wants.map(({ effect, limit, fromMs, after }) => ({
+      effect,
+      room: limit,
+      from_ms: fromMs,
+      after_tenant: after?.tenant ?? null,
+      after_aggregate: after?.aggregate ?? null,
+    })),
+  );
 }
 
 function placeOf(row: SqlRow): ClaimedPlace {
-  const [effect, ordered] = [textOf(row, "effect"), booleanOf(row, "ordered")];
-  return { effect, ordered, availableAt: momentOf(row, "available_at") };
+  const effect = textOf(row, "effect");
+  const availableAt = momentOf(row, "available_at");
+  if (!booleanOf(row, "ordered")) return { effect, aggregate: null, availableAt };
+  return {
+    effect,
+    aggregate: { tenant: textOf(row, "tenant"), aggregate: textOf(row, "aggregate") },
+    availableAt,
+  };
 }

@@ -7,9 +7,7 @@ import type { PostgresExecutor } from "./executor.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { RescuePlace } from "./rescue-place.ts";
 import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
-
-/** How long a row that could not be freed is left alone. */
-const sparedMs = 60_000;
+import { SparedRows } from "./spared-rows.ts";
 
 interface RescueTerms {
   readonly limit: number;
@@ -21,20 +19,19 @@ interface RescueTerms {
 export class EffectRescues {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
-  readonly #clock: Clock;
   readonly #place: RescuePlace;
-  /** Effects that could not be freed, and until when they are left alone, by the monotonic clock. */
-  readonly #spared = new Map<string, number>();
+  /** Effects that could not be freed. */
+  readonly #spared: SparedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
-    this.#clock = clock;
     this.#place = new RescuePlace(clock);
+    this.#spared = new SparedRows(clock);
   }
 
   async rescue(limit: number): Promise<OutboxRescue> {
-    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#sparedList() };
+    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#spared.list() };
     try {
       const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind({ ...terms })));
       this.#place.looked(momentOf(row, "oldest"));
@@ -57,16 +54,10 @@ export class EffectRescues {
         started += freed.started;
       } catch (error) {
         if (!isCausedByRow(error)) throw error;
-        this.#spared.set(id, this.#clock.monotonicMs() + sparedMs);
+        this.#spared.spare(id);
       }
     }
     return { unstarted, started };
-  }
-
-  #sparedList(): string {
-    const now = this.#clock.monotonicMs();
-    for (const [id, until] of this.#spared) if (until <= now) this.#spared.delete(id);
-    return JSON.stringify([...this.#spared.keys()]);
   }
 }
 

@@ -50,20 +50,69 @@ function isFirst({ outbox }: SqlNames): string {
 
 const epoch = "timestamptz 'epoch'";
 const wants = `pg_catalog.json_to_recordset(@wants::text::json)
-  as w(effect text, room int, from_ms float8)`;
+  as w(effect text, room int, from_ms float8, after_tenant text, after_aggregate text)`;
 
 /** Rows that this process could not claim are left out for a while, so that they are in nobody's way. */
 const isNotSpared = `o.id <> all (array(
   select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
 
 /** Of each wanted effect those due first. There is no cursor: `from_ms` only says where the index is entered. */
-function due(names: SqlNames, lock: string): string {
-  return `select d.* from ${wants} cross join lateral (
-      select o.ctid as row_id, o.id, o.available_at, o.position from ${names.outbox} o
-      where o.state = 'pending' and o.aggregatetype = w.effect and o.available_at <= (select at from t)
+function unordered({ outbox }: SqlNames, lock: string): string {
+  return `select o.ctid as row_id, o.id, o.available_at, o.position from ${outbox} o
+      where o.state = 'pending' and not o.ordered and o.aggregatetype = w.effect
+        and o.available_at <= (select at from t)
         and o.available_at >= coalesce(${epoch} + w.from_ms * interval '1 millisecond', '-infinity'::timestamptz)
-        and ${isNotSpared} and ${isFirst(names)}
-      order by o.available_at, o.position limit w.room ${lock}) d`;
+        and ${isNotSpared}
+      order by o.available_at, o.position limit w.room ${lock}`;
+}
+
+/**
+ * The first row that is not delivered of each ordered aggregate after `after_…`, one probe of the index for each: what is
+ * queued behind it costs nothing, however much it is. Read only as far as there is room.
+ */
+function heads({ outbox }: SqlNames): string {
+  const next = (
+    tenant: string,
+    aggregate: string,
+  ) => `select o.ctid as row_id, o.id, o.tenant, o.aggregateid, o.state,
+      o.available_at, o.position
+    from ${outbox} o
+    where o.ordered and o.state <> 'delivered' and o.aggregatetype = w.effect
+      and (o.tenant, o.aggregateid) > (${tenant}, ${aggregate})
+    order by o.tenant, o.aggregateid, o.position limit 1`;
+  return `heads as (
+      select f.* from (${next("coalesce(w.after_tenant, '')", "coalesce(w.after_aggregate, '')")}) f
+      union all
+      select n.* from heads p cross join lateral (${next("p.tenant", "p.aggregateid")}) n)`;
+}
+
+/** An aggregate of which something is under way is left alone: a row that was committed late may lie before it. */
+function ordered(names: SqlNames, lock: string): string {
+  return `with recursive ${heads(names)}
+      select o.ctid as row_id, o.id, o.available_at, o.position
+      from (
+        select h.id from heads h
+        where h.state = 'pending' and h.available_at <= (select at from t) and not exists (
+          select 1 from held x
+          where x.aggregatetype = w.effect and x.tenant = h.tenant and x.aggregateid = h.aggregateid)
+        limit w.room) e
+      join ${names.outbox} o on o.id = e.id
+      where o.state = 'pending' and ${isNotSpared} ${lock}`;
+}
+
+function due(names: SqlNames, lock: "" | "for update of o skip locked"): string {
+  return `select d.* from ${wants} cross join lateral (
+      select * from (${unordered(names, lock)}) u
+      union all
+      select * from (${ordered(names, lock)}) q
+      limit w.room) d`;
+}
+
+/** Ordered aggregates of which something is claimed. The last condition always holds, and names the index of the few. */
+function held({ outbox }: SqlNames): string {
+  return `held as materialized (
+      select o.aggregatetype, o.tenant, o.aggregateid from ${outbox} o
+      where o.state = 'claimed' and o.ordered and o.claimed_at <= (select at from t))`;
 }
 
 /** The claim is the start, too: what that changes is what `start` does. */
@@ -81,14 +130,17 @@ function take({ outbox }: SqlNames, which: string): string {
 
 function claim(names: SqlNames): string {
   return `with ${timeOf(names)},
-    due as materialized (${due(names, "for update skip locked")}),
+    ${held(names)},
+    due as materialized (${due(names, "for update of o skip locked")}),
     o as (${take(names, "o.ctid = any (array(select row_id from due))")})
     select ${effectColumns}, ${commitSettings(names)} from o order by o.available_at, o.position`;
 }
 
 /** What `claimEffects` would take, without touching what may be wrong with a row. */
 function dueEffects(names: SqlNames): string {
-  return onPrimary(`with ${timeOf(names)} select d.id::text as id from (${due(names, "")}) d`);
+  return onPrimary(
+    `with ${timeOf(names)}, ${held(names)} select d.id::text as id from (${due(names, "")}) d`,
+  );
 }
 
 function claimOne(names: SqlNames): string {

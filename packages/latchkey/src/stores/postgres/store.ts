@@ -113,7 +113,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     verify: () => settings.verify(),
     read,
     ...leaseMethods(executor, leaseStatements(names)),
-    ...postgresDeferred(executor, deferredStatements(names), readingOf),
+    ...postgresDeferred(executor, deferredStatements(names), readingOf, parts.clock),
     ...maintenanceMethods(executor, { ...maintenance, ...outbox }),
     async loseTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
