@@ -29,7 +29,8 @@ export interface NewEffect {
   readonly aggregate: string | null;
   /**
    * Effects of one definition and one aggregate are delivered one after the other, in the order in which they were
-   * written; a tenant's aggregates are its own. One that is dead holds up those behind it.
+   * written; a tenant's aggregates are its own. One that is dead holds up those behind it. Transactions that
+   * write to one aggregate at the same time have no order among them.
    */
   readonly ordered: boolean;
   readonly input: Uint8Array;
