@@ -171,7 +171,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   answerByEffect: ["outbox_pkey", "records_pkey"],
   claimPending: ["records_pending"],
   duePending: ["records_pending"],
-  claimPendingOne: ["records_addressable"],
+  claimPendingOne: ["records_pkey"],
   readById: ["records_addressable", "leases_pkey"],
 };
 

@@ -2,6 +2,7 @@
 import {
   commitSettings,
   exactly,
+  keyIs,
   leaseOfRecord,
   onPrimary,
   recordColumns,
@@ -14,7 +15,7 @@ export function deferredStatements(names: SqlNames) {
   return {
     claimPending: template("claim_pending", claimPending(names, isNotSpared)),
     duePending: template("due_pending", duePending(names)),
-    claimPendingOne: template("claim_pending_one", claimPending(names, "r.addressable and r.id = @id::uuid")),
+    claimPendingOne: template("claim_pending_one", claimPending(names, `${keyIs("r")} and r.id = @id::uuid`)),
     readById: template("read_by_id", readById(names)),
   };
 }
@@ -27,7 +28,7 @@ const isNotSpared = `r.id <> all (array(
   select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
 
 function due({ records }: SqlNames, which: string): string {
-  return `select r.ctid as row_id, r.id, r.created_at from ${records} r
+  return `select r.ctid as row_id, r.id, r.created_at, r.tenant, r.scope, r.key from ${records} r
         where r.state = 'pending' and r.operation = w.operation and r.expires_at > (select at from t) and ${which}
         order by r.created_at limit w.room`;
 }
@@ -69,7 +70,7 @@ function claimPending(names: SqlNames, which: string): string {
 
 function duePending(names: SqlNames): string {
   return onPrimary(`with ${timeOf(names)}
-    select d.id::text as id, w.operation from ${wants} cross join lateral (${due(names, isNotSpared)}) d
+    select d.id::text as id, d.tenant, d.scope, d.key, w.operation from ${wants} cross join lateral (${due(names, isNotSpared)}) d
     order by d.created_at`);
 }
 

@@ -40,7 +40,8 @@ export class PendingClaims {
       const { want, tokens } = left.get(textOf(row, "operation")) ?? {};
       const token = tokens?.shift();
       if (want === undefined || token === undefined) continue;
-      const one = { id, wants: wantsList([{ ...want, tokens: [token] }]) };
+      const key = { tenant: textOf(row, "tenant"), scope: textOf(row, "scope"), key: textOf(row, "key") };
+      const one = { id, ...key, wants: wantsList([{ ...want, tokens: [token] }]) };
       try {
         claimed.push(...(await this.#executor.write(this.#statements.claimPendingOne.bind(one))));
       } catch (error) {
