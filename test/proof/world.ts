@@ -350,6 +350,10 @@ class SteppedClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
+  keepAlive(): () => void {
+    return () => {};
+  }
+
   async advance(ms: number): Promise<void> {
     const untilMs = this.#nowMs + ms;
     for (;;) {

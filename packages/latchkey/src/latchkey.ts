@@ -171,7 +171,8 @@ export interface Latchkey<Tx> {
 
   /**
    * Starts a worker in this process: it runs deferred operations, delivers the outbox, goes on with dead attempts, finds
-   * out what became of unknowns, and cleans. Any number of processes may have one, and none needs an option.
+   * out what became of unknowns, and cleans. Any number of processes may have one, and none needs an option. It keeps its
+   * process alive until its `stop` has ended.
    *
    * @throws {TypeError} when an option is out of range.
    */

@@ -38,3 +38,16 @@ test("a pause ends by its timer, or at once by its signal", async () => {
   await aborted;
   await pause(clock, 1_000_000, abort.signal);
 });
+
+test("the process is kept alive until it is let go, and let go twice is the same", () => {
+  const held = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
+  const before = held();
+  const cancel = systemPorts.clock.startTimer(60_000, () => {});
+  expect(held(), "a timer does not").toBe(before);
+  const letGo = systemPorts.clock.keepAlive();
+  expect(held()).toBe(before + 1);
+  letGo();
+  letGo();
+  expect(held()).toBe(before);
+  cancel();
+});

@@ -20,6 +20,8 @@ export interface Clock {
   wallMs(): number;
   /** Runs `task` once after `delayMs` milliseconds. The timer does not keep the process alive. */
   startTimer(delayMs: number, task: () => void): CancelTimer;
+  /** Keeps the process alive, which no timer does, until the answer is called. Calling it twice does nothing. */
+  keepAlive(): () => void;
 }
 
 export interface Random {
@@ -46,6 +48,10 @@ const systemClock: Clock = {
     const timer = setTimeout(task, delayMs);
     timer.unref();
     return () => clearTimeout(timer);
+  },
+  keepAlive() {
+    const timer = setInterval(() => {}, timerMaxMs);
+    return () => clearInterval(timer);
   },
 };
 

@@ -129,6 +129,27 @@ describe("stopping", () => {
     expect(world.events).toContainEqual({ type: "worker_stopped", inTime: true });
   });
 
+  test("lets the process end once it is over, in time or not", async () => {
+    const world = setUp(() => new Promise(() => {}));
+    const { submit, work, latchkey } = world.start();
+    const { clock } = world.ports;
+    expect(() => latchkey.startWorker({ stopLimitMs: 0 })).toThrow(TypeError);
+    expect(clock.keepers()).toBe(0);
+    const [first, second] = [work(), latchkey.startWorker({ stopLimitMs: 2_000, pendingWork: false })];
+    expect(clock.keepers()).toBe(2);
+    await submit("a");
+    await clock.advance(0);
+    await second.stop();
+    expect(clock.keepers()).toBe(1);
+    const stop = first.stop();
+    await clock.advance(29_999);
+    expect(clock.keepers(), "its work is under way").toBe(1);
+    await clock.advance(1);
+    expect(await stop).toBe(false);
+    await first.stop();
+    expect(clock.keepers()).toBe(0);
+  });
+
   test("has a limit", async () => {
     const world = setUp(() => new Promise(() => {}));
     const { submit, latchkey } = world.start();

@@ -53,7 +53,8 @@ const healthLimitMs = 2_000;
 const everySecond = 1_000;
 
 /**
- * Starts a worker. Any number of them may work for one store, and none needs an option.
+ * Starts a worker. Any number of them may work for one store, and none needs an option. It keeps its process alive until
+ * `stop` has ended.
  *
  * @throws {TypeError} when an option is out of range.
  */
@@ -67,12 +68,15 @@ export function startWorker<Tx>(runtime: Runtime<Tx>, options: WorkerOptions = {
     if (hint === "pending") pending?.wake();
     else dispatcher?.wake();
   });
+  // Nothing else does while the database is gone.
+  const letEnd = runtime.ports.clock.keepAlive();
   for (const service of services) service.start();
   runtime.emit({ type: "worker_started" });
+  const stops = [deafen, ...services.map((service) => () => service.stop())];
   let stopped: Promise<boolean> | null = null;
   return {
     stop() {
-      stopped ??= stopAll(runtime, stopLimitMs, [deafen, ...services.map((service) => () => service.stop())]);
+      stopped ??= stopAll(runtime, stopLimitMs, stops).finally(letEnd);
       return stopped;
     },
     health: () => healthOf(runtime, services, stopped !== null),

@@ -7,6 +7,8 @@ export interface ManualClock extends Clock {
    * waits again.
    */
   advance(ms: number): Promise<void>;
+  /** How many keep the process alive now. */
+  keepers(): number;
 }
 
 export interface ManualPorts extends Ports {
@@ -27,6 +29,7 @@ export function manualPorts(): ManualPorts {
 
 function manualClock(): ManualClock {
   const timers = new Set<Timer>();
+  const keepers = new Set<object>();
   let nowMs = 0;
   const next = (untilMs: number) =>
     [...timers].filter((timer) => timer.dueMs <= untilMs).sort((a, b) => a.dueMs - b.dueMs)[0];
@@ -38,6 +41,12 @@ function manualClock(): ManualClock {
       timers.add(timer);
       return () => timers.delete(timer);
     },
+    keepAlive() {
+      const keeper = {};
+      keepers.add(keeper);
+      return () => keepers.delete(keeper);
+    },
+    keepers: () => keepers.size,
     async advance(ms) {
       const untilMs = nowMs + ms;
       await settle();
