@@ -20,6 +20,8 @@ const reasons: Readonly<Record<string, string>> = {
   "not-started": "It was given back before it was sent.",
   "on-delivered-failed": "It has happened, but `onDelivered` failed each time.",
   "result-not-stored": "It has happened, but its result could not be stored.",
+  "waits-its-turn":
+    "A send of it ended with its process. It is sent when no other such effect is, so that it is seen which of them kills.",
   "transaction-changed": "It has happened, but `onDelivered` ended Latchkey's transaction itself.",
 };
 

@@ -12,6 +12,7 @@ import {
 import { downstreamKey } from "./downstream-key.ts";
 import { end, type FailedVerdict, fail, left } from "./end-delivery.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
+import { inTurn } from "./in-turn.ts";
 import { lookUpSend } from "./look-up.ts";
 import {
   afterLookUp,
@@ -51,7 +52,8 @@ async function course<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
     }
     case "send": {
       const input = await readInput(delivery);
-      return "kind" in input ? conclude(delivery, row, input, false) : send(delivery, input.value);
+      if ("kind" in input) return conclude(delivery, row, input, false);
+      return inTurn(delivery, () => send(delivery, input.value));
     }
     default:
       return next satisfies never;
@@ -95,15 +97,8 @@ async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryRe
   const { row, effect } = delivery;
   const sent: DeliveryState = { ...row, sends: row.sends + 1 };
   if (!mayBegin) {
-    // Nothing was sent, so what was in doubt is as it was before.
-    const notStarted = {
-      kind: "retry",
-      errorCode: "not-started",
-      doubtful: row.doubtfulSince !== null,
-    } as const;
-    return delivery.unsent
-      ? conclude(delivery, row, notStarted, false)
-      : conclude(delivery, sent, notStarted, true);
+    const doubtful = row.doubtfulSince !== null;
+    return end({ ...delivery, unsent: true }, { event: "give_back", doubtful }, "given_back");
   }
   delivery.onSend();
   const outcome = await oneSend(delivery, input);

@@ -10,6 +10,7 @@ import type { About } from "../telemetry/events.ts";
 import type { Batches } from "./batches.ts";
 import type { AnyEffect } from "./run-effect.ts";
 import type { StoreTime } from "./store-time.ts";
+import type { Suspects } from "./suspects.ts";
 
 /** What all deliveries of one dispatcher share. */
 export interface Deliveries<Tx> {
@@ -19,6 +20,7 @@ export interface Deliveries<Tx> {
   readonly starts: (leaseMs: number) => Batches<EffectClaim>;
   readonly ends: Batches<DeliveryEnd>;
   readonly storeTime: StoreTime;
+  readonly suspects: Suspects;
   /** Nothing is to be begun any more. */
   readonly stopping: () => boolean;
 }

@@ -10,6 +10,7 @@ import { type Rate, type RatePlace, rateOf } from "./rate.ts";
 import { type AnyEffect, freeSlots, takeFreeSlots } from "./run-effect.ts";
 import { shareRoom } from "./share-room.ts";
 import { createStoreTime } from "./store-time.ts";
+import { isSuspect, suspectsOf } from "./suspects.ts";
 
 /** What is kept of one definition. */
 interface Lane {
@@ -74,6 +75,7 @@ export class Dispatching<Tx> {
         return batches;
       },
       storeTime: createStoreTime(clock, (key) => runtime.store.read(key)),
+      suspects: suspectsOf(runtime, clock),
       stopping: () => this.#stopping,
     };
   }
@@ -94,8 +96,14 @@ export class Dispatching<Tx> {
     return this.#shares(lanes).some((share, at) => share > 0 && isWorthIt(lanes[at], share));
   }
 
+  /** How long until there may be something to claim for which there is no room or no turn now; null: nothing waits. */
+  get waitMs(): number | null {
+    const waits = [this.#rateWaitMs, this.#all.suspects.untilBackMs()].filter((waitMs) => waitMs !== null);
+    return waits.length === 0 ? null : Math.min(...waits);
+  }
+
   /** How long until a rate leaves room for something that may be there; null: none is in the way. */
-  get rateWaitMs(): number | null {
+  get #rateWaitMs(): number | null {
     const waits = this.#known()
       .filter(({ hungry }) => hungry)
       .map(({ rate }) => rate?.untilRoomMs() ?? 0)
@@ -157,7 +165,10 @@ export class Dispatching<Tx> {
     }).then((result) => {
       this.#free(lane, place);
       this.#underWay.delete(delivery);
-      if (result === "reopened" || (row.ordered && result === "delivered")) this.#wake();
+      const goesOn = result === "reopened" || (row.ordered && result === "delivered");
+      // For the next look, which also sees to it that what was given back is looked for in time.
+      const waits = result === "given_back" && isSuspect(beforeStart(row));
+      if (goesOn || waits) this.#wake();
       else if (lane.hungry) this.#look();
       return result;
     });
@@ -172,7 +183,7 @@ export class Dispatching<Tx> {
     queueMicrotask(() => {
       this.#looking = false;
       // Where a rate is in the way, its time is waited for after the next look.
-      if (this.hasMore || this.rateWaitMs !== null) this.#wake();
+      if (this.hasMore || this.#rateWaitMs !== null) this.#wake();
     });
   }
 

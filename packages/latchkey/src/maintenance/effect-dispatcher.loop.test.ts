@@ -50,7 +50,7 @@ describe("several dispatchers", () => {
     await world.ports.clock.advance(11_000);
     const { dispatcher } = world.start({ dispatcher: { batchSize: 10 } });
     dispatcher.start();
-    await world.ports.clock.advance(0);
+    await world.ports.clock.advance(5_000);
     expect(await world.inState("delivered")).toHaveLength(25);
     await dispatcher.stop();
   });

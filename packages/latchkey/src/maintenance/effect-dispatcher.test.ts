@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { deliveryWorld, type ProcessOptions } from "../../../../test/support/delivery-world.ts";
 import type { EffectKind, SendFault } from "../../../../test/support/downstream-ledger.ts";
 import { createLatchkey } from "../latchkey.ts";
+import { pause } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { StoreCall } from "../testing/faulty-store/fault.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
@@ -258,15 +259,60 @@ describe("a dispatcher that dies", () => {
     await world.ports.clock.advance(500);
     late = false;
     reply.resolve();
-    expect(await round).toMatchObject({ retried: 1 });
+    expect(await round).toMatchObject({ claimed: 1, retried: 0, left: 0 });
     expect(world.ledger.requests).toHaveLength(0);
     expect(await world.effect()).toMatchObject({
       state: "pending",
       doubtfulSince: null,
-      sends: 1,
-      returns: 1,
+      sends: 0,
+      returns: 0,
     });
     expect(await world.round(1_000)).toMatchObject({ delivered: 1 });
+  });
+
+  test.each(["none", "provider"] as const)(
+    "%s: sends that were never begun do not wear it out, and its doubt stays as it was",
+    async (kind) => {
+      let late = true;
+      const plan = async ({ port }: StoreCall) => {
+        if (late && port === (kind === "none" ? "startEffects" : "claimEffects")) {
+          return { kind: "reply", until: pause(world.ports.clock, 600) } as const;
+        }
+        return "proceed" as const;
+      };
+      const world = await oneCharge(kind, { plan, effect: { delivery: { attemptsMax: 3 } } });
+      for (let round = 0; round < 5; round++) {
+        const running = world.dispatcher.runOnce();
+        await world.ports.clock.advance(1_000);
+        await running;
+      }
+      expect(world.ledger.requests).toHaveLength(0);
+      expect(await world.effect()).toMatchObject({ state: "pending", sends: 0, doubtfulSince: null });
+      late = false;
+      expect(await world.round()).toMatchObject({ delivered: 1 });
+    },
+  );
+
+  test("a start that comes late after a send in doubt leaves that doubt, and counts no send", async () => {
+    let late = false;
+    const plan = async ({ port }: StoreCall) =>
+      late && port === "startEffects"
+        ? ({ kind: "reply", until: pause(world.ports.clock, 600) } as const)
+        : ("proceed" as const);
+    const world = await oneCharge("provider", { plan, ...sends("lost_after") });
+    await world.round();
+    const before = await world.effect();
+    late = true;
+    await world.ports.clock.advance(1_000);
+    const running = world.dispatcher.runOnce();
+    await world.ports.clock.advance(1_000);
+    await running;
+    const { doubtfulSince } = before;
+    expect(doubtfulSince).not.toBeNull();
+    expect(await world.effect()).toMatchObject({ state: "pending", sends: 1, returns: 1, doubtfulSince });
+    late = false;
+    expect(await world.round()).toMatchObject({ delivered: 1 });
+    expect(world.ledger.charges).toHaveLength(1);
   });
 
   test.each([500, leaseMs])(

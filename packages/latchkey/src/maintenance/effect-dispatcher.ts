@@ -90,7 +90,7 @@ export function createDispatcher<Tx>(runtime: Runtime<Tx>, options: ServiceOptio
       const rescued = await rescueWhenDue();
       const begun = await dispatching.claim(Math.ceil(batchSize / 2));
       cancelTimer();
-      const waitMs = dispatching.rateWaitMs;
+      const waitMs = dispatching.waitMs;
       if (waitMs !== null) cancelTimer = clock.startTimer(waitMs, wake);
       return { ...reportOf(rescued, []), claimed: begun.length };
     },

@@ -92,7 +92,7 @@ export interface EffectClaim {
 }
 
 interface Unsent {
-  /** The claim was the start, and no send followed: it is not counted, and nothing is in doubt. Default false. */
+  /** It was started under this claim, and no send followed: none is counted. Default false. */
   readonly unsent?: boolean;
 }
 
@@ -117,8 +117,11 @@ export type DeliveryEnd = EffectClaim &
       } & Unsent)
     /** → `pending`, with the next generation and this key, and nothing in doubt. */
     | { readonly event: "reopen"; readonly downstreamKey: string }
-    /** → `pending`, as if it had not been claimed. Only for what is not started, or `unsent`. */
-    | ({ readonly event: "give_back" } & Unsent)
+    /**
+     * → `pending`, as if it had not been claimed. Only for what is not started, or `unsent`; then `doubtful` says whether
+     * something was in doubt before the claim (default: nothing was), which stays so from when it was.
+     */
+    | ({ readonly event: "give_back"; readonly doubtful?: boolean } & Unsent)
     | ({ readonly event: "die"; readonly errorCode: string; readonly returned: boolean } & Unsent)
   );
 

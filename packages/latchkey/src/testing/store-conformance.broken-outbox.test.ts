@@ -895,6 +895,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       there?.effect.state === "started" ? withEffect(row, { sends: row.effect.sends + 1 }) : row,
     ),
   ],
+  "a doubt that is lost with a send that was not made": [
+    "outbox end: a start that no send followed is given back, with what was in doubt before it",
+    endsAs((end) => (end.event === "give_back" ? { ...end, doubtful: false } : end)),
+  ],
+  "a doubt that a send leaves that was not made": [
+    "outbox end: a start that no send followed is given back with nothing in doubt, where nothing was",
+    endsAs((end) => (end.event === "give_back" ? { ...end, doubtful: true } : end)),
+  ],
   "sends that are taken back by a give_back alone": [
     "outbox end: a send that a claim began and that was not made counts for nothing, however the claim ends",
     endsAs((end) => (end.event === "die" ? { ...end, unsent: false } : end)),

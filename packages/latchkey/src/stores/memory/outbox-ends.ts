@@ -18,7 +18,7 @@ export function claimedRow(effects: MemoryEffects, { id, fence }: EffectClaim): 
 export function endClaim(effects: MemoryEffects, now: number, end: DeliveryEnd): boolean {
   const row = claimedRow(effects, end);
   if (row === null) return wasEndedSo(effects.find(end.id), end);
-  const taken = "unsent" in end && end.unsent === true ? takenBack(row) : row;
+  const taken = "unsent" in end && end.unsent === true ? takenBack(row, end) : row;
   const next = ended(taken, end, now);
   if (next === null) return false;
   effects.put(next);
@@ -60,11 +60,13 @@ function ended(row: ClaimedRow, end: DeliveryEnd, now: number): EffectRow | null
   }
 }
 
-/** As the claim found it: what it has started was not sent. */
-function takenBack(row: ClaimedRow): ClaimedRow {
+/** As the claim found it: what was started was not sent. */
+function takenBack(row: ClaimedRow, end: DeliveryEnd): ClaimedRow {
   const { effect } = row;
   if (effect.state !== "started") return row;
-  return { ...row, effect: { ...effect, state: "claimed", sends: effect.sends - 1, doubtfulSince: null } };
+  // A start leaves a doubt that is there as it is.
+  const doubtfulSince = "doubtful" in end && end.doubtful === true ? effect.doubtfulSince : null;
+  return { ...row, effect: { ...effect, state: "claimed", sends: effect.sends - 1, doubtfulSince } };
 }
 
 /** A return is counted once for each send, and `keep_result` has counted it. */

@@ -183,7 +183,7 @@ const ends = `pg_catalog.jsonb_to_recordset(@ends::text::jsonb) as c(id uuid, at
 const stateAfter =
   "case c.event when 'keep_result' then 'claimed' when 'deliver' then 'delivered' when 'die' then 'dead' else 'pending' end";
 
-/** The claim was the start, and nothing was sent. */
+/** It was started under this claim, and nothing was sent. A start leaves a doubt that is there as it is. */
 const isTakenBack = "(c.unsent is true and o.started_at is not null)";
 
 /**
@@ -205,7 +205,7 @@ function end(names: SqlNames): string {
         available_at = case c.event when 'retry' then ${fromNow("after_ms")} when 'reopen' then t.at
           else o.available_at end,
         sends = o.sends - ${isTakenBack}::int,
-        doubtful_since = case when c.event = 'reopen' or ${isTakenBack} then null
+        doubtful_since = case when c.event = 'reopen' or (${isTakenBack} and c.doubtful is not true) then null
           when c.event = 'retry' then case when c.doubtful then coalesce(o.doubtful_since, t.at) end
           else o.doubtful_since end,
         generation = o.generation + (c.event = 'reopen')::int,

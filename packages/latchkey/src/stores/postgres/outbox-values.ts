@@ -36,7 +36,7 @@ function endRow(end: DeliveryEnd) {
       checkStorable("downstreamKey", end.downstreamKey);
       return { downstream_key: end.downstreamKey };
     case "give_back":
-      return { unsent: end.unsent };
+      return { unsent: end.unsent, doubtful: end.doubtful };
     case "die":
       checkStorable("errorCode", end.errorCode);
       return { error_code: end.errorCode, returned: end.returned, unsent: end.unsent };

@@ -149,21 +149,49 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "outbox end: a start that no send followed is given back, with what was in doubt before it",
+    needs: withTransactions,
+    async run(context) {
+      const first = await startNew(context);
+      await endOnly(context, retryAt(first, 0, { doubtful: true, returned: true }));
+      await context.advance(minute);
+      const before = await effectNow(context, first);
+      assert.ok(before.doubtfulSince !== null);
+      const started = await startOnly(context, await claimStarting(context, first));
+      assert.equal(started.sends, 2);
+      const given = await endOnly(context, { ...unsent(started), doubtful: true });
+      sameEffect(given, { ...before, fence: started.fence }, "as it was");
+    },
+  },
+  {
+    name: "outbox end: a start that no send followed is given back with nothing in doubt, where nothing was",
+    needs: withTransactions,
+    async run(context) {
+      const effect = await enqueue(context);
+      const [claimed, ...more] = await claim(context);
+      assert.ok(claimed && more.length === 0);
+      const started = await startOnly(context, claimed);
+      const given = await endOnly(context, { ...unsent(started), doubtful: false });
+      sameEffect(given, { ...effect, fence: started.fence }, "as it was");
+    },
+  },
+  {
     name: "outbox end: a send that a claim began and that was not made counts for nothing, however the claim ends",
     needs: withTransactions,
     async run(context) {
       for (const event of ["retry", "die"] as const) {
         const claimed = await claimStarting(context, await enqueue(context));
-        const end = {
+        const common = {
+          ...claimOf(claimed),
           errorCode: "unreadable",
-          afterMs: hour,
-          doubtful: false,
           returned: false,
           unsent: true,
         };
-        assert.deepEqual(await outboxOf(context.store).end([{ ...claimOf(claimed), ...end, event }]), [
-          claimed.id,
-        ]);
+        const end =
+          event === "die"
+            ? ({ ...common, event } as const)
+            : ({ ...common, event, afterMs: hour, doubtful: false } as const);
+        assert.deepEqual(await outboxOf(context.store).end([end]), [claimed.id]);
         const { state, sends, returns, doubtfulSince } = await effectNow(context, claimed);
         const expected = [event === "die" ? "dead" : "pending", 0, 0, null];
         assert.deepEqual([state, sends, returns, doubtfulSince], expected, event);

@@ -1,0 +1,72 @@
+/**
+ * Effects of which a send ended with its process. One process sends one of them at a time, of all definitions together: a
+ * process that dies then accuses nobody twice who is not to blame. The others are given back for a while.
+ */
+import type { Clock } from "../ports.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
+
+/** Whether a send of it ended with its process, which it may have killed. */
+export function isSuspect({
+  sends,
+  returns,
+  result,
+}: Pick<OutboxEffect, "sends" | "returns" | "result">): boolean {
+  return result === null && sends > returns;
+}
+
+export interface Suspects {
+  /** Null: another one has the turn. */
+  take(): (() => void) | null;
+  /** For how long one that has no turn is given back: they are to come back one after the other. */
+  nextTurnMs(): number;
+  /** One comes back after so long. */
+  waits(ms: number): void;
+  /** How long until one comes back; null: none does. */
+  untilBackMs(): number | null;
+}
+
+const stepMs = 20;
+/** Another process may take them sooner, and this one may die. */
+const waitMaxMs = 60_000;
+
+const ofProcess = new WeakMap<object, Suspects>();
+
+/** @param owner all dispatchers of one owner share the turn */
+export function suspectsOf(owner: object, clock: Clock): Suspects {
+  const suspects = ofProcess.get(owner) ?? createSuspects(clock);
+  ofProcess.set(owner, suspects);
+  return suspects;
+}
+
+function createSuspects(clock: Clock): Suspects {
+  let taken = false;
+  let lastedMs = 0;
+  let lastTurnAtMs = 0;
+  let comeBackAtMs: number[] = [];
+  return {
+    take() {
+      if (taken) return null;
+      taken = true;
+      const sinceMs = clock.monotonicMs();
+      return () => {
+        taken = false;
+        lastedMs = clock.monotonicMs() - sinceMs;
+      };
+    },
+    nextTurnMs() {
+      const now = clock.monotonicMs();
+      const next = Math.max(lastTurnAtMs, now) + Math.max(stepMs, lastedMs);
+      // Where there are more than fit, they come in between the others.
+      lastTurnAtMs = next - now > waitMaxMs ? now + stepMs : next;
+      return Math.round(lastTurnAtMs - now);
+    },
+    waits(ms) {
+      comeBackAtMs.push(clock.monotonicMs() + ms);
+    },
+    untilBackMs() {
+      const now = clock.monotonicMs();
+      comeBackAtMs = comeBackAtMs.filter((at) => at > now);
+      return comeBackAtMs.length === 0 ? null : Math.min(...comeBackAtMs) - now;
+    },
+  };
+}
