@@ -27,7 +27,7 @@ export interface Suspects {
 
 const stepMs = 20;
 /** Another process may take them sooner, and this one may die. */
-const waitMaxMs = 60_000;
+const waitMaxMs = 30_000;
 
 const ofProcess = new WeakMap<object, Suspects>();
 
@@ -39,23 +39,26 @@ export function suspectsOf(owner: object, clock: Clock): Suspects {
 }
 
 function createSuspects(clock: Clock): Suspects {
-  let taken = false;
+  /** When the turn was taken; null: it is free. */
+  let sinceMs: number | null = null;
   let lastedMs = 0;
   let lastTurnAtMs = 0;
   let comeBackAtMs: number[] = [];
   return {
     take() {
-      if (taken) return null;
-      taken = true;
-      const sinceMs = clock.monotonicMs();
+      if (sinceMs !== null) return null;
+      const tookAtMs = clock.monotonicMs();
+      sinceMs = tookAtMs;
       return () => {
-        taken = false;
-        lastedMs = clock.monotonicMs() - sinceMs;
+        sinceMs = null;
+        lastedMs = clock.monotonicMs() - tookAtMs;
       };
     },
     nextTurnMs() {
       const now = clock.monotonicMs();
-      const next = Math.max(lastTurnAtMs, now) + Math.max(stepMs, lastedMs);
+      // One that takes long already: each time they come back to it they stay away for longer.
+      const lastsMs = Math.max(stepMs, lastedMs, now - (sinceMs ?? now));
+      const next = Math.max(lastTurnAtMs, now) + lastsMs;
       // Where there are more than fit, they come in between the others.
       lastTurnAtMs = next - now > waitMaxMs ? now + stepMs : next;
       return Math.round(lastTurnAtMs - now);

@@ -99,8 +99,9 @@ describe("those that wait for their turn", () => {
     expect(await world.inState("delivered")).toHaveLength(20);
     const waiting = await world.inState("pending");
     expect(waiting).toHaveLength(4);
-    for (const { sends, returns, doubtfulSince } of waiting) {
+    for (const { sends, returns, doubtfulSince, fence } of waiting) {
       expect([sends, returns, doubtfulSince !== null]).toEqual([1, 0, true]);
+      expect(fence.attempt).toBeLessThan(12);
     }
     kill();
   });
@@ -108,12 +109,12 @@ describe("those that wait for their turn", () => {
   test("are taken by another process meanwhile", async () => {
     const world = await several("provider", 5);
     await killed(world);
-    const stuck = world.start({ effect: { execute: hangs, limits: { timeoutMs: 60_000 } } });
+    const stuck = world.start({ effect: { execute: hangs, limits: { timeoutMs: 300_000 } } });
     stuck.dispatcher.start();
     await world.ports.clock.advance(0);
     const { dispatcher } = world.start();
     dispatcher.start();
-    await world.ports.clock.advance(10_000);
+    await world.ports.clock.advance(60_000);
     expect(await world.inState("delivered")).toHaveLength(4);
     await dispatcher.stop();
     stuck.kill();
