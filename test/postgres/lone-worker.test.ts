@@ -40,8 +40,7 @@ test.each([
     await server.start();
     await order("after");
     await worker.line((line) => line.sent === "after", 20_000);
-    process.kill(worker.pid, "SIGTERM");
-    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    expect(await worker.kill("SIGTERM")).toEqual({ code: 0, signal: null });
     expect(worker.lines.at(-1)).toMatchObject({ stopped: true });
   },
   60_000,
