@@ -113,6 +113,21 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     expect(idsOf(await claim(second, 1))).toEqual([late.id]);
   });
 
+  test("has the columns that Debezium's outbox event router reads", async () => {
+    const own = newEffect({ aggregate: "order-7", ordered: true });
+    const alone = newEffect({ effect: "notify" });
+    const life = newLife(newKey());
+    await enqueuing(store, [own, alone], async () => {}, life);
+    const { rows } = await observer.query(
+      "select id, aggregatetype, aggregateid, type, payload from latchkey.outbox order by position",
+    );
+    const row = ({ id, effect, input }: typeof own, aggregateid: string) => ({
+      ...{ id, aggregatetype: effect, aggregateid, type: life.operation },
+      payload: Buffer.from(input),
+    });
+    expect(rows).toEqual([row(own, "order-7"), row(alone, alone.downstreamKey)]);
+  });
+
   test("four claimers at once get every effect once", async () => {
     const effects = Array.from({ length: 60 }, (_, index) => newEffect({ index }));
     await enqueuing(store, effects);
