@@ -10,7 +10,7 @@ export default defineConfig({
     setupFiles: ["test/support/setup.ts"],
     pool: "forks",
     // Database tests mostly wait; the default would be one worker on a machine with two cores.
-    maxWorkers: Math.max(2, availableParallelism()),
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 30_000,
     hookTimeout: 60_000,
   },

@@ -17,7 +17,7 @@ import { until } from "../support/until.ts";
 const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
 const stores = ["memory", "pglite", "postgres"];
 /** The code behind all front ends is the same: some meet every store. */
-const onEveryStore = ["express", "fastify", "fetch"];
+const onEveryStore = ["express", "fetch"];
 const combinations = frontEnds
   .flatMap((http) => stores.map((store) => ({ http, store })))
   .filter(({ http, store }) => store === "memory" || onEveryStore.includes(http));

@@ -8,7 +8,7 @@ import { onRelease } from "../support/resources.ts";
 import { prepareDatabase } from "./harness.ts";
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
-const script = path("lone-worker.ts");
+const script = path("lone-worker-process.ts");
 const main = path("../../packages/latchkey/src/cli/main.ts");
 const config = path("../cli/configs/orders-worker.ts");
 
