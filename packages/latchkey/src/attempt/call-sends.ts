@@ -1,5 +1,6 @@
 /** The sends of one call. */
-import { type AnyEffect, judge, runEffect, type Sent, takeSlot } from "../effects/run-effect.ts";
+import { windowIsOver } from "../effects/dedupe-window.ts";
+import { type Sent, sendEffect, takeSlot } from "../effects/run-effect.ts";
 import { pause } from "../ports.ts";
 import type { CallStep } from "../stores/journal.ts";
 import {
@@ -61,7 +62,8 @@ async function oneSend<Tx>(call: Call<Tx>, progress: Progress): Promise<Next> {
       progress.inDoubt = false;
       return { kind: "done", value: await ended(run, started.step) };
     }
-    if (progress.inDoubt && windowIsOver(effect, { ...started, now: started.now + tookMs })) {
+    // The reply, with the store's time in it, may have been long under way.
+    if (progress.inDoubt && windowIsOver(started.step.startedAt, effect, started.now + tookMs)) {
       return doubt(run, call.intent.name, effect, "dedupe-window-over");
     }
     // The last moment: a process that was frozen since must not send.
@@ -99,36 +101,9 @@ async function start<Tx>(
   throw started.error;
 }
 
-/**
- * Keys are remembered from the first send on, which began after `startedAt`; this send may take as long as its limit. `now`
- * is the store's, and the time that its reply took is added: it may have been long under way.
- */
-function windowIsOver(
-  { settings }: AnyEffect,
-  { step, now }: { readonly step: CallStep; readonly now: number },
-): boolean {
-  return now - step.startedAt + settings.limits.timeoutMs >= (settings.dedupeWindowMs ?? 0);
-}
-
 async function send<Tx>(call: Call<Tx>): Promise<Sent> {
   const { run, effect, intent } = call;
   const asking = { effect, key: intent.downstreamKey, signal: run.held.signal };
-  const input = decodeJson(call.plainInput);
   const late = (value: unknown) => void settleLate(call, value);
-  const ran = await runEffect(
-    run.runtime.ports.clock,
-    asking,
-    (to) => effect.settings.execute(input as never, to),
-    late,
-  );
-  switch (ran.kind) {
-    case "returned":
-      return ran;
-    case "threw":
-      return judge(effect, ran.error);
-    case "timed_out":
-      return { kind: "in_doubt", error: new Error(`Effect ${effect.name} took longer than its limit`) };
-    default:
-      return ran satisfies never;
-  }
+  return sendEffect(run.runtime.ports.clock, asking, decodeJson(call.plainInput), late);
 }

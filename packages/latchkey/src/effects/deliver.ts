@@ -1,6 +1,7 @@
 /** One delivery, from its claim to the end of it. */
 
 import { StoreError } from "../errors.ts";
+import { windowIsOver } from "./dedupe-window.ts";
 import {
   type Delivery,
   type DeliveryResult,
@@ -14,15 +15,8 @@ import { end, type FailedVerdict, fail, left } from "./end-delivery.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
 import { inTurn } from "./in-turn.ts";
 import { lookUpSend } from "./look-up.ts";
-import {
-  afterLookUp,
-  afterSend,
-  type DeliveryState,
-  nextDelivery,
-  unsentTries,
-  windowIsOver,
-} from "./next-delivery.ts";
-import { judge, runEffect, type Sent } from "./run-effect.ts";
+import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
+import { type Sent, sendEffect } from "./run-effect.ts";
 
 /** Never rejects: what goes wrong here costs this effect one try, and the others nothing. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
@@ -142,25 +136,12 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
   const inWindow =
     doubtfulSince === null ||
     effect.settings.deduplication !== "provider" ||
-    !windowIsOver(doubtfulSince, effect.settings, all.storeTime.estimate());
+    !windowIsOver(doubtfulSince, effect, all.storeTime.estimate());
   return { delivery: { ...delivery, ownedUntilMs: askedAtMs + leaseMs }, mayBegin: inTime && inWindow };
 }
 
-async function oneSend<Tx>({ all, row, effect }: Delivery<Tx>, input: unknown): Promise<Sent> {
-  const asking = { effect, key: row.downstreamKey };
-  const ran = await runEffect(all.runtime.ports.clock, asking, (to) =>
-    effect.settings.execute(input as never, to),
-  );
-  switch (ran.kind) {
-    case "returned":
-      return ran;
-    case "threw":
-      return judge(effect, ran.error);
-    case "timed_out":
-      return { kind: "in_doubt", error: new Error(`Effect ${effect.name} took longer than its limit`) };
-    default:
-      return ran satisfies never;
-  }
+function oneSend<Tx>({ all, row, effect }: Delivery<Tx>, input: unknown): Promise<Sent> {
+  return sendEffect(all.runtime.ports.clock, { effect, key: row.downstreamKey }, input);
 }
 
 /** @param returned whether a send came back under this claim */

@@ -1,5 +1,6 @@
 /** What becomes of a claimed effect. Pure: the row, the definition, and what the other side has said. */
 import type { OutboxEffect } from "../stores/outbox.ts";
+import { windowIsOver } from "./dedupe-window.ts";
 import type { LookedUpSend } from "./look-up.ts";
 import type { AnyEffect, Sent } from "./run-effect.ts";
 
@@ -38,7 +39,7 @@ export function nextDelivery(row: DeliveryState, settings: Settings, now: number
       case "lookup":
         return { kind: "look_up" };
       case "provider":
-        if (windowIsOver(row.doubtfulSince, settings, now)) {
+        if (windowIsOver(row.doubtfulSince, { settings }, now)) {
           return { kind: "die", errorCode: "dedupe-window-over" };
         }
         break;
@@ -49,11 +50,6 @@ export function nextDelivery(row: DeliveryState, settings: Settings, now: number
   return row.sends >= settings.delivery.attemptsMax
     ? { kind: "die", errorCode: "attempts-spent" }
     : { kind: "send" };
-}
-
-/** The other side remembers a key from its first send on; a send may take as long as its limit. */
-export function windowIsOver(doubtfulSince: number, settings: Settings, now: number): boolean {
-  return now - doubtfulSince + settings.limits.timeoutMs >= (settings.dedupeWindowMs ?? 0);
 }
 
 /** @param row as it was claimed, before this send */

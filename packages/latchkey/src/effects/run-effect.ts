@@ -74,6 +74,27 @@ export async function runEffect<T>(
   return ran;
 }
 
+/** Sends once. `late` is told what a send gives that was given up. Never rejects. */
+export async function sendEffect(
+  clock: Clock,
+  asking: Asking,
+  input: unknown,
+  late?: (value: unknown) => void,
+): Promise<Sent> {
+  const { effect } = asking;
+  const ran = await runEffect(clock, asking, (call) => effect.settings.execute(input as never, call), late);
+  switch (ran.kind) {
+    case "returned":
+      return ran;
+    case "threw":
+      return judge(effect, ran.error);
+    case "timed_out":
+      return { kind: "in_doubt", error: new Error(`Effect ${effect.name} took longer than its limit`) };
+    default:
+      return ran satisfies never;
+  }
+}
+
 /** A signal costs more than all the rest of a call, so that it is made where somebody looks at it. */
 function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (reason: Error) => void } {
   let abort: AbortController | null = null;

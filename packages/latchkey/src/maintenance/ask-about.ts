@@ -7,6 +7,7 @@ import type { LookedUp } from "../attempt/own-work.ts";
 import { plainJson, storedJson } from "../attempt/owned-run.ts";
 import { failureAnswer } from "../attempt/run-answer.ts";
 import type { Runtime } from "../attempt/runtime.ts";
+import { windowIsOver } from "../effects/dedupe-window.ts";
 import { lookUpSend } from "../effects/look-up.ts";
 import type { AnyEffect } from "../effects/run-effect.ts";
 import type { UnknownRecord } from "../engine/record.ts";
@@ -84,12 +85,12 @@ async function askEffect<Tx>(
   const effect = runtime.effects.get(started.effect);
   // It may be defined elsewhere, or again after a deployment.
   if (effect === undefined) return { kind: "ask_later" };
-  const { deduplication, dedupeWindowMs, limits } = effect.settings;
+  const { deduplication } = effect.settings;
   switch (deduplication) {
     case "none":
       return { kind: "person", because: "call-in-doubt" };
     case "provider": {
-      const open = journal.now - started.startedAt + limits.timeoutMs < (dedupeWindowMs ?? 0);
+      const open = !windowIsOver(started.startedAt, effect, journal.now);
       return open
         ? { kind: "settle", settlement: goOn(journal), proof: "downstream-deduplicates", mayRepeat: true }
         : { kind: "person", because: "dedupe-window-over" };

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { inspect } from "node:util";
 import { PGlite, type Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -97,9 +96,10 @@ describe("the PGlite store keeps the store contract", () => {
 });
 
 describe("one session for everybody", () => {
+  let operations = 0;
   function service() {
     const latchkey = createLatchkey({ store: pgliteStore({ database }) });
-    const pay = latchkey.operation(`pay-${randomUUID()}`, { transactionLimitMs: 2_000 });
+    const pay = latchkey.operation(`pay-${++operations}`, { transactionLimitMs: 2_000 });
     let runs = 0;
     const submit = (key: string, during: () => Promise<unknown> = async () => {}, input: unknown = key) =>
       latchkey.run(pay, { tenant: "t", key, input }, async ({ tx }) => {

@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { PGlite } from "@electric-sql/pglite";
 import { eq, sql, TransactionRollbackError } from "drizzle-orm";
 import { drizzle, type NodePgDatabase } from "drizzle-orm/node-postgres";
@@ -96,10 +95,12 @@ describe("drizzleTransactions on PGlite keeps the bridge contract", () => {
 const paymentsTable =
   "create table payments (id integer generated always as identity primary key, account text not null)";
 
+let operations = 0;
+
 function payThrough<D extends DrizzleDatabase>(pool: pg.Pool, db: D) {
   const store = postgresStore({ pool, transactions: drizzleTransactions({ db }) });
   const latchkey = createLatchkey({ store });
-  const operation = latchkey.operation(`payments-${randomUUID()}`);
+  const operation = latchkey.operation(`payments-${++operations}`);
   return (key: string, handler: (tx: DrizzleTx<D>) => Promise<unknown>) =>
     latchkey.run(operation, { tenant: "t", key, input: key }, ({ tx }) => handler(tx));
 }

@@ -8,11 +8,8 @@ import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { booleanOf, foundRows, momentOf, textOf } from "./rows.ts";
+import { SparedRows } from "./spared-rows.ts";
 import { checkStorable } from "./values.ts";
-
-/** How long a row that could not be claimed is left alone. */
-const sparedMs = 60_000;
-const sparedMax = 1_000;
 
 interface ClaimTerms {
   readonly token: string;
@@ -24,16 +21,14 @@ interface ClaimTerms {
 export class EffectClaims {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
-  readonly #clock: Clock;
   readonly #places: ClaimPlaces;
-  /** Effects that could not be claimed, and until when they are left alone, by the monotonic clock. */
-  readonly #spared = new Map<string, number>();
+  readonly #spared: SparedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
-    this.#clock = clock;
     this.#places = new ClaimPlaces(clock);
+    this.#spared = new SparedRows(clock);
   }
 
   /** Something may have become due before what was claimed last. */
@@ -64,7 +59,7 @@ export class EffectClaims {
   }
 
   async #claim(wants: readonly PlacedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
-    const lists = { wants: wantsList(wants), spared: this.#sparedList() };
+    const lists = { wants: wantsList(wants), spared: this.#spared.list() };
     try {
       return await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
     } catch (error) {
@@ -84,22 +79,10 @@ export class EffectClaims {
         claimed.push(...(await this.#executor.write(this.#statements.claimEffect.bind({ id, ...terms }))));
       } catch (error) {
         if (!isCausedByRow(error)) throw error;
-        this.#spare(id);
+        this.#spared.spare(id);
       }
     }
     return claimed;
-  }
-
-  #spare(id: string): void {
-    this.#spared.set(id, this.#clock.monotonicMs() + sparedMs);
-    const [oldest] = this.#spared.keys();
-    if (this.#spared.size > sparedMax && oldest !== undefined) this.#spared.delete(oldest);
-  }
-
-  #sparedList(): string {
-    const now = this.#clock.monotonicMs();
-    for (const [id, until] of this.#spared) if (until <= now) this.#spared.delete(id);
-    return JSON.stringify([...this.#spared.keys()]);
   }
 }
 
