@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Edge, edges } from "../packages/latchkey/src/engine/edges.ts";
 import { errorCodes } from "../packages/latchkey/src/errors.ts";
+import { renderThreats } from "../test/proof/threats/render.ts";
+import { threats } from "../test/proof/threats/threats.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 import {
   renderCaptured,
@@ -72,6 +74,7 @@ const writtenPages: Readonly<Record<string, Sections>> = {
   },
   "docs/adapters/node.md": { captured: () => renderCaptured("node") },
   "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
+  "docs/threat-model.md": { threats: () => renderThreats(threats) },
 };
 
 function withSections(path: string, sections: Sections): string {

@@ -95,6 +95,7 @@ process.once("SIGTERM", async () => {
 });
 // No send is to be late for the loading of what the first one needs.
 await fetch(`${receiverUrl}/found?reference=none`).then((response) => response.arrayBuffer());
-await pool.query("select 1");
+// It may start while the database is down.
+await pool.query("select 1").catch(() => {});
 dispatcher.start();
 tell({ ready: true });

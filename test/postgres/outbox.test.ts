@@ -346,7 +346,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
         "no",
       );
       const twice = newEffect();
-      expect((await enqueuing(store, [twice, twice])).kind).toBe("refused");
+      expect((await enqueuing(store, [twice, twice])).kind).toBe("lost");
       expect(await count()).toBe(0);
     });
 

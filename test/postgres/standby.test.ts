@@ -66,14 +66,22 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       await cancelSyncWait();
       const outcome = await run;
       expect(outcome).toMatchObject({ kind: "in_doubt" });
-      expect((await store.read(life)).record?.state, "committed here, perhaps nowhere else").toBe(
-        "completed",
-      );
+      const state = "select state from latchkey.records where key = $1";
+      expect(await primary.admin(state, [life.key]), "here, perhaps nowhere else").toEqual([
+        { state: "completed" },
+      ]);
+      const told = store.read(life);
+      let isTold = false;
+      void told.then(() => {
+        isTold = true;
+      });
       const { resolve } = supportOf(store);
       expect(await resolve(life, life.id, life.fence, 150), "a read alone proves nothing").toBe("in_doubt");
+      expect(isTold, "who is told of it must not lose it with this server").toBe(false);
       const settled = resolve(life, life.id, life.fence, 20_000);
       await replication.pass();
       expect(await settled).toBe("committed");
+      expect((await told).record?.state).toBe("completed");
       await standby.untilCaughtUp();
       const copy = openPool(standby.url, { max: 1 });
       expect(await countRows(copy, life)).toBe(1);

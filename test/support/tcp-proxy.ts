@@ -125,7 +125,7 @@ class Lane {
 
   #passOn(item: Item): void {
     if ("end" in item) {
-      if (item.end === "reset") this.#to.resetAndDestroy();
+      if (item.end === "reset") reset(this.#to);
       else this.#to.end();
       return;
     }
@@ -143,9 +143,15 @@ class Lane {
   reset(): void {
     this.#items.length = 0;
     clearTimeout(this.#timer);
-    this.#from.resetAndDestroy();
-    this.#to.resetAndDestroy();
+    reset(this.#from);
+    reset(this.#to);
   }
+}
+
+/** After `end` libuv cannot reset any more, and Node would keep the handle, and with it the process, for ever. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 class Connection {

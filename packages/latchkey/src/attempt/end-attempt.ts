@@ -77,9 +77,9 @@ function isOwn(found: LatchkeyRecord | null, record: InProgressRecord, end: Atte
   if (found.id !== record.id || !sameFence(found.fence, record.fence)) return false;
   switch (end.event) {
     case "complete":
-      return found.state === "completed";
+      return found.state === "completed" && isAnswer(found.answer, end.answer);
     case "fail":
-      return found.state === "failed";
+      return found.state === "failed" && isAnswer(found.answer, end.answer);
     case "doubt":
       return found.state === "unknown";
     case "retry_later":
@@ -89,4 +89,9 @@ function isOwn(found: LatchkeyRecord | null, record: InProgressRecord, end: Atte
     default:
       return end satisfies never;
   }
+}
+
+/** Whoever settles an outcome in doubt leaves the fence as it was, and may have another answer. */
+export function isAnswer(found: Uint8Array | null, own: Uint8Array): boolean {
+  return found !== null && Buffer.compare(found, own) === 0;
 }

@@ -48,6 +48,7 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
   const lost = new AbortController();
   let record = options.record;
   let ending = false;
+  let stopped = false;
   const lose = () => {
     if (!ending) options.onLost();
     const reason = new Error("The lease was lost");
@@ -89,7 +90,8 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
         if (made.kind === "returned") {
           if (made.value === null) return null;
           record = { ...record, fence: made.value.fence };
-          heartbeat = beat(sentAtMs + leaseMs);
+          // A step may outlive its attempt: beats that nobody stops would keep the key for as long as the process lives.
+          if (!stopped) heartbeat = beat(sentAtMs + leaseMs);
           return made.value.journal;
         }
         if (clock.monotonicMs() >= deadline) {
@@ -98,6 +100,9 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
         await pause(clock, retryStepMs);
       }
     },
-    stop: () => heartbeat.stop(),
+    stop() {
+      stopped = true;
+      heartbeat.stop();
+    },
   };
 }

@@ -6,6 +6,7 @@ import { pause } from "../ports.ts";
 import type { OpenPhase, PhaseOutcome, PhaseWork, TransactionSupport } from "../stores/store.ts";
 import { codecContext, lookAgain } from "./admission.ts";
 import { type Answer, encodeAnswer } from "./answer.ts";
+import { isAnswer } from "./end-attempt.ts";
 import { EffectList } from "./enqueue.ts";
 import { withLimit } from "./limit.ts";
 import type { RunAnswer } from "./own-work.ts";
@@ -28,6 +29,8 @@ type Worked =
       readonly result: Uint8Array | null;
       readonly value: unknown;
       readonly answer: Answer | null;
+      /** As it is stored. */
+      readonly encoded: Uint8Array | null;
       /** Names of the effects that commit with it. */
       readonly enqueued: readonly string[];
     };
@@ -91,8 +94,11 @@ async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
   held.setEnding(phase.finishes);
   try {
     const outcome = await phase.support.phase<Worked>(request, async (open) => {
-      const work = await inPhase(phase, open);
-      if (work.end === "commit") steps.noteRecorded();
+      // Once the attempt is told to stop, how it ends is decided without this step: it must not commit after that.
+      const work = held.signal.aborted ? stopped() : await inPhase(phase, open);
+      if (work.end !== "commit") return work;
+      if (held.signal.aborted) return stopped();
+      steps.noteRecorded();
       return work;
     });
     if (phase.finishes && outcome.kind === "committed") held.stop();
@@ -100,6 +106,10 @@ async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
   } finally {
     held.setEnding(false);
   }
+}
+
+function stopped(): PhaseWork<Worked> {
+  return { end: "rollback", value: { kind: "threw", error: new LatchkeyError("attempt-limit") } };
 }
 
 async function inPhase<Tx>(phase: Phase<Tx>, open: OpenPhase<Tx>): Promise<PhaseWork<Worked>> {
@@ -153,7 +163,7 @@ async function concludes<Tx>(
     );
     return {
       end: "commit",
-      value: { kind: "worked", result, value, answer: null, enqueued },
+      value: { kind: "worked", result, value, answer: null, encoded: null, enqueued },
       step: { ...at, result },
       completes: null,
       effects: await list.encoded(record),
@@ -169,7 +179,15 @@ async function concludes<Tx>(
     serverErrors,
   });
   if (disposition !== "keep") {
-    return { end: "rollback", value: { kind: "worked", result: null, value, answer: null, enqueued: [] } };
+    const unkept = {
+      kind: "worked",
+      result: null,
+      value,
+      answer: null,
+      encoded: null,
+      enqueued: [],
+    } as const;
+    return { end: "rollback", value: unkept };
   }
   const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
   const encoded = await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context);
@@ -182,7 +200,7 @@ async function concludes<Tx>(
   );
   return {
     end: "commit",
-    value: { kind: "worked", result, value, answer, enqueued },
+    value: { kind: "worked", result, value, answer, encoded, enqueued },
     step: { ...at, result },
     completes: { answer: encoded, retention: handle.retention() },
     effects: await list.encoded(record),
@@ -205,7 +223,7 @@ async function settle<Tx>(phase: Phase<Tx>, outcome: PhaseOutcome<Worked>): Prom
       }
       throw outcome.error;
     case "in_doubt":
-      return settleInDoubt(phase, outcome.error);
+      return settleInDoubt(phase, outcome.value, outcome.error);
     case "changed": {
       const error = new LatchkeyError("transaction-changed");
       return run.steps.halt({ kind: "doubt", error, errorCode: error.code, reconcileAfterMs: null });
@@ -229,7 +247,7 @@ function again<Tx>({ run }: Phase<Tx>, error: unknown): Done {
 }
 
 /** Under a new token the doubtful COMMIT can no longer take effect; what is there then is the truth. */
-async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, error: unknown): Promise<Done> {
+async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error: unknown): Promise<Done> {
   const { runtime, held, operation } = run;
   const about = runtime.about(operation.name, held.record());
   const unresolved = (cause: unknown): never => {
@@ -239,22 +257,29 @@ async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, error: unknown): Prom
     return run.steps.halt({ kind: "unresolved", error: because });
   };
   const journal = await held.refence(resolveLimitMs).catch(unresolved);
-  const done = journal === null ? await endedInstead(run, unresolved) : null;
+  const done = journal === null ? await endedInstead(run, worked, unresolved) : null;
   const there = done !== null || journal?.steps.some(({ name }) => name === step.name) === true;
   runtime.emit({ ...about, type: "commit_in_doubt", resolved: there ? "committed" : "rolled_back" });
   return done ?? (there ? { kind: "committed", expiresAt: null } : { kind: "again", error });
 }
 
-/** The attempt has ended or was lost; only its own last phase can have completed it under its fence. */
-async function endedInstead<Tx>(run: OwnedRun<Tx>, unresolved: (cause: unknown) => never): Promise<Done> {
+/** The attempt has ended or was lost; only its own last phase can have completed it under its fence with this answer. */
+async function endedInstead<Tx>(
+  run: OwnedRun<Tx>,
+  worked: Worked,
+  unresolved: (cause: unknown) => never,
+): Promise<Done> {
   const { runtime, held } = run;
   const own = held.record();
   const reading = await lookAgain(runtime, own);
   if (reading === null) return unresolved(null);
   const { record } = reading;
-  const completed = record?.state === "completed" || record?.state === "expired";
-  if (!completed || record.id !== own.id || !sameFence(record.fence, own.fence)) return lose(run);
-  return { kind: "committed", expiresAt: record.state === "completed" ? record.expiresAt : null };
+  const encoded = worked.kind === "worked" ? worked.encoded : null;
+  if (encoded === null || record?.id !== own.id || !sameFence(record.fence, own.fence)) return lose(run);
+  // Its answer is gone already: nobody will be told another one.
+  if (record.state === "expired") return { kind: "committed", expiresAt: null };
+  if (record.state !== "completed" || !isAnswer(record.answer, encoded)) return lose(run);
+  return { kind: "committed", expiresAt: record.expiresAt };
 }
 
 async function committed<Tx>(phase: Phase<Tx>, worked: Worked, expiresAt: number | null): Promise<unknown> {

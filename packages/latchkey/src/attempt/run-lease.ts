@@ -51,7 +51,7 @@ interface Job<Tx> {
 
 interface Admitted {
   readonly record: InProgressRecord;
-  /** Monotonic time until which the lease certainly holds: counted from before the admission was sent. */
+  /** Monotonic time until which the lease certainly holds: counted from before the admission was confirmed. */
   readonly ownedUntilMs: number;
 }
 
@@ -171,7 +171,7 @@ type Confirmed =
   | { readonly kind: "given_back" }
   | { readonly kind: "in_doubt" };
 
-/** Renews an attempt whose handler was not started in time, or frees its key. */
+/** Renews an attempt whose handler was not started in time, or whose admission was in doubt; or frees its key. */
 async function confirm<Tx>(
   { runtime, operation, by }: Job<Tx>,
   record: InProgressRecord,
@@ -203,7 +203,8 @@ async function tryAdmit<Tx>(job: Job<Tx>): Promise<Admitted | Result | null> {
     case "answer":
       return resultOf(runtime, verdict.decision, now);
     case "own":
-      return { record: verdict.record, ownedUntilMs: sentAtMs + (verdict.record.leaseEndsAt - now) };
+      // Of a write in doubt: it can be read before it is certain to stay. A write that follows it says so.
+      return { record: verdict.record, ownedUntilMs: Number.NEGATIVE_INFINITY };
     case "give_up":
       await giveUp(runtime, operation, submission.key, verdict.guard, verdict.because);
       return null;

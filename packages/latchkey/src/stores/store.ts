@@ -126,7 +126,12 @@ export interface Store<Tx = never> {
    */
   verify(): Promise<void>;
 
-  /** The record as it is, and the store's time. Never blocks behind a running attempt. */
+  /**
+   * The record as it is, and the store's time. Never blocks behind a running attempt. What is finished or pending may be
+   * told: a store that is `synced` has made sure that it stays.
+   *
+   * @throws {StoreError} also when it could not
+   */
   read(key: RecordKey): Promise<Reading>;
 
   /** As `read`, for an addressable life of this tenant, by its id. Of a life that another has replaced: nothing. */
@@ -189,7 +194,7 @@ export interface Store<Tx = never> {
 
   /**
    * At most `limit` records whose lease has ended and that nobody may take over: policy `reconcile`, attempts spent, or
-   * past expiry. Oldest lease first.
+   * past expiry. First those for which that has been so for longest.
    */
   endedLeases(limit: number): Promise<readonly EndedLease[]>;
 

@@ -399,6 +399,18 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "enqueue: a transaction that has lost leaves nothing to deliver",
     ghosts,
   ],
+  "repetitions that are refused": [
+    "enqueue: a transaction that is repeated with its effects has lost, and they are there once",
+    {
+      transactions: ({ support }) => ({
+        async run(request, work) {
+          const outcome = await support.run(request, work);
+          if (outcome.kind !== "lost") return outcome;
+          return { ...outcome, kind: "refused", because: "other", error: new Error("It is there already") };
+        },
+      }),
+    },
+  ],
   "effects of phases that are not written": [
     "enqueue: an effect of a phase is there with its record's identity, once the phase has committed",
     committing("phase", () => []),
@@ -1094,6 +1106,16 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
 
+  "ends that a decision makes forgotten": [
+    "outbox decide: after discard the end before it, again, answers the same and changes nothing",
+    outbox(({ outbox: inner, effects }) => ({
+      async decide(id, ...rest) {
+        const decided = await inner.decide(id, ...rest);
+        if (decided) alterEffect(effects, id, (row) => ({ ...row, endedBy: null }));
+        return decided;
+      },
+    })),
+  ],
   "a redrive that keeps its counts": [
     "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
     outbox(({ outbox: inner, effects }) => ({
@@ -1227,6 +1249,21 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   "cleaning that forgets what is dead": [
     "outbox cleaning: a record with an effect that is dead is not forgotten, and the effect stays, however old",
     forgetting("dead"),
+  ],
+  "answers that wait with their key": [
+    "outbox cleaning: an answer that was to go with its key goes alone while the key waits for an effect",
+    store(({ inner, rows }) => ({
+      async clean(limit) {
+        const there = rows.all();
+        const report = await inner.clean(limit);
+        for (const row of there) {
+          const goesWithKey = "expiresAt" in row.record && "forgetAt" in row.record;
+          if (!goesWithKey || row.record.expiresAt !== row.record.forgetAt) continue;
+          if (rows.find(row.record)?.record.state === "expired") rows.put(row.record, restored(row));
+        }
+        return report;
+      },
+    })),
   ],
   "records that wait for delivered effects to go": [
     "outbox cleaning: a record is forgotten once its last effect is delivered or discarded",

@@ -621,6 +621,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
+  "dead leases by their ends alone": [
+    "ended leases: first those that nobody may take over for longest, whenever their leases ended",
+    {
+      store: ({ inner }) => ({
+        async endedLeases(limit) {
+          const ended = await inner.endedLeases(1_000);
+          return ended
+            .toSorted((one, other) => one.record.leaseEndsAt - other.record.leaseEndsAt)
+            .slice(0, limit);
+        },
+      }),
+    },
+  ],
   "dead leases in any order": [
     "ended leases: oldest first, at most as many as asked for",
     {
@@ -1005,6 +1018,17 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         resolve(key, id, fence, timeoutMs) {
           const there = currentOf(rows, key);
           return support.resolve(key, there?.id ?? id, there?.fence ?? fence, timeoutMs);
+        },
+      }),
+    },
+  ],
+  "resolving by the token alone": [
+    "resolve: another transaction's record is not one's own",
+    {
+      transactions: ({ support, rows }) => ({
+        resolve(key, id, fence, timeoutMs) {
+          const there = currentOf(rows, key)?.fence;
+          return support.resolve(key, id, there?.token === fence.token ? there : fence, timeoutMs);
         },
       }),
     },

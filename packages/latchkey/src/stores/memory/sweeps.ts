@@ -1,19 +1,27 @@
 /** What the background services ask of the memory store: dead leases and expiry. */
 import { giveUpReason } from "../../engine/decide.ts";
-import type { FinishedRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
+import type { FinishedRecord, InProgressRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
 import type { CleanReport, EndedLease } from "../store.ts";
 import type { MemoryEffects } from "./effects.ts";
 import { finished, lifeOf, move } from "./life.ts";
-import type { MemoryRows } from "./rows.ts";
+import type { KeptTerms, MemoryRows } from "./rows.ts";
 
 export function endedLeases(rows: MemoryRows, now: number, limit: number): readonly EndedLease[] {
-  const ended: EndedLease[] = [];
+  const ended: (EndedLease & { readonly since: number })[] = [];
   for (const { record, terms } of rows.all()) {
     if (record.state !== "in_progress" || terms === null || now < record.leaseEndsAt) continue;
-    if (giveUpReason(record, terms, now) !== null) ended.push({ record, ...terms });
+    if (giveUpReason(record, terms, now) === null) continue;
+    ended.push({ record, ...terms, since: rescueAt(record, terms) });
   }
-  ended.sort((left, right) => left.record.leaseEndsAt - right.record.leaseEndsAt);
-  return ended.slice(0, limit);
+  ended.sort((left, right) => left.since - right.since);
+  return ended.slice(0, limit).map(({ since: _, ...one }) => one);
+}
+
+/** From when on nobody may take it over. */
+function rescueAt(record: InProgressRecord, terms: KeptTerms): number {
+  const { leaseEndsAt, expiresAt } = record;
+  const atLeaseEnd = giveUpReason(record, terms, leaseEndsAt) !== null;
+  return atLeaseEnd ? leaseEndsAt : Math.max(leaseEndsAt, expiresAt);
 }
 
 export function clean(rows: MemoryRows, effects: MemoryEffects, now: number, limit: number): CleanReport {

@@ -8,6 +8,7 @@ import {
   recordColumns,
   type SqlNames,
   timeOf,
+  whereRead,
 } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
@@ -76,7 +77,7 @@ function duePending(names: SqlNames): string {
 
 /** One row always: the time, and the record if there is one. */
 function readById(names: SqlNames): string {
-  return `select ${exactly("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
+  return `select ${exactly("t.at")} as now, ${whereRead(names)}, ${recordColumns}
     from (select ${names.clock} as at) t
     left join ${names.records} r on r.id = @id::uuid and r.addressable and r.tenant = @tenant::text
     left join ${names.leases} l on ${leaseOfRecord}`;

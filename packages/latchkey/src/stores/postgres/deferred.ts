@@ -1,8 +1,7 @@
 /** Deferred work on Postgres. */
-
 import type { Clock } from "../../ports.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
-import type { Reading, Store } from "../store.ts";
+import type { Store } from "../store.ts";
+import type { Confirmation } from "./confirm.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { PendingClaims } from "./pending-claims.ts";
@@ -12,14 +11,14 @@ import { checkStorable } from "./values.ts";
 export function postgresDeferred(
   executor: PostgresExecutor,
   statements: ReturnType<typeof deferredStatements>,
-  readingOf: (rows: readonly SqlRow[] | undefined) => Reading,
+  confirmation: Confirmation,
   clock: Clock,
 ): Pick<Store, "readById" | "claimPending"> {
   const claims = new PendingClaims(executor, statements, clock);
   return {
     async readById(tenant, id) {
       checkStorable("tenant", tenant);
-      return readingOf(await executor.read(statements.readById.bind({ tenant, id })));
+      return confirmation.read(statements.readById.bind({ tenant, id }));
     },
 
     async claimPending(wants) {

@@ -11,8 +11,8 @@ import type { deliveryStatements } from "./delivery-statements.ts";
 import type { phaseStatements } from "./phase-statements.ts";
 import { onlyRow, textOf } from "./rows.ts";
 import { asSchemaError } from "./settings.ts";
-import { refused, timeoutText } from "./transactions.ts";
-import { guardValues, keyValues, retentionValues } from "./values.ts";
+import { refused } from "./transactions.ts";
+import { guardValues, keyValues, retentionValues, timeoutText } from "./values.ts";
 
 type Answers = Extract<DeliveryWork<never>, { readonly end: "commit" }>["answers"];
 

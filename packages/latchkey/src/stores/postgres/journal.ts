@@ -7,8 +7,7 @@ import { callOf, journalCallOf, journalOf } from "./journal-rows.ts";
 import type { journalStatements } from "./journal-statements.ts";
 import { booleanOf, foundRows, momentOf, onlyRow, primaryRows } from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
-import { timeoutText } from "./transactions.ts";
-import { checkStorable, keyValues, ownerOfValues } from "./values.ts";
+import { checkStorable, keyValues, ownerOfValues, timeoutText } from "./values.ts";
 
 export interface JournalParts {
   readonly executor: PostgresExecutor;

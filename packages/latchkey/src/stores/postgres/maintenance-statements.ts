@@ -28,9 +28,9 @@ function endedLeases({ records, leases, clock }: SqlNames): string {
 }
 
 /** The rows of one batch, locked. By ctid a batch costs a fifth of what it costs by primary key. */
-function due(names: SqlNames, time: string, where: string): string {
+function due(names: SqlNames, time: string, where: string, also = ""): string {
   return `${timeOf(names)}, due as materialized (
-      select r.ctid as row_id, r.state from ${names.records} r
+      select r.ctid as row_id${also} from ${names.records} r
       where ${where} and r.${time} <= (select at from t)
       order by r.${time} limit @limit::int
       for update skip locked)`;
@@ -50,22 +50,28 @@ function abandon(names: SqlNames): string {
 }
 
 /**
- * An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. LIMIT 1 keeps
- * the planner from joining the whole outbox.
+ * An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. Where the key
+ * has to wait for its effects the answer goes alone. LIMIT 1 keeps the planner from joining the whole outbox.
  */
 function forget(names: SqlNames): string {
   const isDelivered = `(select o.id from ${names.outbox} o
     where o.record_id = r.id and o.state <> 'delivered' limit 1) is null`;
-  const may = `r.state in ('completed', 'failed', 'expired') and ${isDelivered}`;
-  return `with ${due(names, "forget_at", may)},
+  const finished = "r.state in ('completed', 'failed')";
+  const may = `(${finished} or (r.state = 'expired' and ${isDelivered}))`;
+  return `with ${due(names, "forget_at", may, `, ${isDelivered} as free`)},
     done as (
-      delete from ${names.records} r where ${isDue} and r.state in ('completed', 'failed', 'expired')
+      delete from ${names.records} r
+      where r.ctid = any (array(select row_id from due where free)) and (${finished} or r.state = 'expired')
       returning r.id, r.state),
+    kept as (
+      update ${names.records} r set state = 'expired', answer = null, response_schema_version = null
+      where r.ctid = any (array(select row_id from due where not free)) and ${finished}
+      returning 1),
     steps as (
       delete from ${names.steps} s where s.record_id = any (array(select id from done))
       returning 1)
     select pg_catalog.count(*)::int as forgotten,
-      (pg_catalog.count(*) filter (where done.state <> 'expired'))::int as purged
+      ((pg_catalog.count(*) filter (where done.state <> 'expired')) + (select pg_catalog.count(*) from kept))::int as purged
     from done`;
 }
 

@@ -222,7 +222,7 @@ function end(names: SqlNames): string {
 /** Which ends that found nothing to do repeat one that has been done. */
 function ended({ outbox }: SqlNames): string {
   return `select o.id::text as id from ${ends} join ${outbox} o on ${claimIs}
-    where o.ended = c.event and o.state = ${stateAfter}`;
+    where o.ended = c.event`;
 }
 
 const notBefore = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;
@@ -285,7 +285,7 @@ function decide(names: SqlNames): string {
     `case when @event::text = 'redrive' then ${value} else ${otherwise} end`;
   return `with ${timeOf(names)},
     o as (
-      update ${names.outbox} o set state = ${redriven("'pending'", "'delivered'")}, ended = null,
+      update ${names.outbox} o set state = ${redriven("'pending'", "'delivered'")},
         available_at = ${redriven("t.at", "o.available_at")}, sends = ${redriven("0", "o.sends")},
         returns = ${redriven("0", "o.returns")},
         doubtful_since = case when not @cleared::boolean then o.doubtful_since end,

@@ -12,8 +12,8 @@ import { effectsList } from "./outbox-values.ts";
 import type { phaseStatements } from "./phase-statements.ts";
 import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 import { asSchemaError } from "./settings.ts";
-import { refused, timeoutText } from "./transactions.ts";
-import { checkStorable, ownerOfValues, retentionValues } from "./values.ts";
+import { refused } from "./transactions.ts";
+import { checkStorable, ownerOfValues, retentionValues, timeoutText } from "./values.ts";
 
 export interface PhaseParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;

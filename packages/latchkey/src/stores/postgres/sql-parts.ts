@@ -25,6 +25,12 @@ export function onPrimary(rows: string): string {
     left join lateral (${rows}) x on true`;
 }
 
+/** Whether a standby answers, and whether COMMITs of this server wait for one. */
+export function whereRead({ synced }: SqlNames): string {
+  const standbys = synced ? "pg_catalog.current_setting('synchronous_standby_names') <> ''" : "false";
+  return `pg_catalog.pg_is_in_recovery() as standby, ${standbys} as standbys`;
+}
+
 /** The store's time once per statement. In predicates it must come from a sub-select, or no index is used. */
 export function timeOf({ clock }: SqlNames): string {
   return `t as materialized (select ${clock} as at)`;

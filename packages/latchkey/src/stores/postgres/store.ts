@@ -9,7 +9,8 @@ import type {
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
 import type { HintSupport } from "../hints.ts";
-import type { AttemptEnd, EndedLease, Reading, Store, StoreCapabilities } from "../store.ts";
+import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
+import { Confirmation } from "./confirm.ts";
 import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
 import { postgresDeliveries } from "./deliveries.ts";
@@ -23,17 +24,7 @@ import { postgresOutbox } from "./outbox.ts";
 import { outboxStatements } from "./outbox-statements.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
-import {
-  begunLife,
-  inProgressOf,
-  momentOf,
-  nullableText,
-  numberOf,
-  onlyRow,
-  primaryRows,
-  recordOf,
-  textOf,
-} from "./rows.ts";
+import { begunLife, inProgressOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
 import { Settings } from "./settings.ts";
 import { postgresSettlement } from "./settlement.ts";
 import { settlementStatements } from "./settlement-statements.ts";
@@ -84,8 +75,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
   const maintenance = maintenanceStatements(names);
   const outbox = outboxStatements(names);
   const settings = new Settings(executor, maintenance.settings, schema);
-  const read = async (key: RecordKey) =>
-    readingOf(await executor.read(transaction.read.bind(keyValues(key))));
+  const confirmation = new Confirmation(executor, transaction);
   return {
     name: parts.name,
     capabilities,
@@ -96,8 +86,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
         executor,
         settings,
         statements: { ...transaction, ...delivery },
-        read,
-        readingOf,
+        confirmation,
       }),
       phase: postgresPhases({ bridge, schema, executor, statements: phase }),
       deliver: postgresDeliveries({ bridge, schema, statements: { ...delivery, ...phase } }),
@@ -111,9 +100,9 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     outbox: postgresOutbox(executor, outbox, parts.clock),
     hints: parts.hints,
     verify: () => settings.verify(),
-    read,
+    read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
     ...leaseMethods(executor, leaseStatements(names)),
-    ...postgresDeferred(executor, deferredStatements(names), readingOf, parts.clock),
+    ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
     ...maintenanceMethods(executor, { ...maintenance, ...outbox }),
     async loseTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
@@ -125,11 +114,6 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
 
 function lostLife(life: ReturnType<typeof begunLife>, lastErrorCode: string): UnknownRecord {
   return { ...life, state: "unknown", lastErrorCode, reconcileAfter: null };
-}
-
-function readingOf(rows: readonly SqlRow[] | undefined): Reading {
-  const row = onlyRow(primaryRows(rows));
-  return { record: recordOf(row), now: momentOf(row, "now") };
 }
 
 type LeaseMethods = Pick<Store, "create" | "accept" | "takeOver" | "renew" | "end" | "giveUp">;

@@ -11,6 +11,7 @@ import {
   recordColumns,
   type SqlNames,
   timeOf,
+  whereRead,
 } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
@@ -38,7 +39,7 @@ export function transactionStatements(names: SqlNames) {
 
 /** One row always: the time, and the record if there is one. */
 function read(names: SqlNames): string {
-  return `select ${exactly("t.at")} as now, pg_catalog.pg_is_in_recovery() as standby, ${recordColumns}
+  return `select ${exactly("t.at")} as now, ${whereRead(names)}, ${recordColumns}
     from (select ${names.clock} as at) t
     left join ${names.records} r on ${keyIs("r")}
     left join ${names.leases} l on ${leaseOfRecord}`;
@@ -48,8 +49,9 @@ function read(names: SqlNames): string {
 export const transactionTime = exactly("pg_catalog.now()");
 
 /** `read` without the lease. The sub-select costs half of a join, and the second table as much again. */
-function look({ records, clock }: SqlNames): string {
-  return `select ${exactly(clock)} as now, pg_catalog.pg_is_in_recovery() as standby,
+function look(names: SqlNames): string {
+  const { records, clock } = names;
+  return `select ${exactly(clock)} as now, ${whereRead(names)},
     (select ${recordColumn} from ${records} r where ${keyIs("r")}) as record`;
 }
 
@@ -100,14 +102,23 @@ const lifeColumns = {
 /** What a life that goes on keeps. */
 const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable"];
 
-/** Writes a whole life at once: where no row is, or over exactly the row that was decided on. */
-function upsert({ records }: SqlNames, columns: Readonly<Record<string, string>>): string {
+/**
+ * Writes a whole life at once: where no row is, or over exactly the row that was decided on.
+ *
+ * @param whereNone the attempt of a row that is written where none is
+ */
+function upsert(
+  { records }: SqlNames,
+  columns: Readonly<Record<string, string>>,
+  whereNone = lifeColumns.attempt,
+): string {
   const all = {
     ...lifeColumns,
     recovery_point: "null",
     reconcile_tries: "0",
     addressable: "false",
     ...columns,
+    attempt: whereNone,
   };
   const rest = ["input", "answer", "response_schema_version", "finished_at"];
   const cleared = [...rest, "expires_at", "forget_at", "reconcile_after"].filter(
@@ -116,16 +127,17 @@ function upsert({ records }: SqlNames, columns: Readonly<Record<string, string>>
   return `insert into ${records} as r (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
     select @tenant::text, @scope::text, @key::text, t.at, ${Object.values(all).join(", ")} from t
     on conflict (tenant, scope, key) do update set
-      ${["created_at", ...Object.keys(all)]
-        .map((column) => `${column} = ${kept.includes(column) ? keptOf(column) : `excluded.${column}`}`)
-        .join(", ")},
+      ${["created_at", ...Object.keys(all)].map((column) => `${column} = ${overwriting(column)}`).join(", ")},
       ${cleared.map((column) => `${column} = null`).join(", ")}
     where ${guardHolds} and ${mayEndOver}
-    returning r.created_at, r.expires_at`;
+    returning r.created_at, r.expires_at, r.attempt`;
 }
 
-function keptOf(column: string): string {
-  return `case when r.id = excluded.id then r.${column} else excluded.${column} end`;
+function overwriting(column: string): string {
+  if (column === "attempt") return lifeColumns.attempt;
+  return kept.includes(column)
+    ? `case when r.id = excluded.id then r.${column} else excluded.${column} end`
+    : `excluded.${column}`;
 }
 
 /** The steps of the life that `w` has replaced, if it was another. */
@@ -153,11 +165,16 @@ function complete(names: SqlNames): string {
     returning ${exactly("expires_at")} as expires_at, ${commitSettings(names)}`;
 }
 
-/** Over the row that was decided on. Raises 22012 when nothing was written, which would not stop the COMMIT either. */
+/**
+ * Over the row that was decided on. Raises 22012 when it was not, which would not stop the COMMIT either; also where that
+ * row is gone, for its life may have come to its end and been forgotten: the upsert has then inserted an attempt that
+ * nobody has.
+ */
 function completeOver(names: SqlNames): string {
-  const row = upsert(names, { ...completedColumns, last_error_code: "null" });
+  const row = upsert(names, { ...completedColumns, last_error_code: "null" }, "0");
   return `with t as materialized (select ${timeInTransaction(names)} as at), w as (${row}), ${withoutSteps(names)}
-    select 1 / pg_catalog.count(*)::int as written, ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,
+    select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written,
+      ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,
       ${commitSettings(names)}
     from w`;
 }

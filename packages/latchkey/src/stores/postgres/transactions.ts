@@ -1,11 +1,10 @@
 /** `transaction` execution over any bridge: what is said with BEGIN, what with COMMIT, and what each outcome means. */
-import type { RecordKey } from "../../engine/record.ts";
+import { sameFence } from "../../engine/record.ts";
 import { isViolationOf, refusalOf } from "../../transactions/sql-errors.ts";
 import type {
   BridgeOutcome,
   BridgeSession,
   BridgeWork,
-  SqlRow,
   SqlStatement,
   TransactionBridge,
 } from "../../transactions/transaction.ts";
@@ -17,6 +16,7 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../store.ts";
+import { type Confirmation, isSameVersion, type Look, lookOf } from "./confirm.ts";
 import type { deliveryStatements } from "./delivery-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectValues } from "./outbox-values.ts";
@@ -24,7 +24,7 @@ import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
 import { asSchemaError, type Settings } from "./settings.ts";
 import type { StatementTemplate } from "./template.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
-import { guardValues, keyValues, lifeValues, retentionValues } from "./values.ts";
+import { guardValues, keyValues, lifeValues, retentionValues, timeoutText } from "./values.ts";
 
 export interface TransactionParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;
@@ -33,12 +33,8 @@ export interface TransactionParts<Tx> {
   readonly settings: Settings;
   readonly statements: ReturnType<typeof transactionStatements> &
     Pick<ReturnType<typeof deliveryStatements>, "enqueue">;
-  readonly read: (key: RecordKey) => Promise<Reading>;
-  readonly readingOf: (rows: readonly SqlRow[] | undefined) => Reading;
+  readonly confirmation: Confirmation;
 }
-
-/** Postgres keeps its time-outs in 32 bits. */
-const serverTimeoutMaxMs = 2_147_483_647;
 
 export function postgresTransactions<Tx>(
   parts: TransactionParts<Tx>,
@@ -63,8 +59,8 @@ export function postgresTransactions<Tx>(
         timeoutMs,
       );
       if (rows === null) return "in_doubt";
-      const { record } = parts.readingOf(rows[2]);
-      const own = record?.id === id && record.fence.token === fence.token;
+      const { record } = lookOf(rows[2]).reading;
+      const own = record?.id === id && sameFence(record.fence, fence);
       return own && (record.state === "completed" || record.state === "expired")
         ? "committed"
         : "rolled_back";
@@ -81,17 +77,22 @@ async function run<Tx, T>(
   const known = settings.lockOf(request.key);
   const lock = typeof known === "string" ? known : await known;
   // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
-  const earlier = request.isolation === "serializable" ? await parts.read(request.key) : null;
+  const read = () => statements.read.bind(keyValues(request.key));
+  const earlier = request.isolation === "serializable" ? lookOf(await parts.executor.read(read())) : null;
   let started = false;
-  const transact = async (look: StatementTemplate | null) => {
+  const transact = async (look: StatementTemplate | null): Promise<TransactionOutcome<T>> => {
     const opening = openingOf(parts, request, lock, look);
+    let seen: Look | null = null;
     const outcome = await bridge.transact<T>({ isolation: request.isolation, opening }, async (session) => {
-      const reading = earlier ?? parts.readingOf(session.opened[1]);
+      seen = earlier ?? lookOf(session.opened[1]);
+      const { reading } = seen;
       if (look === statements.look && reading.record?.state === "in_progress") throw new LeaseUnread();
       started = true;
       return inTransaction(parts, session, reading, work);
     });
-    return outcomeOf(parts.schema, outcome);
+    return (await isTrue(parts, read, outcome, seen))
+      ? outcomeOf(parts.schema, outcome)
+      : { kind: "lost", value: outcome.value };
   };
   try {
     const first = transact(earlier === null ? statements.look : null);
@@ -102,6 +103,18 @@ async function run<Tx, T>(
   } catch (error) {
     throw started ? error : asSchemaError(error);
   }
+}
+
+/** Where nothing was written, what was read is what will be told. */
+async function isTrue<Tx>(
+  { confirmation }: TransactionParts<Tx>,
+  read: () => SqlStatement,
+  { kind }: BridgeOutcome<unknown>,
+  seen: Look | null,
+): Promise<boolean> {
+  if (kind !== "rolled_back" || seen?.unconfirmed !== true) return true;
+  const { record } = await confirmation.readAgain(read());
+  return isSameVersion(seen.reading.record, record);
 }
 
 function openingOf<Tx>(
@@ -165,6 +178,9 @@ function outcomeOf<T>(schema: string, outcome: BridgeOutcome<T>): TransactionOut
     case "in_doubt":
       return outcome;
     case "refused":
+      // An effect that is there has been committed by this very work: a repetition, which the record would refuse, too.
+      if (isViolationOf(outcome.error, { schema, table: "outbox", constraint: "outbox_pkey" }))
+        return { kind: "lost", value };
       return refused(schema, outcome);
     default:
       return kind satisfies never;
@@ -193,8 +209,4 @@ export function refused<T>(
     default:
       return refusal satisfies never;
   }
-}
-
-export function timeoutText(milliseconds: number): string {
-  return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
 }

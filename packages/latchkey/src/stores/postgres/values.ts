@@ -7,8 +7,16 @@ import type { LeaseTerms, NewLife, Retention } from "../store.ts";
 /** A row of the primary key's index holds at most 2,704 bytes; beyond that an INSERT fails after the handler ran. */
 const keyBytesMax = 2_000;
 
+/** Postgres keeps its time-outs in 32 bits. */
+const serverTimeoutMaxMs = 2_147_483_647;
+
 /** A unit of UTF-16 takes at most so many bytes in UTF-8. */
 const bytesPerUnitMax = 3;
+
+/** A time limit as the server's settings take it. */
+export function timeoutText(milliseconds: number): string {
+  return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
+}
 
 /** @throws {TypeError} when the text could not be stored, or not told from another */
 export function checkStorable(name: string, text: string): void {

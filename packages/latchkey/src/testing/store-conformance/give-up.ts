@@ -237,6 +237,17 @@ export const endedLeaseCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "ended leases: first those that nobody may take over for longest, whenever their leases ended",
+    async run(context) {
+      const [late, early] = [newKey(), newKey()];
+      await createRunning(context, late, { leaseMs: minute, abandonAfterMs: 5 * minute });
+      await createRunning(context, early, { leaseMs: 3 * minute, leaseEnd: "reconcile" });
+      await context.advance(hour);
+      assert.deepEqual(await endedKeys(context), [early.key, late.key]);
+      assert.deepEqual(await endedKeys(context, 1), [early.key]);
+    },
+  },
+  {
     name: "ended leases: a lease ends at `leaseEndsAt`, not a millisecond earlier",
     frozenClock: true,
     async run(context) {

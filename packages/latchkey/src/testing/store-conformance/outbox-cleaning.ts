@@ -19,12 +19,13 @@ import {
   enqueue,
   idsOf,
   leavesEffect,
+  newEffect,
   outboxOf,
   putEffectIn,
   sameEffect,
   startNew,
 } from "./outbox-arrange.ts";
-import { withTransactions } from "./transactions-arrange.ts";
+import { commitOf, newRow, transactional, withTransactions, writing } from "./transactions-arrange.ts";
 
 const waiting: readonly StoreCase[] = effectStates
   .filter((state) => state !== "delivered")
@@ -83,6 +84,22 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   ...waiting,
+  {
+    name: "outbox cleaning: an answer that was to go with its key goes alone while the key waits for an effect",
+    needs: withTransactions,
+    async run(context) {
+      const [key, effect] = [newKey(), newEffect()];
+      const retention = { retentionMs: hour, forgetAfterMs: hour };
+      await writing(transactional(context), key, newRow(), () =>
+        commitOf(key, { effects: [effect], retention }),
+      );
+      await context.advance(day);
+      assert.deepEqual(await cleanAll(context), { ...nothing, purged: 1 });
+      assert.equal((await readRecord(context, key)).state, "expired");
+      await endOnly(context, deliveryEnds.deliver(await claimOnly(context, effect)));
+      assert.deepEqual(await cleanAll(context), { ...nothing, forgotten: 1 });
+    },
+  },
   {
     name: "outbox cleaning: a record is forgotten once its last effect is delivered or discarded",
     needs: withTransactions,

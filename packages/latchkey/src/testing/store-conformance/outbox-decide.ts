@@ -64,6 +64,19 @@ const repeated: readonly StoreCase[] = decisions.map(([what, decision]) => ({
   },
 }));
 
+const endedBefore: readonly StoreCase[] = decisions.map(([what, decision]) => ({
+  name: `outbox decide: after ${what} the end before it, again, answers the same and changes nothing`,
+  needs: withTransactions,
+  async run(context) {
+    const started = await startNew(context);
+    const end = deliveryEnds.die(started);
+    await endOnly(context, end);
+    assert.equal(await decide(context, started, decision), true);
+    const again = () => outboxOf(context.other).end([end]);
+    assert.deepEqual(await leavesEffect(context, started, "the repetition", again), [started.id]);
+  },
+}));
+
 export const outboxDecideCases: readonly StoreCase[] = [
   {
     name: "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
@@ -145,6 +158,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
     },
   },
   ...repeated,
+  ...endedBefore,
   {
     name: "outbox decide: a repetition does not redrive what has died again since",
     needs: withTransactions,

@@ -192,6 +192,20 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "enqueue: a transaction that is repeated with its effects has lost, and they are there once",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      const commit = commitOf(key, { effects: [newEffect()] });
+      const outcomes = [];
+      for (const row of [newRow(), newRow()]) {
+        outcomes.push((await writing(transactional(context), key, row, () => commit)).kind);
+      }
+      assert.deepEqual(outcomes, ["committed", "lost"]);
+      assert.deepEqual(idsOf(await effectsOf(context, commit.life.id)), idsOf(commit.effects));
+    },
+  },
+  {
     name: "enqueue: a phase that has lost leaves nothing to deliver",
     needs: withTransactions,
     async run(context) {

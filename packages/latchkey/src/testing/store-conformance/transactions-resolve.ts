@@ -1,6 +1,6 @@
 /** `transactions.resolve`: what became of a COMMIT in doubt. */
 import assert from "node:assert/strict";
-import { day, minute, newId, newKey, newLife, newToken, putForgettable, second } from "./arrange.ts";
+import { day, foreignFences, minute, newId, newKey, newLife, putForgettable, second } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
 import { unchanged } from "./check.ts";
 import {
@@ -56,9 +56,10 @@ export const transactionResolveCases: readonly StoreCase[] = [
       const all = transactional(context);
       await writing(all, key, newRow(), () => commit);
       const { id, fence } = commit.life;
-      const foreign = { attempt: fence.attempt, token: newToken() };
       assert.equal(await all.otherSupport.resolve(key, newId(), fence, longMs), "rolled_back");
-      assert.equal(await all.otherSupport.resolve(key, id, foreign, longMs), "rolled_back");
+      for (const [what, foreign] of foreignFences(fence)) {
+        assert.equal(await all.otherSupport.resolve(key, id, foreign, longMs), "rolled_back", what);
+      }
     },
   },
   {

@@ -21,7 +21,12 @@ export type PgTx<P> = Omit<ClientOf<P>, "release">;
 
 /** A pool as Latchkey calls it. */
 export interface PgConnector {
-  connect(): Promise<PgClient>;
+  /**
+   * Calls back in the very moment in which the client is there: after a promise it would be without a listener for a while,
+   * and an error that came in the same piece as the server's "ready" would end the process. A pool that takes no callback
+   * answers with a promise.
+   */
+  connect(callback: (error: unknown, client?: PgClient) => void): PromiseLike<PgClient> | undefined;
   readonly options?: { readonly max?: number | undefined } | undefined;
 }
 

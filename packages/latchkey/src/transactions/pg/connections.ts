@@ -96,11 +96,7 @@ export class Connections {
    *
    * @throws {StoreError} `not_sent`
    */
-  async take(timeoutMs = this.options.connectTimeoutMs): Promise<Connection> {
-    return new Connection(await this.#connect(timeoutMs), this.options);
-  }
-
-  #connect(timeoutMs: number): Promise<PgClient> {
+  take(timeoutMs = this.options.connectTimeoutMs): Promise<Connection> {
     const { clock } = this.options;
     return new Promise((resolve, reject) => {
       let late = false;
@@ -109,17 +105,20 @@ export class Connections {
         const message = `The pool had no connection within ${timeoutMs} ms`;
         reject(new StoreError("not_sent", { message }));
       });
-      this.#connector.connect().then(
-        (client) => {
-          cancel();
-          if (late) client.release();
-          else resolve(client);
-        },
-        (cause: unknown) => {
-          cancel();
-          reject(new StoreError("not_sent", { cause, message: "No connection to the database" }));
-        },
-      );
+      const took = (client: PgClient) => {
+        cancel();
+        if (late) client.release();
+        else resolve(new Connection(client, this.options));
+      };
+      const failed = (cause: unknown) => {
+        cancel();
+        reject(new StoreError("not_sent", { cause, message: "No connection to the database" }));
+      };
+      const promised = this.#connector.connect((error, client) => {
+        if (client === undefined) failed(error);
+        else took(client);
+      });
+      promised?.then(took, failed);
     });
   }
 }

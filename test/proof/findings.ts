@@ -1,0 +1,75 @@
+/** Defects that the proof has found, each with the test that keeps it from coming back. */
+import type { Finding } from "./ledger.ts";
+
+export const findings: readonly Finding[] = [
+  {
+    tier: "review",
+    what: "a circuit that another service of the process had opened refused requests after an outage",
+    test: "test/faults/commit.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "neighbours of an effect that killed its dispatcher were counted as sent, and became dead letters",
+    test: "test/faults/outbox-fleet.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "a start of a send that came late was counted as a send",
+    test: "packages/latchkey/src/maintenance/effect-dispatcher.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "claims of ordered effects became slower with the square of what was queued",
+    test: "test/postgres/plans.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "a process with nothing but a worker ended silently",
+    test: "test/postgres/lone-worker.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "an answer whose COMMIT had not reached the standby was replayed, and lost at the failover",
+    test: "test/postgres/standby.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "an admission in doubt was believed by reading it: its handler started, and the failover lost the reservation",
+    test: "test/proof/p6-failover/regressions.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "an owner whose outcome was settled for it told its own answer instead of the one that is stored",
+    test: "test/proof/p6-failover/regressions.test.ts",
+  },
+  {
+    tier: "P6",
+    what: "a connection that ended as it began ended the process",
+    test: "test/proof/p6-soak/dead-on-arrival.test.ts",
+  },
+  {
+    tier: "P2",
+    what: "a phase that opened late committed behind the release of its key, and ran again",
+    test: "test/proof/p2-random/findings.test.ts",
+  },
+  {
+    tier: "P2",
+    what: "a COMMIT in doubt that came back late started a heartbeat for an attempt that was over, and kept its key for ever",
+    test: "test/proof/p2-random/findings.test.ts",
+  },
+  {
+    tier: "P4",
+    what: "a commit that was decided on a record which was over and forgotten by then did it again",
+    test: "test/proof/p4-statements/p4-statements.test.ts",
+  },
+  {
+    tier: "P3",
+    what: "on Postgres an answer outlived its time while its key waited for an effect",
+    test: "packages/latchkey/src/testing/store-conformance/outbox-cleaning.ts",
+  },
+  {
+    tier: "P3",
+    what: "stores answered the end of a claim after an operator's decision differently, and listed dead leases in another order",
+    test: "packages/latchkey/src/testing/store-conformance/give-up.ts",
+  },
+];

@@ -1,0 +1,129 @@
+/** Clients: what they ask for, what they are told, and whether that may be. */
+import type { Result, Submission, Work } from "../../../packages/latchkey/src/attempt/attempt.ts";
+import { isLatchkeyError, StoreError } from "../../../packages/latchkey/src/errors.ts";
+import type { OwnedOperation } from "../../../packages/latchkey/src/owned-operation.ts";
+import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
+import { type Asked, type Request, type Said, WorldError } from "./asked.ts";
+import { isDirect, type StepsInput } from "./config.ts";
+import { leaseWork, transactionWork } from "./direct-work.ts";
+import { answerText } from "./life-log.ts";
+import type { Process } from "./process.ts";
+import type { World } from "./world.ts";
+
+/** No limit of an attempt or a transaction is over by then. */
+const patienceMs = 1_000;
+
+export function submit(world: World, process: Process, request: Request): Asked {
+  const { plan, key } = request;
+  const asked: Asked = {
+    ...request,
+    record: { tenant: key.tenant, scope: plan.keyScope === "tenant" ? "*" : plan.name, key: key.key },
+    begun: world.steps,
+    begunMs: world.clock.nowMs,
+    ended: null,
+    endedMs: 0,
+    said: null,
+    nonces: [],
+  };
+  const running = execute(world, process, asked).then(
+    (result) => hear(world, process, asked, result),
+    (error: unknown) => hear(world, process, asked, { kind: "threw", error }),
+  );
+  world.track(process, `${plan.shape} ${plan.name} ${key.tenant} ${key.key} body ${request.digest}`, running);
+  return asked;
+}
+
+function execute(world: World, process: Process, asked: Asked): Promise<Result> {
+  const { latchkey, operations } = process;
+  const { plan, digest, principal, record } = asked;
+  const operation = operations.get(plan.name);
+  if (operation === undefined) throw new TypeError(`There is no operation ${plan.name}`);
+  const fingerprint = { version: 1, digest: new Uint8Array([digest]) };
+  const submission: Submission = { key: record, fingerprint, principal };
+  if (!isDirect(plan)) {
+    const owned = operation as unknown as OwnedOperation<"lease", StepsInput>;
+    return latchkey.executeOwned(owned, submission, { digest });
+  }
+  const work =
+    plan.execution === "transaction"
+      ? transactionWork(world, process, asked)
+      : leaseWork(world, process, asked);
+  return latchkey.execute(operation, submission, work as Work<MemoryTransaction>);
+}
+
+function hear(world: World, process: Process, asked: Asked, said: Said): void {
+  // What a dead process says, nobody hears.
+  if (!process.alive) return;
+  const { report } = world;
+  asked.said = said;
+  asked.ended = world.steps;
+  asked.endedMs = world.clock.nowMs;
+  const what = said.kind === "threw" ? `threw ${nameOf(said.error)}` : said.kind;
+  report.trace.mixText(what);
+  report.trace.say(() => `${process.name} tells ${asked.plan.name} ${asked.key.key}: ${what}`);
+  report.reach(`told ${said.kind === "key_misuse" ? `key misuse: ${said.because}` : what}`);
+  switch (said.kind) {
+    case "executed":
+      if (said.stored) checkTold(world, asked, said.recordId, answerText(said.answer), "I4");
+      break;
+    case "replay":
+      checkTold(world, asked, said.recordId, answerText(said.answer), "I3");
+      break;
+    case "threw":
+      checkThrown(world, asked, said.error);
+      break;
+    case "commit_in_doubt":
+      checkReason(world, asked, what);
+      break;
+    default:
+  }
+}
+
+function checkTold(world: World, asked: Asked, id: string, text: string, invariant: string): void {
+  const { report, lives } = world;
+  const life = lives.all.get(id);
+  if (life === undefined) {
+    report.fail("I8", `told an answer of ${id}, of which there is no record`);
+    return;
+  }
+  if (life.answer !== text) {
+    report.fail(invariant, `told ${text} of ${id}, whose record says ${life.answer ?? life.record.state}`);
+  }
+  const { record, plan } = life;
+  const { tenant, scope, key } = asked.record;
+  if (record.tenant !== tenant) report.fail("I11", `${tenant} was told the answer of ${record.tenant}`);
+  const own =
+    record.scope === scope &&
+    record.key === key &&
+    plan.name === asked.plan.name &&
+    record.principal === asked.principal &&
+    record.fingerprint.digest[0] === asked.digest;
+  if (!own) report.fail("I2", `told the answer of another request: ${id}`);
+}
+
+function nameOf(error: unknown): string {
+  if (error instanceof StoreError) return `${error.code} ${error.certainty}`;
+  if (isLatchkeyError(error)) return error.code;
+  return error instanceof Error ? error.name : String(error);
+}
+
+/** Nobody may meet a programmer's mistake. */
+function checkThrown(world: World, asked: Asked, error: unknown): void {
+  const known = error instanceof WorldError || isLatchkeyError(error);
+  if (!known) world.report.fail("L1", `${asked.plan.shape} threw ${String(error)}`);
+  if (error instanceof StoreError) checkReason(world, asked, nameOf(error));
+}
+
+/** Nobody is refused, or left in doubt, for no reason: a fault, or time that has passed. */
+function checkReason({ report, clock }: World, { plan, begunMs }: Asked, what: string): void {
+  if (report.faults.size > 0 || clock.nowMs - begunMs >= patienceMs) return;
+  report.fail("L1", `${plan.shape} was told ${what}, and nothing has gone wrong`);
+}
+
+/** Whether it was told that nothing of it is committed. */
+export function toldNothing({ plan, said }: Asked): boolean {
+  if (said === null || plan.execution !== "transaction") return false;
+  if (said.kind === "executed") return !said.stored;
+  if (said.kind !== "threw") return false;
+  return !(said.error instanceof StoreError) || said.error.certainty !== "in_doubt";
+}

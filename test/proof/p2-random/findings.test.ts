@@ -1,0 +1,72 @@
+/** Defects that random schedules have found, each reduced to what it needs. */
+import { expect, test } from "vitest";
+import { createLatchkey } from "../../../packages/latchkey/src/index.ts";
+import { type MemoryTransaction, memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+import { type Fault, type FaultPlan, faultyStore } from "../../../packages/latchkey/src/testing/index.ts";
+import { manualPorts } from "../../../packages/latchkey/src/testing/manual-ports.ts";
+
+interface Setting {
+  /** What becomes of the first process's calls. */
+  readonly plan: FaultPlan;
+}
+
+/** An operation of one phase under a lease of 3 seconds, whose attempts have 8 seconds. */
+function setUp({ plan }: Setting) {
+  const ports = manualPorts();
+  const store = memoryStore({ ports });
+  const start = (reached: Store<MemoryTransaction>) => {
+    const latchkey = createLatchkey<MemoryTransaction>({ store: reached, ports, circuitBreaker: false });
+    const operation = latchkey.operation("order", {
+      execution: "lease",
+      leaseEnd: "resume",
+      leaseMs: 3_000,
+      attemptLimitMs: 8_000,
+      version: "1",
+      run: async (_: object, attempt) => {
+        await attempt.phase("placed", (tx: MemoryTransaction) => tx.insert("orders", { id: attempt.id }));
+        return { status: 201 };
+      },
+    });
+    const ended = () =>
+      latchkey.run(operation, { tenant: "t", key: "k", input: {} }).catch((error: unknown) => error);
+    return { ended };
+  };
+  const read = async () => (await store.read({ tenant: "t", scope: "order", key: "k" })).record;
+  return { ports, store, read, first: start(faultyStore(store, plan).store), second: start(store) };
+}
+
+test("a phase that opens after the attempt's limit does not commit behind a release", async () => {
+  const parked = { openPhase: Promise.withResolvers<Fault>(), end: Promise.withResolvers<Fault>() };
+  const { ports, store, first, second } = setUp({
+    plan: ({ port }) => (port === "openPhase" || port === "end" ? parked[port].promise : "proceed"),
+  });
+  const ended = first.ended();
+  // Past the limit, and past what it waits for a step that is under way: its end is asked for.
+  await ports.clock.advance(8_000 + 5_000);
+  parked.openPhase.resolve("proceed");
+  await ports.clock.advance(0);
+  parked.end.resolve("proceed");
+  await ports.clock.advance(0);
+  expect(await ended).toMatchObject({ code: "attempt-limit" });
+  expect(store.rows("orders"), "what nobody will know of is not there").toHaveLength(0);
+  expect(await second.ended()).toMatchObject({ kind: "executed" });
+  expect(store.rows("orders")).toHaveLength(1);
+});
+
+test("a step that outlives its attempt does not keep the lease", async () => {
+  const commit = Promise.withResolvers<Fault>();
+  const { ports, read, first, second } = setUp({
+    plan: ({ port }) => (port === "commitPhase" ? commit.promise : port === "end" ? "not_sent" : "proceed"),
+  });
+  const ended = first.ended();
+  // Its end cannot be written, and its last step is still under way when it gives up.
+  await ports.clock.advance(8_000 + 5_000 + 15_000);
+  expect(await ended).toMatchObject({ kind: "in_progress" });
+  commit.resolve("request_lost");
+  await ports.clock.advance(30_000);
+  const record = await read();
+  expect(record).toMatchObject({ state: "in_progress" });
+  expect(record?.state === "in_progress" && record.leaseEndsAt).toBeLessThan(ports.clock.wallMs());
+  expect(await second.ended()).toMatchObject({ kind: "executed" });
+});

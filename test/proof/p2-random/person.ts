@@ -1,0 +1,39 @@
+/** A person settles what nothing automatic can. It knows what has happened, and sees to it that no more does. */
+import type { SettleWith } from "../../../packages/latchkey/src/settle.ts";
+import { foundAnswer } from "./answers.ts";
+import type { LifeLog } from "./life-log.ts";
+import type { World } from "./world.ts";
+
+const person = { operator: "anna", reason: "asked the other side" } as const;
+
+export function decideAsPerson(world: World): void {
+  const waiting = [...world.lives.current.values()].filter(
+    ({ record }) => record.state === "unknown" && record.reconcileAfter === null,
+  );
+  if (waiting.length > 0) decideAbout(world, world.choices.pick(waiting));
+}
+
+export function decideAbout(world: World, life: LifeLog): void {
+  const { record, plan } = life;
+  const operator = world.operator();
+  const target = { tenant: record.tenant, operation: plan.name, key: record.key };
+  const settling = operator.latchkey.settle(target, decisionOf(world, life), person).then(
+    ({ kind }) => world.report.reach(`a person: ${kind}`),
+    (error: unknown) => world.report.fail("L3", `settling ${life.id} threw ${String(error)}`),
+  );
+  world.track(operator, `settling of ${life.id}`, settling);
+}
+
+function decisionOf({ downstream }: World, life: LifeLog): SettleWith {
+  const started = life.steps.find((step) => step.kind === "call" && step.state === "started");
+  if (started?.kind === "call") {
+    const closed = downstream.close(started.downstreamKey);
+    return "happened" in closed
+      ? { call: started.name, result: closed.happened }
+      : { notExecuted: "closed-downstream", downstreamKey: started.downstreamKey };
+  }
+  const charge = downstream.directOf(life.id)[0];
+  if (charge !== undefined) return { completed: foundAnswer(charge.nonce) };
+  downstream.closeThrough(life.id, life.record.fence.attempt);
+  return { notExecuted: person };
+}

@@ -1,0 +1,192 @@
+/** Requests for one key, through the whole of Latchkey. */
+
+import { recordCleaner } from "../../../../packages/latchkey/src/maintenance/record-cleaner.ts";
+import { brokenAnswers, brokenMisuse, type Request, transactionRequest, wordsOf } from "../requests.ts";
+import { type Cast, everyIsolation, faultKinds, type Scenario, type Tx, type World } from "../scenario.ts";
+import type { Seen } from "../seen.ts";
+
+/** Whatever became of the others, the client that comes again is told the first result, or runs it. */
+function judged(
+  world: World,
+  requests: readonly Request[],
+  again: Request,
+  moments: Cast["moments"] = [],
+): Cast {
+  return {
+    actors: requests,
+    moments,
+    aftermath: () => again.run().then(() => {}),
+    async check(seen) {
+      const last = again.answered();
+      const ended = last?.kind === "executed" || last?.kind === "replay";
+      const all = [...requests, again];
+      return [
+        ...(ended
+          ? []
+          : [`L1: the client that came again was told ${last === null ? "nothing" : wordsOf(last)}`]),
+        ...brokenAnswers({ requests: all, seen }),
+        ...brokenMisuse(all),
+        ...brokenCount(seen.effects.length, world),
+      ];
+    },
+  };
+}
+
+function brokenCount(effects: number, { tally }: World): readonly string[] {
+  tally.count("effects enqueued", effects);
+  return [];
+}
+
+const same = { input: { amount: 1 } };
+
+export const requestTwice: Scenario = {
+  name: "request-twice",
+  about: "one request twice, `transaction`",
+  isolations: everyIsolation,
+  faults: faultKinds,
+  async arrange(world) {
+    const [one, two, three] = world.sessions;
+    if (!one || !two || !three) throw new TypeError("Three sessions");
+    const requests = [one, two].map((session) =>
+      transactionRequest(world, session, { ...same, enqueues: true }),
+    );
+    return judged(world, requests, transactionRequest(world, three, { ...same, enqueues: true }));
+  },
+};
+
+export const requestAndAnother: Scenario = {
+  name: "request-and-another",
+  about: "one request twice and another body under its key, `transaction`",
+  isolations: everyIsolation,
+  faults: faultKinds,
+  async arrange(world) {
+    const [one, two, three, four] = world.sessions;
+    if (!one || !two || !three || !four) throw new TypeError("Four sessions");
+    const requests = [
+      transactionRequest(world, one, same),
+      transactionRequest(world, two, same),
+      transactionRequest(world, three, { input: { amount: 2 } }),
+    ];
+    const winner = () =>
+      requests.find((request) => request.answered()?.kind === "executed")?.input ?? same.input;
+    return judgedLate(world, requests, () => transactionRequest(world, four, { input: winner() }));
+  },
+};
+
+/** As `judged`, where what the last client asks depends on who has won. */
+function judgedLate(world: World, requests: readonly Request[], makeLast: () => Request): Cast {
+  let last: Request | null = null;
+  return {
+    actors: requests,
+    moments: [],
+    async aftermath() {
+      last = makeLast();
+      await last.run();
+    },
+    async check(seen) {
+      if (last === null) return ["L1: nobody came again"];
+      const misused = last.answered()?.kind === "key_misuse";
+      // A COMMIT in doubt may have been the other body's.
+      const all = misused ? requests : [...requests, last];
+      world.tally.count(misused ? "last client met the other body" : "last client was served");
+      return [...brokenAnswers({ requests: all, seen }), ...brokenMisuse(all)];
+    },
+  };
+}
+
+const times = { retentionMs: 60_000, forgetAfterMs: 120_000 };
+
+/** I3 and I5: whoever is told the old answer is told its bytes; whoever is not has the key begun anew, once. */
+export const requestOfForgottenKey: Scenario = {
+  name: "request-of-forgotten-key",
+  about:
+    "one request twice while its key's answer expires, the key is forgotten, and the record-cleaner comes",
+  isolations: everyIsolation,
+  faults: faultKinds,
+  async arrange(world) {
+    const [one, two, three] = world.sessions;
+    if (!one || !two || !three) throw new TypeError("Three sessions");
+    const first = transactionRequest(world, three, { ...same, name: "before", options: times });
+    await first.run();
+    const before = first.answered();
+    if (before?.kind !== "executed") throw new Error("The first request runs");
+    const requests = [one, two].map((session) =>
+      transactionRequest(world, session, { ...same, options: times }),
+    );
+    const cleaner = recordCleaner(world.latchkey(three));
+    return {
+      actors: [...requests, { name: "cleaner", run: () => cleaner.runOnce() }],
+      moments: [
+        { name: "the answer expires", happen: () => world.pass(times.retentionMs) },
+        {
+          name: "the key is forgotten",
+          after: "the answer expires",
+          happen: () => world.pass(times.forgetAfterMs - times.retentionMs),
+        },
+      ],
+      async check(seen) {
+        const old = before.recordId;
+        const anew = requests.filter((request) => {
+          const answered = request.answered();
+          return !(answered?.kind === "replay" && answered.recordId === old);
+        });
+        const kept = JSON.stringify(before.value);
+        const wrong = requests.filter((request) => {
+          const answered = request.answered();
+          const told = answered?.kind === "replay" && answered.recordId === old;
+          return told && JSON.stringify(answered.value) !== kept;
+        });
+        return [
+          ...wrong.map(({ name }) => `I3: ${name} was told other bytes than the first time`),
+          ...brokenAnswers({ requests: anew, seen, earlier: [old] }),
+        ];
+      },
+    };
+  },
+};
+
+/** Two keys whose handlers lock the same rows in opposite order. */
+export const crossingRequests: Scenario = {
+  name: "crossing-requests",
+  about: "two keys whose handlers write the same two rows in opposite order",
+  handlersCross: true,
+  isolations: everyIsolation,
+  faults: faultKinds,
+  async arrange(world) {
+    const accounts = world.business.replace("business", "accounts");
+    const moves = (names: readonly string[], key: string) => async (tx: Tx, life: string) => {
+      for (const name of names) {
+        await tx.query(`update ${accounts} set amount = amount + 1 where name = $1`, [name]);
+      }
+      await tx.query(`insert into ${world.business} values ($1, $2, $3)`, [key, life, `request of ${key}`]);
+    };
+    const orders = [
+      ["left", "right"],
+      ["right", "left"],
+    ];
+    const requests = orders.map((names, index) => {
+      const session = world.sessions[index];
+      if (session === undefined) throw new RangeError("A session for each");
+      const key = `${world.key.key} ${index}`;
+      return transactionRequest(world, session, {
+        ...same,
+        key,
+        name: `request of ${key}`,
+        work: moves(names, key),
+      });
+    });
+    return {
+      actors: requests,
+      moments: [],
+      check: async (seen) => [...brokenAnswers({ requests, seen }), ...brokenSums(seen)],
+    };
+  },
+};
+
+function brokenSums({ accounts, business }: Seen): readonly string[] {
+  return accounts.flatMap(({ name, amount }) =>
+    amount === business.length
+      ? []
+      : [`I1: ${name} was written ${amount} times, and ${business.length} requests have committed`],
+  );
+}

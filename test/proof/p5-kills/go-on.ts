@@ -1,0 +1,61 @@
+/** What happens after a death: clients come again, services work, and the store's clock moves on, until all is at rest. */
+
+import type { ServiceName } from "./assemble.ts";
+import type { Lane } from "./lane.ts";
+import type { Mode } from "./modes.ts";
+import type { Told } from "./told.ts";
+import { Violation } from "./violation.ts";
+import type { Order } from "./work.ts";
+
+/** Of a client's goer the rescuer is no part: the next request itself takes over, or gives up. */
+const servicesOf: Readonly<Record<Mode["goer"], readonly ServiceName[]>> = {
+  client: ["reconciler", "pending", "dispatcher", "cleaner"],
+  services: ["rescuer", "reconciler", "pending", "dispatcher", "cleaner"],
+};
+/** Each of them waits for every lease and pause: a few are enough for the longest way to a person. */
+const roundsMax = 20;
+/** Something may move in each round that waits for a lease all the same. */
+const leapsEvery = 3;
+
+/** One order, and everything that its clients were told. */
+export interface Course {
+  readonly lane: Lane;
+  readonly mode: Mode;
+  readonly order: Order;
+  /** Who has died. */
+  readonly dead: string;
+  readonly told: Told[];
+}
+
+export async function comeAgain({ lane, mode, order, told }: Course): Promise<Told> {
+  const now = await lane.submit(mode.operation, order);
+  told.push(now);
+  return now;
+}
+
+/** Nothing is to be waited for any more. */
+export function isSatisfied(told: Told): boolean {
+  return told.kind === "answer" || (told.kind === "unknown" && told.waitsForPerson);
+}
+
+/**
+ * @param client whether it comes again each time
+ * @throws {Violation} L1
+ */
+export async function goOn(course: Course, client: boolean): Promise<void> {
+  const { lane, mode, dead } = course;
+  let satisfied = !client;
+  for (let round = 1; round <= roundsMax; round++) {
+    const before = await lane.unrest();
+    for (const service of servicesOf[mode.goer]) await lane.work(service);
+    if (!satisfied) satisfied = isSatisfied(await comeAgain(course));
+    const after = await lane.unrest();
+    if (satisfied && after.isQuiet) return;
+    if (after.text !== before.text && round % leapsEvery !== 0) continue;
+    // A transaction that nobody goes on with is ended by the server, in real time.
+    if (await lane.hasOpenTransaction(dead)) await lane.transactionsEnd(dead);
+    else await lane.advance();
+  }
+  const { text } = await lane.unrest();
+  throw new Violation("L1", `not at rest after ${roundsMax} rounds: ${text}`);
+}

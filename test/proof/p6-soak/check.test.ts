@@ -1,0 +1,123 @@
+/** That each judgement of the soak can fail: made-up observations, right but for one thing. */
+import { describe, expect, test } from "vitest";
+import type { Answered } from "../harness/linearizable.ts";
+import { type Observed, type Row, violationsOf } from "./check.ts";
+import type { Send } from "./downstream.ts";
+import { type Body, ClientLog, type Heard, type KeyName, textOfKey } from "./history.ts";
+import { nameOf } from "./work.ts";
+
+const name: KeyName = { route: "order", tenant: "north", key: "k" };
+const row: Row = { ...name, body: "a", execution: "e1" };
+const answered = (answer: string, kind: "executed" | "replay" = "replay"): Answered => ({ kind, answer });
+
+function heard(is: Answered, told: Partial<Heard> = {}): Heard {
+  return { answered: is, status: 201, execution: "e1", body: "a", ...told };
+}
+
+function sendOf(what: "notice" | "ping", more: Partial<Send> = {}): Send {
+  const deduplicated = what === "notice";
+  return { name: nameOf(name, what), reference: what, input: "i", deduplicated, server: "s", ...more };
+}
+
+interface Told {
+  readonly body: Body;
+  readonly heard: Heard;
+}
+
+const right: readonly Told[] = [
+  { body: "a", heard: heard(answered("one", "executed")) },
+  { body: "a", heard: heard(answered("one")) },
+];
+
+/** One key of which everything is as it must be, changed in one place. */
+function seen(told: readonly Told[] = right, change: Partial<Observed> = {}, of: KeyName = name): Observed {
+  const log = new ClientLog();
+  for (const one of told)
+    log.begin(of, "c", { kind: "submit", fingerprint: one.body }, "s", one.body)(one.heard);
+  const last = told.at(-1)?.heard;
+  return {
+    log,
+    last: new Map(last === undefined ? [] : [[textOfKey(of), last]]),
+    business: [row],
+    settled: [],
+    noted: [nameOf(name, "notice")],
+    arrivals: [sendOf("notice"), sendOf("ping")],
+    effects: new Map([
+      [nameOf(name, "notice"), 1],
+      [nameOf(name, "ping"), 1],
+    ]),
+    dead: new Set(),
+    ...change,
+  };
+}
+
+const found = (observed: Observed) => violationsOf(observed).map(({ invariant }) => invariant);
+
+test("what is right is found right", () => {
+  expect(found(seen())).toEqual([]);
+});
+
+const inProgress = heard({ kind: "in_progress" }, { execution: null, body: null });
+const misuse = heard({ kind: "misuse" }, { execution: null, body: null });
+const undone = heard({ kind: "retryable" }, { status: 500, execution: "e1", body: null });
+const pay: KeyName = { ...name, route: "pay" };
+const charge: KeyName = { ...name, route: "charge" };
+
+describe("what is wrong is found", () => {
+  const cases: readonly (readonly [invariant: string, what: string, observed: Observed])[] = [
+    ["I1", "two rows", seen(right, { business: [row, { ...row, execution: "e2" }] })],
+    ["I1", "a row that nobody asked for", seen(right, { business: [row, { ...row, key: "other" }] })],
+    ["I2", "another body's answer", seen([...right, { body: "b", heard: heard(answered("one")) }])],
+    ["I3", "another answer", seen([...right, { body: "a", heard: heard(answered("two")) }])],
+    [
+      "I7",
+      "a send twice without de-duplication",
+      seen(right, { arrivals: [sendOf("ping"), sendOf("ping")] }),
+    ],
+    [
+      "I7",
+      "another downstream key",
+      seen(right, { arrivals: [sendOf("notice"), sendOf("notice", { reference: "other" })] }),
+    ],
+    ["I7", "another input", seen(right, { arrivals: [sendOf("notice"), sendOf("notice", { input: "j" })] })],
+    ["I7", "two effects", seen(right, { effects: new Map([[nameOf(name, "notice"), 2]]) })],
+    ["I8", "a row that was said to be undone", seen([{ body: "a", heard: undone }, ...right])],
+    ["I9", "an effect of what never committed", seen([{ body: "b", heard: misuse }], { business: [] })],
+    [
+      "I9",
+      "a delivery that was noted twice",
+      seen(right, { noted: [nameOf(name, "notice"), nameOf(name, "notice")] }),
+    ],
+    ["I10", "a first step without a last one", seen(right, { business: [{ ...row, ...charge }] }, charge)],
+    [
+      "I10",
+      "a last step twice",
+      seen(
+        right,
+        { business: [{ ...row, ...charge }], settled: [row, row].map((one) => ({ ...one, ...charge })) },
+        charge,
+      ),
+    ],
+    ["I14", "misuse of a key that nobody else has used", seen([{ body: "b", heard: misuse }, ...right])],
+    ["I14", "in progress where nobody runs", seen([{ body: "a", heard: inProgress }, ...right])],
+    ["I15", "an answer without its row", seen(right, { business: [] })],
+    ["I15", "an answer of another run", seen(right, { business: [{ ...row, execution: "e2" }] })],
+    ["I15", "no answer any more", seen([...right, { body: "a", heard: misuse }])],
+    ["L2", "an effect that was never delivered", seen(right, { arrivals: [], effects: new Map() })],
+  ];
+  test.each(cases)("%s: %s", (invariant, _, observed) => {
+    expect(found(observed)).toContain(invariant);
+  });
+});
+
+test("a dead effect is no loss, and a route without effects has none", () => {
+  const given = seen(right, {
+    dead: new Set([nameOf(name, "notice")]),
+    noted: [],
+    effects: new Map([[nameOf(name, "ping"), 1]]),
+  });
+  expect(found(given)).toEqual([]);
+  expect(
+    found(seen(right, { business: [{ ...row, route: "pay" }], arrivals: [], effects: new Map() }, pay)),
+  ).toEqual([]);
+});

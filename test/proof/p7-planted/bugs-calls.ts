@@ -1,0 +1,134 @@
+/** Mistakes around calls to others, and what is not known of them. */
+import type { Bug } from "./bug.ts";
+
+export const callBugs: readonly Bug[] = [
+  {
+    name: "the downstream key changes with every attempt",
+    recreates: "mastra #13629, restate #1723: the id was built from the wrong field",
+    changes: [
+      {
+        file: "attempt/call-sends.ts",
+        find: "const asking = { effect, key: intent.downstreamKey, signal: run.held.signal };",
+        replace:
+          "const asking = { effect, key: `${intent.downstreamKey}${run.held.record().fence.attempt}`, signal: run.held.signal };",
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "an error of the other side proves that nothing happened",
+    recreates: "rocket-rides-atomic: any provider error is final",
+    changes: [
+      {
+        file: "effects/run-effect.ts",
+        find: 'const proven = hasCode(error, "not-executed") || says(settings.isNotExecuted, error);',
+        replace: "const proven = true;",
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "a call in doubt is made again without a look-up",
+    recreates: "04-proof.md P7",
+    changes: [
+      {
+        file: "attempt/call-ends.ts",
+        find: 'if (effect.settings.deduplication === "provider") return { kind: "again", error: sent.error };',
+        replace: 'if (effect.settings.deduplication !== "none") return { kind: "again", error: sent.error };',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "a look-up that finds nothing frees the key",
+    recreates: "reliability-anchors.md 2.4: the zombie calls after the key was freed",
+    changes: [
+      {
+        file: "maintenance/ask-about.ts",
+        find: '    case "not_found":\n      return { kind: "ask_later" };',
+        replace:
+          '    case "not_found":\n      return { kind: "settle", settlement: { event: "settle_not_executed", calls: "never-happened", reopen: null, resumeAfterMs: 0 }, proof: "not-found" };',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "a call that was closed is made again under the same key",
+    recreates: "protocol-review.md 7",
+    changes: [
+      {
+        file: "stores/memory/settlement.ts",
+        find: 'return { ...step, state: "not_executed", generation: generation + 1, downstreamKey, sends: 0 };',
+        replace: 'return { ...step, state: "not_executed", generation: generation + 1, sends: 0 };',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "the generation is raised whatever closing says",
+    recreates: "protocol-review.md 7",
+    changes: [
+      {
+        file: "maintenance/ask-about.ts",
+        find: "      return happened(runtime, record, started, looked.value);",
+        replace: "      return reopenCall(record, started);",
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "a call that nobody can look up goes on by itself",
+    recreates: "04-proof.md P7",
+    changes: [
+      {
+        file: "maintenance/ask-about.ts",
+        find: '    case "none":\n      return { kind: "person", because: "call-in-doubt" };',
+        replace:
+          '    case "none":\n      return { kind: "settle", settlement: { event: "settle_not_executed", calls: "never-happened", reopen: null, resumeAfterMs: 0 }, proof: "none" };',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "the provider's window for a key is not looked at",
+    recreates: null,
+    changes: [
+      {
+        file: "effects/dedupe-window.ts",
+        find: "return now - since + settings.limits.timeoutMs >= (settings.dedupeWindowMs ?? 0);",
+        replace: "return false;",
+      },
+    ],
+    tiers: ["P2"],
+  },
+  {
+    name: "the start of a call is not written",
+    recreates: "04-proof.md: outbound calls and the unknown",
+    changes: [
+      {
+        file: "stores/memory/journal.ts",
+        find: "if (step !== there) writeStep(rows, row, step);",
+        replace: "",
+      },
+      {
+        file: "stores/memory/journal.ts",
+        find: 'if (row === null || step?.kind !== "call" || step.generation !== generation) return false;',
+        replace:
+          'if (row === null) return false; if (step === undefined) return true; if (step.kind !== "call" || step.generation !== generation) return false;',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+  {
+    name: "what a finished step gave is forgotten when an attempt is resumed",
+    recreates: "inngest #2775: a step ran more than once",
+    changes: [
+      {
+        file: "stores/memory/journal.ts",
+        find: "const steps = [...life.steps].sort((left, right) => left.position - right.position);",
+        replace: 'const steps = [...life.steps].filter(({ kind }) => kind !== "phase");',
+      },
+    ],
+    tiers: ["P1", "P2"],
+  },
+];

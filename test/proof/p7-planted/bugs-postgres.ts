@@ -1,0 +1,134 @@
+/** Mistakes in the statements on Postgres, and in what is believed of a COMMIT. */
+import type { Bug } from "./bug.ts";
+
+export const postgresBugs: readonly Bug[] = [
+  {
+    name: "the last write of a transaction affects no row, and COMMIT succeeds",
+    recreates: "protocol-review.md 1",
+    changes: [
+      {
+        file: "stores/postgres/transaction-statements.ts",
+        find: 'select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written,\n      ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,',
+        replace:
+          'select pg_catalog.count(*)::int as written, ${exactly("coalesce(pg_catalog.max(w.expires_at), pg_catalog.now())")} as expires_at,',
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "the finished record is inserted where one is already: nothing happens, and COMMIT succeeds",
+    recreates: "protocol-review.md 1",
+    changes: [
+      {
+        file: "stores/postgres/transaction-statements.ts",
+        find: "from (select ${timeInTransaction(names)} as at offset 0) t\n    returning",
+        replace:
+          "from (select ${timeInTransaction(names)} as at offset 0) t\n    on conflict (tenant, scope, key) do update set operation = r.operation returning",
+      },
+      {
+        file: "stores/postgres/transaction-statements.ts",
+        find: 'return `insert into ${names.records} (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})',
+        replace:
+          'return `insert into ${names.records} as r (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})',
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "a COMMIT in doubt is looked up without waiting for its lock",
+    recreates: "protocol-review.md 2",
+    changes: [
+      {
+        file: "stores/postgres/transactions.ts",
+        find: "          statements.waitLock.bind({ lock }),\n",
+        replace: "          statements.waitSettings.bind({ limit_ms: timeoutText(leftMs) }),\n",
+      },
+    ],
+    tiers: ["P4"],
+  },
+  {
+    name: "a COMMIT whose wait for the standby was cancelled is believed",
+    recreates: "reliability-anchors.md section 0: acknowledged, and lost at failover",
+    changes: [{ file: "transactions/pg/bridge.ts", find: 'if (has("01000")) {', replace: "if (false) {" }],
+    tiers: ["P6"],
+  },
+  {
+    name: "an owner's writes on Postgres are not fenced",
+    recreates: "river #1302",
+    changes: [
+      {
+        file: "stores/postgres/lease-statements.ts",
+        find: "\"r.id = @id::uuid and r.state = 'in_progress' and r.attempt = @attempt::int and r.token = @token::uuid\";",
+        replace:
+          "\"r.id = @id::uuid and r.state = 'in_progress' and @attempt::int > 0 and @token::uuid is not null\";",
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "a lease is renewed by whoever had it",
+    recreates: "solid_queue #589: heartbeats of a zombie",
+    changes: [
+      {
+        file: "stores/postgres/lease-statements.ts",
+        find: '"l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";',
+        replace: '"l.record_id = @id::uuid and @attempt::int > 0 and @token::uuid is not null";',
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "an attempt is taken over without looking at its lease again",
+    recreates: "river #1302 → PR #1373",
+    changes: [
+      {
+        file: "stores/postgres/lease-statements.ts",
+        find: '${ended ? `and ${leaseHasEnded(names)}` : ""}',
+        replace: "",
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "an attempt is given up without looking at its lease again",
+    recreates: "dbos-transact-java #477",
+    changes: [
+      {
+        file: "stores/postgres/lease-statements.ts",
+        find: "and r.state = 'in_progress' and ${leaseHasEnded(names)}\n",
+        replace: "and r.state = 'in_progress'\n",
+      },
+    ],
+    tiers: ["P4", "P3"],
+  },
+  {
+    name: "what is settled is not the version that was judged",
+    recreates: null,
+    changes: [
+      {
+        file: "stores/postgres/settlement-statements.ts",
+        find: "const isUnknown = `${guardHolds} and r.state = 'unknown'`;",
+        replace:
+          "const isUnknown = `r.state = 'unknown' and @guard_id::uuid is not null and @guard_state::text is not null and @guard_attempt::int is not null and @guard_token::uuid is not null`;",
+      },
+    ],
+    tiers: ["P3", "P4"],
+  },
+  {
+    name: "the cleaner on Postgres purges what is being run again",
+    recreates: "protocol-review.md 4",
+    changes: [
+      {
+        file: "stores/postgres/maintenance-statements.ts",
+        find: "const finished = \"r.state in ('completed', 'failed') and r.expires_at < r.forget_at\";",
+        replace: "const finished = \"r.state in ('completed', 'failed', 'in_progress')\";",
+      },
+      {
+        file: "stores/postgres/maintenance-statements.ts",
+        find: "where ${isDue} and r.state in ('completed', 'failed')\n",
+        replace: "where ${isDue}\n",
+      },
+    ],
+    tiers: ["P3", "P4"],
+  },
+];

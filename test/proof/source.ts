@@ -1,0 +1,46 @@
+/** Which code is proven: tests and pages may change without a proof starting anew. */
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Source } from "./ledger.ts";
+
+/** The protocol and its stores. How HTTP frameworks and the command line reach them is not what the tiers run. */
+const folders = [
+  "attempt",
+  "effects",
+  "engine",
+  "maintenance",
+  "policies",
+  "resilience",
+  "stores",
+  "transactions",
+];
+
+export function sourceOf(root: string): Source {
+  const library = join(root, "packages/latchkey");
+  const hash = createHash("sha256");
+  for (const folder of [...folders.map((name) => join("src", name)), "sql"]) {
+    const files = readdirSync(join(library, folder), { recursive: true, encoding: "utf8" });
+    for (const file of files.filter(isSource).sort()) {
+      const path = join(folder, file);
+      hash
+        .update(`${path}\0`)
+        .update(readFileSync(join(library, path)))
+        .update("\0");
+    }
+  }
+  return { digest: hash.digest("hex").slice(0, 16), commit: commitOf(root) };
+}
+
+function isSource(file: string): boolean {
+  return file.endsWith(".sql") || (file.endsWith(".ts") && !file.endsWith(".test.ts"));
+}
+
+function commitOf(root: string): string | null {
+  try {
+    return execFileSync("git", ["rev-parse", "HEAD"], { cwd: root, encoding: "utf8" }).trim();
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,284 @@
+/** What somebody may try, or what may go wrong, with what stops it and the tests that show so. */
+
+export interface ShownBy {
+  /** Relative to the repository's root. */
+  readonly file: string;
+  /** Stands in the file as it is here: a test's title or a part of it. */
+  readonly title: string;
+}
+
+export interface Threat {
+  readonly threat: string;
+  readonly control: string;
+  readonly shownBy: readonly ShownBy[];
+  /** What the control does not do. */
+  readonly rest?: string;
+}
+
+const src = "packages/latchkey/src";
+const cases = `${src}/testing/http-conformance`;
+
+export const threats: readonly Threat[] = [
+  {
+    threat: "A tenant is given another tenant's answer, or learns that it has one",
+    control:
+      "The tenant is a column of its own in every key, is required, and comes from the service, not from the client; nothing is joined with separators. What one tenant sees depends on its own requests alone.",
+    shownBy: [
+      {
+        file: "test/integration/security.test.ts",
+        title: "tenants do not learn of each other, whatever both do",
+      },
+      {
+        file: "test/integration/security.test.ts",
+        title: "no separator makes two tenants, or two keys, one",
+      },
+      { file: `${cases}/refusals.ts`, title: "refusals: two tenants with one key do not meet" },
+      {
+        file: `${cases}/status.ts`,
+        title: "status: to every other tenant and principal there is no such operation",
+      },
+    ],
+  },
+  {
+    threat: "Times tell which keys or operations another tenant has",
+    control: "A foreign key is not looked at: the same statement finds nothing under the asker's own tenant.",
+    shownBy: [{ file: "test/integration/timing.test.ts", title: "takes as long as one that nobody has" }],
+    rest: "Within one tenant a replay is faster than a first request, as it must be.",
+  },
+  {
+    threat: "Another user of the same tenant replays an answer, also after a permission was withdrawn",
+    control:
+      "An operation may name a `principal`; to another one the key looks like one that was misused. Adapters run after the service's authentication and authorisation, which therefore decide again on every replay.",
+    shownBy: [
+      { file: `${cases}/refusals.ts`, title: "refusals: another principal of the tenant learns nothing" },
+      {
+        file: `${cases}/refusals.ts`,
+        title: "refusals: another principal cannot tell a key of the tenant's",
+      },
+      {
+        file: "test/integration/quality-gates.test.ts",
+        title: "Q7: another principal gets nothing of the first one's answer",
+      },
+      {
+        file: "test/integration/timing.test.ts",
+        title: "a caller whose permission is withdrawn gets no replay",
+      },
+    ],
+    rest: "A service that mounts Latchkey before its authorisation has none on replays; the adapters' pages say so.",
+  },
+  {
+    threat: "Keys are registered ahead, sprayed, or made without end",
+    control:
+      "Rate limits on new keys and look-ups per tenant; retention; lengths are limited; a tenant's keys are in nobody else's way.",
+    shownBy: [
+      {
+        file: "test/integration/hostile-answers.test.ts",
+        title: "a tenant that sprays keys fills neither the store nor another tenant's limit",
+      },
+      {
+        file: `${cases}/options.ts`,
+        title: "options: a tenant over its limit is refused before anything runs, others are not",
+      },
+    ],
+    rest: "There is no cap on the number of active keys of a tenant, only on their rate. Within one tenant somebody who knows a key before it is used can use it first; the other is told of key misuse and loses nothing but the key.",
+  },
+  {
+    threat: "A key is used again for another request, route, method or query",
+    control:
+      "The fingerprint covers method, route, query, media type and body, and the chosen headers; the scope has the operation.",
+    shownBy: [
+      { file: `${src}/fingerprint/fingerprint.test.ts`, title: "what makes two requests different (F1)" },
+      {
+        file: `${src}/fingerprint/fingerprint.test.ts`,
+        title: "a change of any one part changes the fingerprint",
+      },
+      { file: `${cases}/request-bodies.ts`, title: ": another request" },
+    ],
+  },
+  {
+    threat:
+      "Two different bodies have one fingerprint: long numbers, double names, `__proto__`, lone surrogates",
+    control:
+      "Canonical JSON is made from the source text, with its numbers exact; what has no canonical form is compared byte for byte.",
+    shownBy: [
+      { file: `${src}/fingerprint/canonical-json.test.ts`, title: "different values have different forms" },
+      {
+        file: `${src}/fingerprint/fingerprint.test.ts`,
+        title:
+          "different bytes of a JSON body have equal fingerprints only where they are the same JSON value",
+      },
+      { file: "test/integration/security.test.ts", title: "is told from other JSON, or refused as a whole" },
+      { file: "test/vectors/canonical-json.test.ts", title: "has an output in both forms for every input" },
+    ],
+  },
+  {
+    threat: "A body pollutes prototypes",
+    control: "The reader makes no objects from a body's names.",
+    shownBy: [
+      { file: `${src}/fingerprint/canonical-json.test.ts`, title: "Object.prototype is not touched" },
+    ],
+  },
+  {
+    threat: "Deep, huge or slow input ties up the process",
+    control:
+      "Depth, size and lengths are limited; the readers of keys and JSON are linear and have no backtracking expressions.",
+    shownBy: [
+      {
+        file: `${src}/fingerprint/canonical-json.test.ts`,
+        title: "a deeper limit needs no deeper call stack",
+      },
+      { file: "test/linear-time.test.ts", title: "canonical JSON" },
+      { file: "test/linear-time.test.ts", title: "keys" },
+    ],
+  },
+  {
+    threat: "An answer cannot be stored after the business has run (NUL, `\\u0000`, huge numbers, odd keys)",
+    control: "Answers are bytes; whatever is stored as text is checked before anything runs.",
+    shownBy: [
+      { file: `${src}/testing/store-conformance/bytes.ts`, title: "come back as they were" },
+      {
+        file: `${src}/stores/postgres.test.ts`,
+        title: "the longest key that is taken can be stored, whatever its bytes",
+      },
+    ],
+  },
+  {
+    threat: "Malformed, repeated or overlong keys are let through unprotected, or meet each other",
+    control: "They are refused with 400 before anything runs; two different keys never become one.",
+    shownBy: [
+      {
+        file: `${src}/key/parse-key.test.ts`,
+        title: "two different keys never become one; any lines are answered without a throw",
+      },
+      { file: `${cases}/keys.ts`, title: "keys: a repeated header is refused" },
+      { file: "test/vectors/structured-field.test.ts", title: "as a key: %s" },
+    ],
+  },
+  {
+    threat: "A stored header breaks out of its line when it is replayed",
+    control: "Header values are checked when they are captured and again when they are sent.",
+    shownBy: [
+      {
+        file: "test/integration/hostile-answers.test.ts",
+        title: "a header that somebody has written into the store cannot break out of its line",
+      },
+      { file: `${cases}/failures.ts`, title: "is not sent, and fails the attempt at once" },
+    ],
+  },
+  {
+    threat: "A replay gives away cookies, challenges or another request's ids",
+    control:
+      "Only headers on an allow-list are stored; cookies, credentials, hop-by-hop and CORS headers never are.",
+    shownBy: [
+      { file: `${src}/http/capture.test.ts`, title: "headers that belong to it" },
+      {
+        file: `${cases}/answers.ts`,
+        title: "answers: the first caller gets every header, the second what belongs to the answer",
+      },
+    ],
+  },
+  {
+    threat: "An answer too large to keep runs its request again, or fills the store",
+    control: "Over the cap a tombstone is kept that says so; nothing runs again.",
+    shownBy: [
+      {
+        file: `${cases}/answers.ts`,
+        title: "answers: one too large to keep leaves a tombstone that says so, and never runs again",
+      },
+    ],
+  },
+  {
+    threat: "Somebody reads stored answers and inputs in the database, its WAL or a dump",
+    control: "The encryption codec: AES-256-GCM with a key for each record derived from a rotating one.",
+    shownBy: [
+      { file: "test/postgres/encryption.test.ts", title: "what a look into the database shows" },
+      { file: `${src}/encryption.test.ts`, title: "never repeats a nonce" },
+    ],
+    rest: "Keys, tenants, effects' names, sizes and times are not encrypted; `keySecret` stores a keyed hash in place of the key.",
+  },
+  {
+    threat: "Somebody with the database moves encrypted rows to other records",
+    control: "Tenant, operation, key, fingerprint, record and place are authenticated with each piece.",
+    shownBy: [
+      {
+        file: "test/postgres/encryption.test.ts",
+        title: "rows that somebody with the database but without a key has changed",
+      },
+      { file: `${src}/encryption.test.ts`, title: "no bit of it can be changed" },
+    ],
+  },
+  {
+    threat: "Keys or bodies appear in logs, errors or metrics",
+    control: "Events carry keyed hashes; problems never repeat what was sent.",
+    shownBy: [
+      {
+        file: "test/integration/security.test.ts",
+        title: "neither answers nor logs say a key, and logs say no body",
+      },
+    ],
+  },
+  {
+    threat: "A retry after retention runs again",
+    control:
+      "Retention and forgetting are told to the client; a request's own age can be limited; calls keep their downstream key for the life of the record.",
+    shownBy: [
+      {
+        file: `${cases}/options.ts`,
+        title: "options: a request that was first sent too long ago is refused",
+      },
+      {
+        file: `${cases}/refusals.ts`,
+        title: "refusals: an expired key is gone until it is forgotten, then runs as new",
+      },
+    ],
+    rest: "Without the age limit a client that retries after the key was forgotten runs as new.",
+  },
+  {
+    threat: "Names from configuration become SQL",
+    control: "Only plain lower-case names are taken; everything else is a parameter.",
+    shownBy: [{ file: `${src}/stores/postgres.test.ts`, title: "plain names are taken" }],
+  },
+  {
+    threat: "A hostile schema in the search path, or a role that may do too much",
+    control: "Every function and table is qualified; a role that may read and write rows is enough.",
+    shownBy: [
+      {
+        file: `${src}/stores/postgres.test.ts`,
+        title: "functions of a hostile schema, first in the search path, are not called",
+      },
+      { file: `${src}/stores/postgres.test.ts`, title: "a role that may only read and write rows is enough" },
+    ],
+  },
+  {
+    threat: "A client chooses keys whose advisory locks collide",
+    control: "Lock numbers are keyed hashes; the secret is made with the schema.",
+    shownBy: [{ file: `${src}/key/hash-key.test.ts`, title: "depends on the secret" }],
+  },
+  {
+    threat: "A failed attempt is kept for ever, or an error is replayed that should not be",
+    control: "What is kept follows from status, execution and policy, in one table.",
+    shownBy: [
+      { file: `${src}/engine/classify.test.ts`, title: "" },
+      { file: `${cases}/failures.ts`, title: "failures: a 5xx rolls back and is released" },
+    ],
+  },
+  {
+    threat: "An operator, or a job, settles an unknown outcome on a guess",
+    control: "A settlement names the version it was decided on and its proof, and leaves an audit row.",
+    shownBy: [{ file: `${src}/settle.test.ts`, title: "proof" }],
+    rest: "Who may run the command line is the service's own matter: it works with the database's credentials.",
+  },
+  {
+    threat: "A stored effect is made to go elsewhere",
+    control:
+      "Where an effect goes is in the code of its definition; the store has its name and its input, which can be encrypted and authenticated.",
+    shownBy: [
+      { file: "test/postgres/encryption.test.ts", title: "an effect's input does not go to another effect" },
+    ],
+  },
+  {
+    threat: "A dependency is taken over",
+    control: "The published package has no runtime dependencies, and runs no install script.",
+    shownBy: [{ file: "scripts/check-package.test.ts", title: "" }],
+  },
+];
