@@ -79,6 +79,14 @@ async function isWritten(number: number, { operation, order }: Case): Promise<bo
   return rows.length > 0;
 }
 
+/**
+ * Whoever waits for the standby with his commit, or for the row of a heartbeat that waits for the standby: a heartbeat may be
+ * due at any moment.
+ */
+const committing = `select 1 from pg_stat_activity a
+  where (wait_event = 'SyncRep' and (query ~* '^ *commit' or query ~ 'steps'))
+    or exists (select 1 from pg_stat_activity b where b.pid = any(pg_blocking_pids(a.pid)) and b.wait_event = 'SyncRep')`;
+
 /** Brings all of them to the port call, and kills Postgres at that moment of it. */
 async function killAt(
   owner: ChargingProcess,
@@ -103,9 +111,7 @@ async function killAt(
       release();
       await until(
         async () => {
-          const rows = await town.postgres.admin(
-            `select 1 from pg_stat_activity where wait_event = 'SyncRep' and (query ~* '^ *commit' or query ~ 'steps')`,
-          );
+          const rows = await town.postgres.admin(committing);
           return rows.length >= cases.length;
         },
         { what: "all of them commit" },
