@@ -1,7 +1,16 @@
-import { type AddJobsJobSpec, Logger, makeWorkerUtils, type Runner, run } from "graphile-worker";
-import type { Job, Queue } from "./queue.ts";
+import {
+  type AddJobsJobSpec,
+  Logger,
+  makeWorkerUtils,
+  type Runner,
+  run,
+  type TaskList,
+} from "graphile-worker";
+import { openAnswers } from "./answers.ts";
+import type { Asked, Job, Queue } from "./queue.ts";
 
 const identifier = "bench";
+const requests = "bench_requests";
 const silent = new Logger(() => () => {});
 /** What its documentation measures with: a local queue, and ends of jobs in batches. */
 const worker = {
@@ -10,26 +19,39 @@ const worker = {
   completeJobBatchDelay: 0,
   failJobBatchDelay: 0,
 };
+const addRequest = "select from graphile_worker.add_job($1, $2::json)";
 
 export async function openGraphileWorker(connectionString: string): Promise<Queue> {
   const utils = await makeWorkerUtils({ connectionString, logger: silent });
+  const answers = openAnswers(connectionString);
   let runner: Runner | null = null;
+  const begin = async (taskList: TaskList) => {
+    runner = await run({
+      preset: { worker: { ...worker, connectionString, logger: silent } },
+      noHandleSignals: true,
+      taskList,
+    });
+  };
   return {
-    prepare: () => utils.migrate(),
+    async prepare() {
+      await utils.migrate();
+      await answers.prepare();
+    },
     add: async (jobs) => {
       const specs: AddJobsJobSpec[] = jobs.map((job) => ({ identifier, payload: job }));
       await utils.addJobs(specs);
     },
-    async work(handle) {
-      runner = await run({
-        preset: { worker: { ...worker, connectionString, logger: silent } },
-        noHandleSignals: true,
-        taskList: { [identifier]: (job) => handle(job as Job) },
-      });
-    },
+    work: (handle) => begin({ [identifier]: (job) => handle(job as Job) }),
+    answer: () => begin({ [requests]: (asked) => answers.answer(asked as Asked) }),
+    request: () =>
+      answers.request((client, asked) =>
+        client.query({ name: "add", text: addRequest, values: [requests, asked] }),
+      ),
+    isAnswered: answers.isAnswered,
     async close() {
       await runner?.stop();
       await utils.release();
+      await answers.close();
     },
   };
 }

@@ -1,7 +1,7 @@
 import { createLatchkey } from "latchkey";
 import { migratePostgres, postgresStore } from "latchkey/postgres";
 import pg from "pg";
-import type { Job, Queue } from "./queue.ts";
+import type { Asked, Job, Queue } from "./queue.ts";
 
 /** So many effects ride in one business transaction while jobs are added in bulk. */
 const perTransaction = 100;
@@ -20,6 +20,12 @@ export async function openLatchkey(connectionString: string, notify: boolean): P
     },
   });
   const operation = latchkey.operation("bench.add");
+  const later = latchkey.operation("bench.later", {
+    execution: "deferred",
+    version: "1",
+    run: async (input: Asked) => ({ body: input }),
+  });
+  const ask = (key: string) => latchkey.run(later, { tenant: "bench", key, input: { name: key } });
   const enqueue = (jobs: readonly Job[]) =>
     latchkey.run(
       operation,
@@ -38,7 +44,21 @@ export async function openLatchkey(connectionString: string, notify: boolean): P
     },
     async work(given) {
       handle = given;
-      await latchkey.startWorker();
+      latchkey.startWorker();
+    },
+    async answer() {
+      latchkey.startWorker();
+    },
+    async request() {
+      const key = crypto.randomUUID();
+      const asked = await ask(key);
+      if (asked.kind !== "accepted") throw new Error(`not accepted: ${asked.kind}`);
+      return key;
+    },
+    async isAnswered(key) {
+      const told = await ask(key);
+      if (told.kind !== "accepted" && told.kind !== "replay") throw new Error(`not answered: ${told.kind}`);
+      return told.kind === "replay";
     },
     async close() {
       await store.close();

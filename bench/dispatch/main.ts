@@ -1,5 +1,6 @@
 /** `npm run bench:dispatch`: how fast an outbox is worked off, and how soon a worker wakes, beside two job queues. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { startPostgres } from "../../test/support/private-postgres.ts";
@@ -27,6 +28,7 @@ try {
 
 async function run(): Promise<void> {
   const options = parseOptions(process.argv.slice(2));
+  const [load = 0] = loadavg();
   const postgres = await startPostgres({ conf: serverSettings });
   const measurements: DispatchMeasurement[] = [];
   const databaseCpu = () => databaseCpuMicros(postgres.pid);
@@ -42,7 +44,8 @@ async function run(): Promise<void> {
   const facts =
     `Measured on ${date} with \`${command}\`: ${options.rounds} rounds, medians; a backlog of ${options.backlog} jobs ` +
     `that do nothing, worked off by one process; then single jobs, each from the call that adds it in another process ` +
-    `until its handler starts.\n\n${renderMachine(machine)}.`;
+    `until its handler starts (wake-up); then single requests for work that is done later, each from its call until ` +
+    `its finished answer is read, the work done by another process (answered).\n\n${renderMachine(machine)}. Load average before it began: ${load.toFixed(1)}.`;
   const page = `${facts}\n\n${renderDispatch(results)}`;
   console.log(page);
   if (options.out !== null) write(resolve(options.out), page, { date, command, machine, results });

@@ -1,7 +1,9 @@
 import { PgBoss } from "pg-boss";
-import type { Job, Queue } from "./queue.ts";
+import { openAnswers } from "./answers.ts";
+import type { Asked, Job, Queue } from "./queue.ts";
 
 const name = "bench";
+const requests = "bench-requests";
 /** Whole batches at once and no pause while they are full: its fastest way to work off a queue. */
 const options = { batchSize: 500, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
 
@@ -11,10 +13,14 @@ export async function openPgBoss(
   { notify, each }: { readonly notify: boolean; readonly each: boolean },
 ): Promise<Queue> {
   const boss = new PgBoss({ connectionString, useListenNotify: notify, schedule: false });
+  const answers = openAnswers(connectionString);
   boss.on("error", (error) => console.error(error));
   await boss.start();
   return {
-    prepare: () => boss.createQueue(name, { notify }),
+    async prepare() {
+      for (const queue of [name, requests]) await boss.createQueue(queue, { notify });
+      await answers.prepare();
+    },
     add: async (jobs) => {
       const rows = jobs.map((job) => ({ data: job }));
       await boss.insert(name, rows);
@@ -35,6 +41,20 @@ export async function openPgBoss(
         for (const { data } of jobs) handle(data);
       });
     },
-    close: () => boss.stop({ graceful: false }),
+    async answer() {
+      await boss.work<Asked>(requests, options, async (jobs) => {
+        await Promise.all(jobs.map(({ data }) => answers.answer(data)));
+      });
+    },
+    request: () =>
+      answers.request((client, asked) => {
+        const db = { executeSql: (text: string, values?: unknown[]) => client.query(text, values) };
+        return boss.send(requests, asked, { db });
+      }),
+    isAnswered: answers.isAnswered,
+    async close() {
+      await boss.stop({ graceful: false });
+      await answers.close();
+    },
   };
 }

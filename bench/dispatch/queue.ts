@@ -6,6 +6,11 @@ export interface Job {
   readonly addedAtMs: number;
 }
 
+/** What a request carries, and what it is answered with. */
+export interface Asked {
+  readonly name: string;
+}
+
 export interface Queue {
   /** Makes its tables. */
   prepare(): Promise<void>;
@@ -13,6 +18,15 @@ export interface Queue {
   add(jobs: readonly Job[]): Promise<void>;
   /** Begins to work in this process; `handle` is called when a job's handler starts. */
   work(handle: (job: Job) => void): Promise<void>;
+  /** Begins to work on requests in this process, and on nothing else. */
+  answer(): Promise<void>;
+  /**
+   * Asks for work that is done later, in one transaction; the answer is there when that has committed, which is when a
+   * service says 202. It names the request.
+   */
+  request(): Promise<string>;
+  /** Reads what a repeated request, or one for the status, would be answered with; false: it is not finished. */
+  isAnswered(request: string): Promise<boolean>;
   close(): Promise<void>;
 }
 

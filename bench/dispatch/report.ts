@@ -9,6 +9,8 @@ export interface DispatchResult {
   readonly databaseMicros: number | null;
   readonly wakeUpP50Ms: number;
   readonly wakeUpP99Ms: number;
+  readonly answeredP50Ms: number;
+  readonly answeredP99Ms: number;
   /** Each round's throughput. */
   readonly rounds: readonly (number | null)[];
 }
@@ -21,6 +23,7 @@ export function summarizeDispatch(measurements: readonly DispatchMeasurement[]):
       return values.length === 0 ? null : quantile(values, 0.5);
     };
     const wakeUps = group.flatMap(({ wakeUpMs }) => wakeUpMs);
+    const answered = group.flatMap(({ answeredMs }) => answeredMs);
     return {
       name,
       jobsPerSecond: median((one) => one.jobsPerSecond),
@@ -28,6 +31,8 @@ export function summarizeDispatch(measurements: readonly DispatchMeasurement[]):
       databaseMicros: median((one) => one.databaseMicros),
       wakeUpP50Ms: quantile(wakeUps, 0.5),
       wakeUpP99Ms: quantile(wakeUps, 0.99),
+      answeredP50Ms: quantile(answered, 0.5),
+      answeredP99Ms: quantile(answered, 0.99),
       rounds: group.map((one) => one.jobsPerSecond),
     };
   });
@@ -49,6 +54,8 @@ export function renderDispatch(results: readonly DispatchResult[]): string {
     "database CPU µs",
     "wake-up p50 ms",
     "wake-up p99 ms",
+    "answered p50 ms",
+    "answered p99 ms",
   ];
   const rows = results.map((result) => [
     result.name.startsWith("latchkey") ? `**${result.name}**` : result.name,
@@ -58,6 +65,8 @@ export function renderDispatch(results: readonly DispatchResult[]): string {
     result.databaseMicros?.toFixed(0) ?? "",
     result.wakeUpP50Ms.toFixed(1),
     result.wakeUpP99Ms.toFixed(1),
+    result.answeredP50Ms.toFixed(1),
+    result.answeredP99Ms.toFixed(1),
   ]);
   return [columns, columns.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }

@@ -1,12 +1,11 @@
 /** Runs queues beside each other: in every round each works off a backlog, and is then woken for single jobs. */
 import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { spawnWorker, type WorkerProcess } from "../../test/support/processes.ts";
 import { until } from "../../test/support/until.ts";
 import { nowMs, type Queue } from "./queue.ts";
 import { pollsOnly, type QueueName, queues } from "./subject.ts";
+import { ask, handledAll, startWorker } from "./worker.ts";
 
 export interface DispatchPlan {
   /** Of a Postgres that may be filled with databases. */
@@ -29,14 +28,16 @@ export interface DispatchMeasurement {
   readonly databaseMicros: number | null;
   /** From before the call that adds a job until its handler starts, with nothing else to do. */
   readonly wakeUpMs: readonly number[];
+  /** From before a request until its answer is read, its work done by another process, with nothing else to do. */
+  readonly answeredMs: readonly number[];
 }
 
-const workerPath = join(import.meta.dirname, "worker-process.ts");
 /** Jobs in one call. */
 const bulk = 500;
-const drainLimitMs = 180_000;
 /** Single jobs do not come in step with anybody's poll. */
 const gapMs = 20;
+/** Between two looks for an answer. */
+const lookEveryMs = 1;
 
 export async function* measureDispatch(plan: DispatchPlan): AsyncGenerator<DispatchMeasurement> {
   for (let round = 1; round <= plan.rounds; round++) {
@@ -52,6 +53,7 @@ async function turn(plan: DispatchPlan, name: QueueName, round: number): Promise
     await queue.prepare();
     const backlog = pollsOnly(name) ? null : await workOff(plan, name, url, queue);
     const wakeUpMs = await wake(plan, name, url, queue);
+    const answeredMs = await answer(plan, name, url, queue);
     return {
       jobsPerSecond: null,
       workerMicros: null,
@@ -60,6 +62,7 @@ async function turn(plan: DispatchPlan, name: QueueName, round: number): Promise
       name,
       round,
       wakeUpMs,
+      answeredMs,
     };
   } finally {
     await queue.close();
@@ -73,7 +76,7 @@ async function workOff(plan: DispatchPlan, name: QueueName, url: string, queue: 
     );
   }
   const databaseBefore = plan.databaseCpu();
-  const worker = await startWorker(name, url);
+  const worker = await startWorker(name, url, "jobs");
   const told = await handledAll(worker, plan.backlog);
   const databaseAfter = plan.databaseCpu();
   await worker.kill("SIGTERM");
@@ -93,45 +96,43 @@ async function wake(
   url: string,
   queue: Queue,
 ): Promise<readonly number[]> {
-  const worker = await startWorker(name, url);
-  // Polls take up to a second each.
-  const singles = pollsOnly(name) ? Math.ceil(plan.singles / 10) : plan.singles;
-  for (let sent = 1; sent <= singles; sent++) {
+  const worker = await startWorker(name, url, "jobs");
+  for (let sent = 1; sent <= singlesOf(plan, name); sent++) {
     await queue.add([{ addedAtMs: nowMs() }]);
     await handledAll(worker, sent);
-    await pause(gapMs * (0.5 + Math.random()));
+    await gap();
   }
   const { latenciesMs } = await ask(worker);
   await worker.kill("SIGTERM");
   return latenciesMs as readonly number[];
 }
 
-async function handledAll(worker: WorkerProcess, count: number) {
-  await until(async () => Number((await ask(worker)).handled) >= count, {
-    what: `${count} jobs are handled`,
-    timeoutMs: drainLimitMs,
-  });
-  const told = await ask(worker);
-  if (Number(told.handled) > count) throw new Error(`${told.handled} jobs handled of ${count}`);
-  return told;
+async function answer(
+  plan: DispatchPlan,
+  name: QueueName,
+  url: string,
+  queue: Queue,
+): Promise<readonly number[]> {
+  const worker = await startWorker(name, url, "requests");
+  const answeredMs: number[] = [];
+  for (let asked = 1; asked <= singlesOf(plan, name); asked++) {
+    const askedAtMs = nowMs();
+    const request = await queue.request();
+    await until(() => queue.isAnswered(request), { what: "a request is answered", intervalMs: lookEveryMs });
+    answeredMs.push(nowMs() - askedAtMs);
+    await gap();
+  }
+  await worker.kill("SIGTERM");
+  return answeredMs;
 }
 
-async function startWorker(name: QueueName, url: string): Promise<WorkerProcess> {
-  const worker = spawnWorker(workerPath, {
-    args: [name, url],
-    env: { NODE_ENV: "production", NODE_OPTIONS: "" },
-  });
-  await worker.ready(30_000);
-  return worker;
+/** Polls take up to a second each. */
+function singlesOf({ singles }: DispatchPlan, name: QueueName): number {
+  return pollsOnly(name) ? Math.ceil(singles / 10) : singles;
 }
 
-let asked = 0;
-
-function ask(worker: WorkerProcess) {
-  asked += 1;
-  const mine = asked;
-  worker.send({ ask: mine });
-  return worker.line((line) => line.told === mine);
+function gap(): Promise<void> {
+  return pause(gapMs * (0.5 + Math.random()));
 }
 
 async function freshDatabase(url: string): Promise<string> {

@@ -1,12 +1,13 @@
 /**
- * A worker under measurement: `worker-process.ts <queue> <url>`. It answers each line `{"ask":n}` on stdin with what it has
- * done so far.
+ * A worker under measurement: `worker-process.ts <queue> <url> jobs|requests`. It answers each line `{"ask":n}` on stdin with
+ * what it has done of the jobs so far.
  */
 import { createInterface } from "node:readline";
-import { nowMs } from "./queue.ts";
+import { type Job, nowMs } from "./queue.ts";
 import { type QueueName, queues } from "./subject.ts";
+import type { WorkOn } from "./worker.ts";
 
-const [name, url] = process.argv.slice(2) as [QueueName, string];
+const [name, url, on] = process.argv.slice(2) as [QueueName, string, WorkOn];
 
 const latenciesMs: number[] = [];
 let handled = 0;
@@ -16,12 +17,13 @@ let lastAtMs = 0;
 const queue = await queues[name](url);
 // Loading the code is no job's.
 const loaded = process.cpuUsage();
-await queue.work(({ addedAtMs }) => {
+const handle = ({ addedAtMs }: Job) => {
   lastAtMs = nowMs();
   if (handled === 0) firstAtMs = lastAtMs;
   handled += 1;
   latenciesMs.push(lastAtMs - addedAtMs);
-});
+};
+await (on === "jobs" ? queue.work(handle) : queue.answer());
 write({ ready: true });
 
 createInterface({ input: process.stdin }).on("line", (line) => {

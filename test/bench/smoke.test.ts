@@ -45,6 +45,28 @@ it("measures subjects beside their baselines and writes both forms of the report
   expect(page).toContain("--minutes 0.12");
 }, 120_000);
 
+it("measures how an outbox is worked off beside a job queue, and how soon a request is answered", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/dispatch/main.ts"),
+    ...["--rounds", "1", "--backlog", "600", "--singles", "3", "--only", "latchkey;pg-boss"],
+    ...["--out", out],
+  ]);
+  const { results } = JSON.parse(readFileSync(join(out, "performance-dispatch.json"), "utf8"));
+  expect(results.map(({ name }: { readonly name: string }) => name)).toEqual(["latchkey", "pg-boss"]);
+  for (const result of results) {
+    expect(result.jobsPerSecond).toBeGreaterThan(0);
+    expect(result.wakeUpP99Ms).toBeGreaterThanOrEqual(result.wakeUpP50Ms);
+    expect(result.answeredP50Ms).toBeGreaterThan(0);
+    expect(result.answeredP99Ms).toBeGreaterThanOrEqual(result.answeredP50Ms);
+  }
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toMatch(/answered p50 ms \| answered p99 ms \|/);
+  expect(page).toMatch(/\| \*\*latchkey\*\* \| \d+ \| 1\.0 × \|( \d+(\.\d)? \|){6}/);
+}, 120_000);
+
 it("refuses options that it does not know", async () => {
   const refused = promisify(execFile)(process.execPath, [
     "--conditions=latchkey-source",
