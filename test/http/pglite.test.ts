@@ -2,6 +2,7 @@ import { PGlite } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { migratePglite, type PgliteTx, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
 import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { emptyTables } from "../support/empty-tables.ts";
 import { frameworks } from "./apps.ts";
 
 const surroundings = `
@@ -33,9 +34,7 @@ for (const { name, seesFieldLines, serve } of frameworks.filter(
       seesFieldLines,
       serve,
       async store() {
-        await database.exec(
-          "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
-        );
+        await database.exec(emptyTables);
         return {
           store: pgliteStore({ database, timeFunction: "public.my_clock()" }),
           async advance(milliseconds) {

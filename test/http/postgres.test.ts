@@ -2,6 +2,7 @@ import { describe, test } from "vitest";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
 import { committedRows, openPool, prepareDatabase, type TestTx } from "../postgres/harness.ts";
+import { emptyTables } from "../support/empty-tables.ts";
 import { forEachPostgres, postgresVersions } from "../support/shared-postgres.ts";
 import { frameworks } from "./apps.ts";
 
@@ -33,9 +34,7 @@ forEachPostgres((version, database) => {
         async store() {
           opened ??= open();
           const { pool, store } = await opened;
-          await pool.query(
-            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, business",
-          );
+          await pool.query(emptyTables);
           return {
             store,
             async advance(milliseconds) {

@@ -5,6 +5,7 @@ import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
 import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { emptyTables } from "../support/empty-tables.ts";
 import { isCommit, isCommitReply } from "../support/postgres-messages.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
@@ -53,9 +54,7 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
   });
 
   beforeEach(async () => {
-    await observer.query(
-      "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, business",
-    );
+    await observer.query(emptyTables);
     pool = openPool(url, { max: 8 });
     [store, second] = [postgresStore({ pool }), postgresStore({ pool })];
     return async () => {

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Guard, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { emptyTables } from "../support/empty-tables.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { within } from "../support/until.ts";
 import { answer, newKey, newLife, retention, terms } from "./arrange.ts";
@@ -35,9 +36,7 @@ describe.each(postgresVersions())("settling on PostgreSQL %i", (version) => {
   });
 
   beforeEach(async () => {
-    await observer.query(
-      "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
-    );
+    await observer.query(emptyTables);
     pool = openPool(String(observer.options.connectionString), { max: 8 });
     [store, other] = [postgresStore({ pool }), postgresStore({ pool })];
     return async () => {

@@ -2,6 +2,7 @@
 import pg from "pg";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import { storeConformance } from "../../../packages/latchkey/src/testing/store-conformance.ts";
+import { emptyTables } from "../../support/empty-tables.ts";
 
 const turnableClock = `
   create table business (row text);
@@ -57,9 +58,7 @@ async function migrate(url: string): Promise<void> {
 async function subject(url: string, options: ContractOptions["store"]) {
   const pool = new pg.Pool({ connectionString: url, max: 8 });
   pool.on("error", () => {});
-  await pool.query(
-    "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
-  );
+  await pool.query(emptyTables);
   const all = { pool, timeFunction: "public.my_clock()", ...options };
   const [store, secondStore] = [postgresStore(all), postgresStore(all)];
   return {

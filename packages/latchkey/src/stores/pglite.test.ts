@@ -1,6 +1,7 @@
 import { inspect } from "node:util";
 import { PGlite, type Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { deferred, signal } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../index.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
@@ -66,9 +67,7 @@ describe("the PGlite store keeps the store contract", () => {
       "deliver: of many under one claim, all open at once, exactly one commits": oneSession,
     },
     async factory() {
-      await database.exec(
-        "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
-      );
+      await database.exec(emptyTables);
       const options = { database, timeFunction: "public.my_clock()" };
       return {
         store: pgliteStore(options),

@@ -19,6 +19,7 @@ import {
   prepareDatabase,
   type TestTx,
 } from "../../../../test/postgres/harness.ts";
+import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { forEachPostgres, postgresVersions } from "../../../../test/support/shared-postgres.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
 import type { TransactionBridge } from "../transactions/transaction.ts";
@@ -56,6 +57,7 @@ forEachPostgres((version, database) => {
   const modes = process.env.LATCHKEY_PROVE === "1" || isOnlyOne ? [false, true] : [isNewest];
   for (const pipeline of modes) {
     describe(`the store contract, pool with pipeline: ${pipeline}`, () => {
+      let shared: pg.Pool | undefined;
       storeConformance<TestTx>({
         test: (name, body) => test(name, body),
         capabilities,
@@ -63,10 +65,9 @@ forEachPostgres((version, database) => {
         async factory() {
           prepared ??= prepare();
           await prepared;
-          const pool = openPool(database.url, { max: 8, pipeline });
-          await pool.query(
-            "truncate latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.audit, business",
-          );
+          shared ??= openPool(database.url, { max: 8, pipeline });
+          const pool = shared;
+          await pool.query(emptyTables);
           const options = { pool, timeFunction: "public.my_clock()" };
           const [store, secondStore] = [postgresStore(options), postgresStore(options)];
           return {
@@ -85,7 +86,6 @@ forEachPostgres((version, database) => {
               await store.close();
               await secondStore.close();
               expect([pool.totalCount - pool.idleCount, pool.waitingCount]).toEqual([0, 0]);
-              await pool.end();
             },
           };
         },
