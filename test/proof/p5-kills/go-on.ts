@@ -1,17 +1,20 @@
 /** What happens after a death: clients come again, services work, and the store's clock moves on, until all is at rest. */
 
-import type { ServiceName } from "./assemble.ts";
+import { type ServiceName, serviceNames } from "./assemble.ts";
 import type { Lane } from "./lane.ts";
 import type { Mode } from "./modes.ts";
 import type { Told } from "./told.ts";
 import { Violation } from "./violation.ts";
 import type { Order } from "./work.ts";
 
-/** Of a client's goer the rescuer is no part: the next request itself takes over, or gives up. */
-const servicesOf: Readonly<Record<Mode["goer"], readonly ServiceName[]>> = {
-  client: ["reconciler", "pending", "dispatcher", "cleaner"],
-  services: ["rescuer", "reconciler", "pending", "dispatcher", "cleaner"],
-};
+/** Where a client comes again and goes on, the rescuer is no part: the next request itself takes over, or gives up. */
+const besideClient = serviceNames.filter((service) => service !== "rescuer");
+
+/** Where nobody comes again, what is left may need every one of them. */
+function servicesOf({ goer }: Mode, client: boolean): readonly ServiceName[] {
+  return client && goer === "client" ? besideClient : serviceNames;
+}
+
 /** Each of them waits for every lease and pause: a few are enough for the longest way to a person. */
 const roundsMax = 20;
 /** Something may move in each round that waits for a lease all the same. */
@@ -47,7 +50,7 @@ export async function goOn(course: Course, client: boolean): Promise<void> {
   let satisfied = !client;
   for (let round = 1; round <= roundsMax; round++) {
     const before = await lane.unrest();
-    for (const service of servicesOf[mode.goer]) await lane.work(service);
+    for (const service of servicesOf(mode, client)) await lane.work(service);
     if (!satisfied) satisfied = isSatisfied(await comeAgain(course));
     const after = await lane.unrest();
     if (satisfied && after.isQuiet) return;

@@ -9,6 +9,7 @@ import {
   type Tier,
   type TierResult,
 } from "../harness/tier.ts";
+import { workersCount } from "../harness/workers.ts";
 import { type Death, DeathFailure, deathNamed, findDeaths, runDeaths } from "./deaths.ts";
 import { type Lane, openWorld, type World } from "./lane.ts";
 import { families, type Mode, modes } from "./modes.ts";
@@ -23,20 +24,24 @@ export const tier: Tier = {
   run,
 };
 
-/** More do not make two processors faster, and each costs a database. */
-const lanesCount = { small: 2, full: 4 } as const;
+/** One waits while the other one works. */
+const lanesCountSmall = 2;
 
 async function run(sitting: Sitting): Promise<TierResult> {
   const only = process.env.LATCHKEY_PROOF_ONLY;
   const world = await openWorld();
   try {
-    const lanes = await openLanes(world, only === undefined ? lanesCount[sitting.volume] : 1);
+    const lanes = await openLanes(world, only === undefined ? lanesCount(sitting) : 1);
     if (only !== undefined) return await runOnly(sitting, world, lanes, only);
     const found = await failing(sitting, 0, () => findDeaths(lanes, world, chosen(sitting)));
     return await runFound(sitting, world, lanes, found);
   } finally {
     await world.close();
   }
+}
+
+function lanesCount({ volume }: Sitting): number {
+  return volume === "small" ? lanesCountSmall : Math.max(lanesCountSmall, workersCount());
 }
 
 async function openLanes(world: World, count: number): Promise<readonly Lane[]> {
@@ -94,6 +99,7 @@ async function runFound(
       mode.reaches,
       sitting.seed,
       `npm run prove -- --tier P5 --only "${mode.name}"`,
+      tally.count,
     );
   }
   const planted = tally.isComplete && !isSmall ? await plantAll(sitting, world) : [];
@@ -126,7 +132,8 @@ async function plantAll({ seed, say }: Sitting, world: World): Promise<readonly 
     const found = after === null ? "not found" : `found after ${after}: ${said}`;
     say(`planted "${plant}": ${found}`);
     if (after === null) {
-      throw new ProofFailure(`planted and not found: ${plant}`, seed, "npx vitest run test/proof/p5-kills");
+      const again = "npx vitest run test/proof/p5-kills";
+      throw new ProofFailure(`planted and not found: ${plant}`, seed, again, { after: 1 });
     }
     planted.push({ name: `P5: ${plant}`, recreates: null, found: { P5: after } });
   }
