@@ -136,8 +136,9 @@ export class Calm {
     for (const asked of this.#repeated) this.#checkRepeated(asked);
     if (clock.size > 0) report.fail("L5", `${clock.size} timers are left over`);
     for (const life of world.lives.all.values()) checkLife(world, life);
-    for (const { effect } of world.effects.rows.values()) {
-      const over = effect.state === "delivered" || effect.state === "dead";
+    for (const row of world.effects.rows.values()) {
+      const { effect } = row;
+      const over = effect.state === "delivered" || effect.state === "dead" || world.effects.heldUp(row);
       if (!over) report.fail("L2", `effect ${effect.id} is ${effect.state}`);
     }
     for (const asked of world.asked) checkNothing(world, asked);
@@ -180,8 +181,9 @@ function nextDueMs(world: World): number | null {
     const isDead = world.effects.allDead(record.id);
     if (record.state === "retryable" && resumeAt !== null && !isDead) dues.push(resumeAt);
   }
-  for (const { effect, dueAt, leaseEndsAt } of world.effects.rows.values()) {
-    if (effect.state === "pending") dues.push(dueAt);
+  for (const row of world.effects.rows.values()) {
+    const { effect, dueAt, leaseEndsAt } = row;
+    if (effect.state === "pending" && !world.effects.isBehind(row)) dues.push(dueAt);
     if (effect.state === "claimed" || effect.state === "started") dues.push(leaseEndsAt ?? dueAt);
   }
   return dues.length === 0 ? null : Math.min(...dues);

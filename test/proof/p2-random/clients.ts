@@ -6,7 +6,7 @@ import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/me
 import { type Asked, type Request, type Said, WorldError } from "./asked.ts";
 import { isDirect, type StepsInput } from "./config.ts";
 import { leaseWork, transactionWork } from "./direct-work.ts";
-import { answerText } from "./life-log.ts";
+import { answerText, keyTextOf } from "./life-log.ts";
 import type { Process } from "./process.ts";
 import type { World } from "./world.ts";
 
@@ -72,6 +72,9 @@ function hear(world: World, process: Process, asked: Asked, said: Said): void {
     case "threw":
       checkThrown(world, asked, said.error);
       break;
+    case "in_progress":
+      checkRuns(world, process, asked, said.recordId);
+      break;
     case "commit_in_doubt":
       checkReason(world, asked, what);
       break;
@@ -105,6 +108,25 @@ function nameOf(error: unknown): string {
   if (error instanceof StoreError) return `${error.code} ${error.certainty}`;
   if (isLatchkeyError(error)) return error.code;
   return error instanceof Error ? error.name : String(error);
+}
+
+/**
+ * Who is told that the key runs must not be the only one that could run it, while all that has happened to it is one fault:
+ * an admission whose reply was lost is its own.
+ */
+function checkRuns(world: World, process: Process, asked: Asked, id: string | null): void {
+  const { report, lives } = world;
+  const life = lives.of(asked.record);
+  if (life === null || life.id !== id || life.owner !== process || report.faultsCount > 1) return;
+  const isAlone = !world.asked.some((other) => other !== asked && overlaps(other, asked));
+  const hasRun = asked.nonces.length > 0 || life.steps.length > 0;
+  const { createdAt, fence } = life.record;
+  if (!isAlone || hasRun || createdAt < asked.begunMs || fence.attempt > 1) return;
+  report.fail("I14", `${asked.plan.shape} was told that ${id} runs, which is its own, and does not run`);
+}
+
+function overlaps(other: Asked, { record, begun }: Asked): boolean {
+  return keyTextOf(other.record) === keyTextOf(record) && (other.ended === null || other.ended >= begun);
 }
 
 /** Nobody may meet a programmer's mistake. */

@@ -32,6 +32,8 @@ export interface OperationPlan {
   readonly finishes: boolean;
   /** Steps: the first phase enqueues an effect, too. */
   readonly enqueues: boolean;
+  /** What it enqueues is delivered in order, all that a tenant has. */
+  readonly ordered: boolean;
   readonly keyScope: "operation" | "tenant";
   readonly reuse: "reject" | "execute";
   readonly retentionMs: number;
@@ -164,6 +166,7 @@ function drawOperation(
     leaseEnd: leaseEndOf(choices, shape),
     finishes: choices.choose(2) === 0,
     enqueues: choices.oneIn(focus === "outbox" ? 1 : 3),
+    ordered: shape !== "answered" && choices.oneIn(3),
     keyScope,
     reuse,
     retentionMs,
@@ -205,7 +208,13 @@ export function isDirect({ shape }: OperationPlan): boolean {
 }
 
 export function mailName(plan: OperationPlan): string {
-  return `${plan.shape === "answered" ? "answer" : "mail"}-${plan.kind}`;
+  const what = plan.shape === "answered" ? "answer" : plan.ordered ? "queue" : "mail";
+  return `${what}-${plan.kind}`;
+}
+
+/** One aggregate for each tenant: there is something to be in order. */
+export function enqueueOptions({ ordered }: OperationPlan): { readonly aggregate?: string } {
+  return ordered ? { aggregate: "all" } : {};
 }
 
 export function chargeName({ kind }: OperationPlan): string {

@@ -5,7 +5,7 @@ import { NotExecuted } from "../../../packages/latchkey/src/errors.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { handlerAnswer } from "./answers.ts";
 import { type Asked, WorldError } from "./asked.ts";
-import { mailName } from "./config.ts";
+import { enqueueOptions, mailName } from "./config.ts";
 import { fenceText } from "./life-log.ts";
 import type { Process } from "./process.ts";
 import type { Stage } from "./stage.ts";
@@ -27,8 +27,8 @@ export function transactionWork(
     if (act === 1) throw new WorldError("before its writes");
     if (act === 2) return handlerAnswer(422, attempt.id, nonce, false);
     const input = { life: attempt.id, place: `mail ${nonce}`, by: nonce };
-    const enqueued =
-      plan.shape === "enqueue" ? [attempt.enqueue(process.effect(mailName(plan)), input).id] : [];
+    const enqueue = () => attempt.enqueue(process.effect(mailName(plan)), input, enqueueOptions(plan)).id;
+    const enqueued = plan.shape === "enqueue" ? [enqueue()] : [];
     await tx.insert("orders", { life: attempt.id, step: "", nonce, digest, enqueued });
     if (act % 2 === 1) await stage.point(process, "handler before its answer", key.tenant);
     if (act === 3) throw new WorldError("after its writes");

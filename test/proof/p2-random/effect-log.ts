@@ -111,6 +111,28 @@ export class EffectLog {
     return false;
   }
 
+  /** Whether it waits for one that is dead, and so for a person. */
+  heldUp(row: EffectRow): boolean {
+    return this.#ahead(row)?.effect.state === "dead";
+  }
+
+  /** Whether it waits for the other ones of its aggregate. */
+  isBehind(row: EffectRow): boolean {
+    return this.#ahead(row) !== null;
+  }
+
+  /** Of the same aggregate, the first that was written earlier and is not delivered. */
+  #ahead({ effect: { id, effect, tenant, aggregate, ordered } }: EffectRow): EffectRow | null {
+    if (!ordered) return null;
+    for (const row of this.rows.values()) {
+      const { effect: other } = row;
+      if (other.id === id) return null;
+      const same = other.effect === effect && other.tenant === tenant && other.aggregate === aggregate;
+      if (same && other.state !== "delivered") return row;
+    }
+    return null;
+  }
+
   /** Whether a record has effects, and all of them are dead. */
   allDead(recordId: string): boolean {
     const own = [...this.rows.values()].filter(({ effect }) => effect.recordId === recordId);
@@ -149,6 +171,11 @@ export class EffectLog {
     }
     if (before.state === "pending" && effect.fence.token === before.fence.token) {
       this.#report.fail("I13", `effect ${effect.id}: a claim under the token of the one before`);
+    }
+    if (before.state === "pending" && effect.state !== "dead") {
+      const ahead = this.#ahead(this.rows.get(effect.id) as EffectRow);
+      if (ahead !== null) this.#report.fail("I9", `effect ${effect.id} is claimed before ${ahead.effect.id}`);
+      if (effect.ordered) this.#report.reach("an ordered effect was claimed");
     }
     if (effect.state === "started" && before.state !== "started" && effect.sends > 1) {
       this.#report.reach("redelivery happened");

@@ -12,6 +12,8 @@ export interface LifeLog {
   record: LatchkeyRecord;
   /** Attempt and token of every fence that it has had. */
   readonly fences: Set<string>;
+  /** Those under which its lease has ended once: an owner that repeats a refence begins another one under the same. */
+  readonly lapsed: Set<string>;
   steps: readonly Step[];
   /** Which attempt each finished step was written by. */
   readonly finishedBy: Map<string, Fence>;

@@ -159,6 +159,7 @@ export class Lives {
       plan,
       record,
       fences: new Set(),
+      lapsed: new Set(),
       steps: [],
       finishedBy: new Map(),
       recoveryPoint: null,
@@ -227,6 +228,9 @@ export class Lives {
   #checkFence(life: LifeLog, record: LatchkeyRecord, edge: string): void {
     const before = life.record;
     const text = fenceText(record.fence);
+    if (before.state === "in_progress" && this.#clock.nowMs >= before.leaseEndsAt) {
+      life.lapsed.add(fenceText(before.fence));
+    }
     if (text === fenceText(before.fence)) {
       if (edge === "retryable>in_progress" || edge === "pending>in_progress") {
         this.#fail("I13", life, "an attempt begins under the fence of the one before");

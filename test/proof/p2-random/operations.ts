@@ -60,7 +60,7 @@ function lookedUp(stage: Stage, process: Process, { recordId }: LookupQuestion):
 }
 
 function defineEffects(stage: Stage, process: Process, plan: OperationPlan): void {
-  const { kind, shape, enqueues } = plan;
+  const { kind, shape, enqueues, ordered } = plan;
   const define = (name: string, options: () => ChargeOptions) => {
     if (process.effects.has(name)) return;
     const effect = process.latchkey.effect<SendInput, Charge>(name, options());
@@ -70,8 +70,10 @@ function defineEffects(stage: Stage, process: Process, plan: OperationPlan): voi
     define(chargeName(plan), () => chargeOptions(stage, process, kind));
   }
   if (shape === "enqueue" || shape === "answered" || enqueues) {
+    const charging = chargeOptions(stage, process, kind);
     define(mailName(plan), () => ({
-      ...chargeOptions(stage, process, kind),
+      ...charging,
+      ...(ordered ? { delivery: { ...charging.delivery, ordered } } : {}),
       ...(shape === "answered" ? { onDelivered: answering(stage) } : {}),
     }));
   }

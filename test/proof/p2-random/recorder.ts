@@ -106,6 +106,7 @@ function outboxOf({ outbox }: Store<MemoryTransaction>, judge: Judge): Store<Mem
     ...outbox,
     start: (claims, leaseMs) => judge.claimed("startEffects", claims, outbox.start(claims, leaseMs)),
     end: (ends) => judge.claimed("endEffects", ends, outbox.end(ends)),
+    rescue: (limit) => judge.rescued(() => outbox.rescue(limit)),
   };
 }
 
@@ -181,11 +182,13 @@ class Judge {
     return answer;
   }
 
-  /** A lease that has ended stays so under its fence: whoever names it has seen that it had. */
+  /** Whoever names a fence here has seen that the lease under it had ended. */
   #checkEnded(port: string, key: RecordKey, guard: Guard | null): void {
-    const record = this.#life(key)?.record;
+    const life = this.#life(key);
+    const record = life?.record;
     if (guard === null || record?.state !== "in_progress" || record.id !== guard.id) return;
     if (!sameFence(record.fence, guard.fence) || this.#recording.clock.nowMs >= record.leaseEndsAt) return;
+    if (life?.lapsed.has(fenceText(guard.fence))) return;
     this.#fail("I4", port, key, "was asked for while the lease of its owner holds");
   }
 
@@ -224,6 +227,16 @@ class Judge {
         report.fail("I4", `${port} let a stale claim on ${id} through`);
       }
     }
+    return answer;
+  }
+
+  /** Claims that hold stay as they are. The store's call is one step that ends before its promise is handed back. */
+  rescued<T>(act: () => Promise<T>): Promise<T> {
+    const { effects, clock, report } = this.#recording;
+    const held = [...effects.rows.values()].filter((row) => (row.leaseEndsAt ?? 0) > clock.nowMs);
+    const answer = act();
+    const taken = held.find((row) => effects.rows.get(row.effect.id) !== row);
+    if (taken !== undefined) report.fail("I4", `the claim on ${taken.effect.id} was ended while it holds`);
     return answer;
   }
 

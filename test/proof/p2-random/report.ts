@@ -37,6 +37,7 @@ export class Report {
   readonly trace: Trace;
   readonly reached = new Map<string, number>();
   readonly faults = new Map<string, number>();
+  faultsCount = 0;
   #violation: Violation | null = null;
 
   constructor(readable: boolean) {
@@ -59,6 +60,7 @@ export class Report {
   }
 
   fault(kind: string): void {
+    this.faultsCount += 1;
     this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1);
   }
 }

@@ -25,6 +25,7 @@ export const common = [
   "a retryable record went on",
   "an effect was enqueued",
   "a delivery",
+  "an ordered effect was claimed",
   "a pending request timed out",
   "an expired key ran again",
   "a key was forgotten",

@@ -3,7 +3,7 @@ import type { DeferredAttempt, RunAnswer } from "../../../packages/latchkey/src/
 import { isLatchkeyError } from "../../../packages/latchkey/src/errors.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { WorldError } from "./asked.ts";
-import { chargeName, mailName, type OperationPlan, type StepsInput } from "./config.ts";
+import { chargeName, enqueueOptions, mailName, type OperationPlan, type StepsInput } from "./config.ts";
 import { nonceOf } from "./life-log.ts";
 import type { Process } from "./process.ts";
 import type { Stage } from "./stage.ts";
@@ -76,7 +76,8 @@ function phaseWork(
     const act = stage.behaviour(process, tenant, behaviours);
     if (act === 1) throw new WorldError(`in phase ${step}`);
     const input = { life: attempt.id, place: `mail ${nonce}`, by: nonce };
-    const enqueued = enqueues ? [attempt.enqueue(process.effect(mailName(plan)), input).id] : [];
+    const enqueue = () => attempt.enqueue(process.effect(mailName(plan)), input, enqueueOptions(plan)).id;
+    const enqueued = enqueues ? [enqueue()] : [];
     await tx.insert("orders", { life: attempt.id, step, nonce, digest, enqueued });
     if (act === 3) throw new WorldError(`in phase ${step}, after its writes`);
     if (act === 5) await stage.point(process, `phase ${step} before its end`, tenant);

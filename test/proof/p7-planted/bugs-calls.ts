@@ -36,6 +36,12 @@ export const callBugs: readonly Bug[] = [
         find: 'if (effect.settings.deduplication === "provider") return { kind: "again", error: sent.error };',
         replace: 'if (effect.settings.deduplication !== "none") return { kind: "again", error: sent.error };',
       },
+      {
+        // Without a provider there is no window, which would be taken for one that is over.
+        file: "attempt/call-sends.ts",
+        find: "if (progress.inDoubt && windowIsOver(",
+        replace: "if (effect.settings.dedupeWindowMs !== null && progress.inDoubt && windowIsOver(",
+      },
     ],
     tiers: ["P1", "P2"],
   },
