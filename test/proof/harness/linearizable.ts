@@ -3,7 +3,7 @@
  * just-in-time linearization (Lowe 2017, after Wing and Gong 1993), with each configuration kept once.
  *
  *     const verdict = checkKey(history);
- *     if (!verdict.ok) throw new ProofFailure(`I14: ${verdict.why}`, seed, again);
+ *     if (!verdict.ok) throw new ProofFailure(`I14: ${verdict.why}`, seed, again, { after });
  *
  * The key, as its clients see it:
  * - `free`, or held by one life, of one fingerprint: `retryable`, `accepted`, `unknown`, `completed`, `expired`.

@@ -67,8 +67,8 @@ export interface Tier {
 }
 
 export interface FailureOptions extends ErrorOptions {
-  /** How many schedules, sequences, interleavings or cycles it took to find. */
-  readonly after?: number;
+  /** How many schedules, sequences, interleavings or cycles it took to find; 0: it was found before the first. */
+  readonly after: number;
 }
 
 /** Something that must not be. Its message has the seed and the line that shows it again. */
@@ -77,25 +77,29 @@ export class ProofFailure extends Error {
   readonly seed: string;
   /** One line for a shell. */
   readonly reproduce: string;
-  readonly after: number | null;
+  readonly after: number;
 
-  constructor(what: string, seed: bigint | string, reproduce: string, options: FailureOptions = {}) {
-    const { after = null } = options;
-    const found = after === null ? "" : `\n  found after ${after}`;
-    super(`${what}${found}\n  seed ${seed}\n  again: ${reproduce}`, options);
+  constructor(what: string, seed: bigint | string, reproduce: string, options: FailureOptions) {
+    const { after } = options;
+    super(`${what}\n  found after ${after}\n  seed ${seed}\n  again: ${reproduce}`, options);
     this.seed = String(seed);
     this.reproduce = reproduce;
     this.after = after;
   }
 }
 
-/** @throws {ProofFailure} when something that must be reachable was never reached. */
+/**
+ * @param after how many schedules, sequences, interleavings or cycles there were
+ * @throws {ProofFailure} when something that must be reachable was never reached
+ */
 export function expectReached(
   reached: Readonly<Record<string, number>>,
   required: readonly string[],
   seed: bigint,
   reproduce: string,
+  after: number,
 ): void {
   const missing = required.filter((what) => !((reached[what] ?? 0) > 0));
-  if (missing.length > 0) throw new ProofFailure(`never reached: ${missing.join(", ")}`, seed, reproduce);
+  if (missing.length === 0) return;
+  throw new ProofFailure(`never reached: ${missing.join(", ")}`, seed, reproduce, { after });
 }

@@ -42,7 +42,7 @@ async function run(sitting: Sitting): Promise<TierResult> {
       [...variant.switches, ...bound.switches],
       bound.optimize,
     );
-    judge(variant, failure);
+    judge(variant, states, failure);
     sitting.say(
       `${variant.name}: ${states} states${failure === null ? "" : `, fails as it must: ${failure}`}`,
     );
@@ -65,7 +65,7 @@ function plan(volume: Sitting["volume"]): readonly (readonly [Variant, Bound])[]
   return [...everyUsual, ...everyWide];
 }
 
-function judge({ name, fails }: Variant, failure: string | null): void {
+function judge({ name, fails }: Variant, states: number, failure: string | null): void {
   const isRight = fails === null ? failure === null : failure?.includes(fails) === true;
   if (isRight) return;
   const expected = fails === null ? "holds" : `fails at ${fails}`;
@@ -73,6 +73,7 @@ function judge({ name, fails }: Variant, failure: string | null): void {
     `"${name}" ${expected}; Spin says: ${failure ?? "no error"}`,
     0n,
     `npm run prove -- --tier P0 --only "${name}"`,
+    { after: states },
   );
 }
 

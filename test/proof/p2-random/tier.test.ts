@@ -39,10 +39,11 @@ describe("a planted mistake is found", () => {
   test("and its schedule is shown as short as it can be made", { timeout }, async () => {
     const { failure } = await find("a COMMIT in doubt is taken for committed", 1_000);
     if (failure === null) throw new Error("The mistake was not found");
-    const shown = proofFailure(seed, failure);
+    const shown = proofFailure(seed, failure, 7);
     expect(shown).toBeInstanceOf(ProofFailure);
     expect(shown.message).toContain("I8: told an answer of ");
     expect(shown.message).toMatch(/call commit: (late|request_lost)/);
+    expect(shown.message).toContain("found after 7\n");
     expect(shown.reproduce).toBe(
       `npm run prove -- --tier P2 --seed 0x${seed.toString(16)} --only ${failure.only}`,
     );

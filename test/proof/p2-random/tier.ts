@@ -49,8 +49,9 @@ async function run(sitting: Sitting): Promise<TierResult> {
   const total = await runAll(sitting, begun);
   const { seed, volume } = sitting;
   const again = `npm run prove -- --tier P2 --seed 0x${seed.toString(16)}`;
-  if (total.schedules >= volumes.small) expectReached(total.reached, common, seed, again);
-  if (total.schedules >= manyRuns) expectReached(total.reached, rare, seed, again);
+  const { schedules, reached } = total;
+  if (schedules >= volumes.small) expectReached(reached, common, seed, again, schedules);
+  if (schedules >= manyRuns) expectReached(reached, rare, seed, again, schedules);
   const isDone = begun + total.schedules >= volumes[volume];
   const planted = volume === "full" && begun === 0 ? await findPlants(sitting) : [];
   return {
@@ -85,7 +86,7 @@ function coverageOf(total: BatchResult, of: number, every: number, complete: boo
 
 async function runAgain({ seed }: Sitting, only: string): Promise<TierResult> {
   const failure = await runOnly(seed, only);
-  if (failure !== null) throw proofFailure(seed, failure);
+  if (failure !== null) throw proofFailure(seed, failure, 1);
   const covered = [{ what: `run ${only} again`, bound, count: 1, of: 1, complete: true }];
   const nothing = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [], resume: null };
   return { ...nothing, covered };
@@ -109,7 +110,7 @@ async function runAll({ volume, untilMs, seed, say }: Sitting, begun: number): P
       say(`${begun + total.schedules} schedules`);
     }
   });
-  if (total.failure !== null) throw proofFailure(seed, total.failure);
+  if (total.failure !== null) throw proofFailure(seed, total.failure, total.schedules + 1);
   return total;
 }
 
@@ -150,7 +151,8 @@ function answerOf(thread: Worker, batch: Batch): Promise<BatchResult> {
   const { promise, resolve, reject } = Promise.withResolvers<BatchResult>();
   const stuck = startTimer(() => {
     const what = `L1: one of the runs ${batch.from} to ${batch.to - 1} does not end`;
-    reject(new ProofFailure(what, batch.seed, reproduction(batch.seed, `${batch.from}`)));
+    const again = reproduction(batch.seed, `${batch.from}`);
+    reject(new ProofFailure(what, batch.seed, again, { after: batch.from }));
   }, batchLimitMs);
   thread.once("message", resolve);
   thread.once("error", reject);
@@ -186,8 +188,13 @@ function reproduction(seed: bigint, only: string): string {
   return `npm run prove -- --tier P2 --seed 0x${seed.toString(16)} --only ${only}`;
 }
 
-/** With the shortest schedule that does the same. */
-export function proofFailure(seed: bigint, { invariant, what, only, list, lines }: Failure): ProofFailure {
+/**
+ * With the shortest schedule that does the same.
+ *
+ * @param after how many schedules it took
+ */
+export function proofFailure(seed: bigint, failure: Failure, after: number): ProofFailure {
+  const { invariant, what, only, list, lines } = failure;
   const schedule =
     lines.length === 0 ? "" : `\n  shortest schedule:\n${lines.map((line) => `    ${line}`).join("\n")}`;
   const short = list.length === 0 ? "" : `\n  or its shortest: --only list:${list.join(",")}`;
@@ -195,5 +202,6 @@ export function proofFailure(seed: bigint, { invariant, what, only, list, lines 
     `${invariant}: ${what}${schedule}${short}`,
     `0x${seed.toString(16)}`,
     reproduction(seed, only),
+    { after },
   );
 }

@@ -116,7 +116,8 @@ async function plantedResults(
     const lane = await laneOf(plant, server, 100 + index);
     const found = await findPlant(lane, scenarioNamed(plant.scenario), plant.faults, plantRunsMax);
     if (found === null) {
-      throw new ProofFailure(`not found: ${plant.name}`, seed, "npx vitest run test/proof/p4-statements");
+      const again = "npx vitest run test/proof/p4-statements";
+      throw new ProofFailure(`not found: ${plant.name}`, seed, again, { after: plantRunsMax });
     }
     const { name, recreates } = plant;
     results.push({ name: `${name} (in its statement)`, recreates, found: { P4: found.after } });
@@ -140,8 +141,9 @@ function resultOf(sitting: Sitting, parts: readonly Part[], missing: readonly Po
   const played = parts.reduce((sum, part) => sum + part.played, 0);
   const line = `npm run prove -- --tier P4 --seed 0x${sitting.seed.toString(16)}`;
   if (sitting.volume === "small" && played >= volumes.small)
-    expectReached(counts, reachedAlways, sitting.seed, line);
-  if (played >= manyPlayed) expectReached(counts, [...reachedAlways, ...reachedOften], sitting.seed, line);
+    expectReached(counts, reachedAlways, sitting.seed, line, played);
+  if (played >= manyPlayed)
+    expectReached(counts, [...reachedAlways, ...reachedOften], sitting.seed, line, played);
   const covered = parts.flatMap((part) => coverageOf(sitting, part));
   return {
     covered,

@@ -97,12 +97,12 @@ async function runAll(
   for (const number of numbers) {
     if (performance.now() >= sitting.untilMs) break;
     const beganMs = performance.now();
-    const tally = await repeatable(section, number, sitting, () => stage.run(number));
+    const tally = await repeatable(section, number, sitting, now.done + 1, () => stage.run(number));
     now = after(now, tally);
     const seconds = ((performance.now() - beganMs) / 1_000).toFixed(1);
     sitting.say(`failover:${section.id}:${number} of ${section.runs}, ${seconds} s`);
   }
-  await repeatable(section, numbers[0] ?? 0, sitting, () => stage.close());
+  await repeatable(section, numbers[0] ?? 0, sitting, now.done, () => stage.close());
   return now;
 }
 
@@ -120,11 +120,12 @@ function repeatable<T>(
   section: Section,
   number: number,
   { seed }: Sitting,
+  found: number,
   act: () => Promise<T>,
 ): Promise<T> {
   return act().catch((cause: unknown) => {
     const what = cause instanceof Error ? cause.message : String(cause);
-    throw new ProofFailure(what, show(seed), reproduction(section, number, seed), { cause });
+    throw new ProofFailure(what, show(seed), reproduction(section, number, seed), { cause, after: found });
   });
 }
 
@@ -137,14 +138,14 @@ function reproduction({ id }: Section, number: number, seed: bigint): string {
 }
 
 /** A fault that never took place, or a state that was never reached, shows nothing. */
-function expectAll(section: Section, { faults, reached }: Progress, { seed }: Sitting): void {
+function expectAll(section: Section, { done, faults, reached }: Progress, { seed }: Sitting): void {
   const missing = [
     ...section.requiredFaults.filter((kind) => !((faults[kind] ?? 0) > 0)),
     ...section.requiredReached.filter((what) => !((reached[what] ?? 0) > 0)),
   ];
   if (missing.length === 0) return;
   const what = `${section.what}: never reached: ${missing.join(", ")}`;
-  throw new ProofFailure(what, show(seed), reproduction(section, 0, seed));
+  throw new ProofFailure(what, show(seed), reproduction(section, 0, seed), { after: done });
 }
 
 function resultOf({ volume }: Sitting, sat: readonly Sat[]): TierResult {

@@ -73,7 +73,8 @@ async function epoch(sitting: Sitting, number: number, tally: Tally): Promise<vo
   const settings = settingsOf(sitting, number);
   const report = await runEpoch(settings).catch((cause: unknown) => {
     const what = `epoch ${number} could not be run: ${cause instanceof Error ? cause.message : String(cause)}`;
-    throw new ProofFailure(what, sitting.seed, reproduce(sitting, String(number)), { cause });
+    const options = { cause, after: tally.cycles };
+    throw new ProofFailure(what, sitting.seed, reproduce(sitting, String(number)), options);
   });
   tally.add(report);
   sitting.say(lineOf(number, report, tally));
@@ -155,9 +156,11 @@ function judgeReached(sitting: Sitting, tally: Tally): void {
   const line = reproduce(sitting, "0");
   // One that was called off in the middle may have met nothing.
   if (performance.now() > sitting.untilMs && tally.cycles < longCycles) return;
-  expectReached(tally.faults, everyFault, sitting.seed, line);
-  expectReached(tally.reached, always, sitting.seed, line);
-  if (tally.cycles >= longCycles) expectReached(tally.reached, inTheLong, sitting.seed, line);
+  const expect = (counts: Readonly<Record<string, number>>, required: readonly string[]) =>
+    expectReached(counts, required, sitting.seed, line, tally.cycles);
+  expect(tally.faults, everyFault);
+  expect(tally.reached, always);
+  if (tally.cycles >= longCycles) expect(tally.reached, inTheLong);
 }
 
 async function findAll(sitting: Sitting, wanted: readonly Plant[]): Promise<readonly PlantedResult[]> {
@@ -171,6 +174,7 @@ async function findAll(sitting: Sitting, wanted: readonly Plant[]): Promise<read
         `planted "${plants[plant]}" was not found in ${epochsMax} epochs`,
         sitting.seed,
         reproduce(sitting, plant),
+        { after: epochsMax },
       );
     }
     results.push({ name: plants[plant], recreates: null, found: { P6: found.after } });

@@ -42,7 +42,8 @@ async function run(sitting: Sitting): Promise<TierResult> {
   if (missed.length > 0) {
     const [first] = missed;
     const again = `npm run prove -- --tier P7 --only "${first}" --seed 0x${sitting.seed.toString(16)}`;
-    throw new ProofFailure(`nobody has found: ${missed.join("; ")}`, sitting.seed, again);
+    const what = `nobody has found: ${missed.join("; ")}`;
+    throw new ProofFailure(what, sitting.seed, again, { after: wanted.length });
   }
   const complete = bugs.every(({ name }) => done.has(name));
   const covered: Coverage = {
