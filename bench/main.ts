@@ -4,6 +4,7 @@ import { join, resolve } from "node:path";
 import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
 import { type PrivatePostgres, startPostgres } from "../test/support/private-postgres.ts";
+import { startRedis } from "../test/support/private-redis.ts";
 import { releaseAll } from "../test/support/resources.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
@@ -11,7 +12,6 @@ import { startServer } from "./http/server.ts";
 import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
 import { machineOf, serverSettings } from "./machine.ts";
 import { type BenchOptions, parseOptions, usage } from "./options.ts";
-import { startRedis } from "./private-redis.ts";
 import { intoPage, type RunFacts, renderFacts, renderResults, summarize } from "./report.ts";
 import { type Entry, firstWarmUpTurns, type Measurement, measure, warmUpShare } from "./run.ts";
 
@@ -29,7 +29,7 @@ try {
 async function run(options: BenchOptions): Promise<void> {
   const postgres = await startPostgres({ conf: serverSettings });
   await createSchema(postgres);
-  const redis = select(options).some(needsRedis) ? await startRedis() : null;
+  const redis = select(options).some(needsRedis) ? ((await startRedis())?.url ?? null) : null;
   const { chosen, skipped } = choose(options, redis !== null);
   const env = { LATCHKEY_BENCH_POSTGRES: postgres.url, LATCHKEY_BENCH_REDIS: redis ?? "" };
   const entries = await startEntries(chosen, options, env);

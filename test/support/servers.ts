@@ -60,7 +60,7 @@ export async function startServer(recipe: ServerRecipe): Promise<RunningServer |
  * Path of a program, or undefined. Debian's package is installed only where the machine is ours to change: as root,
  * with LATCHKEY_APT_INSTALL=1 or in CI.
  */
-function findProgram({ names, apt }: ProgramRecipe): string | undefined {
+export function findProgram({ names, apt }: ProgramRecipe): string | undefined {
   const found = onPath(names);
   if (found || !apt || !installDebianPackage(apt)) return found;
   return onPath(names);

@@ -95,6 +95,10 @@ export const errorCodes = {
     summary: "The store could not be reached or refused; no business code ran, or all of it was rolled back.",
     remedy: "Retry with the same key once the store is back.",
   },
+  "store-unsuitable": {
+    summary: "The store's server is set up in a way that Latchkey cannot be safe on.",
+    remedy: "Nothing ran. The message says which setting to change; `docs/stores.md` says why.",
+  },
   "tenant-missing": {
     summary: "The tenant function threw or returned nothing.",
     remedy: "Authenticate before Latchkey, and return a non-empty string for every authenticated caller.",

@@ -1,0 +1,56 @@
+/** The Redis and Valkey store: one script per step, no transactions with business writes. */
+import { type Ports, systemPorts } from "../ports.ts";
+import type { RedisWarning } from "./redis/check-server.ts";
+import { linkOf, type RedisClient } from "./redis/client.ts";
+import { openRedis } from "./redis/open.ts";
+import type { Store } from "./store.ts";
+
+export type { IoredisClient, NodeRedisClient, NodeRedisCluster, RedisClient } from "./redis/client.ts";
+export type { RedisWarning };
+
+export interface RedisStoreOptions {
+  /**
+   * A connected client of yours: ioredis 5 or 6, iovalkey, or node-redis 4 to 6 (client, pool or cluster). The store opens
+   * and closes nothing.
+   */
+  readonly client: RedisClient;
+  /** What the names of all keys begin with. Default `latchkey`. */
+  readonly prefix?: string;
+  /**
+   * Into how many parts the records are divided; each part is in one slot of a cluster. The same in every process, and
+   * never changed while records live. Default: 1, and 32 on a cluster.
+   */
+  readonly partitions?: number;
+  /** The longest wait for a reply; after it, nothing is known of what was asked. Default 5 000. */
+  readonly commandTimeoutMs?: number;
+  /** Told once of settings that cost safety. Default: a process warning of type `LatchkeyWarning`. */
+  readonly onWarning?: (warning: RedisWarning) => void;
+  /** The process's clock and randomness. Default: the system's. */
+  readonly ports?: Ports;
+}
+
+/**
+ * Makes a store on a Redis (6.2 or newer) or Valkey, single or cluster. It has `lease` and `deferred` execution; there are
+ * no transactions with business writes and no outbox.
+ *
+ * Redis may lose what it has acknowledged: see `docs/stores.md` for when. After such a loss a retried request runs again.
+ * Before its first use the store looks at the server's settings, and refuses one that drops keys when memory runs out.
+ * Records are removed by the record-cleaner, so some process has to run a worker.
+ *
+ * @throws {TypeError} when an option is out of range
+ */
+export function redisStore(options: RedisStoreOptions): Store {
+  return openRedis({
+    link: linkOf(options.client),
+    prefix: options.prefix ?? "latchkey",
+    partitions: options.partitions ?? null,
+    commandTimeoutMs: options.commandTimeoutMs ?? 5_000,
+    onWarning: options.onWarning ?? emitWarning,
+    ports: options.ports ?? systemPorts,
+    now: null,
+  });
+}
+
+function emitWarning({ code, message }: RedisWarning): void {
+  process.emitWarning(message, { type: "LatchkeyWarning", code });
+}

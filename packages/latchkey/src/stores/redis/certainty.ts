@@ -1,0 +1,58 @@
+/** What is known after a command failed. */
+import { type Certainty, StoreError } from "../../errors.ts";
+
+/**
+ * Answers of a server that did not run the script: it began no write. In the middle of a script none of these comes any
+ * more, because Redis asks these questions before its first write.
+ */
+const refusals = [
+  "ASK",
+  "BUSY",
+  "CLUSTERDOWN",
+  "CROSSSLOT",
+  "EXECABORT",
+  "LOADING",
+  "MASTERDOWN",
+  "MISCONF",
+  "MOVED",
+  "NOAUTH",
+  "NOPERM",
+  "NOREPLICAS",
+  "NOSCRIPT",
+  "OOM",
+  "READONLY",
+  "TRYAGAIN",
+  "UNKILLABLE",
+  "WRONGPASS",
+];
+
+/** Before Redis 7 the error of a command in a script comes after "-", in a sentence that begins with ERR. */
+const refusal = new RegExp(`(?:^|: -?|-)(?:${refusals.join("|")})\\b`);
+
+/** Names and messages of the clients' own errors before anything is written to a socket. */
+const unsentNames = new Set(["ClientClosedError", "ClientOfflineError"]);
+const unsentMessages = [/^Stream isn't writeable/, /enableOfflineQueue/, /^The queue is full/];
+const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
+
+export function certaintyOf(error: unknown): Certainty {
+  if (!(error instanceof Error)) return "in_doubt";
+  if (unsentNames.has(error.constructor.name) || unsentNames.has(error.name)) return "not_sent";
+  if (unsentMessages.some((pattern) => pattern.test(error.message))) return "not_sent";
+  if ("code" in error && typeof error.code === "string" && unsentCodes.has(error.code)) return "not_sent";
+  return isRefusal(error) ? "rolled_back" : "in_doubt";
+}
+
+function isRefusal(error: Error): boolean {
+  return refusal.test(error.message);
+}
+
+/** The server said this, by the first word of its answer. */
+export function said(error: unknown, word: string): boolean {
+  return error instanceof Error && new RegExp(`(?:^|: -?|-)${word}\\b`).test(error.message);
+}
+
+export function storeErrorOf(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  const text = error instanceof Error ? error.message : String(error);
+  return new StoreError(certaintyOf(error), { message: `Redis: ${text}`, cause: error });
+}

@@ -1,0 +1,113 @@
+/** Looks at what the server says about itself, once, before the store is used. */
+import { LatchkeyError, StoreError } from "../../errors.ts";
+import { said } from "./certainty.ts";
+import { textOf } from "./replies.ts";
+import type { Runner } from "./runner.ts";
+import { partitionScripts } from "./scripts/partition.ts";
+
+/** Something that costs safety and that Latchkey does not refuse. */
+export interface RedisWarning {
+  readonly code:
+    | "LATCHKEY_REDIS_NOT_PERSISTENT"
+    | "LATCHKEY_REDIS_EVICTION"
+    | "LATCHKEY_REDIS_SETTINGS_UNKNOWN";
+  readonly message: string;
+}
+
+const oldestVersion = [6, 2];
+
+/**
+ * @returns what is to be warned of, on any of the servers
+ * @throws {LatchkeyError} `store-unsuitable`
+ * @throws {StoreError}
+ */
+export async function checkServers(runner: Runner): Promise<readonly RedisWarning[]> {
+  const known = await askedOfPrimaries(runner);
+  const reports = [...new Map(known.map((report) => [report.get("run_id"), report])).values()];
+  for (const report of reports) {
+    refuseOld(report);
+    refuseEviction(report);
+  }
+  await refuseOtherPartitions(runner);
+  const warnings = reports.flatMap(warningsOf);
+  return [...new Map(warnings.map((warning) => [warning.code, warning])).values()];
+}
+
+type Report = ReadonlyMap<string, string>;
+
+async function askedOfPrimaries(runner: Runner): Promise<readonly Report[]> {
+  try {
+    return (await runner.askAll(partitionScripts.inspect)).map((reply) => reportOf(textOf(reply)));
+  } catch (error) {
+    if (error instanceof StoreError && said(error.cause, "READONLY")) {
+      throw unsuitable("The client is connected to a read-only replica. Connect it to the primary.", error);
+    }
+    throw error;
+  }
+}
+
+function reportOf(text: string): Report {
+  const lines = text.split("\r\n").filter((line) => line.includes(":"));
+  return new Map(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
+}
+
+function refuseOld(report: Report): void {
+  const version = report.get("redis_version");
+  if (version === undefined) return;
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  const [least = 0, leastMinor = 0] = oldestVersion;
+  if (major > least || (major === least && minor >= leastMinor)) return;
+  throw unsuitable(`Redis ${version} is older than ${oldestVersion.join(".")}.`);
+}
+
+/** Latchkey's keys never expire, so the `volatile-` policies never choose one of them. */
+function refuseEviction(report: Report): void {
+  const policy = report.get("maxmemory_policy");
+  if (!policy?.startsWith("allkeys-") || report.get("maxmemory") === "0") return;
+  throw unsuitable(
+    `maxmemory-policy is ${policy}: when memory runs out, Redis drops keys of its choice, and a dropped reservation lets the same request run twice. Set maxmemory-policy to noeviction, or use a Redis of its own.`,
+  );
+}
+
+/** Two processes that divide the records differently would not see each other's. */
+async function refuseOtherPartitions(runner: Runner): Promise<void> {
+  const { partitions, partitionsKey } = runner.layout;
+  const known = textOf(await runner.at(partitionsKey, partitionScripts.partitions, [String(partitions)]));
+  if (known === String(partitions)) return;
+  throw unsuitable(
+    `The records under this prefix are divided into ${known} partitions, and this store was given ${partitions}. Give every process the same number.`,
+  );
+}
+
+function warningsOf(report: Report): readonly RedisWarning[] {
+  const policy = report.get("maxmemory_policy");
+  const persistence = report.get("aof_enabled");
+  if (policy === undefined || persistence === undefined) {
+    return [
+      {
+        code: "LATCHKEY_REDIS_SETTINGS_UNKNOWN",
+        message:
+          "Redis does not tell its settings (INFO is not allowed in scripts). Make sure that maxmemory-policy is noeviction and that appendonly is on: a key that Redis drops or forgets lets the same request run twice.",
+      },
+    ];
+  }
+  const warnings: RedisWarning[] = [];
+  if (persistence === "0") {
+    warnings.push({
+      code: "LATCHKEY_REDIS_NOT_PERSISTENT",
+      message:
+        "Redis keeps no append-only file (appendonly no): a restart forgets every key since the last snapshot, or all of them, and a request that is retried after it runs again. Set appendonly yes.",
+    });
+  }
+  if (policy.startsWith("allkeys-")) {
+    warnings.push({
+      code: "LATCHKEY_REDIS_EVICTION",
+      message: `maxmemory-policy is ${policy}. Without maxmemory nothing is dropped yet; once it is set, dropped reservations let requests run twice. Set maxmemory-policy to noeviction.`,
+    });
+  }
+  return warnings;
+}
+
+function unsuitable(message: string, cause?: unknown): LatchkeyError {
+  return new LatchkeyError("store-unsuitable", cause === undefined ? { message } : { message, cause });
+}

@@ -1,0 +1,83 @@
+/** The users' clients, typed as the subset that the store needs. Nothing of a driver is imported. */
+
+/** What goes to the server: text as UTF-8, bytes as they are. */
+export type Argument = string | Buffer;
+
+/** `Redis` of ioredis 5 and 6 and of iovalkey. */
+export interface IoredisClient {
+  callBuffer(command: string, ...args: Argument[]): Promise<unknown>;
+  /** True of a cluster. */
+  readonly isCluster?: boolean;
+}
+
+/** What `createClient` and `createClientPool` of node-redis 4, 5 and 6 return. */
+export interface NodeRedisClient {
+  sendCommand(args: Argument[], options?: never): Promise<unknown>;
+  readonly isOpen?: boolean;
+}
+
+/** What `createCluster` of node-redis 4, 5 and 6 returns. */
+export interface NodeRedisCluster {
+  sendCommand(
+    firstKey: string | Buffer | undefined,
+    isReadonly: boolean | undefined,
+    args: Argument[],
+    options?: never,
+  ): Promise<unknown>;
+  readonly masters: readonly unknown[];
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster;
+
+/** One way to call a script, whatever the client. */
+export interface RedisLink {
+  readonly cluster: boolean;
+  /** `by` is the digest of a script, or its text. Replies are numbers, bytes, null, and lists of these. */
+  call(
+    how: "EVALSHA" | "EVAL",
+    by: string,
+    keys: readonly string[],
+    args: readonly Argument[],
+  ): Promise<unknown>;
+}
+
+/** node-redis 4 knows the first, 5 and 6 the second ("$", 36, is RESP's mark of a bulk string). */
+const asBytes = { returnBuffers: true, typeMapping: { 36: Buffer } };
+
+/** @throws {TypeError} when it is none of the clients that are known */
+export function linkOf(client: RedisClient): RedisLink {
+  if (isIoredis(client)) {
+    return {
+      cluster: client.isCluster === true,
+      call: (how, by, keys, args) => client.callBuffer(how, by, String(keys.length), ...keys, ...args),
+    };
+  }
+  if (typeof client?.sendCommand !== "function") {
+    throw new TypeError("client must be one of ioredis, iovalkey or node-redis");
+  }
+  if (isNodeRedisCluster(client)) {
+    return {
+      cluster: true,
+      call: (how, by, keys, args) =>
+        client.sendCommand(
+          keys[0],
+          false,
+          [how, by, String(keys.length), ...keys, ...args],
+          asBytes as never,
+        ),
+    };
+  }
+  return {
+    cluster: false,
+    call: (how, by, keys, args) =>
+      client.sendCommand([how, by, String(keys.length), ...keys, ...args], asBytes as never),
+  };
+}
+
+function isIoredis(client: RedisClient): client is IoredisClient {
+  return typeof (client as Partial<IoredisClient> | null)?.callBuffer === "function";
+}
+
+function isNodeRedisCluster(client: NodeRedisClient | NodeRedisCluster): client is NodeRedisCluster {
+  return "masters" in client;
+}

@@ -1,0 +1,49 @@
+/** The fields of a record's hash that every script reads, in the order in which a reply has them. */
+export const recordFields = [
+  "id",
+  /** State. */
+  "st",
+  /** Attempt number and token: the fence. */
+  "at",
+  "tk",
+  "op",
+  /** Version and digest of the fingerprint. */
+  "fv",
+  "fd",
+  /** Principal; absent: none. */
+  "pr",
+  /** createdAt. */
+  "ca",
+  /** leaseEndsAt. */
+  "le",
+  /** expiresAt. */
+  "ex",
+  /** What the lease's end means, and how many attempts there may be. */
+  "lend",
+  "am",
+  /** finishedAt. */
+  "fi",
+  /** forgetAt. */
+  "fg",
+  /** lastErrorCode; absent: none. */
+  "er",
+  /** reconcileAfter; absent: none. */
+  "ra",
+  /** When a worker may resume it; absent: the next request does. */
+  "rs",
+  /** Recovery point; absent: none. */
+  "rp",
+  /** How often it was claimed for reconciliation, and by which claim last. */
+  "tr",
+  "cl",
+  /** The token of the one call that ended the attempt: sent again by the client itself, it is answered again. */
+  "x",
+  /** There when it is found by its id. */
+  "ad",
+  /** Tenant, scope and key. */
+  "t",
+  "s",
+  "k",
+] as const;
+
+export type RecordField = (typeof recordFields)[number];

@@ -1,0 +1,89 @@
+/** Puts the parts of the store together. Nothing is asked of a server before its settings were looked at. */
+import { isLatchkeyError, StoreError } from "../../errors.ts";
+import type { Ports } from "../../ports.ts";
+import type { Store } from "../store.ts";
+import { checkServers, type RedisWarning } from "./check-server.ts";
+import type { RedisLink } from "./client.ts";
+import { Layout } from "./keys.ts";
+import { Runner } from "./runner.ts";
+import { assembleRedisStore } from "./store.ts";
+
+export interface OpenOptions {
+  readonly link: RedisLink;
+  readonly prefix: string;
+  /** Null: the default for this kind of client. */
+  readonly partitions: number | null;
+  readonly commandTimeoutMs: number;
+  readonly onWarning: (warning: RedisWarning) => void;
+  readonly ports: Ports;
+  /** The store's time in a test; null: the server's. */
+  readonly now: (() => number) | null;
+}
+
+/** More parts divide a cluster's load better; each look at all of them costs more. */
+const clusterPartitions = 32;
+
+/** @throws {TypeError} when an option is out of range */
+export function openRedis(options: OpenOptions): Store {
+  const { link, commandTimeoutMs, ports } = options;
+  if (!Number.isSafeInteger(commandTimeoutMs) || commandTimeoutMs <= 0) {
+    throw new TypeError(`commandTimeoutMs must be a positive whole number (got ${commandTimeoutMs})`);
+  }
+  const layout = new Layout(options.prefix, options.partitions ?? (link.cluster ? clusterPartitions : 1));
+  const parts = { link, layout, clock: ports.clock, commandTimeoutMs, now: options.now };
+  const check = serverCheck(new Runner(parts), options.onWarning);
+  const runner = new Runner({ ...parts, link: checkedLink(link, check) });
+  return assembleRedisStore({ runner, random: ports.random, verify: () => check.now() });
+}
+
+interface ServerCheck {
+  /** Whether the settings were looked at, and nothing was wrong. */
+  readonly passed: boolean;
+  /** Looks now. */
+  now(): Promise<void>;
+  /** Looks, together with all who ask at the same time. */
+  together(): Promise<void>;
+}
+
+function serverCheck(runner: Runner, onWarning: OpenOptions["onWarning"]): ServerCheck {
+  const told = new Set<string>();
+  let passed = false;
+  let running: Promise<void> | null = null;
+  const now = async () => {
+    for (const warning of await checkServers(runner)) {
+      if (told.has(warning.code)) continue;
+      told.add(warning.code);
+      onWarning(warning);
+    }
+    passed = true;
+  };
+  const together = () => {
+    running ??= now().finally(() => {
+      running = null;
+    });
+    return running;
+  };
+  return {
+    get passed() {
+      return passed;
+    },
+    now,
+    together,
+  };
+}
+
+function checkedLink(link: RedisLink, check: ServerCheck): RedisLink {
+  return {
+    cluster: link.cluster,
+    async call(...call) {
+      if (!check.passed) await check.together().catch(refuse);
+      return link.call(...call);
+    },
+  };
+}
+
+/** Nothing was asked yet, whatever became of the look at the settings. */
+function refuse(error: unknown): never {
+  const message = isLatchkeyError(error) ? error.message : String(error);
+  throw new StoreError("not_sent", { message, cause: error });
+}
