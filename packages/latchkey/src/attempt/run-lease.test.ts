@@ -372,7 +372,7 @@ describe("an admission whose reply comes after its lease has ended", () => {
     expect(starts()).toBe(1);
   });
 
-  // Found by test/proof/explore-lease.test.ts.
+  // Found by P1.
   test("after a slow look-up: nothing that was sent before can take the attempt away from its handler", async () => {
     const [looked, arrival] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let gone: Promise<unknown> = Promise.resolve();

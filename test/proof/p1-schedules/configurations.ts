@@ -1,0 +1,190 @@
+/** Which worlds are explored: what the operation is, who takes part, and within which bounds. */
+import type { Bound } from "./bound.ts";
+import type { Plant } from "./execute.ts";
+import type { Plan } from "./operations.ts";
+import type { EffectKind } from "./other-side.ts";
+import type { Role } from "./process.ts";
+import { client, type ServiceName, service } from "./roles.ts";
+import { Tree } from "./tree.ts";
+
+export interface Configuration {
+  readonly name: string;
+  readonly plan: Plan;
+  /** The second owner asks with another body. */
+  readonly other: boolean;
+  readonly services: readonly ServiceName[];
+  /** How far time goes when it passes: past the end of a lease, or of a claim. */
+  readonly timeMs: number;
+  /** Requests and replies may be late, beside being lost. */
+  readonly late: boolean;
+  /** What the test command explores; each by itself. */
+  readonly small: readonly Bound[];
+  readonly plant: Plant | null;
+}
+
+/** One process that takes part. */
+interface Part {
+  readonly name: string;
+  readonly role: Role;
+  /** Null: it is no client. */
+  readonly body: number | null;
+}
+
+export interface Actor extends Part {
+  readonly tree: Tree;
+}
+
+export function actorsOf(configuration: Configuration): readonly Actor[] {
+  return rolesOf(configuration).map((part) => ({ ...part, tree: new Tree(part.name, part.role) }));
+}
+
+export function rolesOf({ plan, other, services }: Configuration): readonly Part[] {
+  const clients = ["A", "B"].map((name, at) => {
+    const body = other && at === 1 ? 2 : 1;
+    return { name, body, role: client(plan, body) };
+  });
+  const counts = new Map<string, number>();
+  const helpers = services.map((what) => {
+    const count = (counts.get(what) ?? 0) + 1;
+    counts.set(what, count);
+    return { name: count === 1 ? what : `${what} ${count}`, body: null, role: service(plan, what) };
+  });
+  return [...clients, ...helpers];
+}
+
+/** What is to be reached. */
+export const whole: Bound = { switches: 2, crashes: 2, leaseEnds: 2, lost: 1 };
+/** On the way there: every other one is less than this one in some respect. */
+export const half: Bound = { switches: 1, crashes: 1, leaseEnds: 1, lost: 1 };
+
+const crashed: Bound = { switches: 0, crashes: 2, leaseEnds: 1, lost: 0 };
+const frozen: Bound = { switches: 1, crashes: 0, leaseEnds: 1, lost: 0 };
+const unlucky: Bound = { switches: 0, crashes: 1, leaseEnds: 0, lost: 1 };
+const both: Bound = { switches: 1, crashes: 1, leaseEnds: 1, lost: 0 };
+const lossy: Bound = { switches: 1, crashes: 1, leaseEnds: 0, lost: 1 };
+
+const direct = { kind: "none", leaseEnd: "reconcile", finishes: false, enqueues: false } as const;
+const common = { other: false, late: true, timeMs: 3_000, plant: null } as const;
+/** Past the end of a claim on an effect, too. */
+const claimMs = 12_000;
+
+/** Everybody believes to hold the key: the guard alone must be enough. */
+const lostLocks: Plant = ({ transactions }) => ({
+  transactions: transactions && {
+    ...transactions,
+    run: (request, work) => transactions.run(request, (open) => work({ ...open, exclusive: true })),
+  },
+});
+
+const transactions: readonly Configuration[] = [
+  { ...common, name: "transaction", plan: { ...direct, shape: "transaction" }, services: [], small: [whole] },
+  {
+    ...common,
+    name: "transaction-other",
+    plan: { ...direct, shape: "transaction" },
+    services: [],
+    other: true,
+    small: [whole],
+  },
+  {
+    ...common,
+    name: "transaction-unlocked",
+    plan: { ...direct, shape: "transaction" },
+    services: [],
+    plant: lostLocks,
+    small: [half],
+  },
+];
+
+const leases: readonly Configuration[] = [
+  {
+    ...common,
+    name: "lease",
+    plan: { ...direct, shape: "lease" },
+    services: ["rescuer", "reconciler"],
+    small: [half],
+  },
+  {
+    ...common,
+    name: "lease-other",
+    plan: { ...direct, shape: "lease" },
+    services: ["rescuer", "reconciler"],
+    other: true,
+    small: [both],
+  },
+  {
+    ...common,
+    name: "lease-asked",
+    plan: { ...direct, shape: "asked" },
+    services: ["rescuer", "reconciler"],
+    small: [both],
+  },
+  {
+    ...common,
+    name: "lease-rerun",
+    plan: { ...direct, shape: "lease", leaseEnd: "rerun" },
+    services: ["rescuer"],
+    small: [half],
+  },
+];
+
+const kinds: readonly EffectKind[] = ["provider", "close", "reopen", "lookup", "none"];
+
+/** An owner that freezes before its send, while the other side is asked about it. */
+function isTrap(kind: EffectKind, leaseEnd: "resume" | "reconcile"): boolean {
+  return leaseEnd === "reconcile" && (kind === "close" || kind === "reopen" || kind === "lookup");
+}
+
+const steps: readonly Configuration[] = kinds.flatMap((kind) =>
+  (["resume", "reconcile"] as const).map(
+    (leaseEnd): Configuration => ({
+      ...common,
+      name: `steps-${kind}-${leaseEnd}`,
+      plan: {
+        shape: "steps",
+        kind,
+        leaseEnd,
+        finishes: (leaseEnd === "resume") === ["provider", "close", "lookup"].includes(kind),
+        enqueues: false,
+      },
+      services: ["rescuer", "reconciler"],
+      small: [
+        crashed,
+        ...(leaseEnd === "resume" ? [unlucky] : [lossy]),
+        ...(isTrap(kind, leaseEnd) ? [frozen] : []),
+      ],
+    }),
+  ),
+);
+
+const outbox: readonly Configuration[] = [
+  ...kinds.map(
+    (kind): Configuration => ({
+      ...common,
+      name: `enqueue-${kind}`,
+      plan: { ...direct, shape: "enqueue", kind },
+      services: ["dispatcher", "dispatcher"],
+      timeMs: claimMs,
+      small: kind === "provider" || kind === "none" ? [both, lossy] : [both],
+    }),
+  ),
+  {
+    ...common,
+    name: "enqueue-unlocked",
+    plan: { ...direct, shape: "enqueue", kind: "provider" },
+    services: ["dispatcher"],
+    timeMs: claimMs,
+    plant: lostLocks,
+    small: [both],
+  },
+  {
+    ...common,
+    name: "steps-enqueue",
+    plan: { shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
+    services: ["rescuer", "reconciler", "dispatcher"],
+    timeMs: claimMs,
+    small: [crashed],
+  },
+];
+
+export const configurations: readonly Configuration[] = [...transactions, ...leases, ...outbox, ...steps];

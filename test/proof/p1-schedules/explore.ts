@@ -1,0 +1,232 @@
+/**
+ * Every schedule of a configuration inside its bound, depth first. A position that was seen before has been explored with
+ * all that follows: processes do the same whenever they are told the same.
+ */
+import type { Bound } from "./bound.ts";
+import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
+import { judgeOf } from "./judge.ts";
+import { judgeReason, judgeTold } from "./judge-told.ts";
+import { type Move, Moves, nameOf, type Position, type Setting } from "./moves.ts";
+import { Quiet } from "./quiet.ts";
+import { nothing } from "./shared.ts";
+import { Space } from "./space.ts";
+import { textOf } from "./text.ts";
+
+export interface Exploration {
+  /** From the beginning to an end. */
+  readonly schedules: number;
+  /** How many of them were run until they ended, or met one that was run before. */
+  readonly walked: number;
+  readonly positions: number;
+  readonly moves: number;
+  /** Different ends, and what they are: what is shared, and what clients were told. */
+  readonly ends: number;
+  readonly endTexts: readonly string[];
+  readonly reached: Readonly<Record<string, number>>;
+  /** Of the whole exploration: the same for the same code. */
+  readonly digest: number;
+  readonly isWhole: boolean;
+}
+
+/** Something that must not be, with the numbers of the moves that lead to it. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+  readonly choices: readonly number[];
+  readonly names: readonly string[];
+  /** How many schedules had been walked by then. */
+  readonly after: number;
+
+  constructor(what: string, path: readonly Step[], after: number) {
+    super(what);
+    this.choices = path.map(({ choice }) => choice);
+    this.names = path.map(({ name }) => name);
+    this.after = after;
+  }
+}
+
+interface Step {
+  readonly choice: number;
+  readonly name: string;
+}
+
+interface Frame {
+  readonly name: string;
+  readonly moves: readonly Move[];
+  at: number;
+  /** Schedules that lead on from here. */
+  count: number;
+}
+
+/** A map holds so many. */
+const mapMax = 8_000_000;
+
+class Known {
+  readonly #maps: Map<string, number>[] = [new Map()];
+  size = 0;
+
+  get(name: string): number | undefined {
+    for (const map of this.#maps) {
+      const count = map.get(name);
+      if (count !== undefined) return count;
+    }
+    return undefined;
+  }
+
+  set(name: string, count: number): void {
+    let last = this.#maps.at(-1);
+    if (last === undefined || last.size >= mapMax) {
+      last = new Map();
+      this.#maps.push(last);
+    }
+    last.set(name, count);
+    this.size += 1;
+  }
+}
+
+export class Explorer {
+  readonly #configuration: Configuration;
+  readonly #bound: Bound;
+  readonly #actors: readonly Actor[];
+  readonly #setting: Setting;
+  readonly #quiet: Quiet;
+  readonly #known = new Known();
+  readonly #ends = new Map<string, Position>();
+  readonly #stack: Frame[] = [];
+  #moves = 0;
+  #met = 0;
+  #digest = 0x811c9dc5 | 0;
+
+  constructor(configuration: Configuration, bound: Bound) {
+    this.#configuration = configuration;
+    this.#bound = bound;
+    this.#actors = actorsOf(configuration);
+    const space = new Space(judgeOf(configuration.plan), configuration.plant);
+    const { timeMs, late } = configuration;
+    this.#setting = { space, trees: this.#actors.map(({ tree }) => tree), timeMs, late };
+    this.#quiet = new Quiet(configuration, this.#actors, space);
+  }
+
+  /** @throws {Violation} */
+  async run(mayGoOn: (positions: number) => boolean = () => true): Promise<Exploration> {
+    const first = await this.#enter(this.#beginning());
+    let schedules = first;
+    while (this.#stack.length > 0) {
+      const top = this.#stack.at(-1);
+      if (top === undefined) break;
+      const move = top.moves[top.at];
+      if (move === undefined) {
+        this.#leave(top);
+        schedules = top.count;
+        continue;
+      }
+      top.at += 1;
+      this.#check(move);
+      const known = this.#known.get(nameOf(move.to));
+      if (known !== undefined) this.#met += 1;
+      const count = known ?? (await this.#enter(move.to));
+      if (count !== null) top.count += count;
+      if ((this.#known.size & 0x3ff) === 0 && !mayGoOn(this.#known.size)) return this.#result(0, false);
+    }
+    return this.#result(schedules ?? 0, true);
+  }
+
+  /** Runs one schedule alone. Answers the names of what happened. */
+  async again(choices: readonly number[]): Promise<readonly string[]> {
+    let position = this.#beginning();
+    for (const choice of choices) {
+      const moves = await this.#movesAt(position);
+      const move = moves[choice];
+      if (move === undefined)
+        throw new RangeError(`There is no choice ${choice} after ${this.#path().length} moves`);
+      this.#stack.push({ name: "", moves, at: choice + 1, count: 0 });
+      this.#check(move);
+      position = move.to;
+    }
+    const moves = await this.#movesAt(position);
+    if (moves.length === 0) await this.#end(position);
+    return this.#path().map(({ name }) => name);
+  }
+
+  #beginning(): Position {
+    const place = this.#setting.space.place(nothing);
+    return { place, nodes: this.#actors.map(() => null), held: null, running: -1, left: this.#bound };
+  }
+
+  /** How many schedules lead on from an end: itself. Null: it is no end, and is on the stack now. */
+  async #enter(position: Position): Promise<number | null> {
+    const moves = await this.#movesAt(position);
+    const name = nameOf(position);
+    if (moves.length > 0) {
+      this.#stack.push({ name, moves, at: 0, count: 0 });
+      this.#mix(moves.length);
+      return null;
+    }
+    await this.#end(position);
+    this.#met += 1;
+    this.#known.set(name, 1);
+    return 1;
+  }
+
+  async #end(position: Position): Promise<void> {
+    const violation = await this.#quiet.check(position);
+    this.#ends.set(this.#quiet.nameOf(position), position);
+    if (violation !== null) throw new Violation(violation, this.#path(), this.#met + 1);
+  }
+
+  #leave({ name, count }: Frame): void {
+    this.#stack.pop();
+    this.#known.set(name, count);
+    const below = this.#stack.at(-1);
+    if (below !== undefined) below.count += count;
+  }
+
+  async #movesAt(position: Position): Promise<readonly Move[]> {
+    for (;;) {
+      const moves = Moves.of(this.#setting, position);
+      if (typeof moves !== "function") return moves;
+      await moves();
+    }
+  }
+
+  #check({ violation, told, to }: Move): void {
+    this.#moves += 1;
+    const found = violation ?? (told === null ? null : this.#checkTold(told, to));
+    if (found !== null) throw new Violation(found, this.#path(), this.#met + 1);
+  }
+
+  #checkTold(told: NonNullable<Move["told"]>, to: Position): string | null {
+    const { body = null, name: actor = "" } = this.#actors[told.who] ?? {};
+    if (body === null) return told.outcome === "over" ? null : `L1: a service ended ${told.outcome}`;
+    const listener = { actor, body, several: this.#configuration.other };
+    return judgeTold(to.place.shared, told, listener) ?? judgeReason(told, this.#bound, to.left);
+  }
+
+  #path(): readonly Step[] {
+    return this.#stack.map(({ moves, at }) => ({ choice: at - 1, name: moves[at - 1]?.name ?? "" }));
+  }
+
+  #mix(value: number): void {
+    this.#digest = Math.imul(this.#digest ^ value, 0x01000193);
+  }
+
+  #result(schedules: number, isWhole: boolean): Exploration {
+    const endTexts = [...this.#ends.values()].map(endText);
+    for (const text of endTexts) for (let at = 0; at < text.length; at++) this.#mix(text.charCodeAt(at));
+    return {
+      schedules,
+      walked: this.#met,
+      positions: this.#known.size,
+      moves: this.#moves,
+      ends: this.#ends.size,
+      endTexts,
+      reached: Object.fromEntries([...this.#setting.space.reached, ...this.#quiet.reached]),
+      digest: this.#digest >>> 0,
+      isWhole,
+    };
+  }
+}
+
+/** Two ends with the same text are the same. */
+function endText({ place, nodes }: Position): string {
+  return textOf([place.shared, nodes.map((node) => node?.outcome ?? null)]);
+}

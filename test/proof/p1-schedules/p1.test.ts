@@ -1,0 +1,107 @@
+/** A smaller bound of each configuration, planted mistakes that it finds, and the reductions against none at all. */
+import { describe, expect, test } from "vitest";
+import { ProofFailure } from "../harness/tier.ts";
+import type { Bound } from "./bound.ts";
+import { type Configuration, configurations } from "./configurations.ts";
+import { Explorer } from "./explore.ts";
+import { exploreAll } from "./plain.ts";
+import { plants } from "./plants.ts";
+import { proofFailure, tier } from "./tier.ts";
+import { unitsOf } from "./units.ts";
+import { configurationNamed, type Failure, runOnly, runUnit } from "./work.ts";
+
+/** Seconds on an idle machine; others may be using it too. */
+const timeout = 240_000;
+
+test("every schedule inside the small bounds is right, and what must be reached is", {
+  timeout,
+}, async () => {
+  const say = (line: string) => void process.stdout.write(`P1: ${line}\n`);
+  const untilMs = Number.POSITIVE_INFINITY;
+  const result = await tier.run({ volume: "small", untilMs, seed: 0n, resume: null, say });
+  expect(result.covered.every(({ complete, count }) => complete && count > 100)).toBe(true);
+  expect(result.resume).toBeNull();
+});
+
+test("a sitting goes on where the last one ended", async () => {
+  const sitting = { volume: "small", seed: 0n, resume: null, say: () => {} } as const;
+  const { resume, covered } = await tier.run({ ...sitting, untilMs: performance.now() + 1 });
+  expect(covered.filter(({ complete }) => complete)).toHaveLength(1);
+  const next = await tier.run({ ...sitting, resume, untilMs: performance.now() + 1 });
+  expect(next.covered.filter(({ complete }) => complete)).toHaveLength(2);
+  expect(next.covered.filter(({ count }) => count > 0)).toHaveLength(1);
+});
+
+test("exploring twice is the same twice", { timeout }, async () => {
+  const bound = { switches: 0, crashes: 1, leaseEnds: 0, lost: 0 };
+  for (const configuration of configurations) {
+    const once = await new Explorer(configuration, bound).run();
+    const twice = await new Explorer(configuration, bound).run();
+    expect(twice, configuration.name).toEqual(once);
+  }
+  const lease = configurationNamed("lease");
+  const late = { switches: 0, crashes: 0, leaseEnds: 1, lost: 1 };
+  const [once, twice] = [await new Explorer(lease, late).run(), await new Explorer(lease, late).run()];
+  expect(twice.digest).toBe(once.digest);
+});
+
+describe("without any reduction", () => {
+  const bound = (digits: string): Bound => {
+    const [switches = 0, crashes = 0, leaseEnds = 0, lost = 0] = [...digits].map(Number);
+    return { switches, crashes, leaseEnds, lost };
+  };
+  const cases = [
+    ["transaction", "1101", "late"],
+    ["transaction", "1111", "in time"],
+    ["lease", "0100", "late"],
+    ["lease", "1000", "late"],
+    ["lease", "0010", "late"],
+    ["lease", "0001", "late"],
+    ["enqueue-provider", "0110", "in time"],
+  ] as const;
+  test.each(cases)("there are the same ends: %s within %s, %s", { timeout }, async (name, digits, how) => {
+    const configuration: Configuration = { ...configurationNamed(name), late: how === "late" };
+    const reduced = await new Explorer(configuration, bound(digits)).run();
+    const { ends, schedules } = await exploreAll(configuration, bound(digits));
+    expect(new Set(reduced.endTexts)).toEqual(ends);
+    // A crash where nobody can tell the difference is tried once.
+    if (bound(digits).crashes === 0) expect(schedules).toBe(reduced.schedules);
+    else expect(schedules).toBeGreaterThan(reduced.schedules);
+  });
+});
+
+async function findPlant(plant: string, match: string): Promise<Failure> {
+  for (const unit of unitsOf("small")) {
+    if (!unit.configuration.startsWith(match)) continue;
+    const { failure } = await runUnit({ ...unit, plant });
+    if (failure !== null) return failure;
+  }
+  throw new Error(`The mistake was not found: ${plant}`);
+}
+
+describe("a planted mistake is found", () => {
+  const where: Readonly<Record<string, string>> = {
+    "an ended lease frees its key": "lease",
+    "the end of an attempt is written without its fence": "lease-rerun",
+    "a COMMIT in doubt is taken for committed": "transaction",
+    "a send that may have happened is forgotten": "enqueue",
+    "a call in doubt counts as one that never happened": "steps-close",
+    "what cannot be found out is taken for not executed": "steps-none",
+  };
+  test.each(Object.keys(plants))("%s", { timeout }, async (plant) => {
+    const failure = await findPlant(plant, where[plant] ?? "");
+    expect(failure.what).toMatch(/^[IL]\d+: /);
+    process.stdout.write(`P1: ${plant}: ${failure.what}, after ${failure.after}\n`);
+  });
+
+  test("and its schedule is shown, and can be run again", { timeout }, async () => {
+    const failure = await findPlant("a COMMIT in doubt is taken for committed", "transaction");
+    const shown = proofFailure(7n, failure);
+    expect(shown).toBeInstanceOf(ProofFailure);
+    expect(shown.reproduce).toBe(`npm run prove -- --tier P1 --only ${failure.only}`);
+    expect(shown.message).toContain("A: commit, request lost");
+    const { names, failure: again } = await runOnly(failure.only);
+    expect(names, "the same schedule").toEqual(failure.names);
+    expect(again, "it is the mistake that fails").toBeNull();
+  });
+});

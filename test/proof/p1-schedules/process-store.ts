@@ -1,0 +1,137 @@
+/** The store as one process reaches it: every call is asked of the world, which answers when it likes. */
+import { LatchkeyError } from "../../../packages/latchkey/src/errors.ts";
+import type { BusinessRow, MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+
+export type AskFor = (port: string, args: readonly unknown[]) => Promise<never>;
+
+export interface Write {
+  readonly table: string;
+  readonly row: BusinessRow;
+}
+
+/** How a transaction opens and ends; for all three kinds. */
+interface Kind {
+  readonly open: string;
+  readonly commit: string;
+}
+
+type Transactions = NonNullable<Store<MemoryTransaction>["transactions"]>;
+type Ended = { readonly end: "commit" | "rollback" | "abandon"; readonly value: unknown };
+
+const capabilities = {
+  transactions: true,
+  inProgress: "immediate",
+  durability: "synced",
+  commitNotice: true,
+  fenceSurvivesFailover: true,
+  statusReads: "primary",
+} as const;
+
+/** @param name no two transactions of any processes have the same */
+export function processStore(ask: AskFor, name: string): Store<MemoryTransaction> {
+  const asking = (ports: readonly string[], prefix = "") =>
+    Object.fromEntries(ports.map((port) => [port, (...args: unknown[]) => ask(`${prefix}${port}`, args)]));
+  let opened = 0;
+  const transaction =
+    ({ open, commit }: Kind) =>
+    async (request: object, work: (open: never) => Promise<Ended>) => {
+      const id = `${name} ${++opened}`;
+      const found: object = await ask(open, [id, request]);
+      const buffer = new Buffered();
+      const ran = await rolledBackOnError(work({ ...found, ...buffer.handle } as never), () =>
+        ask("rollback", [id]),
+      );
+      const { value, ...rest } = ran;
+      if (ran.end !== "commit") {
+        await ask("rollback", [id]);
+        return { kind: "rolled_back", value };
+      }
+      try {
+        const outcome: object = await ask(commit, [id, request, buffer.writes, rest]);
+        return { ...outcome, value };
+      } catch (error) {
+        return { kind: "in_doubt", value, error };
+      }
+    };
+  const transactions = {
+    run: transaction({ open: "open", commit: "commit" }),
+    phase: transaction({ open: "openPhase", commit: "commitPhase" }),
+    deliver: transaction({ open: "openDelivery", commit: "commitDelivery" }),
+    resolve: (...args: unknown[]) => ask("resolve", args),
+  } as unknown as Transactions;
+  return {
+    name: "explored",
+    capabilities,
+    transactions,
+    hints: null,
+    verify: async () => {},
+    ...asking(storePorts),
+    journal: asking(journalPorts, "journal."),
+    settlement: asking(settlementPorts, "settlement."),
+    outbox: asking(outboxPorts, "outbox."),
+  } as unknown as Store<MemoryTransaction>;
+}
+
+const storePorts = [
+  "read",
+  "readById",
+  "create",
+  "accept",
+  "claimPending",
+  "takeOver",
+  "renew",
+  "end",
+  "giveUp",
+  "loseTransaction",
+  "endedLeases",
+  "clean",
+] as const;
+const journalPorts = [
+  "read",
+  "startCall",
+  "endCall",
+  "refence",
+  "callsByDownstreamKey",
+  "finishedCalls",
+] as const;
+const settlementPorts = ["settle", "claimUnknowns", "postpone", "resumable", "list", "audit"] as const;
+const outboxPorts = ["claim", "start", "end", "rescue", "list", "ofRecord", "decide"] as const;
+
+async function rolledBackOnError(work: Promise<Ended>, rollBack: () => Promise<unknown>): Promise<Ended> {
+  try {
+    return await work;
+  } catch (error) {
+    await rollBack();
+    throw error;
+  }
+}
+
+/** What a handler writes stays with its process until it commits. */
+class Buffered {
+  readonly writes: Write[] = [];
+  #used = false;
+  #revoked = false;
+
+  readonly handle = {
+    tx: {
+      insert: async (table: string, row: BusinessRow) => {
+        this.#use();
+        this.writes.push({ table, row });
+      },
+      rows: async (table: string) => {
+        this.#use();
+        return this.writes.filter((write) => write.table === table).map(({ row }) => row);
+      },
+    } satisfies MemoryTransaction,
+    used: () => this.#used,
+    revoke: () => {
+      this.#revoked = true;
+    },
+  };
+
+  #use(): void {
+    if (this.#revoked) throw new LatchkeyError("tx-revoked");
+    this.#used = true;
+  }
+}

@@ -1,0 +1,113 @@
+/** P1: every schedule of the production code over the memory store, inside a bound. */
+import { Worker } from "node:worker_threads";
+import { expectReached, ProofFailure, type Sitting, type Tier, type TierResult } from "../harness/tier.ts";
+import { type Progress, progressFrom, resultOf } from "./progress.ts";
+import { required } from "./required.ts";
+import { unitsOf } from "./units.ts";
+import { type Failure, runOnly, type Unit, type UnitResult, unitName } from "./work.ts";
+
+const threads = { small: 1, full: 2 } as const;
+/** Of one thread; a position takes about 150 bytes, and what processes and the store can come to as much again. */
+const memoryMb = { small: 3_000, full: 9_000 } as const;
+
+export const tier: Tier = {
+  id: "P1",
+  title: "Every schedule inside a bound",
+  about:
+    "Production code over the memory store, depth first: two owners of one key, the rescuer, the reconciler and the dispatcher, one store call or send at a time. Which process moves, whether it crashes before a call or after its effect, whether a request or its reply is lost or late, and when time passes the end of a lease are all tried. Processes do the same whenever they are told the same, so positions with the same store, other side, processes and budget are explored once; no other reduction is made but that a crash is tried where its process was last running or holds a transaction. Every step is judged as it happens; after each end faults stop, and all must come to rest.",
+  run,
+};
+
+async function run(sitting: Sitting): Promise<TierResult> {
+  const only = process.env.LATCHKEY_PROOF_ONLY;
+  if (only !== undefined && only !== "") return runAgain(sitting, only);
+  const progress = progressFrom(sitting.resume);
+  await runAll(sitting, progress);
+  const { volume, seed } = sitting;
+  const result = resultOf(volume, progress);
+  if (result.resume === null) {
+    const all = result.covered.reduce((sum, { count }) => sum + count, 0);
+    expectReached(progress.reached, required, seed, "npm run prove -- --tier P1", all);
+  }
+  return result;
+}
+
+async function runAgain({ seed, say }: Sitting, only: string): Promise<TierResult> {
+  const { names, failure } = await runOnly(only);
+  for (const name of names) say(name);
+  if (failure !== null) throw proofFailure(seed, failure);
+  const covered = [{ what: `schedule ${only} again`, bound: only, count: 1, of: 1, complete: true }];
+  const nothing = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [], resume: null };
+  return { ...nothing, covered };
+}
+
+async function runAll({ volume, untilMs, seed, say }: Sitting, progress: Progress): Promise<void> {
+  const waiting = unitsOf(volume).filter((unit) => !progress.isDone(unit));
+  let failed: Failure | null = null;
+  let walked = 0;
+  const work = async (explore: (unit: Unit) => Promise<UnitResult>) => {
+    while (failed === null && performance.now() < untilMs) {
+      const unit = waiting.shift();
+      if (unit === undefined) return;
+      const beganMs = performance.now();
+      const { explored, failure } = await explore(unit);
+      if (explored === null) {
+        failed ??= failure && { ...failure, after: walked + failure.after };
+        return;
+      }
+      walked += explored.walked;
+      const seconds = ((performance.now() - beganMs) / 1_000).toFixed(1);
+      const { schedules, positions, isWhole } = explored;
+      const how = isWhole
+        ? `${schedules} schedules, ${positions} positions`
+        : `stopped at ${positions} positions`;
+      say(`${unitName(unit)}: ${how}, ${seconds} s`);
+      progress.add(unit, explored);
+    }
+  };
+  await Promise.all(Array.from({ length: threads[volume] }, () => withThread(volume, work)));
+  if (failed !== null) throw proofFailure(seed, failed);
+}
+
+/** Of a large unit nothing is to be left in memory for the next one. */
+async function withThread(
+  volume: Sitting["volume"],
+  work: (explore: (unit: Unit) => Promise<UnitResult>) => Promise<void>,
+): Promise<void> {
+  let thread = startThread(volume);
+  try {
+    await work(async (unit) => {
+      const result = await answerOf(thread, unit);
+      if (volume === "small") return result;
+      await thread.terminate();
+      thread = startThread(volume);
+      return result;
+    });
+  } finally {
+    await thread.terminate();
+  }
+}
+
+function startThread(volume: Sitting["volume"]): Worker {
+  const url = new URL("./explore-worker-process.ts", import.meta.url);
+  const resourceLimits = { maxOldGenerationSizeMb: memoryMb[volume], maxYoungGenerationSizeMb: 96 };
+  return new Worker(url, { resourceLimits });
+}
+
+function answerOf(thread: Worker, unit: Unit): Promise<UnitResult> {
+  const { promise, resolve, reject } = Promise.withResolvers<UnitResult>();
+  const fail = (error: unknown) => reject(new Error(`${unitName(unit)}: ${String(error)}`, { cause: error }));
+  thread.once("message", resolve);
+  thread.once("error", fail);
+  thread.postMessage(unit);
+  return promise.finally(() => {
+    thread.off("message", resolve);
+    thread.off("error", fail);
+  });
+}
+
+export function proofFailure(seed: bigint, { what, only, names, after }: Failure): ProofFailure {
+  const schedule = names.map((name) => `    ${name}`).join("\n");
+  const again = `npm run prove -- --tier P1 --only ${only}`;
+  return new ProofFailure(`${what}\n  schedule:\n${schedule}`, seed, again, { after });
+}
