@@ -72,4 +72,14 @@ export const findings: readonly Finding[] = [
     what: "stores answered the end of a claim after an operator's decision differently, and listed dead leases in another order",
     test: "packages/latchkey/src/testing/store-conformance/give-up.ts",
   },
+  {
+    tier: "P3",
+    what: "on the memory store, and on Redis, a request ran again whose handler had ended its transaction, when the record that it was to replace was forgotten meanwhile",
+    test: "packages/latchkey/src/testing/store-conformance/lose-transaction.ts",
+  },
+  {
+    tier: "P3",
+    what: "on Postgres a life whose transaction was lost was not found by its id, on the memory store it was",
+    test: "packages/latchkey/src/testing/store-conformance/lookup-by-id.ts",
+  },
 ];

@@ -59,7 +59,10 @@ export interface NewLife extends RecordKey {
   readonly fence: Fence;
   /** What the operation's work is resumed with, as the codec stored it; absent where an operation does not own its work. */
   readonly input?: Uint8Array;
-  /** Whether `readById` finds it, for a status resource. Default false. */
+  /**
+   * Whether `readById` finds it, for a status resource. Default false. Not of one that a transaction begins and completes at
+   * once: nobody was told its id before.
+   */
   readonly addressable?: boolean;
 }
 
@@ -187,8 +190,8 @@ export interface Store<Tx = never> {
   giveUp(key: RecordKey, guard: Guard, errorCode: string, reconcileAfterMs: number | null): Promise<boolean>;
 
   /**
-   * Edge `lose_transaction`: writes an `unknown` record for a life whose transaction was ended by its handler. Null: a
-   * record exists already.
+   * Edge `lose_transaction`: writes an `unknown` record for a life whose transaction was ended by its handler, also where
+   * the record that it was to replace is gone by now. Null: another record exists already.
    */
   loseTransaction(life: NewLife, replaces: Guard | null, errorCode: string): Promise<UnknownRecord | null>;
 

@@ -116,7 +116,9 @@ export function loseTransaction(
   beginning: Beginning,
   errorCode: string,
 ): UnknownRecord | null {
-  const place = placeOf(rows, now, beginning);
+  // A record that was seen and is gone is no reason to run again.
+  const isGone = rows.record(beginning.life) === null;
+  const place = placeOf(rows, now, isGone ? { ...beginning, replaces: null } : beginning);
   if (place === null) return null;
   const state = move(place.from, "lose_transaction", "unknown");
   const life = lifeOf(beginning.life, place.createdAt);
@@ -137,5 +139,6 @@ export function commit(
   const state = move(place.from, "commit", "completed");
   const life = lifeOf(beginning.life, place.createdAt);
   const record = finished(life, state, { answer, retention, errorCode: null }, now);
-  return rows.put(record, place.from === "none" ? keptOf(beginning.life) : {});
+  // Of a new life there is nothing to keep: it is over.
+  return rows.put(record);
 }

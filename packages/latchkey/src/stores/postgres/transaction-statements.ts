@@ -184,6 +184,7 @@ function lose(names: SqlNames): string {
     state: "'unknown'",
     last_error_code: "@error_code::text",
     input: "@input::bytea",
+    addressable: "@addressable::boolean",
   });
   return `with ${timeOf(names)}, w as (${row}), ${withoutSteps(names)}
     select ${exactly("w.created_at")} as created_at, ${commitSettings(names)} from w`;

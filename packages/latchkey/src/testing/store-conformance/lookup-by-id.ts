@@ -51,6 +51,14 @@ async function isNotFound(context: CaseContext, tenant: string, id: string, what
 
 export const lookupByIdCases: readonly StoreCase[] = [
   {
+    name: "lookup by id: an addressable life whose transaction was lost is found",
+    async run(context) {
+      const lost = await context.store.loseTransaction(newLife(newKey(), addressable), null, "x");
+      assert.ok(lost);
+      await isFound(context, lost, "unknown");
+    },
+  },
+  {
     name: "lookup by id: a life that is addressable is found as it is, whatever becomes of it",
     async run(context) {
       const pending = await accept(context);

@@ -36,7 +36,8 @@ if old and old.id == new.id and old.tk == new.tk and old.at == new.at and old.st
   return view(old)
 end
 local guarded = ARGV[4] ~= ''
-if not old and guarded then return false end
+-- A transaction that was lost is no reason to run again, whatever has become of the record it was to replace.
+if not old and guarded and ARGV[3] ~= 'unknown' then return false end
 if old then
   if not guarded or not holds(old, ARGV[4], ARGV[5], ARGV[6], ARGV[7]) then return false end
   local st = old.st
