@@ -1,0 +1,70 @@
+/** A sample of each part on every store, and planted mistakes that it finds. */
+import { describe, expect, test } from "vitest";
+import { notRun } from "../../support/not-run.ts";
+import { ProofFailure } from "../harness/tier.ts";
+import { type Batch, runBatch } from "./batch.ts";
+import { Lane } from "./lane.ts";
+import { memory } from "./memory-bench.ts";
+import { partNamed, parts } from "./parts.ts";
+import { findPlant, type Plant, plantedInto, plants } from "./plants.ts";
+import { failureOf, tier } from "./tier.ts";
+
+const seed = 0x5eed_0003n;
+const timeout = 240_000;
+const untilMs = Number.POSITIVE_INFINITY;
+
+test("a sample of each part, on every store", { timeout }, async () => {
+  const say = (line: string) => void process.stdout.write(`P3: ${line}\n`);
+  const result = await tier.run({ volume: "small", untilMs, seed, resume: null, say });
+  for (const { what, reason } of result.notRun) notRun(`P3 on ${what}`, reason);
+  expect(result.covered.map(({ complete }) => complete)).toEqual(parts.flatMap(() => [true, true]));
+  expect(result.covered.every(({ count, of }) => count === of)).toBe(true);
+  expect(result.resume).toBeNull();
+});
+
+const batch: Batch = { part: "calls", seed, from: 0, to: 40, every: 1, shrinkTries: 0, untilMs };
+const place = { lane: 0, postgres: null };
+
+describe("a planted mistake is found", () => {
+  test.each(plants.map((plant) => [plant.name, plant] as const))("%s", { timeout }, async (_, plant) => {
+    const found = await findPlant(plant, seed, partNamed(plant.part).volumes.small);
+    expect(found?.what).toContain("memory, planted: ");
+    expect(found?.after).toBeGreaterThan(0);
+    process.stdout.write(`P3: ${plant.name}: sequence ${found?.after}\n`);
+  });
+
+  test("and its sequence is shown as short as it can be made", { timeout }, async () => {
+    const [plant] = plants;
+    if (plant === undefined) throw new TypeError("There are plants");
+    const lane = await Lane.open([memory, plantedInto(memory, plant)], place);
+    const { failure, played } = await runBatch(lane, { ...batch, to: 80, shrinkTries: 500 });
+    if (failure === null) throw new Error("The mistake was not found");
+    const shown = failureOf(partNamed("calls"), seed, failure, played);
+    expect(shown).toBeInstanceOf(ProofFailure);
+    expect(shown.reproduce).toBe(
+      `npm run prove -- --tier P3 --seed 0x${seed.toString(16)} --only calls:${failure.run}`,
+    );
+    expect(shown.message).toMatch(
+      /the stores differ: renew .*\n {2}memory: refused\n {2}memory, planted: true/,
+    );
+    expect(failure.lines.length, "a handful of calls").toBeLessThan(10);
+  });
+});
+
+test("a store that does not do the same twice is noticed", async () => {
+  let calls = 0;
+  const drifting: Plant = {
+    name: "drifts",
+    part: "calls",
+    change: (store) => ({
+      async renew(...given) {
+        calls += 1;
+        return (await store.renew(...given)) && calls % 3 !== 0;
+      },
+    }),
+  };
+  const alone = await Lane.open([plantedInto(memory, drifting)], place);
+  expect((await runBatch(alone, batch)).failure?.what).toBe("the same sequence has gone two ways");
+  const sound = await Lane.open([memory], place);
+  expect((await runBatch(sound, batch)).twice).toBe(40);
+});

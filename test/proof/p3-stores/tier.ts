@@ -1,0 +1,198 @@
+/** P3: the same sequences on every store. */
+import { availableParallelism } from "node:os";
+import { installedVersions } from "../../support/postgres-binaries.ts";
+import { startPostgres } from "../../support/private-postgres.ts";
+import {
+  type Coverage,
+  expectReached,
+  type PlantedResult,
+  ProofFailure,
+  type Sitting,
+  type Tier,
+  type TierResult,
+} from "../harness/tier.ts";
+import { type Batch, type BatchResult, type Failure, nothingPlayed, runBatch } from "./batch.ts";
+import type { Place } from "./bench.ts";
+import { Lane } from "./lane.ts";
+import { inThreads } from "./lanes.ts";
+import { type Part, type PartName, partNamed, parts } from "./parts.ts";
+import { findPlant, plants } from "./plants.ts";
+import { stores } from "./stores.ts";
+
+const batchRuns = 50;
+/** One sequence in so many is played twice. */
+const sampleEvery = { small: 10, full: 50 } as const;
+const shrinkTries = 500;
+const lanesMax = 4;
+const plantRunsMax = 2_000;
+/** From so many on everything must have been met. */
+const manyPlayed = 5_000;
+/** Nothing is lost that a proof needs: the server is thrown away. */
+const conf = { autovacuum: false, shared_buffers: "32MB", max_connections: 100 };
+
+export const tier: Tier = {
+  id: "P3",
+  title: "the same sequences on every store",
+  about:
+    "A sequence, drawn from a 64-bit seed, runs on the memory store, on PGlite and on a private Postgres at once, each under a clock that moves only when the sequence says so. Sequences of calls use the whole store contract, transactions and phases included, by callers who are right, late or somebody else: after every call the replies must be the same, and at the end everything that can be asked for. A failing sequence is shortened before it is shown.",
+  run,
+};
+
+/** Sequences that sittings before this one have played. */
+type Done = Readonly<Partial<Record<PartName, number>>>;
+
+async function run(sitting: Sitting): Promise<TierResult> {
+  const only = process.env.LATCHKEY_PROOF_ONLY;
+  const [version] = installedVersions().slice(-1);
+  const server = version === undefined ? null : await startPostgres({ version, conf });
+  const place: Place = { lane: 0, postgres: server && { ...server.connection, host: server.socketDir } };
+  const lane = await Lane.open(stores, place);
+  const versions = Object.fromEntries(lane.benches.map(({ name, version }) => [name, version]));
+  try {
+    if (only !== undefined && only !== "") return await again(sitting, lane, only);
+    const result = await runParts(sitting, place, sitting.volume === "small" ? lane : null);
+    return { ...result, versions };
+  } finally {
+    await lane.close();
+    await server?.stop();
+  }
+}
+
+/** @param lane null: in threads, each with a lane of its own */
+async function runParts(
+  sitting: Sitting,
+  place: Place,
+  lane: Lane | null,
+): Promise<Omit<TierResult, "versions">> {
+  const { volume, seed } = sitting;
+  const before = (sitting.resume ?? {}) as Done;
+  const done: Partial<Record<PartName, number>> = { ...before };
+  const covered: Coverage[] = [];
+  const reached: Record<string, number> = {};
+  for (const part of parts) {
+    const begun = before[part.name] ?? 0;
+    const total =
+      lane === null
+        ? await inMany(sitting, place, part, begun)
+        : await runBatch(lane, batchOf(sitting, part, 0));
+    if (total.failure !== null) throw failureOf(part, seed, total.failure, total.played);
+    const again = `npm run prove -- --tier P3 --seed 0x${seed.toString(16)}`;
+    if (total.played >= part.volumes.small)
+      expectReached(total.reached, part.always, seed, again, total.played);
+    if (total.played >= manyPlayed) expectReached(total.reached, part.often, seed, again, total.played);
+    for (const [what, count] of Object.entries(total.reached)) reached[`${part.name}: ${what}`] = count;
+    done[part.name] = begun + total.played;
+    covered.push(...coverageOf(part, volume, total, begun + total.played));
+  }
+  const planted = volume === "full" && sitting.resume === null ? await plantedResults(seed) : [];
+  return {
+    covered,
+    reached,
+    faults: {},
+    notRun: place.postgres === null ? [{ what: "postgres", reason: "not installed" }] : [],
+    notShown: [
+      "Calls that overlap: each store is asked one thing at a time here; P4 has the orders of statements.",
+      "Orders that the contract leaves open: which of two that are due at the same moment is taken first.",
+    ],
+    planted,
+    resume: covered.every(({ complete }) => complete) ? null : done,
+  };
+}
+
+function coverageOf(
+  { name, bound, volumes }: Part,
+  volume: Sitting["volume"],
+  { played, twice }: BatchResult,
+  done: number,
+): readonly Coverage[] {
+  const of = volumes[volume];
+  const complete = done >= of;
+  return [
+    { what: `sequences of ${name}`, bound: `${bound}; ${stores.length} stores`, count: played, of, complete },
+    {
+      what: `of these sequences of ${name}, played twice with the same hash`,
+      bound,
+      count: twice,
+      of: Math.floor(of / sampleEvery[volume]),
+      complete,
+    },
+  ];
+}
+
+function batchOf({ seed, volume, untilMs }: Sitting, part: Part, from: number): Batch {
+  const to = Math.min(part.volumes[volume], from + (volume === "small" ? part.volumes.small : batchRuns));
+  const every = sampleEvery[volume];
+  return {
+    part: part.name,
+    seed,
+    from,
+    to,
+    every,
+    shrinkTries,
+    untilMs: performance.timeOrigin + untilMs,
+  };
+}
+
+/** Each lane has a core for itself, and the servers need some, too. */
+async function inMany(
+  sitting: Sitting,
+  { postgres }: Place,
+  part: Part,
+  begun: number,
+): Promise<BatchResult> {
+  let from = begun;
+  let saidAtMs = performance.now();
+  const next = (): Batch | null => {
+    if (from >= part.volumes.full || performance.now() >= sitting.untilMs) return null;
+    const batch = batchOf(sitting, part, from);
+    from = batch.to;
+    return batch;
+  };
+  const heard = ({ played }: BatchResult) => {
+    if (performance.now() - saidAtMs < 60_000) return;
+    saidAtMs = performance.now();
+    sitting.say(`${begun + played} sequences of ${part.name}`);
+  };
+  if (begun >= part.volumes.full) return nothingPlayed;
+  return inThreads(Math.min(lanesMax, availableParallelism()), postgres, next, heard);
+}
+
+async function plantedResults(seed: bigint): Promise<readonly PlantedResult[]> {
+  const results: PlantedResult[] = [];
+  for (const plant of plants) {
+    const found = await findPlant(plant, seed, plantRunsMax);
+    if (found === null) {
+      const line = "npx vitest run test/proof/p3-stores";
+      throw new ProofFailure(`not found: ${plant.name}`, seed, line, { after: plantRunsMax });
+    }
+    results.push({ name: plant.name, recreates: null, found: { P3: found.after } });
+  }
+  return results;
+}
+
+/** A sequence again, named as a failure names it. */
+async function again(sitting: Sitting, lane: Lane, only: string): Promise<TierResult> {
+  const { seed } = sitting;
+  const [name = "", number = ""] = only.split(":");
+  const [part, run] = [partNamed(name), Number(number)];
+  const batch = { ...batchOf(sitting, part, run), to: run + 1, every: 1, untilMs: Number.POSITIVE_INFINITY };
+  const { failure } = await runBatch(lane, batch);
+  if (failure !== null) throw failureOf(part, seed, failure, 1);
+  const covered = { what: `sequence ${only} again`, bound: part.bound, count: 1, of: 1, complete: true };
+  const rest = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [], resume: null };
+  return { ...rest, covered: [covered] };
+}
+
+/** @param after how many sequences it took */
+export function failureOf(
+  { name }: Part,
+  seed: bigint,
+  { what, lines, run }: Failure,
+  after: number,
+): ProofFailure {
+  const shown = lines.map((line) => `    ${line}`).join("\n");
+  const text = `the stores differ: ${what}\n  the shortest sequence:\n${shown}`;
+  const hex = `0x${seed.toString(16)}`;
+  const reproduce = `npm run prove -- --tier P3 --seed ${hex} --only ${name}:${run}`;
+  return new ProofFailure(text, hex, reproduce, { after });
+}
