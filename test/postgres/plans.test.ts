@@ -99,6 +99,7 @@ const guardedState: Readonly<Record<string, string>> = {
   settle_call: "unknown",
   postpone: "unknown",
   answer_by_effect: "retryable",
+  deliver_effects: "{}",
 };
 
 const tables = ["records", "leases", "steps", "audit", "outbox"];
@@ -157,6 +158,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   claimEffect: ["outbox_pkey", "outbox_ordered"],
   startEffects: ["outbox_pkey"],
   effectsStarted: ["outbox_pkey"],
+  deliverEffects: ["outbox_pkey"],
   endEffects: ["outbox_pkey"],
   effectsEnded: ["outbox_pkey"],
   rescueEffects: ["outbox_claimed"],

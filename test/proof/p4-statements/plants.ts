@@ -114,7 +114,11 @@ export const plants: readonly Plant[] = [
     recreates: null,
     scenario: "starting-claims",
     faults: [],
-    rewrite: change(["end_effects"], / and o\.attempt = c\.attempt and o\.token = c\.token/, ""),
+    rewrite: change(
+      ["deliver_effects", "end_effects"],
+      / and o\.attempt = c\.attempt and o\.token = c\.token/,
+      "",
+    ),
   },
   {
     name: "a key is forgotten while an effect of it waits",

@@ -2,6 +2,7 @@
  * Statements on the outbox. Lists come as JSON. Each write is guarded row by row, so that one row whose guard does not
  * hold leaves the others alone; the statement commits as one.
  */
+import { claimIs, effectEndStatements } from "./effect-end-statements.ts";
 import { after, commitSettings, exactly, onPrimary, type SqlNames, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
@@ -12,8 +13,7 @@ export function outboxStatements(names: SqlNames) {
     claimEffect: template("claim_effect", claimOne(names)),
     startEffects: template("start_effects", start(names)),
     effectsStarted: template("effects_started", started(names)),
-    endEffects: template("end_effects", end(names)),
-    effectsEnded: template("effects_ended", ended(names)),
+    ...effectEndStatements(names),
     rescueEffects: template("rescue_effects", rescue(names, `${notBefore} and ${isNotSpared}`)),
     endedClaims: template("ended_claims", endedClaims(names)),
     rescueEffect: template("rescue_effect", rescue(names, "o.id = @id::uuid")),
@@ -154,12 +154,6 @@ function claimOne(names: SqlNames): string {
 }
 
 const claims = "pg_catalog.jsonb_to_recordset(@claims::text::jsonb) as c(id uuid, attempt int, token uuid)";
-/**
- * The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
- * claimed rows may be full of dead ones.
- */
-const claimIs = "o.id = c.id and o.attempt = c.attempt and o.token = c.token";
-
 /** A claim is started once: whoever asks again repeats a call whose reply was lost. */
 function start(names: SqlNames): string {
   return `with ${timeOf(names)},
@@ -175,54 +169,6 @@ function start(names: SqlNames): string {
 function started({ outbox, clock }: SqlNames): string {
   return `select o.id::text as id from ${claims} join ${outbox} o on ${claimIs}
     where o.started_at is not null and o.locked_until > (select ${clock})`;
-}
-
-const ends = `pg_catalog.jsonb_to_recordset(@ends::text::jsonb) as c(id uuid, attempt int, token uuid, event text,
-  result text, keep_ms float8, error_code text, after_ms float8, doubtful boolean, returned boolean,
-  downstream_key text, unsent boolean)`;
-const stateAfter =
-  "case c.event when 'keep_result' then 'claimed' when 'deliver' then 'delivered' when 'die' then 'dead' else 'pending' end";
-
-/** It was started under this claim, and nothing was sent. A start leaves a doubt that is there as it is. */
-const isTakenBack = "(c.unsent is true and o.started_at is not null)";
-
-/**
- * A send is counted as returned once: a result that is there was counted when it was kept. The state that this writes
- * leaves the columns of a claim only to `keep_result`.
- */
-function end(names: SqlNames): string {
-  const later = (column: string) => `case when c.event = 'keep_result' then o.${column} end`;
-  const fromNow = (column: string) => `t.at + c.${column} * interval '1 millisecond'`;
-  return `with ${timeOf(names)},
-    o as (
-      update ${names.outbox} o set state = ${stateAfter},
-        ended = case when c.event <> 'keep_result' then c.event end,
-        claimed_at = ${later("claimed_at")}, locked_until = ${later("locked_until")},
-        started_at = ${later("started_at")},
-        result = coalesce(pg_catalog.decode(c.result, 'hex'), o.result),
-        returns = case when o.result is null and o.started_at is not null and c.unsent is not true
-          and (c.returned or c.event in ('deliver', 'keep_result')) then o.returns + 1 else o.returns end,
-        available_at = case c.event when 'retry' then ${fromNow("after_ms")} when 'reopen' then t.at
-          else o.available_at end,
-        sends = o.sends - ${isTakenBack}::int,
-        doubtful_since = case when c.event = 'reopen' or (${isTakenBack} and c.doubtful is not true) then null
-          when c.event = 'retry' then case when c.doubtful then coalesce(o.doubtful_since, t.at) end
-          else o.doubtful_since end,
-        generation = o.generation + (c.event = 'reopen')::int,
-        downstream_key = coalesce(c.downstream_key, o.downstream_key),
-        last_error_code = coalesce(c.error_code, o.last_error_code),
-        finished_at = case when c.event in ('deliver', 'die') then t.at end,
-        expires_at = case when c.event = 'deliver' then ${fromNow("keep_ms")} end
-      from ${ends}, t
-      where ${claimIs} and o.claimed_at is not null and (c.event <> 'give_back' or c.unsent or o.started_at is null)
-      returning o.id)
-    select o.id::text as id, ${commitSettings(names)} from o`;
-}
-
-/** Which ends that found nothing to do repeat one that has been done. */
-function ended({ outbox }: SqlNames): string {
-  return `select o.id::text as id from ${ends} join ${outbox} o on ${claimIs}
-    where o.ended = c.event`;
 }
 
 const notBefore = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;

@@ -16,6 +16,31 @@ function claimRow({ id, fence }: EffectClaim) {
   return { id, attempt: fence.attempt, token: fence.token };
 }
 
+/** The text of an array of what needs no quotes. */
+function arrayOf<Item>(items: readonly Item[], textOf: (item: Item) => string | number | null): string {
+  return `{${items
+    .map(textOf)
+    .map((value) => (value === "" ? '""' : (value ?? "null")))
+    .join()}}`;
+}
+
+type Delivered = Extract<DeliveryEnd, { readonly event: "deliver" }>;
+
+export function areDeliveries(ends: readonly DeliveryEnd[]): ends is readonly Delivered[] {
+  return ends.every(({ event }) => event === "deliver");
+}
+
+/** A list for each column. */
+export function deliveryLists(ends: readonly Delivered[]) {
+  return {
+    ids: arrayOf(ends, ({ id }) => id),
+    attempts: arrayOf(ends, ({ fence }) => fence.attempt),
+    tokens: arrayOf(ends, ({ fence }) => fence.token),
+    results: arrayOf(ends, ({ result }) => hexOf(result)),
+    keeps_ms: arrayOf(ends, ({ keepMs }) => keepMs),
+  };
+}
+
 /** @throws {TypeError} when a text cannot be stored */
 export function endsList(ends: readonly DeliveryEnd[]): string {
   return JSON.stringify(ends.map((end) => ({ ...claimRow(end), event: end.event, ...endRow(end) })));

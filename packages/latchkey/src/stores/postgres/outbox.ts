@@ -1,7 +1,7 @@
 /** The outbox on Postgres. */
 
 import type { Clock } from "../../ports.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
 import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
 import { eachAlone } from "./each-alone.ts";
 import { EffectClaims } from "./effect-claims.ts";
@@ -9,9 +9,8 @@ import { EffectRescues } from "./effect-rescues.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
-import { claimsList, endsList } from "./outbox-values.ts";
+import { areDeliveries, claimsList, deliveryLists, endsList } from "./outbox-values.ts";
 import { booleanOf, foundRows, onlyRow, textOf } from "./rows.ts";
-import type { StatementTemplate } from "./template.ts";
 import { checkStorable } from "./values.ts";
 
 type Statements = ReturnType<typeof outboxStatements>;
@@ -25,15 +24,10 @@ export function postgresOutbox(
   const rescues = new EffectRescues(executor, statements, clock);
 
   /** Ids whose guard held, or that had been written by an earlier try. */
-  const guarded = async (
-    count: number,
-    write: StatementTemplate,
-    repeated: StatementTemplate,
-    values: Readonly<Record<string, string | number>>,
-  ) => {
-    const done = (await executor.write(write.bind(values))).map(idOf);
+  const guarded = async (count: number, write: SqlStatement, repeated: () => SqlStatement) => {
+    const done = (await executor.write(write)).map(idOf);
     if (done.length === count) return done;
-    const again = (await executor.read(repeated.bind(values))).map(idOf);
+    const again = (await executor.read(repeated())).map(idOf);
     return [...new Set([...done, ...again])];
   };
 
@@ -41,17 +35,19 @@ export function postgresOutbox(
     claim: (wants, token, leaseMs) => claims.claim(wants, token, leaseMs),
 
     start: (wanted, leaseMs) =>
-      someOf(wanted, (some) =>
-        guarded(some.length, statements.startEffects, statements.effectsStarted, {
-          claims: claimsList(some),
-          lease_ms: leaseMs,
-        }),
-      ),
+      someOf(wanted, (some) => {
+        const values = { claims: claimsList(some), lease_ms: leaseMs };
+        const write = statements.startEffects.bind(values);
+        return guarded(some.length, write, () => statements.effectsStarted.bind(values));
+      }),
 
     end: (ends) =>
       someOf(ends, async (some) => {
-        const values = { ends: endsList(some) };
-        const done = await guarded(some.length, statements.endEffects, statements.effectsEnded, values);
+        const write = areDeliveries(some)
+          ? statements.deliverEffects.bind(deliveryLists(some))
+          : statements.endEffects.bind({ ends: endsList(some) });
+        const repeated = () => statements.effectsEnded.bind({ ends: endsList(some) });
+        const done = await guarded(some.length, write, repeated);
         if (some.some(({ event }) => event !== "deliver" && event !== "keep_result")) claims.startOver();
         return done;
       }),
