@@ -3,6 +3,8 @@ import { migratePostgres, postgresStore } from "latchkey/postgres";
 import pg from "pg";
 import type { Asked, Job, Queue } from "./queue.ts";
 
+/** For effects that return at once: as many at a time as pg-boss fetches here. */
+const worker = { effectDispatcher: { batchSize: 500 } };
 /** So many effects ride in one business transaction while jobs are added in bulk. */
 const perTransaction = 100;
 
@@ -44,7 +46,7 @@ export async function openLatchkey(connectionString: string, notify: boolean): P
     },
     async work(given) {
       handle = given;
-      latchkey.startWorker();
+      latchkey.startWorker(worker);
     },
     async answer() {
       latchkey.startWorker();

@@ -13,7 +13,7 @@ import { type DispatchMeasurement, measureDispatch } from "./run.ts";
 import { type QueueName, queueNames } from "./subject.ts";
 
 const root = resolve(import.meta.dirname, "../..");
-const usage = `npm run bench:dispatch -- [--rounds 3] [--backlog 20000] [--singles 200] [--only "latchkey;pg-boss"] [--out docs]
+const usage = `npm run bench:dispatch -- [--rounds 3] [--backlog 60000] [--singles 200] [--only "latchkey;pg-boss"] [--out docs]
 
 Without --only the results are written to docs/; with it only where --out says.`;
 
@@ -63,7 +63,7 @@ function parseOptions(args: readonly string[]) {
   return {
     names: names as readonly QueueName[],
     rounds: Math.ceil(positive("rounds", values.rounds ?? "3")),
-    backlog: Math.ceil(positive("backlog", values.backlog ?? "20000")),
+    backlog: Math.ceil(positive("backlog", values.backlog ?? "60000")),
     singles: Math.ceil(positive("singles", values.singles ?? "200")),
     out: values.out ?? (only.length === 0 ? "docs" : null),
   };

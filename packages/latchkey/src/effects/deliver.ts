@@ -96,6 +96,7 @@ async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryRe
   }
   delivery.onSend();
   const outcome = await oneSend(delivery, input);
+  delivery.onReturn();
   const error = errorOf(outcome);
   return conclude(delivery, sent, { ...afterSend(row, effect.settings, outcome), error }, true);
 }

@@ -36,6 +36,8 @@ export interface Delivery<Tx> {
   readonly ownedUntilMs: number;
   /** A send begins now: it counts for the effect's rate. */
   readonly onSend: () => void;
+  /** The send came back: what is left is to write down what came of it. */
+  readonly onReturn: () => void;
 }
 
 /** How a claim ended. `lost`: it was not ended here, and is rescued. */

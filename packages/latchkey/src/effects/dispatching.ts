@@ -26,6 +26,14 @@ function isWorthIt(lane: Lane | undefined, share: number): boolean {
   return lane.rate !== null || share * 3 >= lane.inFlight;
 }
 
+/**
+ * Whether a send that came back gives its place to the next one before its end is written: with `provider`, as the sends
+ * whose ends are lost with the process are repeated there and do no harm.
+ */
+function leavesOnReturn({ settings }: AnyEffect): boolean {
+  return settings.deduplication === "provider" && settings.onDelivered === null;
+}
+
 /** What one delivery holds while it is under way. */
 interface Place {
   readonly slot: () => void;
@@ -46,6 +54,8 @@ export class Dispatching<Tx> {
   readonly #all: Deliveries<Tx>;
   readonly #lanes = new Map<string, Lane>();
   readonly #underWay = new Set<Promise<DeliveryResult>>();
+  /** Of those under way, how many have returned and left their places. */
+  #unwritten = 0;
   #turn = 0;
   #stopping = false;
   #looking = false;
@@ -154,16 +164,25 @@ export class Dispatching<Tx> {
     if (want === undefined || place === undefined) return null;
     const { lane } = want;
     const { effect } = lane;
-    const onSend = () => place.rate?.begin();
+    let isFree = false;
+    const onReturn = () => {
+      if (!leavesOnReturn(effect)) return;
+      isFree = true;
+      this.#free(lane, place);
+      this.#unwritten += 1;
+      if (lane.hungry) this.#look();
+    };
     const delivery = deliver({
       all: this.#all,
       row: beforeStart(row),
       unsent: row.state === "started",
       effect,
       ownedUntilMs,
-      onSend,
+      onSend: () => place.rate?.begin(),
+      onReturn,
     }).then((result) => {
-      this.#free(lane, place);
+      if (isFree) this.#unwritten -= 1;
+      else this.#free(lane, place);
       this.#underWay.delete(delivery);
       const goesOn = result === "reopened" || (row.ordered && result === "delivered");
       // For the next look, which also sees to it that what was given back is looked for in time.
@@ -210,7 +229,8 @@ export class Dispatching<Tx> {
       inFlight,
       hungry,
     }));
-    return shareRoom(this.#size, rooms, this.#turn);
+    // As many again may wait for their ends to be written.
+    return shareRoom(Math.min(this.#size, 2 * this.#size - this.#unwritten), rooms, this.#turn);
   }
 
   #free(lane: Lane, { slot, rate }: Place): void {

@@ -139,6 +139,28 @@ describe("limits", () => {
     expect(await world.inState("pending")).toHaveLength(1);
   });
 
+  const onDelivered = async () => {};
+  test.each<{ kind: "provider" | "none"; effect: ProcessOptions["effect"]; sends: number; why: string }>([
+    { kind: "provider", effect: {}, sends: 8, why: "as many again as fit" },
+    { kind: "provider", effect: { onDelivered }, sends: 4, why: "what has more to do keeps its place" },
+    { kind: "none", effect: {}, sends: 4, why: "no more may be left in doubt" },
+  ])("while no end is written, $sends sends with $kind: $why", async ({ kind, effect = {}, sends }) => {
+    const world = await several(kind, 12);
+    const thaw = Promise.withResolvers<void>();
+    const { dispatcher } = world.start({
+      plan: ({ port }) => (port === "endEffects" ? thaw.promise.then(() => "proceed") : "proceed"),
+      effect,
+      dispatcher: { batchSize: 4, intervalMs: never },
+    });
+    dispatcher.start();
+    await world.ports.clock.advance(0);
+    expect(world.ledger.requests).toHaveLength(sends);
+    thaw.resolve();
+    await world.ports.clock.advance(0);
+    expect(await world.inState("delivered")).toHaveLength(12);
+    await dispatcher.stop();
+  });
+
   test("room that comes free bit by bit is not claimed bit by bit", async () => {
     const world = await several("none", 24);
     let claims = 0;

@@ -25,7 +25,10 @@ export interface DispatchReport {
   readonly rescued: number;
 }
 
-/** `batchSize`: how many deliveries are under way at once. */
+/**
+ * `batchSize`: how many deliveries are under way at once. With `provider` and without `onDelivered`, those that were sent
+ * do not count while their ends are written, and may be as many again.
+ */
 const defaults = { intervalMs: 1_000, batchSize: 250 };
 
 /**

@@ -16,8 +16,8 @@ export interface WorkerOptions {
   /** How often deferred work is looked for that no hint has told of. `false`: none is run here. Default 1 second. */
   readonly pendingWork?: Pick<ServiceOptions, "intervalMs"> | false;
   /**
-   * Delivers the outbox; `batchSize` is how many deliveries are under way at once. Default: every second, 250. Left out
-   * where the store has no outbox.
+   * Delivers the outbox; `batchSize` is how many deliveries are under way at once, those not counted of which nothing but
+   * the end is left to be written. Default: every second, 250. Left out where the store has no outbox.
    */
   readonly effectDispatcher?: ServiceOptions | false;
   /** Settles or goes on with dead attempts, at most 10 at once. Default: every second, pages of 100. */
