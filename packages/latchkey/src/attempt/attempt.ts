@@ -48,6 +48,8 @@ export type Enqueue = <I, R>(effect: Effect<I, R>, input: I, options?: EnqueueOp
 
 /** An attempt that runs in transactions of its record's database. */
 export interface EnqueuingAttempt extends Attempt {
+  /** Where its record is, as the store knows it: under `keySecret` the key is its hash. */
+  readonly record: RecordKey;
   readonly enqueue: Enqueue;
 }
 

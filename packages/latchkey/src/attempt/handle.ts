@@ -1,4 +1,4 @@
-import type { Fence } from "../engine/record.ts";
+import type { Fence, RecordKey } from "../engine/record.ts";
 import type { OperationSettings } from "../operation.ts";
 import type { Retention } from "../stores/store.ts";
 import type { Enqueue, EnqueuingAttempt } from "./attempt.ts";
@@ -13,8 +13,7 @@ export interface AttemptHandle {
 
 /** @param enqueue absent where no transaction runs: then it throws. */
 export function createHandle(
-  id: string,
-  fence: Fence,
+  { id, fence, tenant, scope, key }: RecordKey & { readonly id: string; readonly fence: Fence },
   signal: AbortSignal,
   settings: OperationSettings,
   enqueue: Enqueue = enqueueNowhere,
@@ -24,6 +23,7 @@ export function createHandle(
   const attempt: EnqueuingAttempt = {
     id,
     fence,
+    record: { tenant, scope, key },
     signal,
     enqueue,
     release() {

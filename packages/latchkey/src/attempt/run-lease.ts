@@ -27,6 +27,7 @@ import { endAttempt } from "./end-attempt.ts";
 import { createHandle } from "./handle.ts";
 import { stopsAtMs } from "./heartbeat.ts";
 import { type HeldLease, holdLease } from "./held-lease.ts";
+import { answerOfCopy } from "./known-answer.ts";
 import { settleOwnAnswer } from "./late-owner.ts";
 import { withLimit } from "./limit.ts";
 import type { Runtime } from "./runtime.ts";
@@ -76,6 +77,7 @@ export async function runCourse<Tx>(
   const countNewKey = newKeyCounter(runtime, operation, submission);
   const result =
     lookup ??
+    (await answerOfCopy(runtime, operation, submission)) ??
     (await waiting(runtime, operation, async () => {
       const job: Job<Tx> = {
         runtime,
@@ -287,7 +289,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
     ownedUntilMs,
     onLost: () => runtime.emit({ ...about, type: "lease_lost" }),
   });
-  const handle = createHandle(record.id, record.fence, held.signal, operation.settings);
+  const handle = createHandle(record, held.signal, operation.settings);
   const run = job.course.begin(held, handle);
   try {
     const startedAt = runtime.ports.clock.monotonicMs();

@@ -125,7 +125,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
   }
 
   #attempt(steps: Steps): DeferredAttempt<Tx> {
-    const { id, signal, release, retain } = this.#handle.attempt;
+    const { id, record, signal, release, retain } = this.#handle.attempt;
     const held = this.#held;
     const run: OwnedRun<Tx> = {
       runtime: this.#runtime,
@@ -141,6 +141,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
       get fence() {
         return held.record().fence;
       },
+      record,
       signal,
       release,
       retain,

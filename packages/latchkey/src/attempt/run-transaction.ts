@@ -25,6 +25,7 @@ import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Enqueue, Result, Submission, Work } from "./attempt.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
+import { answerOfSeen } from "./known-answer.ts";
 import { withLimit } from "./limit.ts";
 import type { Start } from "./lose-transaction.ts";
 import type { Runtime } from "./runtime.ts";
@@ -72,27 +73,11 @@ export async function runTransaction<Tx>(
     countNewKey,
     stepless: { guard: null },
   };
-  const seen = lookup ?? (await answerOfSeen(job));
+  const seen = lookup ?? (await answerOfSeen(runtime, operation, submission));
   const result = seen ?? (await waiting(runtime, operation, () => untilDecided(job)));
   if (seen === null && isFinished(result)) runtime.finishedKeys.note(submission.key);
   report(runtime, operation, submission, result);
   return result;
-}
-
-/**
- * The answer to a key that this process has seen finished, from one reading. Null: it has not, the key is finished no more,
- * or it may run as new.
- */
-function answerOfSeen<Tx>(job: Job<Tx>): Promise<Result | null> | null {
-  return job.runtime.finishedKeys.has(job.submission.key) ? answerOfFinished(job) : null;
-}
-
-async function answerOfFinished<Tx>({ runtime, operation, submission }: Job<Tx>): Promise<Result | null> {
-  const { record, now } = await runtime.store.read(submission.key);
-  if (record?.state !== "completed" && record?.state !== "failed") return null;
-  // The token is for attempts that are under way.
-  const verdict = decide(record, admissionRequest(operation, submission, ""), now);
-  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, now) : null;
 }
 
 function isFinished(result: Result): boolean {
@@ -214,7 +199,7 @@ async function execute<Tx>(
   const abort = new AbortController();
   const effects = new EffectList(runtime, { recordId: life.id, step: "", now: open.reading.now });
   const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
-  const handle = createHandle(life.id, life.fence, abort.signal, operation.settings, enqueue);
+  const handle = createHandle(life, abort.signal, operation.settings, enqueue);
   const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
     job.work({ tx: open.tx, attempt: handle.attempt }),
   );

@@ -25,20 +25,21 @@ export async function orUnprotected<Tx>(
     if (started || !isStoreFailure(error)) throw error;
     const about = runtime.about(operation.name, submission.key);
     runtime.emit({ ...about, type: "ran_unprotected", error });
-    return runUnprotected(runtime, operation, work);
+    return runUnprotected(runtime, operation, submission, work);
   }
 }
 
 async function runUnprotected<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
+  { key }: Submission,
   work: Work<Tx, "lease">,
 ): Promise<Result> {
   const { clock, random } = runtime.ports;
   const id = random.uuid(clock.wallMs());
   const abort = new AbortController();
   const fence = { attempt: 1, token: random.token() };
-  const { attempt } = createHandle(id, fence, abort.signal, operation.settings);
+  const { attempt } = createHandle({ ...key, id, fence }, abort.signal, operation.settings);
   const ran = await withLimit(clock, operation.settings.attemptLimitMs, () => work({ attempt }));
   switch (ran.kind) {
     case "returned":

@@ -8,9 +8,10 @@ import type { Retention } from "../stores/store.ts";
 /** An attempt of nothing: handlers find the same shape, and what they ask of it has no effect. */
 export function standInAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Attempt {
   const { clock, random } = runtime.ports;
+  const id = random.uuid(clock.wallMs());
   const fence = { attempt: 1, token: random.token() };
-  return createHandle(random.uuid(clock.wallMs()), fence, new AbortController().signal, operation.settings)
-    .attempt;
+  const nowhere = { tenant: "", scope: operation.name, key: "" };
+  return createHandle({ ...nowhere, id, fence }, new AbortController().signal, operation.settings).attempt;
 }
 
 /**

@@ -82,6 +82,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
     // Nothing depends on them, so how they fare says nothing about the store.
     hints: inner.hints,
+    ...(inner.finished === undefined ? {} : { finished: inner.finished }),
     verify: () => watch(() => inner.verify()),
     read: (key) => watch(() => inner.read(key)),
     readById: (tenant, id) => watch(() => inner.readById(tenant, id)),

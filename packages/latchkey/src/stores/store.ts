@@ -50,6 +50,17 @@ export interface Reading {
   readonly now: number;
 }
 
+/**
+ * Finished records that can be had without asking the store. A finished record changes no more until its answer's time is
+ * over, so a copy of one may be told until then.
+ */
+export interface FinishedLookup {
+  /**
+   * A finished record, with about the store's time. Null: there is no copy, or none was to be had quickly. Never rejects.
+   */
+  look(key: RecordKey): Promise<Reading | null>;
+}
+
 /** A new life of a key. */
 export interface NewLife extends RecordKey {
   readonly id: string;
@@ -122,6 +133,8 @@ export interface Store<Tx = never> {
   readonly outbox: OutboxSupport | null;
   /** Null where processes cannot tell each other anything. */
   readonly hints: HintSupport | null;
+  /** Where requests look for finished records first; absent: nowhere. */
+  readonly finished?: FinishedLookup;
 
   /**
    * Checks that the store can be used as it is (schema present and of this version). Changes nothing.

@@ -1,0 +1,69 @@
+/** Copies of finished records, near and far, and what of the store's readings becomes one. */
+import type { RecordKey } from "../../engine/record.ts";
+import type { Clock } from "../../ports.ts";
+import type { FinishedLookup, Reading } from "../store.ts";
+import type { Copy } from "./entry.ts";
+import type { FarCache } from "./far.ts";
+import type { NearCache } from "./near.ts";
+
+export interface CacheParts {
+  readonly clock: Clock;
+  readonly near: NearCache | null;
+  readonly far: FarCache | null;
+  readonly maxAgeMs: number;
+}
+
+/** When a record began to be read: by the process's clock, and by Redis's. */
+export interface ReadFrom {
+  readonly atMs: number;
+  readonly far: Awaited<ReturnType<FarCache["before"]>>;
+}
+
+export class FinishedCache implements FinishedLookup {
+  readonly #parts: CacheParts;
+  /** The latest of the store's times that was told, and when. */
+  #told: { readonly storeMs: number; readonly atMs: number } | null = null;
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  async look(key: RecordKey): Promise<Reading | null> {
+    const { near, far, clock } = this.#parts;
+    const close = near?.get(key, clock.monotonicMs()) ?? null;
+    const found = close ?? (await far?.get(key)) ?? null;
+    if (found === null) return null;
+    const { copy, leftMs } = found;
+    const nowMs = clock.monotonicMs();
+    const told = this.#told === null ? 0 : this.#told.storeMs + (nowMs - this.#told.atMs);
+    const now = Math.max(copy.untilMs - leftMs, told);
+    if (close === null) near?.set(copy, leftMs, nowMs);
+    return { record: copy.record, now };
+  }
+
+  /** To be called before the store is read, for `keep`. */
+  async begin(key: RecordKey): Promise<ReadFrom> {
+    const far = (await this.#parts.far?.before(key)) ?? null;
+    return { far, atMs: this.#parts.clock.monotonicMs() };
+  }
+
+  /** Keeps what the store has told, where it may be told again. Never rejects. */
+  async keep({ record, now }: Reading, from: ReadFrom): Promise<void> {
+    const { near, far, clock, maxAgeMs } = this.#parts;
+    this.#told = { storeMs: now, atMs: clock.monotonicMs() };
+    if (record?.state !== "completed" && record?.state !== "failed") return;
+    const lifeMs = Math.min(record.expiresAt - now, maxAgeMs);
+    const leftMs = lifeMs - (clock.monotonicMs() - from.atMs);
+    if (leftMs <= 0) return;
+    const copy: Copy = { record, untilMs: now + lifeMs };
+    near?.set(copy, leftMs, clock.monotonicMs());
+    if (from.far !== null) await far?.set(copy, lifeMs, from.far);
+  }
+
+  /** @throws {Error} when the copy in Redis may be there still */
+  async forget(key: RecordKey): Promise<void> {
+    this.#parts.near?.delete(key);
+    await this.#parts.far?.forget(key);
+    this.#parts.near?.delete(key);
+  }
+}
