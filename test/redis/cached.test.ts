@@ -11,12 +11,13 @@ import { digestOf } from "../../packages/latchkey/src/stores/cached/entry.ts";
 import { FarCache } from "../../packages/latchkey/src/stores/cached/far.ts";
 import { type CachedOptions, cached, cacheWarmer } from "../../packages/latchkey/src/stores/cached.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { linkOf } from "../../packages/latchkey/src/stores/redis/client.ts";
+import { linkOf, type RedisClient } from "../../packages/latchkey/src/stores/redis/client.ts";
 import type { Reading } from "../../packages/latchkey/src/stores/store.ts";
 import { migratedDatabase, openPool } from "../postgres/harness.ts";
 import { type PrivateRedis, redisProgram, startRedis } from "../support/private-redis.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
+import { clients as clientsOfAllKinds } from "./clients.ts";
 
 const { clock } = systemPorts;
 const hour = 60 * 60 * 1_000;
@@ -225,8 +226,8 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
   });
 
   /** One side of a cache by itself, to say when what is asked of Redis. */
-  async function far(url = redis.url) {
-    const link = linkOf(await connect(url));
+  async function far(url = redis.url, client?: RedisClient) {
+    const link = linkOf(client ?? (await connect(url)));
     const options = { link, clock, prefix: "far", secret: null, timeoutMs: 10_000, maxAgeMs: hour };
     return new FarCache({ ...options, onError: () => {} });
   }
@@ -238,6 +239,21 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     if (record?.state !== "completed") throw new TypeError("it is completed");
     return { record, untilMs: now + lifeMs };
   }
+
+  test.each(Object.entries(clientsOfAllKinds))("works with %s, byte for byte", async (_, openClient) => {
+    const { client, close } = await openClient(redis.url);
+    const one = await far(redis.url, client);
+    const copy = await copyOf(newKey(), 30_000);
+    const answer = Uint8Array.from({ length: 256 }, (_byte, index) => index);
+    const whole = { ...copy, record: { ...copy.record, answer } };
+    const from = await one.before(copy.record);
+    if (from === null) throw new TypeError("Redis was asked");
+    await one.set(whole, 30_000, from);
+    expect((await one.get(copy.record))?.copy).toEqual(whole);
+    await one.forget(copy.record);
+    expect(await one.get(copy.record)).toBeNull();
+    await close();
+  });
 
   test("keeps no copy that arrives after its time", async () => {
     const key = newKey();
