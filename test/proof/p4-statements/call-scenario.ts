@@ -67,10 +67,10 @@ export class Script {
   }
 
   /** Before the first choice. */
-  async first<T>(name: string, make: (on: AnyStore) => Promise<T>): Promise<T> {
+  async first<T>(name: string, make: (on: AnyStore) => Promise<T>): Promise<Exclude<T, null | false>> {
     const value = await this.#before.make(this.session(0), name, make);
     if (value === null || value === false) throw new Error(`The scenario could not begin: ${name}`);
-    return value;
+    return value as Exclude<T, null | false>;
   }
 
   /** Before the first choice. */

@@ -125,8 +125,10 @@ export const postgresBugs: readonly Bug[] = [
       },
       {
         file: "stores/postgres/maintenance-statements.ts",
-        find: "where ${isDue} and r.state in ('completed', 'failed')\n",
-        replace: "where ${isDue}\n",
+        find: "response_schema_version = null\n      where ${isDue} and r.state in ('completed', 'failed')\n",
+        // With the times that the table's constraint asks for.
+        replace:
+          "response_schema_version = null, finished_at = coalesce(r.finished_at, r.created_at), forget_at = coalesce(r.forget_at, r.expires_at), input = null\n      where ${isDue}\n",
       },
     ],
     tiers: ["P3", "P4"],

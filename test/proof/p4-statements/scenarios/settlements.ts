@@ -98,6 +98,41 @@ export const lateOwnerAgainstOperator = callScenario({
   },
 });
 
+/** I6: what was decided about one doubt is not said of a later one. */
+export const staleSettlement = callScenario({
+  name: "stale-settlement",
+  about: "an unknown that was settled, gone on with and is unknown again: who has judged it before, and now",
+  ...all,
+  async write(script) {
+    const { life, running, unknown } = await ended(script, false);
+    const { key } = script;
+    const notExecuted = {
+      event: "settle_not_executed",
+      calls: "never-happened",
+      reopen: null,
+      resumeAfterMs: null,
+    } as const;
+    const before = note(script, 1, "operator");
+    await script.first("give up", ({ store }) => store.giveUp(key, running, "x", null));
+    await script.first("settle", ({ store }) => store.settlement.settle(key, unknown, notExecuted, before));
+    const retryable = guardOfFence(life.id, "retryable", life.fence);
+    const token = script.token(1);
+    const { fence } = await script.first("take over", ({ store }) =>
+      store.takeOver(key, retryable, fingerprint, token, terms()),
+    );
+    const doubt = { event: "doubt", errorCode: "x", reconcileAfterMs: null } as const;
+    await script.first("doubt", ({ store }) => store.end(key, life.id, fence, doubt));
+    const answered = { event: "settle_completed", answer: bytes("owner"), retention } as const;
+    for (const [index, guard] of [unknown, guardOfFence(life.id, "unknown", fence)].entries()) {
+      const said = note(script, index, `judge ${index}`);
+      script.actor(`judge ${index}`, index, async (call) => {
+        const settlement = index === 0 ? answered : notExecuted;
+        await call("settle", ({ store }) => store.settlement.settle(key, guard, settlement, said));
+      });
+    }
+  },
+});
+
 export const twoReconcilers = callScenario({
   name: "two-reconcilers",
   about:
