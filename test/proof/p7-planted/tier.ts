@@ -13,12 +13,13 @@ import {
 import type { Bug } from "./bug.ts";
 import { bugs } from "./bugs.ts";
 import { catchBug } from "./catch-bug.ts";
+import { core, mutateCore } from "./mutants.ts";
 
 export const tier: Tier = {
   id: "P7",
   title: "planted bugs",
   about:
-    "Mistakes that one could make in this code, and that others have made in theirs, are planted one at a time into the library's source as it is loaded; the small volume of another tier then has to find each. A bug that no tier finds fails this one.",
+    "Mistakes that one could make in this code, and that others have made in theirs, are planted one at a time into the library's source as it is loaded; the small volume of another tier then has to find each. A bug that no tier finds fails this one. Stryker then makes every small change of the pure core, which its tests have to notice.",
   run,
 };
 
@@ -30,21 +31,16 @@ async function run(sitting: Sitting): Promise<TierResult> {
   const done = new Set(Array.isArray(sitting.resume) ? sitting.resume.map(String) : []);
   const wanted = only === undefined ? chosen(sitting) : bugs.filter(({ name }) => name.includes(only));
   const planted: PlantedResult[] = [];
-  const missed: string[] = [];
+  const wrong: string[] = [];
   for (const bug of wanted) {
     if (done.has(bug.name)) continue;
     if (performance.now() >= sitting.untilMs) break;
-    const result = await judged(bug, sitting);
-    if (Object.values(result.found).every((after) => after === null)) missed.push(bug.name);
+    const result = await judged(bug, sitting).catch((error: unknown) => String(error));
+    if (typeof result === "string") wrong.push(result);
     else planted.push(result);
     done.add(bug.name);
   }
-  if (missed.length > 0) {
-    const [first] = missed;
-    const again = `npm run prove -- --tier P7 --only "${first}" --seed 0x${sitting.seed.toString(16)}`;
-    const what = `nobody has found: ${missed.join("; ")}`;
-    throw new ProofFailure(what, sitting.seed, again, { after: wanted.length });
-  }
+  failFor(wrong, sitting, planted.length + wrong.length);
   const complete = bugs.every(({ name }) => done.has(name));
   const covered: Coverage = {
     what: "planted bugs caught",
@@ -53,10 +49,46 @@ async function run(sitting: Sitting): Promise<TierResult> {
     of: bugs.length,
     complete,
   };
-  return { ...rest, covered: [covered], planted, resume: complete ? null : [...done] };
+  const mutated = complete && sitting.volume === "full" ? await mutants(sitting) : nothing;
+  const all = [covered, ...mutated.covered];
+  return { ...rest, ...mutated, covered: all, planted, resume: complete ? null : [...done] };
 }
 
 const rest = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [] };
+const nothing: Pick<TierResult, "covered" | "measured"> = { covered: [] };
+
+/** @throws {ProofFailure} when anything is wrong */
+function failFor(wrong: readonly string[], { seed }: Sitting, after: number): void {
+  if (wrong.length === 0) return;
+  const [name = ""] = /(?<=").*(?=")/.exec(wrong[0] ?? "") ?? [];
+  const again = `npm run prove -- --tier P7 --only "${name}" --seed 0x${seed.toString(16)}`;
+  throw new ProofFailure(wrong.join("\n"), seed, again, { after });
+}
+
+async function mutants(sitting: Sitting): Promise<Pick<TierResult, "covered" | "measured">> {
+  const { killed, equivalent, all, survivors } = await mutateCore();
+  sitting.say(`${killed} of ${all} mutants of the pure core are killed, ${equivalent} are no change`);
+  if (survivors.length > 0) {
+    const what = `mutants that no test notices:\n  ${survivors.join("\n  ")}`;
+    throw new ProofFailure(what, sitting.seed, "npm run prove -- --tier P7", { after: all });
+  }
+  const score = ((100 * killed) / all).toFixed(1);
+  return {
+    covered: [
+      {
+        what: "mutants of the pure core, made by Stryker, killed by its tests",
+        bound: `${core}; ${equivalent} others change nothing`,
+        count: killed,
+        of: all - equivalent,
+        complete: true,
+      },
+    ],
+    measured: [
+      `Stryker's mutation score of the pure core is ${score} %: ${killed} of ${all} mutants are killed. ` +
+        `The other ${equivalent} change nothing; each is listed with the reason in test/proof/p7-planted/mutants.ts.`,
+    ],
+  };
+}
 
 /** The test command plants a few, others each day. */
 function chosen({ volume, seed }: Sitting): readonly Bug[] {
@@ -66,12 +98,20 @@ function chosen({ volume, seed }: Sitting): readonly Bug[] {
   return Array.from({ length: smallCount }, () => draw.pick(quick));
 }
 
+/** @throws when no tier has found it, or one could not run */
 async function judged(bug: Bug, { volume, seed, say }: Sitting): Promise<PlantedResult> {
   const found: Partial<Record<TierId, number | null>> = {};
   for (const id of volume === "full" ? bug.tiers : bug.tiers.slice(0, 1)) {
-    const { after, said } = await catchBug(bug, id, seed);
+    const caught = await catchBug(bug, id, seed);
+    if (caught === null) {
+      say(`"${bug.name}": there is no ${id} yet`);
+      continue;
+    }
+    const { after, said } = caught;
     found[id] = after;
     say(`"${bug.name}": ${after === null ? `not found by ${id}` : `${id} after ${after}: ${said}`}`);
   }
+  const isFound = Object.values(found).some((after) => after !== null);
+  if (!isFound) throw new Error(`nobody has found "${bug.name}"`);
   return { name: bug.name, recreates: bug.recreates, found };
 }
