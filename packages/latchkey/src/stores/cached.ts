@@ -24,7 +24,10 @@ export interface NearOptions {
 export interface CachedOptions {
   /** Keeps copies in this process, too, or alone. Default: none. */
   readonly near?: NearOptions | true;
-  /** What the names of the Redis keys begin with: 1 to 64 characters without spaces and braces. Default `latchkey-cache`. */
+  /**
+   * What the names of the Redis keys begin with: 1 to 64 characters without spaces and braces. Two stores behind one Redis need
+   * two: under one, they would answer for each other. Default `latchkey-cache`.
+   */
   readonly prefix?: string;
   /**
    * Seals copies with HMAC-SHA-256, so that whoever can write to this Redis cannot write answers; the same for every process,
