@@ -19,6 +19,7 @@ const files = [
   "dist/stores/memory.js",
   "dist/cli/main.js",
   "sql/postgres/0001_records.sql",
+  "sql/postgres/0002_messages.sql",
 ];
 
 test("a package without dependencies and with all its files has no problem", () => {

@@ -30,6 +30,7 @@ const names = {
   leases: "latchkey.leases",
   steps: "latchkey.steps",
   outbox: "latchkey.outbox",
+  messages: "latchkey.messages",
   audit: "latchkey.audit",
   settings: "latchkey.settings",
   clock: defaultTimeFunction,

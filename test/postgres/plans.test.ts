@@ -6,6 +6,7 @@ import { deliveryStatements } from "../../packages/latchkey/src/stores/postgres/
 import { journalStatements } from "../../packages/latchkey/src/stores/postgres/journal-statements.ts";
 import { leaseStatements } from "../../packages/latchkey/src/stores/postgres/lease-statements.ts";
 import { maintenanceStatements } from "../../packages/latchkey/src/stores/postgres/maintenance-statements.ts";
+import { messageStatements } from "../../packages/latchkey/src/stores/postgres/message-statements.ts";
 import { defaultTimeFunction } from "../../packages/latchkey/src/stores/postgres/names.ts";
 import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/outbox-statements.ts";
 import { phaseStatements } from "../../packages/latchkey/src/stores/postgres/phase-statements.ts";
@@ -20,6 +21,7 @@ const names = {
   leases: '"latchkey".leases',
   steps: '"latchkey".steps',
   outbox: '"latchkey".outbox',
+  messages: '"latchkey".messages',
   audit: '"latchkey".audit',
   settings: '"latchkey".settings',
   clock: defaultTimeFunction,
@@ -36,6 +38,7 @@ const statements = {
   ...outboxStatements(names),
   ...deliveryStatements(names),
   ...deferredStatements(names),
+  ...messageStatements(names),
 };
 
 /** Set to a million by the long proofs. */
@@ -82,7 +85,13 @@ const fill = `
         when right(key, 2) = '10' then 'claimed' when right(key, 2) = '11' then 'dead' else 'delivered' end
       as effect_state
     from (select * from latchkey.records where length(key) > 7) x) y;
-  analyze latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, latchkey.outbox`;
+  insert into latchkey.messages (digest, id, source, operation, tenant, key, state, starts, returns, failures, reason, payload,
+    created_at, died_at, expires_at)
+  select decode(md5(key), 'hex'), id, 'queue', operation, tenant, key, message_state, 1, 1, 1,
+    case message_state when 'dead' then 'refused' end, case message_state when 'dead' then '\\x00'::bytea end, created_at,
+    case message_state when 'dead' then created_at end, case message_state when 'watched' then created_at end
+  from (select *, case when right(key, 1) = '5' then 'dead' else 'watched' end as message_state from latchkey.records) x;
+  analyze latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, latchkey.outbox, latchkey.messages`;
 
 interface PlanNode {
   readonly "Node Type": string;
@@ -102,7 +111,7 @@ const guardedState: Readonly<Record<string, string>> = {
   deliver_effects: "{}",
 };
 
-const tables = ["records", "leases", "steps", "audit", "outbox"];
+const tables = ["records", "leases", "steps", "audit", "outbox", "messages"];
 
 function nodesOf(node: PlanNode): readonly PlanNode[] {
   return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
@@ -175,6 +184,14 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   duePending: ["records_pending"],
   claimPendingOne: ["records_pkey"],
   readById: ["records_addressable", "leases_pkey"],
+  findMessage: ["messages_pkey"],
+  countMessage: [],
+  forgetMessage: ["messages_pkey"],
+  buryMessage: [],
+  listMessages: ["messages_dead"],
+  removeMessage: ["audit_pkey", "messages_id"],
+  messageRemoved: ["audit_pkey"],
+  cleanMessages: ["messages_expire"],
 };
 
 forEachPostgres((_version, database) => {
@@ -201,7 +218,7 @@ forEachPostgres((_version, database) => {
     );
     const values: Readonly<Record<string, string>> = {
       uuid: "gen_random_uuid()",
-      text: `'${guardedState[name.replace(/^lk_|_[0-9a-f]+$/g, "")] ?? "5"}'`,
+      text: `'${guardedState[name.replace(/^lk_|_[0-9a-f]+$/g, "")] ?? "55"}'`,
       boolean: "true",
       smallint: "1",
       bytea: "'\\x00'",
@@ -242,6 +259,6 @@ forEachPostgres((_version, database) => {
     expect(rest.map(([kind]) => kind).sort()).toEqual(
       ["barrier", "open", "openPhase", "savepoint", "settings", "undo", "waitLock", "waitSettings"].sort(),
     );
-    for (const [, { text }] of rest) expect(text).not.toMatch(/records|leases|steps|audit|outbox/);
+    for (const [, { text }] of rest) expect(text).not.toMatch(/records|leases|steps|audit|outbox|\.messages/);
   });
 });

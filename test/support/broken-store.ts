@@ -5,12 +5,14 @@ import type { HintSupport } from "../../packages/latchkey/src/stores/hints.ts";
 import type { JournalSupport } from "../../packages/latchkey/src/stores/journal.ts";
 import { assembleMemoryStore } from "../../packages/latchkey/src/stores/memory/assemble.ts";
 import { MemoryEffects } from "../../packages/latchkey/src/stores/memory/effects.ts";
+import { MemoryMessages } from "../../packages/latchkey/src/stores/memory/messages.ts";
 import {
   type MemoryRow,
   MemoryRows,
   type RowChange,
 } from "../../packages/latchkey/src/stores/memory/rows.ts";
 import { MemoryTables, type MemoryTransaction } from "../../packages/latchkey/src/stores/memory/tables.ts";
+import type { MessageSupport } from "../../packages/latchkey/src/stores/messages.ts";
 import type { OutboxSupport } from "../../packages/latchkey/src/stores/outbox.ts";
 import type { AuditEntry, SettlementSupport } from "../../packages/latchkey/src/stores/settlement.ts";
 import type { Store, TransactionSupport } from "../../packages/latchkey/src/stores/store.ts";
@@ -24,6 +26,8 @@ export interface Parts {
   readonly inner: BrokenStore;
   readonly support: BrokenSupport;
   readonly outbox: OutboxSupport;
+  readonly messages: MessageSupport;
+  readonly kept: MemoryMessages;
   readonly hints: HintSupport;
   readonly rows: MemoryRows;
   readonly tables: MemoryTables;
@@ -41,6 +45,7 @@ export interface Mistake {
   readonly journal?: (parts: Parts) => Partial<JournalSupport>;
   readonly settlement?: (parts: Parts) => Partial<SettlementSupport>;
   readonly outbox?: (parts: Parts) => Partial<OutboxSupport>;
+  readonly messages?: (parts: Parts) => Partial<MessageSupport>;
   readonly hints?: (parts: Parts) => Partial<HintSupport>;
 }
 
@@ -49,15 +54,17 @@ export function soundParts(rows = new MemoryRows(), effects = new MemoryEffects(
   const now = () => time;
   const tables = new MemoryTables();
   const audit: AuditEntry[] = [];
-  const inner = assembleMemoryStore({ rows, tables, effects, audit, clock: systemPorts.clock, now });
-  const { transactions: support, outbox, hints } = inner;
-  if (support === null || outbox === null || hints === null) {
-    throw new TypeError("the memory store has transactions, an outbox and hints");
+  const kept = new MemoryMessages();
+  const { clock } = systemPorts;
+  const inner = assembleMemoryStore({ rows, tables, effects, messages: kept, audit, clock, now });
+  const { transactions: support, outbox, messages, hints } = inner;
+  if (support === null || outbox === null || messages === null || hints === null) {
+    throw new TypeError("the memory store has transactions, an outbox, messages and hints");
   }
   const advance = (milliseconds: number) => {
     time += milliseconds;
   };
-  return { inner, support, outbox, hints, rows, tables, effects, audit, now, advance };
+  return { inner, support, outbox, messages, kept, hints, rows, tables, effects, audit, now, advance };
 }
 
 /** It waits in real time, so it runs only where it matters. */
@@ -84,6 +91,7 @@ export function casesOf(mistake: Mistake, skip: Readonly<Record<string, string>>
         journal: { ...parts.inner.journal, ...mistake.journal?.(parts) },
         settlement: { ...parts.inner.settlement, ...mistake.settlement?.(parts) },
         outbox: { ...parts.outbox, ...mistake.outbox?.(parts) },
+        messages: { ...parts.messages, ...mistake.messages?.(parts) },
         hints: { ...parts.hints, ...mistake.hints?.(parts) },
       };
       return {

@@ -4,6 +4,7 @@ export const emptyTables = [
   "latchkey.leases",
   "latchkey.steps",
   "latchkey.outbox",
+  "latchkey.messages",
   "latchkey.audit",
   "business",
 ]

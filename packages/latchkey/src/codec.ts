@@ -7,6 +7,8 @@ import type { RecordKey } from "./engine/record.ts";
  */
 export type CodecPart =
   | "answer"
+  /** What a dead letter keeps of its message; `recordId` is the message's digest. */
+  | "message"
   | "input"
   | `call-input:${string}`
   /** What a phase or a call gave, or why the other side refused the call. */

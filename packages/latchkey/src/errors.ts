@@ -59,6 +59,10 @@ export const errorCodes = {
     summary: "A stored piece is encrypted under a key that this process was not given.",
     remedy: "Nothing ran. Put the key that the message names back into `keys` of `encryptionCodec`.",
   },
+  "message-refused": {
+    summary: "The handler of a message refused it for good.",
+    remedy: "Nothing to do: it is a dead letter, and nothing that its handler did has stayed.",
+  },
   "nested-key": {
     summary: "A handler started the same operation with the key it is running under.",
     remedy: "Use another key for the inner operation, or call its work directly.",
@@ -176,6 +180,18 @@ export class NotExecuted extends LatchkeyError {
 
   constructor(options: LatchkeyErrorOptions = {}) {
     super("not-executed", options);
+  }
+}
+
+/**
+ * Throw this from the handler of a message that can never go through, however often it comes: everything is rolled back, and
+ * it is a dead letter at once.
+ */
+export class MessageRefused extends LatchkeyError {
+  override readonly name = "MessageRefused";
+
+  constructor(options: LatchkeyErrorOptions = {}) {
+    super("message-refused", options);
   }
 }
 

@@ -46,6 +46,7 @@ export {
   errorCodes,
   isLatchkeyError,
   LatchkeyError,
+  MessageRefused,
   NotExecuted,
   StoreError,
 } from "./errors.ts";
@@ -69,6 +70,15 @@ export {
 export { recordCleaner } from "./maintenance/record-cleaner.ts";
 export type { Service, ServiceHealth, ServiceOptions } from "./maintenance/service.ts";
 export type { Worker, WorkerHealth, WorkerOptions } from "./maintenance/worker.ts";
+export type {
+  ConsumerCounts,
+  GiveBackReason,
+  Message,
+  MessageConsumer,
+  MessageDeath,
+  Verdict,
+} from "./messages/broker.ts";
+export { createInbox, type Inbox, type InboxOptions, type MessageHandler } from "./messages/inbox.ts";
 export type { Operation, OperationOptions } from "./operation.ts";
 export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./owned-operation.ts";
 export { ietf } from "./policies/ietf.ts";

@@ -6,6 +6,7 @@ import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/recor
 import { createLatchkey } from "../../../packages/latchkey/src/latchkey.ts";
 import type { Random } from "../../../packages/latchkey/src/ports.ts";
 import { assembleMemoryStore } from "../../../packages/latchkey/src/stores/memory/assemble.ts";
+import { MemoryMessages } from "../../../packages/latchkey/src/stores/memory/messages.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { AuditEntry } from "../../../packages/latchkey/src/stores/settlement.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
@@ -87,6 +88,7 @@ export class World implements Stage {
       rows: new WatchedRows(this.lives),
       effects: new WatchedEffects(this.effects),
       tables: new WatchedTables(this.effects),
+      messages: new MemoryMessages(),
       audit: this.audit,
       clock: this.clock.of({ alive: true, frozen: false }),
       now: () => this.clock.nowMs,

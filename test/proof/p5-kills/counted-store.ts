@@ -16,6 +16,8 @@ export function countedStore<Tx>(inner: Store<Tx>, course: Course): Store<Tx> {
     journal: countedJournal(journal, course),
     settlement: countedSettlement(settlement, course),
     outbox: outbox === null ? null : countedOutbox(outbox, course),
+    // None of the courses consumes messages.
+    messages: inner.messages,
     hints: hints === null ? null : countedHints(hints, course),
     verify: () => pass("verify", () => inner.verify()),
     read: (...given) => pass("read", () => inner.read(...given)),

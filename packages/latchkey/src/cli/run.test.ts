@@ -75,11 +75,11 @@ describe("migrate", () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is at version 1 now: applied 0001_records.',
+      out: 'Schema "latchkey" is at version 2 now: applied 0001_records, 0002_messages.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 1 already.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 2 already.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -89,7 +89,11 @@ describe("migrate", () => {
     const args = ["migrate", "--database-url", database.url, "--schema", "other", "--json"];
     const { exitCode, out } = await latchkey(args, { DATABASE_URL: "postgres://nobody@127.0.0.1:1/none" });
     expect(exitCode).toBe(0);
-    expect(JSON.parse(out)).toEqual({ schema: "other", applied: ["0001_records"], version: 1 });
+    expect(JSON.parse(out)).toEqual({
+      schema: "other",
+      applied: ["0001_records", "0002_messages"],
+      version: 2,
+    });
   });
 
   test("prints SQL that does the same, without a database", async () => {

@@ -2,6 +2,7 @@
 import { StoreError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
 import type { JournalSupport } from "../stores/journal.ts";
+import type { MessageSupport } from "../stores/messages.ts";
 import type { OutboxSupport } from "../stores/outbox.ts";
 import type { SettlementSupport } from "../stores/settlement.ts";
 import type { OpenPhase, OpenTransaction, Store, TransactionSupport } from "../stores/store.ts";
@@ -80,6 +81,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     journal: guardedJournal(inner.journal, watch),
     settlement: guardedSettlement(inner.settlement, watch),
     outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
+    messages: inner.messages === null ? null : guardedMessages(inner.messages, watch),
     // Nothing depends on them, so how they fare says nothing about the store.
     hints: inner.hints,
     ...(inner.finished === undefined ? {} : { finished: inner.finished }),
@@ -167,5 +169,16 @@ function guardedOutbox(inner: OutboxSupport, watch: Breaker["watch"]): OutboxSup
     list: (filter) => watch(() => inner.list(filter)),
     ofRecord: (recordId) => watch(() => inner.ofRecord(recordId)),
     decide: (id, decision, note) => watch(() => inner.decide(id, decision, note)),
+  };
+}
+
+function guardedMessages(inner: MessageSupport, watch: Breaker["watch"]): MessageSupport {
+  return {
+    find: (digest) => watch(() => inner.find(digest)),
+    count: (facts, count, id) => watch(() => inner.count(facts, count, id)),
+    forget: (digest) => watch(() => inner.forget(digest)),
+    bury: (facts, letter) => watch(() => inner.bury(facts, letter)),
+    list: (filter) => watch(() => inner.list(filter)),
+    remove: (id, event, note) => watch(() => inner.remove(id, event, note)),
   };
 }

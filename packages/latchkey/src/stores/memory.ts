@@ -2,6 +2,7 @@
 import { type Clock, systemPorts } from "../ports.ts";
 import { assembleMemoryStore } from "./memory/assemble.ts";
 import { MemoryEffects } from "./memory/effects.ts";
+import { MemoryMessages } from "./memory/messages.ts";
 import { MemoryRows } from "./memory/rows.ts";
 import { type BusinessRow, MemoryTables, type MemoryTransaction } from "./memory/tables.ts";
 import type { Store } from "./store.ts";
@@ -29,6 +30,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const now = options.now ?? (() => clock.wallMs());
   const tables = new MemoryTables();
   const [rows, effects] = [new MemoryRows(), new MemoryEffects()];
-  const store = assembleMemoryStore({ rows, tables, effects, audit: [], clock, now });
+  const messages = new MemoryMessages();
+  const store = assembleMemoryStore({ rows, tables, effects, messages, audit: [], clock, now });
   return { ...store, rows: (table) => tables.rows(table) };
 }

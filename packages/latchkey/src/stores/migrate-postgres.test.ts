@@ -36,12 +36,15 @@ describe("migratePostgres", () => {
     const pool = openPool(await emptyDatabase());
     expect(await migratePostgres(pool)).toEqual({
       schema: "latchkey",
-      applied: ["0001_records"],
-      version: 1,
+      applied: ["0001_records", "0002_messages"],
+      version: 2,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 1 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 2 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
-    expect(rows).toEqual([{ version: 1, name: "0001_records" }]);
+    expect(rows).toEqual([
+      { version: 1, name: "0001_records" },
+      { version: 2, name: "0002_messages" },
+    ]);
     await pool.end();
   });
 
@@ -64,7 +67,7 @@ describe("migratePostgres", () => {
     );
     expect(rows).toEqual([{ relname: "leases" }]);
     await pool.query("drop table latchkey.leases");
-    expect((await migratePostgres(pool)).version).toBe(1);
+    expect((await migratePostgres(pool)).version).toBe(2);
     await pool.end();
   });
 
@@ -76,7 +79,7 @@ describe("migratePostgres", () => {
     const narrow = new URL(url);
     narrow.username = role;
     const own = openPool(narrow.href, { max: 1 });
-    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(1);
+    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(2);
     await expect(migratePostgres(own, { schema: "missing" })).rejects.toMatchObject({ code: "42501" });
     await own.end();
     await pool.query(`drop owned by ${role}; drop role ${role}`);
@@ -111,7 +114,9 @@ describe("migratePostgresSql", () => {
 
   test("after a version it holds only what is newer", () => {
     expect(migratePostgresSql()).toContain("create table");
-    expect(migratePostgresSql({ after: 1 })).not.toContain("create table");
+    expect(migratePostgresSql({ after: 1 })).not.toContain("0001_records");
+    expect(migratePostgresSql({ after: 1 })).toContain("0002_messages");
+    expect(migratePostgresSql({ after: 2 })).not.toContain("create table");
   });
 
   test("a schema whose name is not plain is refused", () => {

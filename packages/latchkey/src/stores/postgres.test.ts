@@ -164,7 +164,7 @@ describe("on a database", () => {
     const invalid = { code: "schema-invalid" };
     const store = postgresStore({ pool });
     await store.verify();
-    await pool.query("update latchkey.settings set value = '2' where name = 'schema_version'");
+    await pool.query("update latchkey.settings set value = '9' where name = 'schema_version'");
     await expect(store.verify()).rejects.toMatchObject(invalid);
     await pool.query("delete from latchkey.settings where name = 'schema_version'");
     await expect(store.verify()).rejects.toMatchObject(invalid);
@@ -253,7 +253,13 @@ describe("on a database", () => {
     await store.create(leased, null, terms);
     const end = { event: "complete", answer, retention, errorCode: null } as const;
     expect(await store.end(leased, leased.id, leased.fence, end)).not.toBeNull();
-    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0 });
+    expect(await store.clean(10)).toEqual({
+      abandoned: 0,
+      purged: 0,
+      forgotten: 0,
+      effects: 0,
+      messages: 0,
+    });
     await hostile.end();
     await pool.end();
   });
@@ -264,7 +270,7 @@ describe("on a database", () => {
     await pool.query(`
       create role ${role} login;
       grant usage on schema latchkey to ${role};
-      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps,
+      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.messages,
         latchkey.outbox to ${role};
       grant select, insert on latchkey.audit to ${role};
       grant select on latchkey.settings to ${role};
@@ -281,7 +287,13 @@ describe("on a database", () => {
     await store.create(leased, null, terms);
     expect(await store.renew(leased, leased.id, leased.fence, 60_000)).toBe(true);
     expect(await store.endedLeases(10)).toEqual([]);
-    expect(await store.clean(10)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0 });
+    expect(await store.clean(10)).toEqual({
+      abandoned: 0,
+      purged: 0,
+      forgotten: 0,
+      effects: 0,
+      messages: 0,
+    });
     await store.close();
     await app.end();
     await pool.query(`drop owned by ${role}; drop role ${role}`);

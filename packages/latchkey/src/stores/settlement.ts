@@ -73,9 +73,10 @@ export interface AuditEntry extends AuditNote {
   /** What was decided is about this effect of the record's; null: about the record itself. */
   readonly effectId: string | null;
   readonly event: string;
-  /** States of the record, or of the effect. */
+  /** States of the record, of the effect, or of the dead letter, whose id is in the record's place. */
   readonly from: RecordState | EffectState;
-  readonly to: RecordState | EffectState;
+  /** `none`: a dead letter that was taken away. */
+  readonly to: RecordState | EffectState | "none";
 }
 
 /** An unknown record that this caller has taken for one try. */

@@ -23,6 +23,7 @@ import type {
 } from "../engine/record.ts";
 import type { HintSupport } from "./hints.ts";
 import type { JournalSupport, Owner } from "./journal.ts";
+import type { MessageSupport } from "./messages.ts";
 import type { EffectClaim, NewEffect, OutboxSupport } from "./outbox.ts";
 import type { Retention } from "./retention.ts";
 import type { SettlementSupport } from "./settlement.ts";
@@ -110,6 +111,8 @@ export interface CleanReport {
   readonly forgotten: number;
   /** Delivered effects removed. */
   readonly effects: number;
+  /** Tallies of messages removed. */
+  readonly messages: number;
 }
 
 /** Deferred work that somebody has room for. */
@@ -131,6 +134,8 @@ export interface Store<Tx = never> {
   readonly settlement: SettlementSupport;
   /** What was enqueued in transactions. Null exactly when there are none. */
   readonly outbox: OutboxSupport | null;
+  /** What is known about messages of brokers. Null where no inbox can be built on this store. */
+  readonly messages: MessageSupport | null;
   /** Null where processes cannot tell each other anything. */
   readonly hints: HintSupport | null;
   /** Where requests look for finished records first; absent: nowhere. */
@@ -216,7 +221,7 @@ export interface Store<Tx = never> {
 
   /**
    * Takes the record-cleaner's edges on at most `limit` records each: `abandon`, `purge`, `forget`; and removes at most
-   * `limit` delivered effects whose time is over. Rows that somebody is changing are left for the next time. Never touches
+   * `limit` delivered effects, and tallies of messages, whose time is over. Rows that somebody is changing are left for the next time. Never touches
    * `in_progress`, `retryable` or `unknown`, and forgets no record with an effect that is not delivered.
    */
   clean(limit: number): Promise<CleanReport>;

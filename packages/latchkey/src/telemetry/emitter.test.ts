@@ -3,7 +3,14 @@ import { systemPorts } from "../ports.ts";
 import { createEmitter } from "./emitter.ts";
 import type { EventListener, LatchkeyEvent } from "./events.ts";
 
-const event: LatchkeyEvent = { type: "cleaned", abandoned: 0, purged: 0, forgotten: 0, effects: 0 };
+const event: LatchkeyEvent = {
+  type: "cleaned",
+  abandoned: 0,
+  purged: 0,
+  forgotten: 0,
+  effects: 0,
+  messages: 0,
+};
 const make = (listener: EventListener, secret?: string) =>
   createEmitter(listener, secret, systemPorts.random);
 

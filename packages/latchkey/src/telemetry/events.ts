@@ -16,6 +16,12 @@ export interface AboutEffect extends About {
   readonly effectId: string;
 }
 
+/** What an event is about that says what became of a message; tenant and key are empty where it does not say. */
+export interface AboutMessage extends About {
+  /** The queue, stream or topic. */
+  readonly source: string;
+}
+
 export type LatchkeyEvent =
   | (About & {
       readonly type: "executed";
@@ -106,6 +112,7 @@ export type LatchkeyEvent =
       readonly purged: number;
       readonly forgotten: number;
       readonly effects: number;
+      readonly messages: number;
     }
   /** `answered`: it completed the deferred operation that waited for it. */
   | (AboutEffect & { readonly type: "effect_delivered"; readonly sends: number; readonly answered: boolean })
@@ -127,6 +134,21 @@ export type LatchkeyEvent =
   | (AboutEffect & { readonly type: "effect_left"; readonly error: unknown })
   /** Claims were freed whose lease had ended. `started`: a send had begun that may have happened. */
   | { readonly type: "effects_rescued"; readonly unstarted: number; readonly started: number }
+  /** A handler failed at a message, or its outcome is unknown. `failures`: of all processes so far. */
+  | (AboutMessage & {
+      readonly type: "message_failed";
+      readonly failures: number;
+      readonly errorCode: string;
+      readonly error: unknown;
+    })
+  /** Its broker is asked to deliver it again. */
+  | (AboutMessage & {
+      readonly type: "message_given_back";
+      readonly because: string;
+      readonly afterMs: number;
+    })
+  /** Nothing automatic is left: the message waits for a person. */
+  | (AboutMessage & { readonly type: "message_dead"; readonly because: string; readonly error: unknown })
   | { readonly type: "worker_started" }
   /** `inTime` false: something was still running when its time was over; leases end without it. */
   | { readonly type: "worker_stopped"; readonly inTime: boolean }

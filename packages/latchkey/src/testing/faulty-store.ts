@@ -6,7 +6,13 @@
 import type { Store } from "../stores/store.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
 import { FaultyProcess } from "./faulty-store/process.ts";
-import { faultyHints, faultyJournal, faultyOutbox, faultySettlement } from "./faulty-store/sub-ports.ts";
+import {
+  faultyHints,
+  faultyJournal,
+  faultyMessages,
+  faultyOutbox,
+  faultySettlement,
+} from "./faulty-store/sub-ports.ts";
 import { faultyTransactions } from "./faulty-store/transactions.ts";
 
 export interface FaultyStore<Tx> {
@@ -28,6 +34,7 @@ export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<
     journal: faultyJournal(inner.journal, process),
     settlement: faultySettlement(inner.settlement, process),
     outbox: inner.outbox === null ? null : faultyOutbox(inner.outbox, process),
+    messages: inner.messages === null ? null : faultyMessages(inner.messages, process),
     hints: inner.hints === null ? null : faultyHints(inner.hints, process),
     verify: () => process.call("verify", null, () => inner.verify()),
     read: (key) => process.call("read", key, () => inner.read(key)),

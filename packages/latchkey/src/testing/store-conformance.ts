@@ -25,6 +25,7 @@ import { listingCases } from "./store-conformance/listing.ts";
 import { lookupCases } from "./store-conformance/lookup.ts";
 import { lookupByIdCases } from "./store-conformance/lookup-by-id.ts";
 import { loseTransactionCases } from "./store-conformance/lose-transaction.ts";
+import { messageCases } from "./store-conformance/messages.ts";
 import { outboxBytesCases } from "./store-conformance/outbox-bytes.ts";
 import { outboxClaimCases } from "./store-conformance/outbox-claim.ts";
 import { outboxCleaningCases } from "./store-conformance/outbox-cleaning.ts";
@@ -107,6 +108,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   deliverCases,
   deliverAnswerCases,
   openDeliveryCases,
+  messageCases,
   hintCases,
 ];
 

@@ -5,6 +5,7 @@ import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
 import { accept, claimPending, create, loseTransaction } from "./begin.ts";
 import { memoryHints } from "./hints.ts";
 import { memoryJournal } from "./journal.ts";
+import { memoryMessages } from "./messages.ts";
 import type { MemoryState } from "./open-buffer.ts";
 import { memoryOutbox } from "./outbox.ts";
 import type { MemoryRows } from "./rows.ts";
@@ -33,6 +34,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
     outbox: memoryOutbox(effects, state.audit, now),
+    messages: memoryMessages(state.messages, state.audit, now),
     hints: memoryHints(),
     async verify() {},
     readById: async (tenant, id) => ({ record: addressable(rows, tenant, id), now: now() }),
@@ -49,7 +51,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     loseTransaction: async (life, replaces, errorCode) =>
       loseTransaction(rows, now(), { life, replaces }, errorCode),
     endedLeases: async (limit) => endedLeases(rows, now(), limit),
-    clean: async (limit) => clean(rows, effects, now(), limit),
+    clean: async (limit) => clean(state, now(), limit),
   };
 }
 

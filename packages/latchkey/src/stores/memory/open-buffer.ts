@@ -3,6 +3,7 @@ import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { AuditEntry } from "../settlement.ts";
 import type { MemoryEffects } from "./effects.ts";
+import type { MemoryMessages } from "./messages.ts";
 import type { MemoryRows } from "./rows.ts";
 import { type MemoryTables, WriteBuffer } from "./tables.ts";
 
@@ -10,6 +11,7 @@ export interface MemoryState {
   readonly rows: MemoryRows;
   readonly tables: MemoryTables;
   readonly effects: MemoryEffects;
+  readonly messages: MemoryMessages;
   /** Oldest first. */
   readonly audit: AuditEntry[];
   readonly clock: Clock;

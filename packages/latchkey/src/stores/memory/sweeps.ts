@@ -4,6 +4,8 @@ import type { FinishedRecord, InProgressRecord, LatchkeyRecord, PendingRecord } 
 import type { CleanReport, EndedLease } from "../store.ts";
 import type { MemoryEffects } from "./effects.ts";
 import { finished, lifeOf, move } from "./life.ts";
+import { removeOver } from "./messages.ts";
+import type { MemoryState } from "./open-buffer.ts";
 import type { KeptTerms, MemoryRows } from "./rows.ts";
 
 export function endedLeases(rows: MemoryRows, now: number, limit: number): readonly EndedLease[] {
@@ -24,7 +26,11 @@ function rescueAt(record: InProgressRecord, terms: KeptTerms): number {
   return atLeaseEnd ? leaseEndsAt : Math.max(leaseEndsAt, expiresAt);
 }
 
-export function clean(rows: MemoryRows, effects: MemoryEffects, now: number, limit: number): CleanReport {
+export function clean(
+  { rows, effects, messages }: Pick<MemoryState, "rows" | "effects" | "messages">,
+  now: number,
+  limit: number,
+): CleanReport {
   const abandoned = take(rows, limit, (record) => record.state === "pending" && now >= record.expiresAt);
   for (const record of abandoned) if (record.state === "pending") rows.put(timedOut(record, now));
   const purged = take(rows, limit, (record) => isFinished(record) && now >= record.expiresAt);
@@ -40,7 +46,8 @@ export function clean(rows: MemoryRows, effects: MemoryEffects, now: number, lim
     rows.remove(record);
   }
   const counts = { abandoned: abandoned.length, purged: purged.length, forgotten: forgotten.length };
-  return { ...counts, effects: removeDelivered(effects, now, limit) };
+  const gone = removeOver(messages, now, limit);
+  return { ...counts, effects: removeDelivered(effects, now, limit), messages: gone };
 }
 
 /** Ids of records that may not be forgotten yet. */

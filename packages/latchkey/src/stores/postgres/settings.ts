@@ -7,7 +7,7 @@ import { textOf } from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /** What the migrations have written into the table `settings`. The secret never changes, so it is read once. */
 export class Settings {

@@ -6,6 +6,7 @@ export interface SqlNames {
   readonly leases: string;
   readonly steps: string;
   readonly outbox: string;
+  readonly messages: string;
   readonly audit: string;
   readonly settings: string;
   /** The call that tells the store's time. */

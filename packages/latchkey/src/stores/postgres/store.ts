@@ -20,6 +20,8 @@ import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
 import { maintenanceStatements } from "./maintenance-statements.ts";
+import { messageStatements } from "./message-statements.ts";
+import { postgresMessages } from "./messages.ts";
 import { postgresOutbox } from "./outbox.ts";
 import { outboxStatements } from "./outbox-statements.ts";
 import { phaseStatements } from "./phase-statements.ts";
@@ -63,6 +65,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     leases: `"${schema}".leases`,
     steps: `"${schema}".steps`,
     outbox: `"${schema}".outbox`,
+    messages: `"${schema}".messages`,
     audit: `"${schema}".audit`,
     settings: `"${schema}".settings`,
     clock: parts.timeFunction,
@@ -74,6 +77,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
   const phase = phaseStatements(names);
   const maintenance = maintenanceStatements(names);
   const outbox = outboxStatements(names);
+  const messages = messageStatements(names);
   const settings = new Settings(executor, maintenance.settings, schema);
   const confirmation = new Confirmation(executor, transaction);
   return {
@@ -98,12 +102,13 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     }),
     settlement: postgresSettlement(executor, settlementStatements(names)),
     outbox: postgresOutbox(executor, outbox, parts.clock),
+    messages: postgresMessages(executor, messages),
     hints: parts.hints,
     verify: () => settings.verify(),
     read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
     ...leaseMethods(executor, leaseStatements(names)),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
-    ...maintenanceMethods(executor, { ...maintenance, ...outbox }),
+    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages }),
     async loseTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
@@ -245,7 +250,8 @@ function runningLife(life: ReturnType<typeof begunLife>, row: SqlRow): InProgres
 function maintenanceMethods(
   executor: PostgresExecutor,
   statements: ReturnType<typeof maintenanceStatements> &
-    Pick<ReturnType<typeof outboxStatements>, "cleanEffects">,
+    Pick<ReturnType<typeof outboxStatements>, "cleanEffects"> &
+    Pick<ReturnType<typeof messageStatements>, "cleanMessages">,
 ): Pick<Store, "endedLeases" | "clean"> {
   const batch = async (statement: StatementTemplate, limit: number) =>
     onlyRow(await executor.write(statement.bind({ limit })));
@@ -263,7 +269,9 @@ function maintenanceMethods(
       await executor.write(statements.reapLeases.bind({ limit }));
       const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
       const effects = numberOf(await batch(statements.cleanEffects, limit), "effects");
-      return { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten"), effects };
+      const messages = numberOf(await batch(statements.cleanMessages, limit), "messages");
+      const counts = { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
+      return { ...counts, effects, messages };
     },
   };
 }

@@ -48,6 +48,12 @@ export type StorePort =
   | "listEffects"
   | "effectsOfRecord"
   | "decideEffect"
+  | "findMessage"
+  | "countMessage"
+  | "forgetMessage"
+  | "buryMessage"
+  | "listMessages"
+  | "removeMessage"
   | "sendHint"
   | "hearHint"
   | "listenToHints";

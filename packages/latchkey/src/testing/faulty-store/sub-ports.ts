@@ -1,6 +1,7 @@
 /** Faults of journals, settlements, outboxes and hints: each call is one scheduling point. */
 import type { HintSupport } from "../../stores/hints.ts";
 import type { JournalSupport } from "../../stores/journal.ts";
+import type { MessageSupport } from "../../stores/messages.ts";
 import type { OutboxSupport } from "../../stores/outbox.ts";
 import type { SettlementSupport } from "../../stores/settlement.ts";
 import type { FaultyProcess } from "./process.ts";
@@ -44,6 +45,17 @@ export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): Outb
     ofRecord: (recordId) => process.call("effectsOfRecord", null, () => inner.ofRecord(recordId)),
     decide: (id, decision, note) =>
       process.call("decideEffect", null, () => inner.decide(id, decision, note)),
+  };
+}
+
+export function faultyMessages(inner: MessageSupport, process: FaultyProcess): MessageSupport {
+  return {
+    find: (digest) => process.call("findMessage", null, () => inner.find(digest)),
+    count: (facts, count, id) => process.call("countMessage", null, () => inner.count(facts, count, id)),
+    forget: (digest) => process.call("forgetMessage", null, () => inner.forget(digest)),
+    bury: (facts, letter) => process.call("buryMessage", null, () => inner.bury(facts, letter)),
+    list: (filter) => process.call("listMessages", null, () => inner.list(filter)),
+    remove: (id, event, note) => process.call("removeMessage", null, () => inner.remove(id, event, note)),
   };
 }
 

@@ -104,7 +104,7 @@ export function race<T>(
   );
 }
 
-export const nothingCleaned = { abandoned: 0, purged: 0, forgotten: 0, effects: 0 };
+export const nothingCleaned = { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 };
 
 /** Cleans until there is nothing left to do, and adds up the reports. */
 export async function cleanAll(context: CaseContext, limit = 100) {
@@ -116,6 +116,7 @@ export async function cleanAll(context: CaseContext, limit = 100) {
     total.purged += report.purged;
     total.forgotten += report.forgotten;
     total.effects += report.effects;
+    total.messages += report.messages;
   }
   assert.fail("cleaning must come to an end");
 }

@@ -1,0 +1,78 @@
+/** What an inbox is told, and how its options are resolved. */
+import { timerMaxMs } from "../ports.ts";
+import type { Message } from "./broker.ts";
+
+export interface InboxOptions<I> {
+  /** On whose behalf a message is run; a text, where all are of one tenant. */
+  readonly tenant: string | ((message: Message) => string);
+  /** What names a message: the same for every delivery and every copy of it. Default: the id that its sender gave it. */
+  readonly key?: (message: Message) => string | null;
+  /** Makes the input. What it throws makes the message a dead letter. Default: the body as JSON. */
+  readonly decode?: (message: Message) => I;
+  /** After so many failed runs a message is a dead letter. Default 5. */
+  readonly failuresMax?: number;
+  /** After so many deaths of a process that ran it, as far as they were seen. Default 3. */
+  readonly killsMax?: number;
+  /**
+   * How long a message is kept and tried again that is running elsewhere, or while the store cannot be used; then it is given
+   * back. Default 10 seconds.
+   */
+  readonly holdMs?: number;
+  /** Pause after the first failed run; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
+  readonly backoffMs?: number;
+  /** Default 60,000. */
+  readonly backoffMaxMs?: number;
+  /** How long failures of a message that does not come again are remembered. Default 30 days. */
+  readonly keepMs?: number;
+}
+
+export interface InboxSettings<I> extends Required<Omit<InboxOptions<I>, "tenant">> {
+  readonly tenant: (message: Message) => string;
+}
+
+const day = 24 * 60 * 60 * 1_000;
+
+/** @throws {TypeError} when an option is missing or out of range. */
+export function resolveInboxOptions<I>(options: InboxOptions<I>): InboxSettings<I> {
+  const { tenant, key = ({ id }) => id, decode = decodeJsonBody } = options;
+  const isText = typeof tenant === "string" && tenant !== "";
+  if (!isText && typeof tenant !== "function") {
+    throw new TypeError(
+      'tenant must be a function of the message, or a text for a single tenant (for example "main")',
+    );
+  }
+  for (const [name, value] of Object.entries({ key, decode })) {
+    if (typeof value !== "function") throw new TypeError(`${name} must be a function of the message`);
+  }
+  const numbers = {
+    failuresMax: options.failuresMax ?? 5,
+    killsMax: options.killsMax ?? 3,
+    holdMs: options.holdMs ?? 10_000,
+    backoffMs: options.backoffMs ?? 1_000,
+    backoffMaxMs: options.backoffMaxMs ?? 60_000,
+    keepMs: options.keepMs ?? 30 * day,
+  };
+  checkNumbers(numbers);
+  return {
+    ...numbers,
+    tenant: isText ? () => tenant : (tenant as (message: Message) => string),
+    key,
+    decode,
+  };
+}
+
+function checkNumbers({ keepMs, ...rest }: Readonly<Record<string, number>>): void {
+  for (const [field, value] of Object.entries({ ...rest, keepMs })) {
+    if (value === undefined || !Number.isSafeInteger(value) || value <= 0) {
+      throw new TypeError(`${field} must be a positive whole number (got ${value})`);
+    }
+    if (field !== "keepMs" && value > timerMaxMs)
+      throw new TypeError(`${field} must be at most ${timerMaxMs}`);
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+function decodeJsonBody<I>({ body }: Message): I {
+  return JSON.parse(utf8.decode(body)) as I;
+}

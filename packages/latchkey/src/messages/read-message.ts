@@ -1,0 +1,96 @@
+/** A message, read: what it asks for, and whether it can be asked at all. */
+import { createHash } from "node:crypto";
+import type { Submission } from "../attempt/attempt.ts";
+import { scopeOf } from "../attempt/run-function.ts";
+import type { RecordKey } from "../engine/record.ts";
+import { fingerprint } from "../fingerprint/fingerprint.ts";
+import { encodeFields } from "../fingerprint/length-prefixed.ts";
+import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
+import type { Operation } from "../operation.ts";
+import { isStorable } from "../storable.ts";
+import type { MessageFacts } from "../stores/messages.ts";
+import type { Message, MessageDeath } from "./broker.ts";
+import type { InboxSettings } from "./inbox-options.ts";
+
+export type ReadMessage<I> =
+  | {
+      readonly kind: "readable";
+      readonly facts: MessageFacts;
+      readonly submission: Submission;
+      readonly input: I;
+    }
+  | {
+      readonly kind: "unreadable";
+      readonly facts: MessageFacts;
+      readonly because: MessageDeath;
+      readonly error: unknown;
+    };
+
+/** @param storedKey how a key is kept */
+export function readMessage<I>(
+  settings: InboxSettings<I>,
+  operation: Operation,
+  storedKey: (sent: RecordKey) => RecordKey,
+  message: Message,
+): ReadMessage<I> {
+  let tenant: string | null = null;
+  let key: string | null = null;
+  const unreadable = (because: MessageDeath, error: unknown = null): ReadMessage<I> => ({
+    kind: "unreadable",
+    facts: factsOf(operation, message, { tenant, key: null }),
+    because,
+    error,
+  });
+  try {
+    tenant = textOf(settings.tenant(message));
+  } catch (error) {
+    return unreadable("tenant-missing", error);
+  }
+  if (tenant === null || !isStorable(tenant)) {
+    tenant = null;
+    return unreadable("tenant-missing");
+  }
+  try {
+    key = textOf(settings.key(message));
+  } catch (error) {
+    return unreadable("invalid-id", error);
+  }
+  if (key === null) return unreadable("missing-id");
+  if (key.length > MAX_KEY_LENGTH || !isStorable(key)) return unreadable("invalid-id");
+  const sent = { tenant, scope: scopeOf(operation), key };
+  const facts = factsOf(operation, message, storedKey(sent));
+  try {
+    const input = settings.decode(message);
+    const submission = { key: sent, fingerprint: fingerprintOf(operation, message), principal: null };
+    return { kind: "readable", facts, submission, input };
+  } catch (error) {
+    return { kind: "unreadable", facts, because: "undecodable", error };
+  }
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** A JSON body in its canonical form, so that a sender may write it down anew; any other as its bytes. */
+function fingerprintOf({ name }: Operation, { contentType, body }: Message): Submission["fingerprint"] {
+  return fingerprint({
+    operation: name,
+    method: "MESSAGE",
+    path: "",
+    query: "",
+    mediaType: contentType ?? "application/json",
+    headers: [],
+    body,
+  });
+}
+
+function factsOf(
+  { name }: Operation,
+  { source, body }: Message,
+  { tenant, key }: { readonly tenant: string | null; readonly key: string | null },
+): MessageFacts {
+  const digest = createHash("sha256");
+  for (const chunk of encodeFields(["latchkey message", name, tenant, key, body])) digest.update(chunk);
+  return { digest: digest.digest("hex"), source, operation: name, tenant, key };
+}

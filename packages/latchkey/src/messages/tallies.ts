@@ -1,0 +1,64 @@
+/** What an inbox writes down about a message, apart from its transaction. */
+import type { Runtime } from "../attempt/runtime.ts";
+import type { MessageCount, MessageFacts, MessageSupport, MessageTally } from "../stores/messages.ts";
+import type { Message, MessageDeath } from "./broker.ts";
+
+export class Tallies<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #support: MessageSupport;
+  readonly #keepMs: number;
+
+  constructor(runtime: Runtime<Tx>, support: MessageSupport, keepMs: number) {
+    this.#runtime = runtime;
+    this.#support = support;
+    this.#keepMs = keepMs;
+  }
+
+  /** All of them throw {StoreError}. */
+  find({ digest }: MessageFacts): Promise<MessageTally | null> {
+    return this.#runtime.guard(() => this.#support.find(digest));
+  }
+
+  start(facts: MessageFacts): Promise<MessageTally> {
+    return this.#count(facts, { starts: 1, returns: 0, failures: 0, errorCode: null });
+  }
+
+  returned(facts: MessageFacts): Promise<MessageTally> {
+    return this.#count(facts, { starts: 0, returns: 1, failures: 0, errorCode: null });
+  }
+
+  /** @param counted whether its start was; a first delivery's is not */
+  failed(facts: MessageFacts, counted: boolean, errorCode: string): Promise<MessageTally> {
+    return this.#count(facts, { starts: counted ? 0 : 1, returns: 1, failures: 1, errorCode });
+  }
+
+  forget({ digest }: MessageFacts): Promise<void> {
+    return this.#support.forget(digest);
+  }
+
+  async bury(facts: MessageFacts, message: Message, reason: MessageDeath): Promise<void> {
+    const payload = await this.#runtime.codec.encode(message.body, letterContext(facts));
+    const { contentType } = message;
+    await this.#support.bury(facts, { id: this.#id(), reason, contentType: storable(contentType), payload });
+  }
+
+  #count(facts: MessageFacts, count: Omit<MessageCount, "keepMs">): Promise<MessageTally> {
+    return this.#support.count(facts, { ...count, keepMs: this.#keepMs }, this.#id());
+  }
+
+  #id(): string {
+    const { clock, random } = this.#runtime.ports;
+    return random.uuid(clock.wallMs());
+  }
+}
+
+/** What the payload of a dead letter belongs to. */
+function letterContext({ digest, operation, tenant, key }: MessageFacts) {
+  const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
+  return { ...place, recordId: digest, fingerprint: Buffer.from(digest, "hex"), part: "message" as const };
+}
+
+/** A sender may write anything; what cannot be stored is of no use to anybody. */
+function storable(contentType: string | null): string | null {
+  return contentType === null ? null : contentType.replaceAll("\0", "").toWellFormed().slice(0, 200);
+}
