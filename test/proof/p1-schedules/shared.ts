@@ -2,6 +2,7 @@
 import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
 import { assembleMemoryStore } from "../../../packages/latchkey/src/stores/memory/assemble.ts";
 import { type EffectRow, MemoryEffects } from "../../../packages/latchkey/src/stores/memory/effects.ts";
+import { MemoryMessages } from "../../../packages/latchkey/src/stores/memory/messages.ts";
 import { type MemoryRow, MemoryRows } from "../../../packages/latchkey/src/stores/memory/rows.ts";
 import { MemoryTables } from "../../../packages/latchkey/src/stores/memory/tables.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
@@ -81,7 +82,15 @@ export function restored(shared: Shared, isIdle: boolean): Restored {
     keepAlive: () => () => {},
   };
   return {
-    store: assembleMemoryStore({ rows, effects, tables, audit, clock, now: () => now }),
+    store: assembleMemoryStore({
+      rows,
+      effects,
+      tables,
+      messages: new MemoryMessages(),
+      audit,
+      clock,
+      now: () => now,
+    }),
     snapshot: () => ({
       ...shared,
       rows: rows.all(),

@@ -142,7 +142,13 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     });
     advance(minute);
     const before = await store.read(record);
-    expect(await store.clean(100)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0 });
+    expect(await store.clean(100)).toEqual({
+      abandoned: 0,
+      purged: 0,
+      forgotten: 0,
+      effects: 0,
+      messages: 0,
+    });
     expect(await store.endedLeases(100)).toEqual([]);
     const want = { operation, tokens: [newToken(), newToken(), newToken()], terms: defaultTerms };
     expect(await store.claimPending([want])).toEqual([]);

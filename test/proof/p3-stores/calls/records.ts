@@ -255,15 +255,16 @@ function someEnd(choices: Choices, world: CallWorld): AttemptEnd {
 
 /** Which of many are cleaned first is nobody's promise: so until nothing is left. */
 async function cleaned(store: Store<unknown>, most: number): Promise<CleanReport> {
-  let total: CleanReport = { abandoned: 0, purged: 0, forgotten: 0, effects: 0 };
+  let total: CleanReport = { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 };
   for (;;) {
-    const { abandoned, purged, forgotten, effects } = await store.clean(most);
-    if (abandoned + purged + forgotten + effects === 0) return total;
+    const { abandoned, purged, forgotten, effects, messages } = await store.clean(most);
+    if (abandoned + purged + forgotten + effects + messages === 0) return total;
     total = {
       abandoned: total.abandoned + abandoned,
       purged: total.purged + purged,
       forgotten: total.forgotten + forgotten,
       effects: total.effects + effects,
+      messages: total.messages + messages,
     };
   }
 }

@@ -48,6 +48,7 @@ export function assembleRedisStore({ runner, random, verify }: RedisParts): Stor
     journal: redisJournal(runner, random),
     settlement: redisSettlement(runner, random),
     outbox: null,
+    messages: null,
     hints: null,
     verify,
     ...lookUps(runner),

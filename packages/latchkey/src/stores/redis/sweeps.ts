@@ -41,5 +41,5 @@ export async function clean(runner: Runner, limit: number): Promise<CleanReport>
   const abandoned = await take("abandon", prefixes.pendingPastExpiry);
   const purged = await take("purge", prefixes.finished);
   const forgotten = await take("forget", prefixes.expired);
-  return { abandoned, purged, forgotten, effects: 0 };
+  return { abandoned, purged, forgotten, effects: 0, messages: 0 };
 }
