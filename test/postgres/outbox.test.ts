@@ -65,6 +65,39 @@ describe.each(postgresVersions())("the outbox on PostgreSQL %i", (version) => {
     };
   });
 
+  test("every write of a page is on disk before it is acknowledged, where the session has synchronous_commit off", async () => {
+    await enqueuing(store, [newEffect({ index: 0 }), newEffect({ index: 1 }), newEffect({ index: 2 })]);
+    await observer.query(`
+      create table if not exists public.seen (value text);
+      create or replace function public.see() returns trigger language plpgsql as
+        $$ begin insert into public.seen values (new.state || ' ' || current_setting('synchronous_commit')); return null; end $$;
+      create constraint trigger see after update on latchkey.outbox
+        deferrable initially deferred for each row execute function public.see()`);
+    const lax = openPool(url, { max: 4, options: "-c synchronous_commit=off" });
+    const laxStore = postgresStore({ pool: lax });
+    const [one, two, three] = await claim(laxStore);
+    if (one === undefined || two === undefined || three === undefined) throw new Error("three are due");
+    await outboxOf(laxStore).start([one, two, three].map(claimOf), leaseMs);
+    await outboxOf(laxStore).end([delivered(one), delivered(two)]);
+    await outboxOf(laxStore).end([{ ...claimOf(three), event: "die", errorCode: "test", returned: true }]);
+    await laxStore.close();
+    await lax.end();
+    const { rows } = await observer.query<{ value: string }>("select value from public.seen");
+    await observer.query("drop trigger see on latchkey.outbox; drop table public.seen");
+    const written = [
+      "claimed",
+      "claimed",
+      "claimed",
+      "claimed",
+      "claimed",
+      "claimed",
+      "delivered",
+      "delivered",
+      "dead",
+    ];
+    expect(rows.map(({ value }) => value)).toEqual(written.map((state) => `${state} on`));
+  });
+
   async function count(): Promise<number> {
     const { rows } = await observer.query<{ count: number }>(
       "select count(*)::int as count from latchkey.outbox",

@@ -2,7 +2,7 @@
  * Statements that end claims on effects. Each write is guarded row by row, so that one row whose guard does not hold leaves
  * the others alone; the statement commits as one.
  */
-import { commitSettings, type SqlNames, timeOf } from "./sql-parts.ts";
+import { commitSettingsOnce, type SqlNames, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function effectEndStatements(names: SqlNames) {
@@ -58,7 +58,7 @@ function end(names: SqlNames): string {
       from ${ends}, t
       where ${claimIs} and o.claimed_at is not null and (c.event <> 'give_back' or c.unsent or o.started_at is null)
       returning o.id)
-    select o.id::text as id, ${commitSettings(names)} from o`;
+    select o.id::text as id, ${commitSettingsOnce(names)} from o`;
 }
 
 const delivered = `unnest(@ids::text::uuid[], @attempts::text::int[], @tokens::text::uuid[], @results::text::text[],
@@ -75,7 +75,7 @@ function deliver(names: SqlNames): string {
       from ${delivered}, t
       where ${claimIs} and o.claimed_at is not null
       returning o.id)
-    select o.id::text as id, ${commitSettings(names)} from o`;
+    select o.id::text as id, ${commitSettingsOnce(names)} from o`;
 }
 
 /** Which ends that found nothing to do repeat one that has been done. */

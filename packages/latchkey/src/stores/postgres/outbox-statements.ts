@@ -3,7 +3,15 @@
  * hold leaves the others alone; the statement commits as one.
  */
 import { claimIs, effectEndStatements } from "./effect-end-statements.ts";
-import { after, commitSettings, exactly, onPrimary, type SqlNames, timeOf } from "./sql-parts.ts";
+import {
+  after,
+  commitSettings,
+  commitSettingsOnce,
+  exactly,
+  onPrimary,
+  type SqlNames,
+  timeOf,
+} from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function outboxStatements(names: SqlNames) {
@@ -133,7 +141,7 @@ function claim(names: SqlNames): string {
     ${held(names)},
     due as materialized (${due(names, "for update of o skip locked")}),
     o as (${take(names, "o.ctid = any (array(select row_id from due))")})
-    select ${effectColumns}, ${commitSettings(names)} from o order by o.available_at, o.position`;
+    select ${effectColumns}, ${commitSettingsOnce(names)} from o order by o.available_at, o.position`;
 }
 
 /** What `claimEffects` would take, without touching what may be wrong with a row. */
@@ -163,7 +171,7 @@ function start(names: SqlNames): string {
       from ${claims}, t
       where ${claimIs} and o.locked_until > t.at and o.started_at is null
       returning o.id)
-    select o.id::text as id, ${commitSettings(names)} from o`;
+    select o.id::text as id, ${commitSettingsOnce(names)} from o`;
 }
 
 function started({ outbox, clock }: SqlNames): string {

@@ -64,12 +64,21 @@ export function after(time: string, parameter: string): string {
  * one, and `synchronous_commit = off` does not acknowledge what a crash can take back.
  */
 export function commitSettings({ synced }: SqlNames): string {
-  const messages = `case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning')
-    then pg_catalog.set_config('client_min_messages', 'warning', true) end as commit_messages`;
-  if (!synced) return messages;
-  return `${messages}, case when pg_catalog.current_setting('synchronous_commit') = 'off'
-    then pg_catalog.set_config('synchronous_commit', 'on', true) end as commit_synced`;
+  return synced
+    ? `${messages} as commit_messages, ${onDisk} as commit_synced`
+    : `${messages} as commit_messages`;
 }
+
+/** The same for a statement of many rows, which would look at each of them again. */
+export function commitSettingsOnce({ synced }: SqlNames): string {
+  const once = `(select ${messages}) as commit_messages`;
+  return synced ? `${once}, (select ${onDisk}) as commit_synced` : once;
+}
+
+const messages = `case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning')
+    then pg_catalog.set_config('client_min_messages', 'warning', true) end`;
+const onDisk = `case when pg_catalog.current_setting('synchronous_commit') = 'off'
+    then pg_catalog.set_config('synchronous_commit', 'on', true) end`;
 
 /** The record `r` as `recordOf` reads it. */
 export const recordColumn = "pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record";
