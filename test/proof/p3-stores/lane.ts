@@ -46,12 +46,12 @@ export async function everywhere(
   subjects: readonly Subject[],
   what: string,
   make: (on: Subject) => Promise<unknown>,
-  texts: () => Texts,
+  texts: (on: Subject) => Texts,
 ): Promise<Told> {
   const all = await Promise.all(
     subjects.map(async (on) => {
       const told = within(
-        observed(() => make(on), texts()),
+        observed(() => make(on), texts(on)),
         what,
         stepLimitMs,
       );

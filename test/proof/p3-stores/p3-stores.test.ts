@@ -6,7 +6,8 @@ import { type Batch, runBatch } from "./batch.ts";
 import { Lane } from "./lane.ts";
 import { memory } from "./memory-bench.ts";
 import { partNamed, parts } from "./parts.ts";
-import { findPlant, type Plant, plantedInto, plants } from "./plants.ts";
+import type { Plant } from "./plant.ts";
+import { findPlant, plantedInto, plants } from "./plants.ts";
 import { failureOf, tier } from "./tier.ts";
 
 const seed = 0x5eed_0003n;

@@ -3,10 +3,12 @@ import { drawFrom, seedOf } from "../harness/seeded.ts";
 import { callSize, playCalls } from "./calls/play.ts";
 import { always as callsAlways, often as callsOften } from "./calls/required.ts";
 import type { Lane } from "./lane.ts";
+import { operationSize, playOperations } from "./operations/play.ts";
+import { always as operationsAlways, often as operationsOften } from "./operations/required.ts";
 import { drawSequence, type Played, type Sequence, type Size } from "./sequence.ts";
 
 export interface Part {
-  readonly name: "calls";
+  readonly name: "calls" | "operations";
   /** In words, for the report. */
   readonly bound: string;
   readonly size: Size;
@@ -27,6 +29,16 @@ export const parts: readonly Part[] = [
     always: callsAlways,
     often: callsOften,
     play: playCalls,
+  },
+  {
+    name: "operations",
+    bound:
+      "10 to 40 requests, rounds of the services, decisions of a person and leaps of time, for 1 or 2 of 6 operations on 1 to 3 keys of 2 tenants; handlers that fail, processes that die, lost replies; each outcome, and everything at the end",
+    size: operationSize,
+    volumes: { small: 30, full: 10_000 },
+    always: operationsAlways,
+    often: operationsOften,
+    play: playOperations,
   },
 ];
 

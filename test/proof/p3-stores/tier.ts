@@ -34,7 +34,7 @@ export const tier: Tier = {
   id: "P3",
   title: "the same sequences on every store",
   about:
-    "A sequence, drawn from a 64-bit seed, runs on the memory store, on PGlite and on a private Postgres at once, each under a clock that moves only when the sequence says so. Sequences of calls use the whole store contract, transactions and phases included, by callers who are right, late or somebody else: after every call the replies must be the same, and at the end everything that can be asked for. A failing sequence is shortened before it is shown.",
+    "A sequence, drawn from a 64-bit seed, runs on the memory store, on PGlite and on a private Postgres at once, each under a clock that moves only when the sequence says so. Sequences of calls use the whole store contract, transactions and phases included, by callers who are right, late or somebody else: after every call the replies must be the same, and at the end everything that can be asked for. Sequences of operations send whole requests through the engine, to handlers that fail, processes that die and replies that are lost, and let the services and a person do their work: callers must be told the same, and records, effects, rows and the other side's ledger must be the same at the end. A failing sequence is shortened before it is shown.",
   run,
 };
 

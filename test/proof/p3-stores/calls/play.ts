@@ -12,12 +12,19 @@ import { dump } from "./dump.ts";
 import { journalCalls } from "./journal.ts";
 import { outboxCalls } from "./outbox.ts";
 import { recordCalls } from "./records.ts";
+import { settlementCalls } from "./settlement.ts";
 import { transactionCalls } from "./transactions.ts";
 import { beginMs, CallWorld } from "./world.ts";
 
 export const callSize: Size = { stepsMin: 15, stepsMax: 55, numbers: 40 };
 
-const kinds: CallKinds = { ...recordCalls, ...journalCalls, ...outboxCalls, ...transactionCalls };
+const kinds: CallKinds = {
+  ...recordCalls,
+  ...journalCalls,
+  ...settlementCalls,
+  ...outboxCalls,
+  ...transactionCalls,
+};
 const anyCall = Object.keys(kinds);
 
 /** Where a key is, for the choice of what comes next. */

@@ -8,16 +8,7 @@ import type {
 } from "../../../../packages/latchkey/src/stores/store.ts";
 import type { Choices } from "../../p2-random/choices.ts";
 import type { CallKinds } from "./call.ts";
-import {
-  leaseTerms,
-  limit,
-  newLife,
-  otherFingerprint,
-  retention,
-  someDelay,
-  someKey,
-  takingLimit,
-} from "./terms.ts";
+import { leaseTerms, limit, newLife, otherFingerprint, retention, someDelay, someKey } from "./terms.ts";
 import { type CallWorld, operations } from "./world.ts";
 
 async function beginning(choices: Choices, world: CallWorld) {
@@ -201,29 +192,6 @@ export const recordCalls: CallKinds = {
   clean(choices) {
     const most = choices.pick([100, 1]);
     return { name: "clean", given: [most], make: ({ store }) => cleaned(store, most) };
-  },
-
-  claimUnknowns(choices, world) {
-    const most = takingLimit(world);
-    const claimMs = choices.pick([5_000, 60_000]);
-    const wanted = choices.oneIn(4) ? [choices.pick(operations)] : operations;
-    return {
-      name: "claimUnknowns",
-      given: [wanted, most, claimMs],
-      unordered: true,
-      make: ({ store }) => store.settlement.claimUnknowns(wanted, most, claimMs),
-    };
-  },
-
-  resumable(choices, world) {
-    const most = limit(choices, world);
-    const wanted = choices.oneIn(4) ? [choices.pick(operations)] : operations;
-    return {
-      name: "resumable",
-      given: [wanted, most],
-      unordered: world.inBatches,
-      make: ({ store }) => store.settlement.resumable(wanted, most),
-    };
   },
 };
 
