@@ -1,4 +1,5 @@
 /** A store on a private Redis, and records to see what becomes of them. */
+import { setImmediate as turn } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { createLatchkey } from "latchkey";
 import type { InProgressRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
@@ -69,4 +70,29 @@ export function countingService(store: Store) {
       return { sent: key };
     });
   return { latchkey, operation, send, starts };
+}
+
+/** Requests with new keys, one after the other in each of `lanes`, until `stop`; what became of them. */
+export function load(send: ReturnType<typeof countingService>["send"], lanes: number) {
+  const acknowledged: string[] = [];
+  const refusals: unknown[] = [];
+  let stopped = false;
+  const lane = async (name: number) => {
+    for (let count = 0; !stopped; count += 1) {
+      const key = `${name} ${count}`;
+      try {
+        if ((await send(key)).kind === "executed") acknowledged.push(key);
+      } catch (error) {
+        refusals.push(error);
+      }
+      // While the circuit breaker refuses, nothing else gives the event loop a turn.
+      await turn();
+    }
+  };
+  const all = Array.from({ length: lanes }, (_, name) => lane(name));
+  const stop = async () => {
+    stopped = true;
+    await Promise.all(all);
+  };
+  return { acknowledged, refusals, stop };
 }

@@ -5,10 +5,10 @@ import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import { linkOf } from "../../packages/latchkey/src/stores/redis/client.ts";
 import { completion, minute } from "../../packages/latchkey/src/testing/store-conformance/arrange.ts";
 import { redisProgram } from "../support/private-redis.ts";
-import { flushCluster, startRedisCluster } from "../support/redis-cluster.ts";
+import { startRedisCluster } from "../support/redis-cluster.ts";
 import { deferred, until } from "../support/until.ts";
-import { complete, countingService, privateRedis, reserve, storeOn, storeOver } from "./arrange.ts";
-import { clusterClients } from "./clients.ts";
+import { complete, countingService, load, privateRedis, reserve, storeOn, storeOver } from "./arrange.ts";
+import { clusterClients, newestClusterClients, newPrefix } from "./clients.ts";
 
 const persistent = { appendonly: "yes" };
 const synced = { ...persistent, appendfsync: "always" };
@@ -195,29 +195,20 @@ describe.skipIf(redisProgram() === undefined)("losses", () => {
   test("a failover that is asked for, under load, loses nothing: one start for each key", async () => {
     const cluster = await startRedisCluster({ replicas: true });
     if (cluster === undefined) throw new Error("no cluster");
-    await flushCluster(cluster);
-    for (const name of ["ioredis 6 cluster", "node-redis 6 cluster"]) {
+    for (const name of newestClusterClients) {
       const open = clusterClients[name];
       if (open === undefined) throw new Error("no client");
       const { client, close } = await open(cluster.nodes[0]?.url ?? "");
-      const { send, starts } = countingService(storeOver(linkOf(client), { commandTimeoutMs: 5_000 }));
-      let stop = false;
-      const acknowledged: string[] = [];
-      const load = async (worker: number) => {
-        for (let count = 0; !stop; count += 1) {
-          const key = `${name} ${worker} ${count}`;
-          const result = await send(key).catch(() => null);
-          if (result?.kind === "executed") acknowledged.push(key);
-        }
-      };
-      const workers = Array.from({ length: 4 }, (_, worker) => load(worker));
+      const { send, starts } = countingService(
+        storeOver(linkOf(client), { prefix: newPrefix(), commandTimeoutMs: 5_000 }),
+      );
+      const { acknowledged, stop } = load(send, 4);
       await until(() => acknowledged.length > 100);
       for (const replica of await replicasOf(cluster.nodes)) await replica.admin("CLUSTER", "FAILOVER");
       await until(async () => (await replicasOf(cluster.nodes)).length === 3);
       const before = acknowledged.length;
       await until(() => acknowledged.length > before + 100, { timeoutMs: 20_000 });
-      stop = true;
-      await Promise.all(workers);
+      await stop();
       for (const key of acknowledged) {
         expect((await until(() => send(key).catch(() => null)))?.kind).toBe("replay");
       }

@@ -1,4 +1,3 @@
-import { createClient } from "redis";
 import { type PrivateRedis, startRedis } from "./private-redis.ts";
 import { until } from "./until.ts";
 
@@ -66,15 +65,4 @@ async function everyNode(
 async function clusterInfo(node: PrivateRedis): Promise<ReadonlyMap<string, string>> {
   const text = String(await node.admin("CLUSTER", "INFO"));
   return new Map(text.split("\r\n").map((line) => [line.split(":")[0] ?? "", line.split(":")[1] ?? ""]));
-}
-
-/** Empties every primary. */
-export async function flushCluster({ nodes }: RedisCluster): Promise<void> {
-  for (const node of nodes) {
-    const client = createClient({ url: node.url });
-    client.on("error", () => {});
-    await client.connect();
-    await client.sendCommand(["FLUSHALL"]).catch(() => {});
-    client.destroy();
-  }
 }
