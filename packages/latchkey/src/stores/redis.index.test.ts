@@ -126,49 +126,40 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
 
   test("entries that lie are not believed", async () => {
     const { store, index, lookUp, prefix, advance } = setUp();
-    const record = await reserve(store);
-    const { digest } = new Layout(prefix, 1).placeOf(record);
+    const lives: ReturnType<typeof newLife>[] = [];
+    for (const state of states) lives.push(await putInState(store, state, advance));
     const past = "0".repeat(16);
-    const lies = ["p", "f", "e", "l", `P${operation}`, `U${operation}`, `R${operation}`];
-    for (const kind of lies) {
-      for (const there of [digest, "A".repeat(43)]) await client.zadd(index, 0, `${kind}\0${past}${there}`);
+    const kinds = ["p", "f", "e", "l", `P${operation}`, `U${operation}`, `R${operation}`];
+    const nobody = "A".repeat(43);
+    const digests = [nobody, ...lives.map((life) => new Layout(prefix, 1).placeOf(life).digest)];
+    for (const digest of digests) {
+      for (const kind of kinds) await client.zadd(index, 0, `${kind}\0${past}${digest}`);
+      for (const state of states) await client.zadd(index, 0, `s${state}\0${past}x\0${digest}`);
+      await client.zadd(index, 0, `cpayments\0${past}key\0${digest}`);
+      await client.hset(lookUp, { [`i${digest}`]: digest, ckey: `${digest}charge`, cother: `${nobody}x` });
     }
-    for (const state of states) await client.zadd(index, 0, `s${state}\0${past}x\0${"A".repeat(43)}`);
-    await client.zadd(index, 0, `cpayments\0${past}key\0${digest}`);
-    await client.hset(lookUp, {
-      [`i${record.id}`]: digest,
-      ckey: `${digest}charge`,
-      cother: `${"A".repeat(43)}x`,
-    });
-    advance(minute);
-    const before = await store.read(record);
-    expect(await store.clean(100)).toEqual({
-      abandoned: 0,
-      purged: 0,
-      forgotten: 0,
-      effects: 0,
-      messages: 0,
-    });
+    for (const { id } of lives) await client.hset(lookUp, `i${id}`, digests[1] ?? "");
+    const all = () => Promise.all(lives.map(async (life) => (await store.read(life)).record));
+    const before = await all();
+    expect(before.map((record) => record?.state)).toEqual(states);
+
+    expect(await store.clean(100)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 });
     expect(await store.endedLeases(100)).toEqual([]);
-    const want = { operation, tokens: [newToken(), newToken(), newToken()], terms: defaultTerms };
-    expect(await store.claimPending([want])).toEqual([]);
     expect(await store.settlement.claimUnknowns([operation], 100, minute)).toEqual([]);
     expect(await store.settlement.resumable([operation], 100)).toEqual([]);
-    expect((await store.readById(record.tenant, record.id)).record).toBeNull();
+    for (const { tenant, id } of lives) expect((await store.readById(tenant, id)).record).toBeNull();
     expect(await store.journal.callsByDownstreamKey(["key", "other"])).toEqual([]);
-    const all = { effect: "payments", from: 0, to: 1e15, limit: 10, after: null };
-    expect(await store.journal.finishedCalls(all)).toEqual([]);
+    const calls = { effect: "payments", from: 0, to: 1e15, limit: 10, after: null };
+    expect(await store.journal.finishedCalls(calls)).toEqual([]);
     for (const state of states) {
-      const found = await store.settlement.list({
-        state,
-        tenant: null,
-        operation: null,
-        limit: 10,
-        after: null,
-      });
-      expect(found.map(({ id }) => id)).toEqual(state === "in_progress" ? [record.id] : []);
+      const filter = { state, tenant: null, operation: null, limit: 100, after: null };
+      const found = await store.settlement.list(filter);
+      expect(new Set(found.map((record) => record.state))).toEqual(new Set([state]));
     }
-    expect(await store.read(record)).toEqual(before);
+    expect(await all()).toEqual(before);
+    const want = { operation, tokens: [newToken(), newToken(), newToken()], terms: defaultTerms };
+    const claimed = await store.claimPending([want]);
+    expect(claimed.map(({ id }) => id)).toEqual([before.find((record) => record?.state === "pending")?.id]);
   });
 
   test("what is due is found behind any number of entries that are not", async () => {
@@ -181,6 +172,24 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     advance(leaseMs);
     expect((await store.endedLeases(3)).map((ended) => ended.record.id)).toEqual([record?.id]);
   });
+
+  test("the bytes of an answer that was purged are nowhere, nor is the input of what has ended", async () => {
+    const { store, prefix, advance } = setUp();
+    const life = newLife(newKey(), { input: Buffer.from("secret input") });
+    await store.create(life, null, defaultTerms);
+    const short = completion("secret answer", { retentionMs: minute, forgetAfterMs: day });
+    await store.end(life, life.id, life.fence, short);
+    expect(await dump(prefix)).not.toMatch(/secret input/);
+    expect(await dump(prefix)).toMatch(/secret answer/);
+    advance(minute);
+    await store.clean(10);
+    expect(await dump(prefix)).not.toMatch(/secret/);
+  });
+
+  async function dump(prefix: string): Promise<string> {
+    const hashes = await client.keys(`${prefix}:*:[rs]:*`);
+    return JSON.stringify(await Promise.all(hashes.map((key) => client.hgetall(key))));
+  }
 
   test("no name of a key in Redis says what the client's key is", async () => {
     const { store, prefix } = setUp();
@@ -227,14 +236,18 @@ async function putEverything(store: Store, advance: (ms: number) => void): Promi
   await store.accept(newLife(replaced), guardOf(record), day);
 }
 
-async function putInState(store: Store, state: string, advance: (ms: number) => void): Promise<void> {
+async function putInState(
+  store: Store,
+  state: string,
+  advance: (ms: number) => void,
+): Promise<ReturnType<typeof newLife>> {
   const life = newLife(newKey());
   if (state === "pending") {
     await store.accept(life, null, 10 * day);
-    return;
+    return life;
   }
   await store.create(life, null, { ...defaultTerms, leaseEnd: "resume" });
-  if (state === "in_progress") return;
+  if (state === "in_progress") return life;
   const end = {
     completed: ends.completed,
     failed: ends.failed,
@@ -244,7 +257,8 @@ async function putInState(store: Store, state: string, advance: (ms: number) => 
   }[state];
   if (end === undefined) throw new Error(state);
   await store.end(life, life.id, life.fence, end);
-  if (state !== "expired") return;
+  if (state !== "expired") return life;
   advance(1);
   await store.clean(10);
+  return life;
 }
