@@ -6,9 +6,10 @@ import { type PrivateRedis, redisProgram } from "../../../../test/support/privat
 import { onRelease } from "../../../../test/support/resources.ts";
 import { until } from "../../../../test/support/until.ts";
 import { StoreError } from "../errors.ts";
-import { completion, defaultTerms, newKey, newLife } from "../testing/store-conformance/arrange.ts";
+import { completion, defaultTerms, newKey, newLife, newToken } from "../testing/store-conformance/arrange.ts";
+import { intentOf } from "../testing/store-conformance/journal-arrange.ts";
 import { certaintyOf } from "./redis/certainty.ts";
-import { linkOf } from "./redis/client.ts";
+import { linkOf, type RedisLink } from "./redis/client.ts";
 
 /** As servers and clients of different versions word it. */
 const worded: readonly (readonly [message: string, certainty: string])[] = [
@@ -68,19 +69,60 @@ describe("certainty", () => {
 const persistent = { appendonly: "yes" };
 
 describe.skipIf(redisProgram() === undefined)("on a server", () => {
-  test("a frozen server is in doubt after the limit, and what was asked may happen later", async () => {
+  test("a frozen server is in doubt after the limit, and an end that was asked for happens later", async () => {
     const server = await privateRedis(persistent);
     const store = storeOn(server.url, { commandTimeoutMs: 300 });
-    await store.verify();
-    await store.read(newKey());
+    const record = await reserve(store);
     const thaw = await server.freeze();
-    const life = newLife(newKey());
-    const created = store.create(life, null, defaultTerms);
-    await expect(created).rejects.toBeInstanceOf(StoreError);
-    await expect(created).rejects.toMatchObject({ certainty: "in_doubt" });
+    const ended = store.end(record, record.id, record.fence, completion("late"));
+    await expect(ended).rejects.toBeInstanceOf(StoreError);
+    await expect(ended).rejects.toMatchObject({ certainty: "in_doubt" });
     thaw();
-    await until(async () => (await store.read(life)).record?.id === life.id, { what: "it has happened" });
-    expect((await store.create(life, null, defaultTerms))?.fence).toEqual(life.fence);
+    const isCompleted = async () => (await store.read(record)).record?.state === "completed";
+    await until(isCompleted, { what: "it has happened" });
+  });
+
+  test("what begins an attempt does not happen any more when nobody waits for it", async () => {
+    const server = await privateRedis(persistent);
+    const store = storeOn(server.url, { commandTimeoutMs: 300 });
+    const parked = await reserve(store);
+    const again = { event: "retry_later", errorCode: "x", resumeAfterMs: null } as const;
+    await store.end(parked, parked.id, parked.fence, again);
+    const guard = { id: parked.id, state: "retryable", fence: parked.fence } as const;
+    const waiting = newLife(newKey());
+    await store.accept(waiting, null, 60_000);
+    const owned = await reserve(store);
+    const life = newLife(newKey());
+    const thaw = await server.freeze();
+    const owner = { key: owned, id: owned.id, fence: owned.fence };
+    const acts = [
+      store.create(life, null, defaultTerms),
+      store.takeOver(parked, guard, parked.fingerprint, newToken(), defaultTerms),
+      store.claimPending([{ operation: waiting.operation, tokens: [newToken()], terms: defaultTerms }]),
+      store.journal.startCall(owner, intentOf()),
+    ];
+    for (const result of await Promise.allSettled(acts)) {
+      expect(result).toMatchObject({ status: "rejected", reason: { certainty: "in_doubt" } });
+    }
+    await past(400);
+    thaw();
+    await until(() => store.verify().then(() => true), { what: "Redis is back" });
+    expect((await store.read(life)).record).toBeNull();
+    expect((await store.read(parked)).record?.state).toBe("retryable");
+    expect((await store.read(waiting)).record?.state).toBe("pending");
+    expect((await store.journal.read(owned, owned.id))?.steps).toEqual([]);
+  });
+
+  test("a server whose clock has jumped ahead of what was known is asked again, by its own", async () => {
+    const server = await privateRedis(persistent);
+    const asked: string[] = [];
+    const link = linkOf(openClient(server.url));
+    const store = storeOver(jumping(link, asked));
+    await store.verify();
+    asked.length = 0;
+    const life = newLife(newKey());
+    expect((await store.create(life, null, defaultTerms))?.id).toBe(life.id);
+    expect(asked.filter((time) => time.startsWith("<")).length).toBeGreaterThan(1);
   });
 
   test("a server that dies in the middle is in doubt", async () => {
@@ -162,6 +204,25 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     await expect(store.verify()).rejects.toThrow(/replies as they are/);
   });
 });
+
+/** What the server says of its time is an hour old. */
+function jumping(link: RedisLink, asked: string[]): RedisLink {
+  return {
+    ...link,
+    async call(how, by, keys, args) {
+      asked.push(String(args[0]));
+      const reply = await link.call(how, by, keys, args);
+      if (!Array.isArray(reply) || !(reply[0] instanceof Uint8Array)) return reply;
+      return [Buffer.from(String(Number(Buffer.from(reply[0]).toString()) - 3_600_000)), ...reply.slice(1)];
+    },
+  };
+}
+
+/** So much of the server's time, which goes on while it is frozen. */
+async function past(delayMs: number): Promise<void> {
+  const from = performance.now();
+  await until(() => performance.now() > from + delayMs);
+}
 
 async function impatientClient({ url }: PrivateRedis) {
   const client = createClient({ url, disableOfflineQueue: true });

@@ -153,9 +153,10 @@ function claiming(version: string, link: RedisLink): RedisLink {
     ...link,
     async call(...call) {
       const reply = await link.call(...call);
-      if (!(reply instanceof Uint8Array)) return reply;
-      const text = Buffer.from(reply).toString();
-      return Buffer.from(text.replace(/redis_version:\S+/, `redis_version:${version}`));
+      const [now, said] = Array.isArray(reply) ? reply : [];
+      const text = said instanceof Uint8Array ? Buffer.from(said).toString() : "";
+      if (!text.includes("redis_version")) return reply;
+      return [now, Buffer.from(text.replace(/redis_version:\S+/, `redis_version:${version}`))];
     },
   };
 }

@@ -2,7 +2,7 @@
 import { type Certainty, StoreError } from "../../errors.ts";
 
 /**
- * Answers of a server that did not run the script: it began no write. In the middle of a script none of these comes any
+ * Answers of a server that did not run the script, or of the script itself (LATE): it began no write. In the middle of a script none of these comes any
  * more, because Redis asks these questions before its first write.
  */
 const refusals = [
@@ -11,6 +11,7 @@ const refusals = [
   "CLUSTERDOWN",
   "CROSSSLOT",
   "EXECABORT",
+  "LATE",
   "LOADING",
   "MASTERDOWN",
   "MISCONF",

@@ -1,7 +1,7 @@
 /** Looks at what the server says about itself, once, before the store is used. */
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import { said } from "./certainty.ts";
-import { textOf } from "./replies.ts";
+import { listOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
 import { partitionScripts } from "./scripts/partition.ts";
 
@@ -37,7 +37,7 @@ type Report = ReadonlyMap<string, string>;
 
 async function askedOfPrimaries(runner: Runner): Promise<readonly Report[]> {
   try {
-    return (await runner.askAll(partitionScripts.inspect)).map((reply) => reportOf(textOf(reply)));
+    return (await runner.askAll(partitionScripts.inspect)).map((reply) => reportOf(textOf(listOf(reply)[1])));
   } catch (error) {
     if (error instanceof StoreError && said(error.cause, "READONLY")) {
       throw unsuitable("The client is connected to a read-only replica. Connect it to the primary.", error);

@@ -6,6 +6,7 @@ import { checkServers, type RedisWarning } from "./check-server.ts";
 import type { RedisLink } from "./client.ts";
 import { Layout } from "./keys.ts";
 import { Runner } from "./runner.ts";
+import { ServerTime } from "./server-time.ts";
 import { assembleRedisStore } from "./store.ts";
 
 export interface OpenOptions {
@@ -30,7 +31,9 @@ export function openRedis(options: OpenOptions): Store {
     throw new TypeError(`commandTimeoutMs must be a positive whole number (got ${commandTimeoutMs})`);
   }
   const layout = new Layout(options.prefix, options.partitions ?? (link.cluster ? clusterPartitions : 1));
-  const parts = { link, layout, clock: ports.clock, commandTimeoutMs, now: options.now };
+  const { clock } = ports;
+  const time = new ServerTime(clock);
+  const parts = { link, layout, clock, time, commandTimeoutMs, now: options.now };
   const check = serverCheck(new Runner(parts), options.onWarning);
   const runner = new Runner({ ...parts, link: checkedLink(link, check) });
   return assembleRedisStore({ runner, random: ports.random, verify: () => check.now() });

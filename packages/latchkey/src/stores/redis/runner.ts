@@ -4,16 +4,28 @@ import type { Clock } from "../../ports.ts";
 import { said, storeErrorOf } from "./certainty.ts";
 import type { Argument, RedisLink } from "./client.ts";
 import type { Layout, Place } from "./keys.ts";
+import { listOf, numberOf } from "./replies.ts";
 import type { Script } from "./scripts/script.ts";
+import type { ServerTime } from "./server-time.ts";
 
 export interface RunnerParts {
   readonly link: RedisLink;
   readonly layout: Layout;
   readonly clock: Clock;
+  readonly time: ServerTime;
   /** The longest wait for a reply. */
   readonly commandTimeoutMs: number;
   /** The store's time in a test; null: the server's. */
   readonly now: (() => number) | null;
+}
+
+interface Call {
+  readonly script: Script;
+  /** Null: it belongs to none. */
+  readonly partition: number | null;
+  readonly keys: readonly string[];
+  readonly args: readonly Argument[];
+  readonly timeoutMs: number;
 }
 
 export class Runner {
@@ -27,12 +39,21 @@ export class Runner {
 
   /** A step on one record. */
   on(place: Place, script: Script, args: readonly Argument[] = [], timeoutMs?: number): Promise<unknown> {
-    return this.#run(script, this.layout.recordKeys(place), [place.digest, ...args], timeoutMs);
+    const { commandTimeoutMs } = this.#parts;
+    return this.#inTime({
+      script,
+      partition: place.partition,
+      keys: this.layout.recordKeys(place),
+      args: [place.digest, ...args],
+      timeoutMs: Math.min(timeoutMs ?? commandTimeoutMs, commandTimeoutMs),
+    });
   }
 
   /** A question to the index of a partition. */
   ask(partition: number, script: Script, args: readonly Argument[] = []): Promise<unknown> {
-    return this.#run(script, this.layout.partitionKeys(partition), ["", ...args]);
+    const keys = this.layout.partitionKeys(partition);
+    const timeoutMs = this.#parts.commandTimeoutMs;
+    return this.#inTime({ script, partition, keys, args: ["", ...args], timeoutMs });
   }
 
   /** The same question to all partitions. */
@@ -44,24 +65,20 @@ export class Runner {
 
   /** A step on a key that belongs to no partition. */
   at(key: string, script: Script, args: readonly Argument[]): Promise<unknown> {
-    return this.#run(script, [key], ["", ...args]);
+    const timeoutMs = this.#parts.commandTimeoutMs;
+    return this.#inTime({ script, partition: null, keys: [key], args: ["", ...args], timeoutMs });
   }
 
-  async #run(
-    script: Script,
-    keys: readonly string[],
-    args: readonly Argument[],
-    timeoutMs = this.#parts.commandTimeoutMs,
-  ): Promise<unknown> {
-    const { now, clock } = this.#parts;
-    const all = [now === null ? "" : String(now()), ...args];
-    const limit = Math.min(timeoutMs, this.#parts.commandTimeoutMs);
+  async #inTime(call: Call): Promise<unknown> {
+    const { timeoutMs } = call;
     const late = Promise.withResolvers<never>();
-    const cancel = clock.startTimer(limit, () =>
-      late.reject(new StoreError("in_doubt", { message: `Redis gave no reply within ${limit} ms` })),
-    );
+    let awaited = true;
+    const cancel = this.#parts.clock.startTimer(timeoutMs, () => {
+      awaited = false;
+      late.reject(new StoreError("in_doubt", { message: `Redis gave no reply within ${timeoutMs} ms` }));
+    });
     try {
-      return await Promise.race([this.#call(script, keys, all), late.promise]);
+      return await Promise.race([this.#onTheClock(call, () => awaited), late.promise]);
     } catch (error) {
       throw storeErrorOf(error);
     } finally {
@@ -69,13 +86,45 @@ export class Runner {
     }
   }
 
-  async #call(script: Script, keys: readonly string[], args: readonly Argument[]): Promise<unknown> {
-    const { link } = this.#parts;
+  /** A server that calls this too late while it is awaited has another clock than was known: it is asked once more. */
+  async #onTheClock(call: Call, isAwaited: () => boolean): Promise<unknown> {
+    const { time } = this.#parts;
+    const since = time.moment();
     try {
-      return await link.call("EVALSHA", script.sha, keys, args);
+      const reply = await this.#loaded(call, this.#timeFor(call));
+      if (call.script.timed && call.partition !== null) {
+        time.heard(call.partition, numberOf(listOf(reply)[0]), since);
+      }
+      return reply;
     } catch (error) {
-      if (!said(error, "NOSCRIPT")) throw error;
-      return await link.call("EVAL", script.text, keys, args);
+      const now = latenessOf(error);
+      if (now === null || call.partition === null || !isAwaited()) throw error;
+      time.heard(call.partition, now, since);
+      return await this.#loaded(call, this.#timeFor(call));
     }
   }
+
+  #timeFor({ script, partition, timeoutMs }: Call): string {
+    const { now, time } = this.#parts;
+    if (now !== null) return String(now());
+    const last = script.begins && partition !== null ? time.in(partition, timeoutMs) : null;
+    return last === null ? "" : `<${last}`;
+  }
+
+  async #loaded({ script, keys, args }: Call, time: string): Promise<unknown> {
+    const { link } = this.#parts;
+    const all = [time, ...args];
+    try {
+      return await link.call("EVALSHA", script.sha, keys, all);
+    } catch (error) {
+      if (!said(error, "NOSCRIPT")) throw error;
+      return await link.call("EVAL", script.text, keys, all);
+    }
+  }
+}
+
+/** What time it is by the clock of a server that was called too late; null: that is not what it said. */
+function latenessOf(error: unknown): number | null {
+  const found = error instanceof Error ? /^LATE (\d+)/.exec(error.message)?.[1] : undefined;
+  return found === undefined ? null : Number(found);
 }

@@ -50,6 +50,7 @@ elseif tostring(old.g) == ARGV[7] and (old.st == 'started' or old.st == 'not_exe
   saveCall(name, old, new)
 end
 return call(name)`,
+    { begins: true },
   ),
 
   /** 3 to 5 the owner, 6 the step, 7 the generation, 8 its state then, 9 its result, or nothing. */

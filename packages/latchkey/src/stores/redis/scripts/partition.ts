@@ -28,6 +28,7 @@ for i = 3, #ARGV do names[#names + 1] = ARGV[i] end
 local found = redis.call('HMGET', look, unpack(names))
 table.insert(found, 1, num(NOW))
 return found`,
+    { timed: true },
   ),
 
   /** What the server says about itself. */
@@ -40,7 +41,8 @@ for _, section in ipairs({ 'server', 'memory', 'persistence' }) do
   local ok = redis.pcall('INFO', section)
   if type(ok) == 'string' then said = said .. ok .. '\\r\\n' end
 end
-return said`,
+return { num(NOW), said }`,
+    { timed: true },
   ),
 
   /** Writes down, once, into how many partitions the records are divided: 3. Answers what was written. */

@@ -2,7 +2,8 @@
  * What every script begins with: reading a record, writing it, and keeping the index beside it.
  *
  * - KEYS: 1 index, 2 look-up table, 3 record, 4 steps, 5 audit. All of them are in one slot.
- * - ARGV: 1 the time or nothing for the server's own, 2 the record's digest, then what the script takes.
+ * - ARGV: 1 the time, or nothing for the server's own, or "<" and a time by the server's clock after which the script must
+ *   not run any more; 2 the record's digest; then what the script takes.
  * - A record is a hash of short fields, all of which every script reads; Redis keeps such a hash in a third of the memory
  *   that it takes with one long field. What may be long is in the hash of the steps: the answer (`A`), the input (`I`),
  *   and for each step its fields as JSON (`m` and its name), its input (`i` …) and its result (`r` …).
@@ -19,15 +20,15 @@ local ix, look, rec, steps, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local d = ARGV[2]
 local F = {${fieldList}}
 
-local NOW
-if ARGV[1] ~= '' then
-  NOW = tonumber(ARGV[1])
-else
+local function num(n) return string.format('%.0f', n) end
+
+local NOW = tonumber(ARGV[1])
+if not NOW then
   local t = redis.call('TIME')
   NOW = t[1] * 1000 + math.floor(t[2] / 1000)
+  local last = tonumber(string.sub(ARGV[1], 2))
+  if last and NOW > last then return redis.error_reply('LATE ' .. num(NOW)) end
 end
-
-local function num(n) return string.format('%.0f', n) end
 local function pad(n) return string.format('%016.0f', math.min(tonumber(n), 9007199254740991)) end
 local function later(ms) if ms == '' then return nil end return num(NOW + tonumber(ms)) end
 local function text(v) if v == '' then return nil end return string.sub(v, 2) end

@@ -19,6 +19,7 @@ if r then
   if r.ad then redis.call('HSETNX', look, 'i' .. r.id, d) end
 end
 return view(r)`,
+    { timed: true },
   ),
 
   /**
@@ -63,6 +64,7 @@ save(nil, new)
 local input = text(ARGV[10])
 if input then redis.call('HSET', steps, 'I', input) end
 return view(new)`,
+    { begins: true },
   ),
 
   /** 3 to 6 the guard, 7 and 8 the fingerprint, 9 the token, 10 to 13 the terms. */
@@ -80,6 +82,7 @@ local n = life(r)
 n.at, n.tk = num(r.at + 1), ARGV[9]
 save(r, lease(n, ARGV[10], ARGV[11], ARGV[12], ARGV[13]))
 return view(n)`,
+    { begins: true },
   ),
 
   /** 3 the operation, 4 the token, 5 to 8 the terms. */
@@ -94,6 +97,7 @@ local n = life(r)
 n.tk = ARGV[4]
 save(r, lease(n, ARGV[5], ARGV[6], ARGV[7], ARGV[8]))
 return view(n)`,
+    { begins: true },
   ),
 
   /** 3 to 5 the owner, 6 the lease. */

@@ -7,9 +7,13 @@ export interface Script {
   readonly text: string;
   /** What EVALSHA calls it by: SHA-1 of its text. */
   readonly sha: string;
+  /** It begins something, which must not happen when whoever asked for it does not wait any more. */
+  readonly begins: boolean;
+  /** Its reply is a list that begins with the server's time. */
+  readonly timed: boolean;
 }
 
-export function script(name: string, body: string): Script {
+export function script(name: string, body: string, { begins = false, timed = false } = {}): Script {
   const text = `-- latchkey: ${name}\n${prelude}\n${body}`;
-  return { name, text, sha: createHash("sha1").update(text).digest("hex") };
+  return { name, text, sha: createHash("sha1").update(text).digest("hex"), begins, timed };
 }
