@@ -143,7 +143,13 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     const before = await all();
     expect(before.map((record) => record?.state)).toEqual(states);
 
-    expect(await store.clean(100)).toEqual({ abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 });
+    expect(await store.clean(100)).toEqual({
+      abandoned: 0,
+      purged: 0,
+      forgotten: 0,
+      effects: 0,
+      messages: 0,
+    });
     expect(await store.endedLeases(100)).toEqual([]);
     expect(await store.settlement.claimUnknowns([operation], 100, minute)).toEqual([]);
     expect(await store.settlement.resumable([operation], 100)).toEqual([]);

@@ -3,7 +3,19 @@ import { describe, expect, test, vi } from "vitest";
 import { openClient, privateRedis, reserve, storeOn, storeOver } from "../../../../test/redis/arrange.ts";
 import { redisProgram } from "../../../../test/support/private-redis.ts";
 import { until } from "../../../../test/support/until.ts";
-import { newKey } from "../testing/store-conformance/arrange.ts";
+import { guardOf } from "../engine/record.ts";
+import { StoreError } from "../errors.ts";
+import {
+  completion,
+  defaultTerms,
+  ends,
+  minute,
+  newKey,
+  newLife,
+  newToken,
+} from "../testing/store-conformance/arrange.ts";
+import { callEnds, intentOf } from "../testing/store-conformance/journal-arrange.ts";
+import { completedOutside } from "../testing/store-conformance/settlement-arrange.ts";
 import type { RedisWarning } from "./redis/check-server.ts";
 import { linkOf, type RedisLink } from "./redis/client.ts";
 import { redisStore } from "./redis.ts";
@@ -111,17 +123,72 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
     await expect(store.read(record)).rejects.toMatchObject(refused);
   });
 
-  test("a primary that becomes a replica answers nothing any more", async () => {
-    const [server, other] = [await privateRedis(persistent), await privateRedis(persistent)];
+  test("a primary that becomes a replica answers nothing any more, whether guards hold there or not", async () => {
+    const server = await privateRedis(persistent);
     const store = storeOn(server.url);
     const record = await reserve(store);
-    await server.admin("REPLICAOF", "127.0.0.1", String(other.port));
-    await expect(store.read(record)).rejects.toMatchObject({ certainty: "rolled_back" });
-    await expect(reserve(store)).rejects.toMatchObject({ certainty: "rolled_back" });
-    await expect(store.settlement.audit(record)).rejects.toMatchObject({ certainty: "rolled_back" });
-    await expect(store.journal.read(record, record.id)).rejects.toMatchObject({ certainty: "rolled_back" });
-    await expect(store.endedLeases(1)).rejects.toMatchObject({ certainty: "rolled_back" });
-    await expect(store.readById("t", "x")).rejects.toMatchObject({ certainty: "rolled_back" });
+    const guard = guardOf(record);
+    const owner = { key: record, id: record.id, fence: record.fence };
+    await store.journal.startCall(owner, intentOf());
+    const waiting = newLife(newKey());
+    await store.accept(waiting, null, minute);
+    const ended = await reserve(store);
+    await store.end(ended, ended.id, ended.fence, completion());
+    // There is no such primary, so it keeps what it has.
+    await server.admin("REPLICAOF", "127.0.0.1", "1");
+    const stranger = { ...record.fence, token: newToken() };
+    const print = record.fingerprint;
+    const [journal, settlement] = [store.journal, store.settlement];
+    const note = { id: "note", actor: "ada", proof: "operator", reason: null };
+    const acts: readonly (() => Promise<unknown>)[] = [
+      () => store.verify(),
+      () => store.read(record),
+      () => store.read(newKey()),
+      () => store.readById(record.tenant, record.id),
+      () => store.create(newLife(newKey()), null, defaultTerms),
+      () => store.create(newLife(record), null, defaultTerms),
+      () => store.create({ ...newLife(record), id: record.id, fence: record.fence }, null, defaultTerms),
+      () => store.accept(newLife(record), null, minute),
+      () => store.accept(waiting, null, minute),
+      () => store.loseTransaction(newLife(record), null, "x"),
+      () => store.takeOver(record, guard, print, newToken(), defaultTerms),
+      () => store.renew(record, record.id, record.fence, minute),
+      () => store.renew(record, record.id, stranger, minute),
+      ...Object.values(ends).flatMap((end) => [
+        () => store.end(record, record.id, record.fence, end),
+        () => store.end(record, record.id, stranger, end),
+        () => store.end(ended, ended.id, ended.fence, end),
+      ]),
+      () => store.end(record, record.id, stranger, { event: "release" }),
+      () => store.giveUp(record, guard, "x", null),
+      () => store.claimPending([{ operation: "payments.create", tokens: [newToken()], terms: defaultTerms }]),
+      () => store.endedLeases(1),
+      () => store.clean(1),
+      () => journal.read(record, record.id),
+      () => journal.read(record, "another"),
+      () => journal.startCall(owner, intentOf()),
+      () => journal.startCall({ ...owner, fence: stranger }, intentOf()),
+      () => journal.endCall(owner, { name: "charge", generation: 0 }, callEnds.finish),
+      () => journal.endCall(owner, { name: "another", generation: 0 }, callEnds.finish),
+      () => journal.refence(owner, newToken(), minute, minute),
+      () => journal.refence({ ...owner, fence: stranger }, newToken(), minute, minute),
+      () => journal.callsByDownstreamKey(["x"]),
+      () => journal.finishedCalls({ effect: "x", from: 0, to: 1, limit: 1, after: null }),
+      () => settlement.settle(record, { ...guard, state: "unknown" }, completedOutside, note),
+      () => settlement.claimUnknowns(["payments.create"], 1, minute),
+      () => settlement.postpone(record, guard, minute),
+      () => settlement.resumable(["payments.create"], 1),
+      () => settlement.list({ state: "completed", tenant: null, operation: null, limit: 1, after: null }),
+      () => settlement.audit(record),
+    ];
+    for (const act of acts) {
+      const outcome = await act().then(
+        (answer) => ({ answer }),
+        (error: unknown) => error,
+      );
+      expect(outcome, act.toString()).toMatchObject({ message: expect.stringMatching(/READONLY|read-only/) });
+      if (outcome instanceof StoreError) expect(outcome.certainty).toBe("rolled_back");
+    }
   });
 
   test("two processes that divide the records differently are told", async () => {

@@ -19,9 +19,9 @@ export const journalScripts = {
   journal: script(
     "journal",
     `${reply}
-redis.call('HDEL', rec, '')
+primary()
 local r = load()
-if not r or r.id ~= ARGV[3] then return false end
+if not r or r.id ~= ARGV[3] then return no() end
 return journal(r)`,
   ),
 
@@ -33,7 +33,7 @@ return journal(r)`,
     "start call",
     `${callReply}
 local r = owned(ARGV[3], ARGV[4], ARGV[5])
-if not r then return false end
+if not r then return no() end
 local name = ARGV[6]
 local old = meta(name)
 if not old then
@@ -42,12 +42,15 @@ if not old then
   redis.call('HSET', steps, 'i' .. name, ARGV[8])
   saveCall(name, nil, new)
 elseif old.x == ARGV[10] then
+  primary()
   return call(name)
 elseif tostring(old.g) == ARGV[7] and (old.st == 'started' or old.st == 'not_executed') then
   local new = copy(old)
   new.n, new.x = old.n + 1, ARGV[10]
   if old.st == 'not_executed' then new.st, new.sa = 'started', num(NOW) end
   saveCall(name, old, new)
+else
+  primary()
 end
 return call(name)`,
     { begins: true },
@@ -58,14 +61,15 @@ return call(name)`,
     "end call",
     `
 local r = owned(ARGV[3], ARGV[4], ARGV[5])
-if not r then return false end
+if not r then return no() end
 local name = ARGV[6]
 local old = meta(name)
-if not old or tostring(old.g) ~= ARGV[7] then return false end
+if not old or tostring(old.g) ~= ARGV[7] then return no() end
 local final = ARGV[8] ~= 'not_executed'
 if old.st ~= 'started' then
-  if old.st ~= ARGV[8] then return false end
-  if final and redis.call('HGET', steps, 'r' .. name) ~= ARGV[9] then return false end
+  if old.st ~= ARGV[8] then return no() end
+  if final and redis.call('HGET', steps, 'r' .. name) ~= ARGV[9] then return no() end
+  primary()
   return '1'
 end
 local new = copy(old)
@@ -86,7 +90,7 @@ return '1'`,
     "refence",
     `${reply}
 local r = owned(ARGV[3], ARGV[4], ARGV[5]) or owned(ARGV[3], ARGV[4], ARGV[6])
-if not r then return false end
+if not r then return no() end
 local n = copy(r)
 n.tk, n.le = ARGV[6], later(ARGV[7])
 save(r, n)
@@ -97,10 +101,11 @@ return journal(n)`,
   call: script(
     "call",
     `${callReply}
+primary()
 local r = load()
-if not r then return false end
+if not r then return no() end
 local c = call(ARGV[3])
-if not c[2] then return false end
+if not c[2] then return no() end
 return { view(r), c }`,
   ),
 };

@@ -9,7 +9,7 @@ export const partitionScripts = {
   range: script(
     "range",
     `
-redis.call('ZREM', ix, '')
+primary()
 local from = '[' .. ARGV[3]
 if ARGV[4] ~= '' then from = '(' .. ARGV[4] end
 local to = '(' .. ARGV[3] .. '\\255'
@@ -22,7 +22,7 @@ return redis.call('ZRANGEBYLEX', ix, from, to, 'LIMIT', 0, ARGV[5])`,
   find: script(
     "find",
     `
-redis.call('HDEL', look, '')
+primary()
 local names = {}
 for i = 3, #ARGV do names[#names + 1] = ARGV[i] end
 local found = redis.call('HMGET', look, unpack(names))
@@ -35,7 +35,7 @@ return found`,
   inspect: script(
     "inspect",
     `
-redis.call('HDEL', look, '')
+primary()
 local said = ''
 for _, section in ipairs({ 'server', 'memory', 'persistence' }) do
   local ok = redis.pcall('INFO', section)

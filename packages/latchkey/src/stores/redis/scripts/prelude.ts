@@ -9,6 +9,8 @@
  *   and for each step its fields as JSON (`m` and its name), its input (`i` …) and its result (`r` …).
  * - The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. Whoever writes a
  *   record says what it was and what it is (`save`), and the entries follow from these two.
+ * - Only a primary decides. A write that changes nothing is refused by a replica; every script that writes nothing else makes
+ *   one (`primary`, `no`). Those that do write do not, because Redis asks whether there is memory only before the first.
  * - Redis does not undo a script that fails in the middle. So everything is checked before the first write.
  */
 import { recordFields } from "../fields.ts";
@@ -32,6 +34,13 @@ end
 local function pad(n) return string.format('%016.0f', math.min(tonumber(n), 9007199254740991)) end
 local function later(ms) if ms == '' then return nil end return num(NOW + tonumber(ms)) end
 local function text(v) if v == '' then return nil end return string.sub(v, 2) end
+
+local function primary() redis.call('HDEL', look, '') end
+
+local function no()
+  primary()
+  return false
+end
 
 local function load()
   local v = redis.call('HMGET', rec, unpack(F))

@@ -6,13 +6,12 @@ import { script } from "./script.ts";
 
 export const recordScripts = {
   /**
-   * The record, and the entries of the index that it should have: one that was lost comes back. It also begins with a
-   * write that changes nothing: only a primary takes it, so that no replica answers what decides.
+   * The record, and the entries of the index that it should have: one that was lost comes back.
    */
   read: script(
     "read",
     `
-redis.call('HDEL', rec, '')
+primary()
 local r = load()
 if r then
   enter(entries(r))
@@ -34,24 +33,25 @@ local new = { ca = num(NOW) }
 for i = 11, #ARGV, 2 do new[ARGV[i]] = ARGV[i + 1] end
 local old = load()
 if old and old.id == new.id and old.tk == new.tk and old.at == new.at and old.st == ARGV[3] then
+  primary()
   return view(old)
 end
 local guarded = ARGV[4] ~= ''
 -- A transaction that was lost is no reason to run again, whatever has become of the record it was to replace.
-if not old and guarded and ARGV[3] ~= 'unknown' then return false end
+if not old and guarded and ARGV[3] ~= 'unknown' then return no() end
 if old then
-  if not guarded or not holds(old, ARGV[4], ARGV[5], ARGV[6], ARGV[7]) then return false end
+  if not guarded or not holds(old, ARGV[4], ARGV[5], ARGV[6], ARGV[7]) then return no() end
   local st = old.st
   if st == 'retryable' then
     local same = old.id == new.id and old.fv == new.fv and old.fd == new.fd
-    if not same or ARGV[3] ~= 'unknown' then return false end
+    if not same or ARGV[3] ~= 'unknown' then return no() end
     new.ca, new.rp, new.tr, new.ad = old.ca, old.rp, old.tr, old.ad
     new.st = 'unknown'
     save(old, new)
     return view(new)
   end
   local over = st == 'expired' or ((st == 'completed' or st == 'failed') and NOW >= tonumber(old.ex))
-  if not over then return false end
+  if not over then return no() end
   forget(old)
 end
 if ARGV[3] == 'in_progress' then
@@ -72,12 +72,15 @@ return view(new)`,
     "take over",
     `
 local r = load()
-if not r or r.id ~= ARGV[3] then return false end
-if r.st == 'in_progress' and r.tk == ARGV[9] and tonumber(r.at) == ARGV[5] + 1 then return view(r) end
-if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) then return false end
-if r.fv ~= ARGV[7] or r.fd ~= ARGV[8] then return false end
+if not r or r.id ~= ARGV[3] then return no() end
+if r.st == 'in_progress' and r.tk == ARGV[9] and tonumber(r.at) == ARGV[5] + 1 then
+  primary()
+  return view(r)
+end
+if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) then return no() end
+if r.fv ~= ARGV[7] or r.fd ~= ARGV[8] then return no() end
 local free = r.st == 'retryable' or (r.st == 'in_progress' and NOW >= tonumber(r.le))
-if not free then return false end
+if not free then return no() end
 local n = life(r)
 n.at, n.tk = num(r.at + 1), ARGV[9]
 save(r, lease(n, ARGV[10], ARGV[11], ARGV[12], ARGV[13]))
@@ -90,9 +93,12 @@ return view(n)`,
     "claim pending",
     `
 local r = load()
-if not r or r.op ~= ARGV[3] then return false end
-if r.st == 'in_progress' and r.tk == ARGV[4] then return view(r) end
-if r.st ~= 'pending' or NOW >= tonumber(r.ex) then return false end
+if not r or r.op ~= ARGV[3] then return no() end
+if r.st == 'in_progress' and r.tk == ARGV[4] then
+  primary()
+  return view(r)
+end
+if r.st ~= 'pending' or NOW >= tonumber(r.ex) then return no() end
 local n = life(r)
 n.tk = ARGV[4]
 save(r, lease(n, ARGV[5], ARGV[6], ARGV[7], ARGV[8]))
@@ -105,7 +111,7 @@ return view(n)`,
     "renew",
     `
 local r = owned(ARGV[3], ARGV[4], ARGV[5])
-if not r or NOW >= tonumber(r.le) then return false end
+if not r or NOW >= tonumber(r.le) then return no() end
 local n = copy(r)
 n.le = later(ARGV[6])
 save(r, n)
@@ -117,8 +123,11 @@ return '1'`,
     "finish",
     `
 local r = load()
-if r and r.id == ARGV[3] and r.x == ARGV[6] then return r.ex or '' end
-if not holds(r, ARGV[3], 'in_progress', ARGV[4], ARGV[5]) then return false end
+if r and r.id == ARGV[3] and r.x == ARGV[6] then
+  primary()
+  return r.ex or ''
+end
+if not holds(r, ARGV[3], 'in_progress', ARGV[4], ARGV[5]) then return no() end
 return finish(r, ARGV[7], ARGV[8], ARGV[9], ARGV[10], text(ARGV[11]), ARGV[6]).ex`,
   ),
 
@@ -127,7 +136,7 @@ return finish(r, ARGV[7], ARGV[8], ARGV[9], ARGV[10], text(ARGV[11]), ARGV[6]).e
     "release",
     `
 local r = owned(ARGV[3], ARGV[4], ARGV[5])
-if not r then return false end
+if not r then return no() end
 forget(r)
 return '1'`,
   ),
@@ -137,8 +146,11 @@ return '1'`,
     "park",
     `
 local r = load()
-if r and r.id == ARGV[3] and r.x == ARGV[6] then return '1' end
-if not holds(r, ARGV[3], 'in_progress', ARGV[4], ARGV[5]) then return false end
+if r and r.id == ARGV[3] and r.x == ARGV[6] then
+  primary()
+  return '1'
+end
+if not holds(r, ARGV[3], 'in_progress', ARGV[4], ARGV[5]) then return no() end
 local n = life(r)
 n.st, n.er, n.x = ARGV[7], text(ARGV[8]), ARGV[6]
 if ARGV[7] == 'retryable' then n.rs = later(ARGV[9]) else n.ra = later(ARGV[9]) end
@@ -151,9 +163,12 @@ return '1'`,
     "give up",
     `
 local r = load()
-if r and r.id == ARGV[3] and r.x == ARGV[9] then return '1' end
-if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) then return false end
-if r.st ~= 'in_progress' or NOW < tonumber(r.le) then return false end
+if r and r.id == ARGV[3] and r.x == ARGV[9] then
+  primary()
+  return '1'
+end
+if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) then return no() end
+if r.st ~= 'in_progress' or NOW < tonumber(r.le) then return no() end
 local n = life(r)
 n.st, n.er, n.ra, n.x = 'unknown', text(ARGV[7]), later(ARGV[8]), ARGV[9]
 save(r, n)
@@ -165,19 +180,19 @@ return '1'`,
     "clean",
     `
 local r = load()
-if not r then return false end
+if not r then return no() end
 if ARGV[3] == 'abandon' then
-  if r.st ~= 'pending' or NOW < tonumber(r.ex) then return false end
+  if r.st ~= 'pending' or NOW < tonumber(r.ex) then return no() end
   local waited = r.ex - r.ca
   finish(r, 'failed', nil, waited, waited, 'timeout')
 elseif ARGV[3] == 'purge' then
-  if (r.st ~= 'completed' and r.st ~= 'failed') or NOW < tonumber(r.ex) then return false end
+  if (r.st ~= 'completed' and r.st ~= 'failed') or NOW < tonumber(r.ex) then return no() end
   local n = life(r)
   n.st, n.fi, n.fg = 'expired', r.fi, r.fg
   redis.call('HDEL', steps, 'A')
   save(r, n)
 else
-  if r.st ~= 'expired' or NOW < tonumber(r.fg) then return false end
+  if r.st ~= 'expired' or NOW < tonumber(r.fg) then return no() end
   forget(r)
 end
 return '1'`,

@@ -14,12 +14,13 @@ export const settlementScripts = {
 for _, row in ipairs(redis.call('LRANGE', audit, 0, -1)) do
   local known = cjson.decode(row)
   if known.id == ARGV[7] then
+    primary()
     if known.recordId == ARGV[3] then return '1' end
-    return false
+    return no()
   end
 end
 local r = load()
-if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) or r.st ~= 'unknown' then return false end
+if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) or r.st ~= 'unknown' then return no() end
 local to = ARGV[9]
 local row = cjson.decode(ARGV[10])
 row.at = num(NOW)
@@ -32,7 +33,7 @@ end
 local name, named = ARGV[13], nil
 if name ~= '' then
   named = meta(name)
-  if not named or named.st ~= 'started' or tostring(named.g) ~= ARGV[14] then return false end
+  if not named or named.st ~= 'started' or tostring(named.g) ~= ARGV[14] then return no() end
 end
 redis.call('RPUSH', audit, entry)
 local n = life(r)
@@ -65,9 +66,12 @@ return '1'`,
     "claim unknown",
     `
 local r = load()
-if not r or r.st ~= 'unknown' or r.op ~= ARGV[3] or not r.ra then return false end
-if r.cl == ARGV[4] then return view(r) end
-if NOW < tonumber(r.ra) then return false end
+if not r or r.st ~= 'unknown' or r.op ~= ARGV[3] or not r.ra then return no() end
+if r.cl == ARGV[4] then
+  primary()
+  return view(r)
+end
+if NOW < tonumber(r.ra) then return no() end
 local n = copy(r)
 n.ra, n.tr, n.cl = later(ARGV[5]), num((r.tr or 0) + 1), ARGV[4]
 save(r, n)
@@ -79,12 +83,12 @@ return view(n)`,
     "postpone",
     `
 local r = load()
-if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) or r.st ~= 'unknown' then return false end
+if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) or r.st ~= 'unknown' then return no() end
 local n = copy(r)
 n.ra, n.cl = later(ARGV[7]), nil
 save(r, n)
 return '1'`,
   ),
 
-  audit: script("audit", "redis.call('HDEL', rec, '')\nreturn redis.call('LRANGE', audit, 0, -1)"),
+  audit: script("audit", "primary()\nreturn redis.call('LRANGE', audit, 0, -1)"),
 };
