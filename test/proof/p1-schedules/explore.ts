@@ -6,7 +6,8 @@ import type { Bound } from "./bound.ts";
 import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
 import { judgeOf } from "./judge.ts";
 import { judgeReason, judgeTold } from "./judge-told.ts";
-import { type Move, Moves, nameOf, type Position, type Setting } from "./moves.ts";
+import { hashOf, Known } from "./known.ts";
+import { type Move, Moves, type Position, type Setting } from "./moves.ts";
 import { Quiet } from "./quiet.ts";
 import { nothing } from "./shared.ts";
 import { Space } from "./space.ts";
@@ -50,37 +51,13 @@ interface Step {
 }
 
 interface Frame {
-  readonly name: string;
+  /** The two halves of its position's hash. */
+  readonly high: number;
+  readonly low: number;
   readonly moves: readonly Move[];
   at: number;
   /** Schedules that lead on from here. */
   count: number;
-}
-
-/** A map holds so many. */
-const mapMax = 8_000_000;
-
-class Known {
-  readonly #maps: Map<string, number>[] = [new Map()];
-  size = 0;
-
-  get(name: string): number | undefined {
-    for (const map of this.#maps) {
-      const count = map.get(name);
-      if (count !== undefined) return count;
-    }
-    return undefined;
-  }
-
-  set(name: string, count: number): void {
-    let last = this.#maps.at(-1);
-    if (last === undefined || last.size >= mapMax) {
-      last = new Map();
-      this.#maps.push(last);
-    }
-    last.set(name, count);
-    this.size += 1;
-  }
 }
 
 export class Explorer {
@@ -108,8 +85,9 @@ export class Explorer {
 
   /** @throws {Violation} */
   async run(mayGoOn: (positions: number) => boolean = () => true): Promise<Exploration> {
-    const first = await this.#enter(this.#beginning());
-    let schedules = first;
+    const beginning = this.#beginning();
+    const { high, low } = hashOf(beginning);
+    let schedules = await this.#enter(beginning, high, low);
     while (this.#stack.length > 0) {
       const top = this.#stack.at(-1);
       if (top === undefined) break;
@@ -121,13 +99,12 @@ export class Explorer {
       }
       top.at += 1;
       this.#check(move);
-      const known = this.#known.get(nameOf(move.to));
-      if (known !== undefined) this.#met += 1;
-      const count = known ?? (await this.#enter(move.to));
-      if (count !== null) top.count += count;
+      const count = this.#countAfter(move.to);
+      // Waiting costs more than all the rest.
+      top.count += typeof count === "number" ? count : await count;
       if ((this.#known.size & 0x3ff) === 0 && !mayGoOn(this.#known.size)) return this.#result(0, false);
     }
-    return this.#result(schedules ?? 0, true);
+    return this.#result(schedules, true);
   }
 
   /** Runs one schedule alone. Answers the names of what happened. */
@@ -138,7 +115,7 @@ export class Explorer {
       const move = moves[choice];
       if (move === undefined)
         throw new RangeError(`There is no choice ${choice} after ${this.#path().length} moves`);
-      this.#stack.push({ name: "", moves, at: choice + 1, count: 0 });
+      this.#stack.push({ high: 0, low: 0, moves, at: choice + 1, count: 0 });
       this.#check(move);
       position = move.to;
     }
@@ -152,19 +129,35 @@ export class Explorer {
     return { place, nodes: this.#actors.map(() => null), held: null, running: -1, left: this.#bound };
   }
 
-  /** How many schedules lead on from an end: itself. Null: it is no end, and is on the stack now. */
-  async #enter(position: Position): Promise<number | null> {
+  /** How many schedules lead on; 0: it is on the stack now, and they are counted later. */
+  #countAfter(position: Position): number | Promise<number> {
+    const { high, low } = hashOf(position);
+    const known = this.#known.get(high, low);
+    if (known > 0) {
+      this.#met += 1;
+      return known;
+    }
+    const moves = Moves.of(this.#setting, position);
+    if (typeof moves === "function" || moves.length === 0) return this.#enter(position, high, low);
+    this.#push(moves, high, low);
+    return 0;
+  }
+
+  async #enter(position: Position, high: number, low: number): Promise<number> {
     const moves = await this.#movesAt(position);
-    const name = nameOf(position);
     if (moves.length > 0) {
-      this.#stack.push({ name, moves, at: 0, count: 0 });
-      this.#mix(moves.length);
-      return null;
+      this.#push(moves, high, low);
+      return 0;
     }
     await this.#end(position);
     this.#met += 1;
-    this.#known.set(name, 1);
+    this.#known.set(high, low, 1);
     return 1;
+  }
+
+  #push(moves: readonly Move[], high: number, low: number): void {
+    this.#stack.push({ high, low, moves, at: 0, count: 0 });
+    this.#mix(moves.length);
   }
 
   async #end(position: Position): Promise<void> {
@@ -173,9 +166,9 @@ export class Explorer {
     if (violation !== null) throw new Violation(violation, this.#path(), this.#met + 1);
   }
 
-  #leave({ name, count }: Frame): void {
+  #leave({ high, low, count }: Frame): void {
     this.#stack.pop();
-    this.#known.set(name, count);
+    this.#known.set(high, low, count);
     const below = this.#stack.at(-1);
     if (below !== undefined) below.count += count;
   }
@@ -195,9 +188,9 @@ export class Explorer {
   }
 
   #checkTold(told: NonNullable<Move["told"]>, to: Position): string | null {
-    const { body = null, name: actor = "" } = this.#actors[told.who] ?? {};
+    const body = this.#actors[told.who]?.body ?? null;
     if (body === null) return told.outcome === "over" ? null : `L1: a service ended ${told.outcome}`;
-    const listener = { actor, body, several: this.#configuration.other };
+    const listener = { body, several: this.#configuration.other };
     return judgeTold(to.place.shared, told, listener) ?? judgeReason(told, this.#bound, to.left);
   }
 

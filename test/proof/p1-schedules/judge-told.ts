@@ -1,5 +1,6 @@
 /** What clients are told: the truth, and what a sequential key could have said. */
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
+import type { NewLife } from "../../../packages/latchkey/src/stores/store.ts";
 import type { Bound } from "./bound.ts";
 import { isFinal } from "./change.ts";
 import { storedAnswerText, type Told } from "./roles.ts";
@@ -7,7 +8,6 @@ import type { Shared } from "./shared.ts";
 import type { Node } from "./tree.ts";
 
 export interface Listener {
-  readonly actor: string;
   /** Which of the bodies it asked with. */
   readonly body: number;
   /** Whether any other was asked with. */
@@ -31,11 +31,7 @@ export interface Hearing {
   readonly last: unknown;
 }
 
-export function judgeTold(
-  { rows }: Shared,
-  hearing: Hearing,
-  { actor, body, several }: Listener,
-): string | null {
+export function judgeTold({ rows }: Shared, hearing: Hearing, { body, several }: Listener): string | null {
   const record = rows[0]?.record ?? null;
   const told = toldOf(hearing);
   if (told.kind.startsWith("broken")) return `L1: a client was told ${told.kind}`;
@@ -46,12 +42,9 @@ export function judgeTold(
       : `I14: a client was told ${told.kind}, and there is ${record?.state ?? "nothing"}`;
   }
   if (told.answer !== null) return judgeAnswer(told, record, body);
-  if (
-    told.kind === "in_progress" &&
-    record?.state === "in_progress" &&
-    record.fence.token.endsWith(` of ${actor}`)
-  ) {
-    return "L1: a client was told in_progress of the attempt that it has admitted itself, and that nobody runs";
+  const own = record?.state === "in_progress" && record.fence.token === admissionToken(hearing);
+  if (own && told.kind === "in_progress") {
+    return "L1: a client was told in_progress of its own admission, which nobody runs";
   }
   if (telling.has(told.kind) && hasSeenFinal(hearing))
     return `I14: a client was told ${told.kind} although the answer was there when it asked`;
@@ -90,6 +83,18 @@ function hasSeenFinal({ from, last }: Hearing): boolean {
     if (at.input.kind === "told" && isFinal(recordIn(at.input.value))) return true;
   }
   return false;
+}
+
+/** The token under which it has last asked to be admitted; null: it has not, or has given back what that may bring. */
+function admissionToken({ from }: Hearing): string | null {
+  for (let at: Node | null = from; at !== null; at = at.parent) {
+    for (const { port, args } of at.pending) {
+      if (port === "end") return null;
+      if (port === "create") return (args[0] as NewLife).fence.token;
+      if (port === "takeOver") return args[3] as string;
+    }
+  }
+  return null;
 }
 
 /** What a look-up has found; null: it was none, or found nothing. */

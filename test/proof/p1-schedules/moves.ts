@@ -50,14 +50,6 @@ const dead: Node = {
   children: new Map(),
 };
 
-/** The same for positions with the same future. */
-export function nameOf({ place, nodes, held, running, left }: Position): string {
-  const { switches, crashes, leaseEnds, lost } = left;
-  const ids = nodes.map((node) => node?.id ?? 0).join();
-  const waiting = held === null ? "" : `${held.who}.${held.call}.${held.result.reply}.${held.sinceMs}`;
-  return `${place.id};${ids};${waiting};${running};${switches}${crashes}${leaseEnds}${lost}`;
-}
-
 export interface Setting {
   readonly space: Space;
   readonly trees: readonly Tree[];

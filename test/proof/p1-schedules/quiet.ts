@@ -162,7 +162,7 @@ export class Quiet {
     const tree = this.#tree(name, () => client(this.#configuration.plan, body));
     const { place: after, node, from, last } = await this.#played(place, tree);
     const outcome = node.outcome ?? "";
-    const listener = { actor: name, body, several: this.#configuration.other };
+    const listener = { body, several: this.#configuration.other };
     const violation = judgeTold(after.shared, { outcome, from, last }, listener);
     if (violation !== null) throw new Stuck(violation);
     return { place: after, told: toldOf(node) };
@@ -198,9 +198,9 @@ export class Quiet {
   }
 
   #checkLeft({ who, node }: Left, { place, node: next, from, last }: Played): void {
-    const { body = null, name: actor = "" } = this.#actors[who] ?? {};
+    const body = this.#actors[who]?.body ?? null;
     if (body === null || node.outcome !== null || next.outcome === null) return;
-    const listener = { actor, body, several: this.#configuration.other };
+    const listener = { body, several: this.#configuration.other };
     const violation = judgeTold(place.shared, { outcome: next.outcome, from, last }, listener);
     if (violation !== null) throw new Stuck(violation);
   }

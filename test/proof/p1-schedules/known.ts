@@ -1,0 +1,101 @@
+/**
+ * The positions that are explored, each by 64 bits of hash alone, with the number of schedules that lead on from it. That two
+ * of a hundred million have the same has a chance of one in three thousand six hundred.
+ */
+import type { Position } from "./moves.ts";
+
+/** Slots of a new table. */
+const firstSlots = 1 << 16;
+/** Fuller than this it grows. */
+const loadMax = 0.7;
+
+/** Two halves of a hash; the same object each time. */
+const hash = { high: 0, low: 0 };
+
+/** Hashes what makes the future of a position. */
+export function hashOf({ place, nodes, held, running, left }: Position): typeof hash {
+  hash.high = 0x9747b28c | 0;
+  hash.low = 0x3c6ef372 | 0;
+  mix(place.id);
+  for (const node of nodes) mix(node === null ? 0 : node.id);
+  if (held !== null) {
+    mix(held.who + 1);
+    mix(held.call);
+    mix(held.result.reply);
+    mix(held.sinceMs);
+  }
+  mix(running);
+  mix((left.switches << 24) | (left.crashes << 16) | (left.leaseEnds << 8) | left.lost);
+  hash.high = finished(hash.high ^ hash.low);
+  hash.low = finished(hash.low + Math.imul(hash.high, 0x9e3779b1));
+  return hash;
+}
+
+/** One step of MurmurHash3 for one half, and of xxHash for the other. */
+function mix(value: number): void {
+  let part = Math.imul(value, 0xcc9e2d51);
+  part = Math.imul((part << 15) | (part >>> 17), 0x1b873593);
+  const high = hash.high ^ part;
+  hash.high = (Math.imul((high << 13) | (high >>> 19), 5) + 0xe6546b64) | 0;
+  const low = (hash.low + Math.imul(value, 0xc2b2ae3d)) | 0;
+  hash.low = Math.imul((low << 17) | (low >>> 15), 0x27d4eb2f);
+}
+
+function finished(value: number): number {
+  let part = value;
+  part = Math.imul(part ^ (part >>> 16), 0x85ebca6b);
+  part = Math.imul(part ^ (part >>> 13), 0xc2b2ae35);
+  return part ^ (part >>> 16);
+}
+
+export class Known {
+  #high = new Int32Array(firstSlots);
+  #low = new Int32Array(firstSlots);
+  /** 0: the slot is free. */
+  #counts = new Float64Array(firstSlots);
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** How many schedules lead on; 0: it has not been explored. */
+  get(high: number, low: number): number {
+    return this.#counts[this.#slotOf(high, low)] ?? 0;
+  }
+
+  set(high: number, low: number, count: number): void {
+    if (this.#size >= this.#counts.length * loadMax) this.#grow();
+    this.#put(high, low, count);
+    this.#size += 1;
+  }
+
+  /** Its slot, or the free one where it belongs. */
+  #slotOf(high: number, low: number): number {
+    const mask = this.#counts.length - 1;
+    let slot = low & mask;
+    while (this.#counts[slot] !== 0 && (this.#low[slot] !== low || this.#high[slot] !== high)) {
+      slot = (slot + 1) & mask;
+    }
+    return slot;
+  }
+
+  #put(high: number, low: number, count: number): void {
+    const slot = this.#slotOf(high, low);
+    this.#high[slot] = high;
+    this.#low[slot] = low;
+    this.#counts[slot] = count;
+  }
+
+  #grow(): void {
+    const [high, low, counts] = [this.#high, this.#low, this.#counts];
+    const slots = counts.length * 2;
+    this.#high = new Int32Array(slots);
+    this.#low = new Int32Array(slots);
+    this.#counts = new Float64Array(slots);
+    for (let slot = 0; slot < counts.length; slot++) {
+      const count = counts[slot] ?? 0;
+      if (count !== 0) this.#put(high[slot] ?? 0, low[slot] ?? 0, count);
+    }
+  }
+}
