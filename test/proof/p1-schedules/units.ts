@@ -1,22 +1,37 @@
-/** What a volume consists of. Each unit is explored as a whole, or not at all. */
+/** What a volume consists of. Each unit is explored as a whole, or given up and said so. */
 import type { Sitting } from "../harness/tier.ts";
-import { configurations, half, whole } from "./configurations.ts";
+import type { Bound } from "./bound.ts";
+import { type Configuration, configurations, half, whole } from "./configurations.ts";
 import type { Unit } from "./work.ts";
 
-/** More do not fit into one thread's memory. */
-const positionsMax = 45_000_000;
-/** One that takes longer than this is given up, and said so. */
+/** So many fit into one thread's memory. */
+const positionsMax = 90_000_000;
+/** Where no end was in sight at fifty million, so many are looked at: some minutes' worth. */
+const sampleMax = 30_000_000;
 const limitMs = 3_600_000;
 
+/** With a second end of a lease the steps of a life come to a hundred times as many positions. */
+const oneLeaseEnd: Bound = { ...whole, leaseEnds: 1 };
+
 export function unitsOf(volume: Sitting["volume"]): readonly Unit[] {
-  const unit = { positionsMax, limitMs, plant: null };
   if (volume === "small") {
-    return configurations.flatMap(({ name, small }) =>
-      small.map((bound) => ({ ...unit, configuration: name, bound })),
-    );
+    return configurations.flatMap((one) => one.small.map((bound) => unitOf(one, bound)));
   }
-  // The smaller bound of all of them first: whatever comes after, that much is known.
-  return [half, whole].flatMap((bound) =>
-    configurations.map(({ name }) => ({ ...unit, configuration: name, bound })),
-  );
+  const steps = configurations.filter(hasSteps);
+  const others = configurations.filter((one) => !hasSteps(one));
+  return [
+    // The smaller bound of all of them first: whatever comes after, that much is known.
+    ...configurations.map((one) => unitOf(one, half)),
+    ...others.map((one) => unitOf(one, whole)),
+    ...steps.map((one) => unitOf(one, oneLeaseEnd)),
+    ...steps.map((one) => ({ ...unitOf(one, whole), positionsMax: sampleMax })),
+  ];
+}
+
+function hasSteps({ plan }: Configuration): boolean {
+  return plan.shape === "steps";
+}
+
+function unitOf({ name }: Configuration, bound: Bound): Unit {
+  return { configuration: name, bound, positionsMax, limitMs, plant: null };
 }
