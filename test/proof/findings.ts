@@ -82,4 +82,9 @@ export const findings: readonly Finding[] = [
     what: "on Postgres a life whose transaction was lost was not found by its id, on the memory store it was",
     test: "packages/latchkey/src/testing/store-conformance/lookup-by-id.ts",
   },
+  {
+    tier: "P3",
+    what: "on the memory store a transaction that was repeated after its life put an effect that was under way back to its beginning",
+    test: "packages/latchkey/src/testing/store-conformance/outbox-enqueue.ts",
+  },
 ];

@@ -56,6 +56,8 @@ function finish<T>(
   const { value, life, replaces, answer, retention, undoWrites, effects } = work;
   if (buffer.endedByStore) return idleRefusal(value);
   if (undoWrites && !request.savepoint) throw new TypeError("undoWrites needs a savepoint");
+  // An effect that is there has been committed by this very work.
+  if (effects.some(({ id }) => state.effects.find(id) !== null)) return { kind: "lost", value };
   const record = commit(state.rows, state.now(), { life, replaces }, answer, retention);
   if (record === null) return { kind: "lost", value };
   if (!undoWrites) {

@@ -1,8 +1,18 @@
 /** What a transaction or a phase enqueues is in the outbox exactly when it has committed. */
 import assert from "node:assert/strict";
+import { guardOf } from "../../engine/record.ts";
 import type { NewEffect } from "../../stores/outbox.ts";
 import type { PhaseWork, TransactionWork } from "../../stores/store.ts";
-import { completion, createRunning, hour, newId, newKey, newLife, readRecord } from "./arrange.ts";
+import {
+  completion,
+  createRunning,
+  defaultTerms,
+  hour,
+  newId,
+  newKey,
+  newLife,
+  readRecord,
+} from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { isAfter, timed } from "./check.ts";
 import {
@@ -203,6 +213,25 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
       }
       assert.deepEqual(outcomes, ["committed", "lost"]);
       assert.deepEqual(idsOf(await effectsOf(context, commit.life.id)), idsOf(commit.effects));
+    },
+  },
+  {
+    name: "enqueue: a transaction that is repeated after its life has lost while its effects are there",
+    needs: withTransactions,
+    async run(context) {
+      const key = newKey();
+      const commit = commitOf(key, { effects: [newEffect()] });
+      const commitIt = () => writing(transactional(context), key, newRow(), () => commit);
+      assert.equal((await commitIt()).kind, "committed");
+      await context.advance(3 * hour);
+      const next = newLife(key);
+      const old = guardOf(await readRecord(context, key));
+      assert.ok(await context.store.create(next, old, defaultTerms));
+      assert.ok(await context.store.end(key, next.id, next.fence, { event: "release" }));
+      const [claimed] = await claim(context);
+      assert.ok(claimed);
+      assert.equal((await commitIt()).kind, "lost");
+      assert.deepEqual(await effectsOf(context, commit.life.id), [claimed], "it is delivered once");
     },
   },
   {
