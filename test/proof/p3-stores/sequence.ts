@@ -29,6 +29,8 @@ export function drawSequence(draw: Draw, { stepsMin, stepsMax, numbers }: Size):
 export interface Played {
   /** What differs, or must not be; null: nothing. */
   readonly broken: string | null;
+  /** How many steps were begun. */
+  readonly steps: number;
   /** Every step, to be read. */
   readonly lines: readonly string[];
   /** Of all replies and of the end. */
@@ -45,14 +47,17 @@ export async function shortest(failing: Sequence, play: Play, triesMax: number):
   const attempt = async (candidate: Sequence): Promise<boolean> => {
     if (tries >= triesMax) return false;
     tries += 1;
-    if ((await play(candidate)).broken === null) return false;
-    best = candidate;
+    const { broken, steps } = await play(candidate);
+    if (broken === null) return false;
+    // What comes after it does not matter.
+    best = { ...candidate, steps: candidate.steps.slice(0, steps) };
     return true;
   };
+  await attempt(failing);
   for (let before: Sequence | null = null; before !== best && tries < triesMax; ) {
     before = best;
     await withoutSteps(() => best, attempt);
-    await withZeros(() => best, attempt);
+    if (before === best) await withZeros(() => best, attempt);
   }
   return best;
 }

@@ -22,7 +22,7 @@ import { stores } from "./stores.ts";
 const batchRuns = 50;
 /** One sequence in so many is played twice. */
 const sampleEvery = { small: 10, full: 50 } as const;
-const shrinkTries = 500;
+const shrinkTries = 800;
 const lanesMax = 4;
 const plantRunsMax = 2_000;
 /** From so many on everything must have been met. */

@@ -122,6 +122,7 @@ class Game {
   /** Calls that may be made again. */
   readonly #past: Call[] = [];
   readonly #reached = new Map<string, number>();
+  #begun = 0;
   readonly #hash = createHash("sha256");
 
   constructor(subjects: readonly Subject[], world: CallWorld, texts: Texts) {
@@ -131,10 +132,17 @@ class Game {
   }
 
   played(broken: string | null): Played {
-    return { broken, lines: this.#lines, hash: this.#hash.digest("hex"), reached: this.#reached };
+    return {
+      broken,
+      steps: this.#begun,
+      lines: this.#lines,
+      hash: this.#hash.digest("hex"),
+      reached: this.#reached,
+    };
   }
 
   async step(choices: Choices): Promise<void> {
+    this.#begun += 1;
     const name = await this.#choose(choices);
     if (name === "pass") {
       await this.#pass(choices.pick(passes));

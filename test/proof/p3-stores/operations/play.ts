@@ -76,6 +76,7 @@ class Game {
   readonly #texts: ReadonlyMap<Subject, Texts>;
   readonly #lines: string[] = [];
   readonly #reached = new Map<string, number>();
+  #begun = 0;
   readonly #hash = createHash("sha256");
 
   constructor(hands: readonly Hand[], plan: Plan, time: { nowMs: number }) {
@@ -87,7 +88,13 @@ class Game {
   }
 
   played(broken: string | null): Played {
-    return { broken, lines: this.#lines, hash: this.#hash.digest("hex"), reached: this.#reached };
+    return {
+      broken,
+      steps: this.#begun,
+      lines: this.#lines,
+      hash: this.#hash.digest("hex"),
+      reached: this.#reached,
+    };
   }
 
   close(): void {
@@ -95,6 +102,7 @@ class Game {
   }
 
   async step(numbers: readonly number[]): Promise<void> {
+    this.#begun += 1;
     const choices = Choices.given(numbers.slice(0, ownNumbers));
     const about = someAbout(choices, this.#plan);
     const what = choices.oneIn(4)
