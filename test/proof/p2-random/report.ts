@@ -25,7 +25,9 @@ export class Trace {
   }
 
   mixText(text: string): void {
-    for (let at = 0; at < text.length; at++) this.mix(text.charCodeAt(at));
+    let hash = this.#hash;
+    for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+    this.#hash = hash;
   }
 
   say(line: () => string): void {

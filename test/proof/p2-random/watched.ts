@@ -6,11 +6,14 @@ import { MemoryTables } from "../../../packages/latchkey/src/stores/memory/table
 import type { EffectLog } from "./effect-log.ts";
 import type { Lives } from "./lives.ts";
 
+/** Without copies: whoever changed what it was given would spoil the store, and be seen. */
+const uncopied = <T>(value: T) => value;
+
 export class WatchedRows extends MemoryRows {
   readonly #lives: Lives;
 
   constructor(lives: Lives) {
-    super();
+    super(undefined, uncopied);
     this.#lives = lives;
   }
 
@@ -30,7 +33,7 @@ export class WatchedEffects extends MemoryEffects {
   readonly #log: EffectLog;
 
   constructor(log: EffectLog) {
-    super();
+    super(uncopied);
     this.#log = log;
   }
 

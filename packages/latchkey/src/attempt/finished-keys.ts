@@ -9,14 +9,17 @@ const places = 16_384;
 
 /** Two keys of one hash cost a reading too many, and nothing else. */
 export class FinishedKeys {
-  readonly #hashes = new Int32Array(places);
+  /** Null until there is one. */
+  #hashes: Int32Array | null = null;
 
   note(key: RecordKey): void {
     const hash = hashOf(key);
+    this.#hashes ??= new Int32Array(places);
     this.#hashes[hash & (places - 1)] = hash;
   }
 
   has(key: RecordKey): boolean {
+    if (this.#hashes === null) return false;
     const hash = hashOf(key);
     return this.#hashes[hash & (places - 1)] === hash;
   }

@@ -96,12 +96,15 @@ export interface Course {
   readonly until: Promise<void>;
 }
 
-const atOnce = Promise.resolve();
+export const atOnce = Promise.resolve();
+
+/** Nothing befalls the call: what nearly all of them meet. */
+export const proceeds: Course = { effect: "now", hears: "reply", until: atOnce };
 
 export function courseOf(fault: Fault): Course {
   switch (fault) {
     case "proceed":
-      return { effect: "now", hears: "reply", until: atOnce };
+      return proceeds;
     case "not_sent":
       return { effect: "none", hears: "not_sent", until: atOnce };
     case "request_lost":

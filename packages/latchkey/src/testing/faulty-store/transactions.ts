@@ -142,7 +142,7 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
 
   async #inside(open: Open, opening: Course): Promise<Work | typeof lost> {
     if (opening.hears !== "reply") return this.#loseOpening(opening);
-    if ((await this.#process.outlives(opening.until)) === null) return lost;
+    if (!(await this.#process.hears(opening))) return lost;
     const ran = await this.#runWork(open);
     if (ran === null) return lost;
     const { key, ports } = this.#subject;
@@ -177,7 +177,7 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
       const { key, ports } = this.#subject;
       const course = await this.#process.courseOf(ports.rollback, key);
       if (course.hears === "nothing") this.#process.kill();
-      else await this.#process.outlives(course.until);
+      else await this.#process.hears(course);
       throw error;
     }
   }
@@ -186,7 +186,7 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     const ending = this.#ending;
     if (ending === null) return;
     const { course, value } = ending;
-    if (course.hears === "reply") await this.#process.outlives(course.until);
+    if (course.hears === "reply") await this.#process.hears(course);
     await this.#process.hearing(course);
     this.#heard.resolve(course.hears === "reply" ? outcome(value) : this.#unheard(ending));
   }
