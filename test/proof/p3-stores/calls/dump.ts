@@ -35,7 +35,7 @@ export async function dump(
         audit: await settlement.audit(key),
       };
     }),
-    effects: await all(effectStates, async (state) => outbox?.list({ ...page, effect: null, state })),
+    effects: await all(effectStates, async (state) => outbox?.list({ ...page, effect: null, state }) ?? []),
     calls: await all(["card", "post"], (effect) => journal.finishedCalls({ ...calls, effect })),
     ended: byId(await store.endedLeases(most), ({ record }) => record.id),
     resumable: byId(await settlement.resumable(operations, most), ({ id }) => id),

@@ -26,6 +26,8 @@ const kinds: CallKinds = {
   ...transactionCalls,
 };
 const anyCall = Object.keys(kinds);
+/** Left out where a store has none. */
+const needTransactions = new Set(Object.keys({ ...outboxCalls, ...transactionCalls }));
 
 /** Where a key is, for the choice of what comes next. */
 type Standing = RecordState | "none" | "calling" | "lease over" | "over";
@@ -148,6 +150,7 @@ class Game {
       await this.#pass(choices.pick(passes));
       return;
     }
+    if (needTransactions.has(name) && this.#subjects.some(({ store }) => store.transactions === null)) return;
     const world = this.#world;
     await this.#moveTo(world.nowMs + 1);
     if (name === "again") {

@@ -36,7 +36,7 @@ export const recordFields = [
   /** How often it was claimed for reconciliation, and by which claim last. */
   "tr",
   "cl",
-  /** The token of the one call that ended the attempt: sent again by the client itself, it is answered again. */
+  /** The token of the one call that began or ended the attempt: sent again by the client itself, it is answered again. */
   "x",
   /** There when it is found by its id. */
   "ad",

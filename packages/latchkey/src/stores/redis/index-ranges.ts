@@ -4,7 +4,7 @@
  */
 import type { Place } from "./keys.ts";
 import { digestLength } from "./keys.ts";
-import { listOf, textOf } from "./replies.ts";
+import { listOf, numberOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
 import { partitionScripts } from "./scripts/partition.ts";
 
@@ -21,9 +21,11 @@ export const prefixes = {
   calls: (effect: string) => `c${effect}\0`,
 };
 
+const timeLength = 16;
+
 /** Times in entries have 16 digits, so that their order is that of their texts. */
 export function timeText(time: number): string {
-  return String(Math.min(Math.max(Math.floor(time), 0), Number.MAX_SAFE_INTEGER)).padStart(16, "0");
+  return String(Math.min(Math.max(Math.floor(time), 0), Number.MAX_SAFE_INTEGER)).padStart(timeLength, "0");
 }
 
 export interface Entry {
@@ -39,6 +41,8 @@ export interface Search {
   readonly prefixes: readonly string[];
   /** Only what is due by now: a time follows the prefix. */
   readonly due: boolean;
+  /** Only what has not expired: the time of its expiry follows the first one. */
+  readonly live?: boolean;
   /** Only entries whose rest comes after this. */
   readonly after?: string;
   /** Only entries whose rest comes before this. */
@@ -132,16 +136,27 @@ class Source {
   }
 
   async fill(): Promise<void> {
-    if (this.ended || this.#entries.length > 0) return;
-    const { limit, due, before = "" } = this.#search;
+    while (!this.ended && this.#entries.length === 0) await this.#page();
+  }
+
+  async #page(): Promise<void> {
+    const { limit, due, live = false, before = "" } = this.#search;
     const args = [this.#prefix, this.#after, String(limit), due ? "due" : "", before];
-    const members = listOf(await this.#runner.ask(this.#partition, partitionScripts.range, args)).map(textOf);
+    const [now, ...found] = listOf(await this.#runner.ask(this.#partition, partitionScripts.range, args));
+    const members = found.map(textOf);
     this.ended = members.length < limit;
     this.#after = members.at(-1) ?? this.#after;
-    this.#entries = members.map((member) => ({
+    const nowText = timeText(numberOf(now));
+    this.#entries = members
+      .map((member) => this.#entryOf(member))
+      .filter(({ rest }) => !live || rest.slice(timeLength, 2 * timeLength) > nowText);
+  }
+
+  #entryOf(member: string): Entry {
+    return {
       place: { partition: this.#partition, digest: member.slice(-digestLength) },
       prefix: this.#prefix,
       rest: member.slice(this.#prefix.length),
-    }));
+    };
   }
 }

@@ -49,12 +49,11 @@ export function redisJournal(runner: Runner, random: Pick<Random, "token">): Jou
       return { fence: { attempt: owner.fence.attempt, token }, journal: journalOf(reply) };
     },
 
-    async callsByDownstreamKey(keys) {
+    async callsByDownstreamKey(asked) {
+      const keys = [...new Set(asked)];
       if (keys.length === 0) return [];
-      const replies = await runner.askAll(
-        partitionScripts.find,
-        keys.map((key) => `c${key}`),
-      );
+      const names = keys.map((key) => `c${key}`);
+      const replies = await runner.askAll(partitionScripts.find, names);
       const calls = replies.flatMap((reply) =>
         listOf(reply)
           .slice(1)

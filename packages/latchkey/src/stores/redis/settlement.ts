@@ -134,7 +134,7 @@ function resumable(
   operations: readonly string[],
   limit: number,
 ): Promise<readonly (InProgressRecord | RetryableRecord)[]> {
-  const search = { prefixes: operations.map(prefixes.resumable), due: true, limit };
+  const search = { prefixes: [...new Set(operations)].map(prefixes.resumable), due: true, limit };
   return collect(runner, search, async ({ place }) => {
     const work = resumableOf(readingOf(await runner.on(place, recordScripts.read)));
     return work !== null && operations.includes(work.operation) ? work : null;

@@ -52,7 +52,7 @@ export function assembleRedisStore({ runner, random, verify }: RedisParts): Stor
     hints: null,
     verify,
     ...lookUps(runner),
-    ...beginnings(runner),
+    ...beginnings(runner, random),
     ...attempts(runner, random),
     claimPending: (wants) => claimPending(runner, wants),
     clean: (limit) => clean(runner, limit),
@@ -96,7 +96,10 @@ async function readAt(runner: Runner, key: RecordKey): Promise<StoredReading> {
   return readingOf(await runner.on(runner.layout.placeOf(key), recordScripts.read));
 }
 
-function beginnings(runner: Runner): Pick<Store, "create" | "accept" | "loseTransaction"> {
+function beginnings(
+  runner: Runner,
+  random: Pick<Random, "token">,
+): Pick<Store, "create" | "accept" | "loseTransaction"> {
   const begin = async (
     state: string,
     life: NewLife,
@@ -105,7 +108,13 @@ function beginnings(runner: Runner): Pick<Store, "create" | "accept" | "loseTran
     more: Partial<Record<RecordField, string>>,
   ) => {
     const guard = replaces === null ? ["", "", "", ""] : guardArguments(replaces);
-    const args = [state, ...guard, ...times, maybeBytes(life.input), ...fieldsOf(life, more)];
+    const args = [
+      state,
+      ...guard,
+      ...times,
+      maybeBytes(life.input),
+      ...fieldsOf(life, { ...more, x: random.token() }),
+    ];
     return writtenOf(await runner.on(runner.layout.placeOf(life), recordScripts.begin, args));
   };
   return {
@@ -151,7 +160,7 @@ function attempts(
   return {
     async takeOver(key, guard, { version, digest }, token, terms) {
       const print = [String(version), bytes(digest)];
-      const args = [...guardArguments(guard), ...print, token, ...termsArguments(terms)];
+      const args = [...guardArguments(guard), ...print, token, ...termsArguments(terms), random.token()];
       return runningOf(writtenOf(await runner.on(layout.placeOf(key), recordScripts.takeOver, args)));
     },
     async renew(key, id, fence, leaseMs) {

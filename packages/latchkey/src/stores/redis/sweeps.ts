@@ -20,7 +20,7 @@ export async function claimPending(
 
 function claimOf(runner: Runner, { operation, tokens, terms }: PendingWant) {
   const free = [...tokens];
-  const search = { prefixes: [prefixes.pending(operation)], due: false, limit: tokens.length };
+  const search = { prefixes: [prefixes.pending(operation)], due: false, live: true, limit: tokens.length };
   return collect(runner, search, async ({ place }): Promise<InProgressRecord | null> => {
     const token = free.shift();
     if (token === undefined) return null;

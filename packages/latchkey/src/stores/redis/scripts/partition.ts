@@ -4,7 +4,8 @@ import { script } from "./script.ts";
 export const partitionScripts = {
   /**
    * Entries that begin with 3, after 4 (or from the first on), at most 5. 6: those due until now alone, which have a time
-   * after what they begin with; 7: those before this, or nothing.
+   * after what they begin with; 7: those before this, or nothing. The
+   * time comes first.
    */
   range: script(
     "range",
@@ -15,7 +16,10 @@ if ARGV[4] ~= '' then from = '(' .. ARGV[4] end
 local to = '(' .. ARGV[3] .. '\\255'
 if ARGV[6] ~= '' then to = '(' .. ARGV[3] .. pad(NOW + 1) end
 if ARGV[7] ~= '' then to = '(' .. ARGV[3] .. ARGV[7] end
-return redis.call('ZRANGEBYLEX', ix, from, to, 'LIMIT', 0, ARGV[5])`,
+local found = redis.call('ZRANGEBYLEX', ix, from, to, 'LIMIT', 0, ARGV[5])
+table.insert(found, 1, num(NOW))
+return found`,
+    { timed: true },
   ),
 
   /** What is known under the names from 3 on; the time comes first. */

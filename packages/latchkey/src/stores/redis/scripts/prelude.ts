@@ -76,7 +76,7 @@ local function entries(r)
   local e = { 's' .. st .. '\\0' .. pad(r.ca) .. r.id .. '\\0' .. d }
   if st == 'pending' then
     e[2] = 'p\\0' .. pad(r.ex) .. d
-    e[3] = 'P' .. r.op .. '\\0' .. pad(r.ca) .. d
+    e[3] = 'P' .. r.op .. '\\0' .. pad(r.ca) .. pad(r.ex) .. d
   elseif st == 'in_progress' then
     e[2] = 'l\\0' .. pad(rescueAt(r)) .. d
     if r.lend == 'resume' and tonumber(r.at) < tonumber(r.am) then

@@ -23,8 +23,8 @@ return view(r)`,
 
   /**
    * A life begins: 3 its state, 4 to 7 the guard on what it replaces (or nothing), 8 lease or expiry, 9 abandonment, 10
-   * the input with one character before it (or nothing), from 11 on the record's fields in pairs. Its own life, as it
-   * began it, is answered again.
+   * the input with one character before it (or nothing), from 11 on the record's fields in pairs, among them a token
+   * of this one call: sent again by the client itself, it is answered again.
    */
   begin: script(
     "begin",
@@ -32,7 +32,7 @@ return view(r)`,
 local new = { ca = num(NOW) }
 for i = 11, #ARGV, 2 do new[ARGV[i]] = ARGV[i + 1] end
 local old = load()
-if old and old.id == new.id and old.tk == new.tk and old.at == new.at and old.st == ARGV[3] then
+if old and old.id == new.id and old.x == new.x then
   primary()
   return view(old)
 end
@@ -67,13 +67,13 @@ return view(new)`,
     { begins: true },
   ),
 
-  /** 3 to 6 the guard, 7 and 8 the fingerprint, 9 the token, 10 to 13 the terms. */
+  /** 3 to 6 the guard, 7 and 8 the fingerprint, 9 the token, 10 to 13 the terms, 14 a token of this one call. */
   takeOver: script(
     "take over",
     `
 local r = load()
 if not r or r.id ~= ARGV[3] then return no() end
-if r.st == 'in_progress' and r.tk == ARGV[9] and tonumber(r.at) == ARGV[5] + 1 then
+if r.x == ARGV[14] then
   primary()
   return view(r)
 end
@@ -82,7 +82,7 @@ if r.fv ~= ARGV[7] or r.fd ~= ARGV[8] then return no() end
 local free = r.st == 'retryable' or (r.st == 'in_progress' and NOW >= tonumber(r.le))
 if not free then return no() end
 local n = life(r)
-n.at, n.tk = num(r.at + 1), ARGV[9]
+n.at, n.tk, n.x = num(r.at + 1), ARGV[9], ARGV[14]
 save(r, lease(n, ARGV[10], ARGV[11], ARGV[12], ARGV[13]))
 return view(n)`,
     { begins: true },
