@@ -87,4 +87,19 @@ export const findings: readonly Finding[] = [
     what: "on the memory store a transaction that was repeated after its life put an effect that was under way back to its beginning",
     test: "packages/latchkey/src/testing/store-conformance/outbox-enqueue.ts",
   },
+  {
+    tier: "P3",
+    what: "on Redis a downstream key that was asked for twice was answered twice, and a call that its caller repeated was answered where other stores refuse it",
+    test: "test/redis/same-calls.test.ts",
+  },
+  {
+    tier: "review",
+    what: "on a Redis that had become a replica a guard that did not hold there was an answer",
+    test: "packages/latchkey/src/stores/redis.settings.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a reservation that a Redis client had kept during an outage was made afterwards, for a request that had been refused",
+    test: "packages/latchkey/src/stores/redis.errors.test.ts",
+  },
 ];

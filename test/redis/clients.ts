@@ -20,6 +20,8 @@ const ignored = () => {};
 
 export const clients: Readonly<Record<string, ClientFactory>> = {
   "ioredis 6": async (url) => closing(new Redis(url)),
+  "ioredis 6, with a key prefix and pipelines of its own": async (url) =>
+    closing(new Redis(url, { keyPrefix: "app:", enableAutoPipelining: true })),
   "ioredis 5": async (url) => closing(new Redis5(url)),
   iovalkey: async (url) => closing(new Valkey(url)),
   "node-redis 6": async (url) => connected(createClient({ url })),
@@ -36,6 +38,8 @@ export const clients: Readonly<Record<string, ClientFactory>> = {
 
 export const clusterClients: Readonly<Record<string, ClientFactory>> = {
   "ioredis 6 cluster": async (url) => closing(new Cluster([url])),
+  "ioredis 6 cluster, reading from replicas, with pipelines of its own": async (url) =>
+    closing(new Cluster([url], { scaleReads: "slave", enableAutoPipelining: true })),
   "ioredis 5 cluster": async (url) => closing(new Cluster5([url])),
   "iovalkey cluster": async (url) => closing(new ValkeyCluster([url])),
   "node-redis 6 cluster": async (url) => connected(createCluster({ rootNodes: [{ url }] })),

@@ -1,4 +1,5 @@
-import type { Cluster, Redis } from "ioredis";
+import { readFileSync } from "node:fs";
+import { type Cluster, Redis } from "ioredis";
 import type { Redis as Valkey } from "iovalkey";
 import type { RedisClientType, RedisClusterType } from "redis";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
@@ -92,6 +93,22 @@ describe.skipIf(!available)("on a server", () => {
 
   describe.each(Object.entries(clients))("the store contract with %s", (_, open) => {
     conformance(() => url, open);
+  });
+
+  describe("the store contract with no other rights than docs/stores.md asks for", () => {
+    const user = `app${process.pid}`;
+    const withUser = () => url.replace("redis://", `redis://${user}:secret@`);
+    beforeAll(async () => {
+      const page = readFileSync(new URL("../../../../docs/stores.md", import.meta.url), "utf8");
+      const line = page.split("\n").find((text) => text.startsWith("- **Permissions.**")) ?? "";
+      const commands = [...line.matchAll(/`([A-Z]+)`/g)].map(([, name]) => `+${name?.toLowerCase()}`);
+      expect(commands).toContain("+zrangebylex");
+      const admin = new Redis(url);
+      const rights = ["on", ">secret", "~lk-test-*", "-@all", ...commands];
+      expect(await admin.call("ACL", "SETUSER", user, ...rights)).toBe("OK");
+      admin.disconnect();
+    });
+    conformance(withUser, clients["ioredis 6"] ?? missing);
   });
 
   // As a client that has lost its connection before the reply and sends again what it had sent, by itself.

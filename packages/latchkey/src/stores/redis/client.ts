@@ -10,6 +10,12 @@ export interface IoredisClient {
   readonly isCluster?: boolean;
 }
 
+/** What ioredis has and does not declare. Its `callBuffer` loses the command's name under `enableAutoPipelining`. */
+interface UntypedIoredis {
+  evalshaBuffer(this: IoredisClient, ...args: Argument[]): Promise<unknown>;
+  evalBuffer(this: IoredisClient, ...args: Argument[]): Promise<unknown>;
+}
+
 /** What `createClient` and `createClientPool` of node-redis 4, 5 and 6 return. */
 export interface NodeRedisClient {
   sendCommand(args: Argument[], options?: never): Promise<unknown>;
@@ -49,7 +55,12 @@ export function linkOf(client: RedisClient): RedisLink {
   if (isIoredis(client)) {
     return {
       cluster: client.isCluster === true,
-      call: (how, by, keys, args) => client.callBuffer(how, by, String(keys.length), ...keys, ...args),
+      call: (how, by, keys, args) => {
+        const all = [by, String(keys.length), ...keys, ...args];
+        const { evalshaBuffer, evalBuffer } = client as Partial<UntypedIoredis>;
+        if (evalshaBuffer === undefined || evalBuffer === undefined) return client.callBuffer(how, ...all);
+        return how === "EVALSHA" ? evalshaBuffer.apply(client, all) : evalBuffer.apply(client, all);
+      },
     };
   }
   if (typeof client?.sendCommand !== "function") {
