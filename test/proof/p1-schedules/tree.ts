@@ -19,7 +19,7 @@ export interface Node {
 }
 
 /** So many processes are kept as they are, to be told more; others are begun again and told all of it. */
-const keptMax = 2_000;
+const keptMax = 500;
 
 export class Tree {
   readonly actor: string;
