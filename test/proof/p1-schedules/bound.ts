@@ -22,6 +22,8 @@ export function spent(left: Bound, what: Partial<Bound>): Bound | null {
   return Math.min(next.switches, next.crashes, next.leaseEnds, next.lost) < 0 ? null : next;
 }
 
-export function boundText({ switches, crashes, leaseEnds, lost }: Bound): string {
-  return `at most ${switches} preemptions, ${crashes} crashes, ${leaseEnds} lease ends, ${lost} lost or late`;
+/** @param late requests and replies may be late, beside being lost */
+export function boundText({ switches, crashes, leaseEnds, lost }: Bound, late: boolean): string {
+  const how = late ? "lost or late" : "lost";
+  return `at most ${switches} preemptions, ${crashes} crashes, ${leaseEnds} lease ends, ${lost} ${how}`;
 }

@@ -85,7 +85,7 @@ function coverageOf(unit: Unit, progress: Progress): Coverage {
   const isTooLarge = progress.tooLarge.some((one) => one.unit === unitName(unit));
   return {
     what: `schedules, ${unit.configuration}`,
-    bound: boundText(unit.bound),
+    bound: boundText(unit.bound, unit.late),
     count: explored?.schedules ?? 0,
     of: "all",
     complete: progress.isDone(unit) && !isTooLarge,

@@ -7,6 +7,8 @@ import { plants } from "./plants.ts";
 export interface Unit {
   readonly configuration: string;
   readonly bound: Bound;
+  /** Requests and replies may be late, beside being lost. */
+  readonly late: boolean;
   /** More positions than this do not fit into memory. */
   readonly positionsMax: number;
   /** So many milliseconds at most. */
@@ -37,13 +39,16 @@ export function configurationNamed(name: string, plant: string | null = null): C
   return { ...configuration, plant: planted };
 }
 
-export function unitName({ configuration, bound }: Pick<Unit, "configuration" | "bound">): string {
-  return `${configuration}, ${boundText(bound)}`;
+export function unitName({ configuration, bound, late }: Unit): string {
+  return `${configuration}, ${boundText(bound, late)}`;
 }
 
 export async function runUnit(unit: Unit): Promise<UnitResult> {
   const beganMs = performance.now();
-  const explorer = new Explorer(configurationNamed(unit.configuration, unit.plant), unit.bound);
+  const explorer = new Explorer(
+    { ...configurationNamed(unit.configuration, unit.plant), late: unit.late },
+    unit.bound,
+  );
   const mayGoOn = (positions: number) =>
     positions < unit.positionsMax && performance.now() - beganMs < unit.limitMs;
   try {
@@ -55,9 +60,12 @@ export async function runUnit(unit: Unit): Promise<UnitResult> {
   }
 }
 
-function failureOf({ configuration, bound }: Unit, { message, names, choices, after }: Violation): Failure {
+function failureOf(
+  { configuration, bound, late }: Unit,
+  { message, names, choices, after }: Violation,
+): Failure {
   const { switches, crashes, leaseEnds, lost } = bound;
-  const only = `${configuration}:${switches}${crashes}${leaseEnds}${lost}:${choices.join(".")}`;
+  const only = `${configuration}:${switches}${crashes}${leaseEnds}${lost}${late ? "" : "-"}:${choices.join(".")}`;
   return { what: message, only, names, after };
 }
 
@@ -69,7 +77,8 @@ export async function runOnly(only: string): Promise<{
   const [configuration = "", digits = "", choices = ""] = only.split(":");
   const [switches = 0, crashes = 0, leaseEnds = 0, lost = 0] = [...digits].map(Number);
   const bound = { switches, crashes, leaseEnds, lost };
-  const explorer = new Explorer(configurationNamed(configuration), bound);
+  const late = !digits.endsWith("-");
+  const explorer = new Explorer({ ...configurationNamed(configuration), late }, bound);
   try {
     const names = await explorer.again(choices === "" ? [] : choices.split(".").map(Number));
     return { names, failure: null };
