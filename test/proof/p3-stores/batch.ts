@@ -61,6 +61,9 @@ async function runOne(
   const sequence = sequenceOf(part, seed, run);
   const played = await part.play(lane, sequence);
   const result = { ...nothingPlayed, played: 1, reached: Object.fromEntries(played.reached) };
+  if (played.broken !== null && played.isStuck) {
+    return { ...result, failure: { run, what: played.broken, lines: played.lines } };
+  }
   if (played.broken !== null) {
     const short = await shortest(sequence, (one) => part.play(lane, one), shrinkTries);
     const shown = await part.play(lane, short);

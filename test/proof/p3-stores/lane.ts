@@ -5,27 +5,51 @@ import type { Bench, Place, StoreKind, Subject } from "./bench.ts";
 import { observed, type Texts, type Told } from "./text.ts";
 
 /** Of one step on one store; the slowest takes some milliseconds. */
-const stepLimitMs = 20_000;
+const defaultLimitMs = 20_000;
+/** For giving back what a store holds, which one that is stuck may never do. */
+const closeLimitMs = 10_000;
 
 export class Lane {
   readonly benches: readonly Bench[];
+  readonly #limitMs: number;
 
-  private constructor(benches: readonly Bench[]) {
+  private constructor(benches: readonly Bench[], limitMs: number) {
     this.benches = benches;
+    this.#limitMs = limitMs;
   }
 
-  static async open(kinds: readonly StoreKind[], place: Place): Promise<Lane> {
+  /** @param limitMs when a store that has not answered by then is taken to be stuck */
+  static async open(kinds: readonly StoreKind[], place: Place, limitMs = defaultLimitMs): Promise<Lane> {
     const benches = await Promise.all(kinds.map((kind) => kind.open(place)));
-    return new Lane(benches.filter((bench) => bench !== null));
+    return new Lane(
+      benches.filter((bench) => bench !== null),
+      limitMs,
+    );
   }
 
-  async begin(clock: Clock): Promise<readonly Subject[]> {
-    return Promise.all(this.benches.map((bench) => bench.begin(clock)));
+  async begin(clock: Clock): Promise<Side> {
+    const subjects = await Promise.all(this.benches.map((bench) => bench.begin(clock)));
+    return { subjects, limitMs: this.#limitMs };
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.benches.map((bench) => bench.close()));
+    await inTime(this.benches.map((bench) => bench.close()));
   }
+}
+
+/** The stores of one sequence. */
+export interface Side {
+  readonly subjects: readonly Subject[];
+  readonly limitMs: number;
+}
+
+export async function endAll({ subjects }: Side): Promise<void> {
+  await inTime(subjects.map((on) => on.end()));
+}
+
+/** Who is late is left behind. */
+async function inTime(closing: readonly Promise<void>[]): Promise<void> {
+  await within(Promise.allSettled(closing), "everything is given back", closeLimitMs).catch(() => {});
 }
 
 /** Timers run as they do; the time that is told stands still until it is moved. */
@@ -34,7 +58,13 @@ export function standingClock(nowMs: () => number): Clock {
 }
 
 export class Difference extends Error {
-  override readonly name = "Difference";
+  /** Whether a store has not answered: it may never do so again. */
+  readonly isStuck: boolean;
+
+  constructor(message: string, options: ErrorOptions & { readonly isStuck?: boolean } = {}) {
+    super(message, options);
+    this.isStuck = options.isStuck ?? false;
+  }
 }
 
 /**
@@ -43,7 +73,7 @@ export class Difference extends Error {
  * @throws {Difference} when another is told something else, or nothing
  */
 export async function everywhere(
-  subjects: readonly Subject[],
+  { subjects, limitMs }: Side,
   what: string,
   make: (on: Subject) => Promise<unknown>,
   texts: (on: Subject) => Texts,
@@ -53,10 +83,10 @@ export async function everywhere(
       const told = within(
         observed(() => make(on), texts(on)),
         what,
-        stepLimitMs,
+        limitMs,
       );
       return told.catch((error: unknown): Told => {
-        throw new Difference(`${what}: ${on.name} does not come to an end`, { cause: error });
+        throw new Difference(`${what}: ${on.name} does not come to an end`, { cause: error, isStuck: true });
       });
     }),
   );

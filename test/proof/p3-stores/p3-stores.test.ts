@@ -69,3 +69,15 @@ test("a store that does not do the same twice is noticed", async () => {
   const sound = await Lane.open([memory], place);
   expect((await runBatch(sound, batch)).twice).toBe(40);
 });
+
+test("a store that never answers is named, and nobody waits for it", async () => {
+  const silent: Plant = {
+    name: "never answers",
+    part: "calls",
+    change: () => ({ renew: () => new Promise(() => {}) }),
+  };
+  const lane = await Lane.open([memory, plantedInto(memory, silent)], place, 200);
+  const { failure } = await runBatch(lane, { ...batch, shrinkTries: 500 });
+  expect(failure?.what).toMatch(/^renew .*: memory, planted does not come to an end$/);
+  await lane.close();
+});

@@ -29,6 +29,8 @@ export function drawSequence(draw: Draw, { stepsMin, stepsMax, numbers }: Size):
 export interface Played {
   /** What differs, or must not be; null: nothing. */
   readonly broken: string | null;
+  /** Whether a store has not answered. */
+  readonly isStuck: boolean;
   /** How many steps were begun. */
   readonly steps: number;
   /** Every step, to be read. */

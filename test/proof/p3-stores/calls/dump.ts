@@ -26,8 +26,7 @@ export async function dump(
   const page = { tenant: null, limit: most, after: null };
   const calls = { from: beginMs, to: nowMs + 1, limit: most, after: null };
   return {
-    records: await all(states, (state) => settlement.list({ ...page, operation: null, state })),
-    places: await all(keys, async (key) => {
+    records: await all(keys, async (key) => {
       const { record } = await store.read(key);
       return {
         record,

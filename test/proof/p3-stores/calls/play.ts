@@ -4,7 +4,7 @@ import type { RecordState } from "../../../../packages/latchkey/src/engine/recor
 import type { EffectState } from "../../../../packages/latchkey/src/stores/outbox.ts";
 import { Choices } from "../../p2-random/choices.ts";
 import type { Subject } from "../bench.ts";
-import { Difference, everywhere, type Lane, standingClock } from "../lane.ts";
+import { Difference, endAll, everywhere, type Lane, type Side, standingClock } from "../lane.ts";
 import type { Played, Sequence, Size } from "../sequence.ts";
 import { Texts } from "../text.ts";
 import type { Call, CallKind, CallKinds } from "./call.ts";
@@ -99,25 +99,25 @@ export async function playCalls(lane: Lane, { head, steps }: Sequence): Promise<
   const texts = new Texts(beginMs);
   let world: CallWorld | null = null;
   const clock = standingClock(() => world?.nowMs ?? beginMs);
-  const subjects = await lane.begin(clock);
-  const [reference] = subjects;
+  const side = await lane.begin(clock);
+  const [reference] = side.subjects;
   if (reference === undefined) throw new TypeError("There is no store");
   world = new CallWorld(Choices.given(head), reference);
-  const game = new Game(subjects, world, texts);
+  const game = new Game(side, world, texts);
   try {
     for (const step of steps) await game.step(Choices.given(step));
     await game.end();
     return game.played(null);
   } catch (error) {
-    if (error instanceof Difference) return game.played(error.message);
+    if (error instanceof Difference) return game.played(error);
     throw error;
   } finally {
-    await Promise.all(subjects.map((on) => on.end()));
+    await endAll(side);
   }
 }
 
 class Game {
-  readonly #subjects: readonly Subject[];
+  readonly #side: Side;
   readonly #world: CallWorld;
   readonly #texts: Texts;
   readonly #lines: string[] = [];
@@ -127,20 +127,16 @@ class Game {
   #begun = 0;
   readonly #hash = createHash("sha256");
 
-  constructor(subjects: readonly Subject[], world: CallWorld, texts: Texts) {
-    this.#subjects = subjects;
+  constructor(side: Side, world: CallWorld, texts: Texts) {
+    this.#side = side;
     this.#world = world;
     this.#texts = texts;
   }
 
-  played(broken: string | null): Played {
-    return {
-      broken,
-      steps: this.#begun,
-      lines: this.#lines,
-      hash: this.#hash.digest("hex"),
-      reached: this.#reached,
-    };
+  played(difference: Difference | null): Played {
+    const [broken, isStuck] = [difference?.message ?? null, difference?.isStuck ?? false];
+    const hash = this.#hash.digest("hex");
+    return { broken, isStuck, steps: this.#begun, lines: this.#lines, hash, reached: this.#reached };
   }
 
   async step(choices: Choices): Promise<void> {
@@ -150,7 +146,8 @@ class Game {
       await this.#pass(choices.pick(passes));
       return;
     }
-    if (needTransactions.has(name) && this.#subjects.some(({ store }) => store.transactions === null)) return;
+    if (needTransactions.has(name) && this.#side.subjects.some(({ store }) => store.transactions === null))
+      return;
     const world = this.#world;
     await this.#moveTo(world.nowMs + 1);
     if (name === "again") {
@@ -174,7 +171,7 @@ class Game {
   async end(): Promise<void> {
     const { keys, nowMs } = this.#world;
     const { text } = await everywhere(
-      this.#subjects,
+      this.#side,
       "the end",
       (on) => dump(on, keys, nowMs),
       () => this.#texts,
@@ -206,7 +203,7 @@ class Game {
       const value = await make(on);
       return unordered && Array.isArray(value) ? sortedList(value) : value;
     };
-    const told = await everywhere(this.#subjects, what, sorted, () => this.#texts);
+    const told = await everywhere(this.#side, what, sorted, () => this.#texts);
     this.#hash.update(`${what}\n${told.text}\n`);
     this.#lines.push(`  → ${told.text}`);
     this.#count(`${name}: ${told.kind}`);
@@ -223,7 +220,7 @@ class Game {
 
   async #moveTo(ms: number): Promise<void> {
     this.#world.nowMs = ms;
-    await Promise.all(this.#subjects.map((on) => on.setTime(ms)));
+    await Promise.all(this.#side.subjects.map((on) => on.setTime(ms)));
   }
 
   #count(what: string): void {

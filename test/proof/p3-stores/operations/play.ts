@@ -4,7 +4,7 @@ import type { RecordState } from "../../../../packages/latchkey/src/engine/recor
 import { Choices } from "../../p2-random/choices.ts";
 import type { Subject } from "../bench.ts";
 import { beginMs } from "../calls/world.ts";
-import { Difference, everywhere, type Lane, standingClock } from "../lane.ts";
+import { Difference, endAll, everywhere, type Lane, type Side, standingClock } from "../lane.ts";
 import type { Played, Sequence, Size } from "../sequence.ts";
 import { Texts } from "../text.ts";
 import { Acts } from "./acts.ts";
@@ -51,26 +51,27 @@ const leadingOn: Readonly<Record<Standing, readonly What[]>> = {
 export async function playOperations(lane: Lane, { head, steps }: Sequence): Promise<Played> {
   const time = { nowMs: beginMs };
   const nowMs = () => time.nowMs;
-  const subjects = await lane.begin(standingClock(nowMs));
+  const side = await lane.begin(standingClock(nowMs));
   const choices = Choices.given(head);
   const kind = choices.pick(kinds);
-  const hands = subjects.map((on) => new Hand(on, kind, nowMs, defineAll));
-  const game = new Game(hands, planOf(choices), time);
+  const hands = side.subjects.map((on) => new Hand(on, kind, nowMs, defineAll));
+  const game = new Game(side, hands, planOf(choices), time);
   try {
     for (const step of steps) await game.step(step);
     await game.end();
     return game.played(null);
   } catch (error) {
-    if (error instanceof Difference) return game.played(error.message);
+    if (error instanceof Difference) return game.played(error);
     throw error;
   } finally {
     game.close();
-    await Promise.all(subjects.map((on) => on.end()));
+    await endAll(side);
   }
 }
 
 class Game {
   readonly #hands: ReadonlyMap<Subject, Hand>;
+  readonly #side: Side;
   readonly #plan: Plan;
   readonly #time: { nowMs: number };
   readonly #texts: ReadonlyMap<Subject, Texts>;
@@ -79,7 +80,8 @@ class Game {
   #begun = 0;
   readonly #hash = createHash("sha256");
 
-  constructor(hands: readonly Hand[], plan: Plan, time: { nowMs: number }) {
+  constructor(side: Side, hands: readonly Hand[], plan: Plan, time: { nowMs: number }) {
+    this.#side = side;
     this.#plan = plan;
     this.#hands = new Map(hands.map((hand) => [hand.on, hand]));
     this.#texts = new Map(hands.map(({ on }) => [on, new Texts(beginMs)]));
@@ -87,14 +89,10 @@ class Game {
     this.#count(`effects: ${hands[0]?.kind}`);
   }
 
-  played(broken: string | null): Played {
-    return {
-      broken,
-      steps: this.#begun,
-      lines: this.#lines,
-      hash: this.#hash.digest("hex"),
-      reached: this.#reached,
-    };
+  played(difference: Difference | null): Played {
+    const [broken, isStuck] = [difference?.message ?? null, difference?.isStuck ?? false];
+    const hash = this.#hash.digest("hex");
+    return { broken, isStuck, steps: this.#begun, lines: this.#lines, hash, reached: this.#reached };
   }
 
   close(): void {
@@ -139,7 +137,7 @@ class Game {
       const outcome = await hand.step(acts, planned, (process) => caught(step.act(hand, process)));
       return { outcome, met: hand.met };
     };
-    const told = await everywhere([...this.#hands.keys()], what, make, (on) => this.#textsOf(on));
+    const told = await everywhere(this.#side, what, make, (on) => this.#textsOf(on));
     this.#lines.push(`  → ${told.text}`);
     this.#hash.update(`${what}\n${told.text}\n`);
     for (const one of countsOf(step, told.value as Made)) this.#count(one);
@@ -152,7 +150,7 @@ class Game {
       ...(await lookAt(on)),
       downstream: this.#handOf(on).downstream.all(),
     });
-    const told = await everywhere([...this.#hands.keys()], "the end", look, (on) => this.#textsOf(on));
+    const told = await everywhere(this.#side, "the end", look, (on) => this.#textsOf(on));
     this.#hash.update(told.text);
     for (const record of (told.value as { readonly records: readonly { readonly state: string }[] })
       .records) {
