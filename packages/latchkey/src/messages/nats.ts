@@ -1,0 +1,111 @@
+/**
+ * NATS JetStream over `@nats-io/jetstream`: a consumer that feeds an inbox, and a relay that publishes from the outbox. The
+ * client mends its connection by itself; nothing here opens or closes one.
+ */
+import type { Effect } from "../effects/effect.ts";
+import type { DirectExecution, Execution } from "../engine/classify.ts";
+import type { Latchkey } from "../latchkey.ts";
+import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
+import { timerMaxMs } from "../ports.ts";
+import type { MessageConsumer } from "./broker.ts";
+import { checkCount } from "./consuming.ts";
+import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
+import type { NatsConsumer, NatsJetStream } from "./nats/client.ts";
+import { JetStreamConsuming } from "./nats/consuming.ts";
+import { type RelayOptions, relayEffect } from "./relay.ts";
+
+export type { NatsConsumer, NatsJetStream };
+
+export interface NatsConsumerOptions<I> extends InboxOptions<I> {
+  /** A pull consumer with explicit acknowledgements. */
+  readonly consumer: NatsConsumer;
+  /** What dead letters say it came from. Default: the message's subject. */
+  readonly source?: string;
+  /** How many messages are under way or held at once. Default 20. */
+  readonly concurrency?: number;
+  /**
+   * Whether a dead letter is terminated, for which the server publishes an advisory, besides being kept in Latchkey's table.
+   * nats-server 2.9 then keeps it in a work queue's stream. Default false: it is acknowledged.
+   */
+  readonly terminate?: boolean;
+  /** How often the server is told that a message is still being worked on; well below `ack_wait`. Default 5 seconds. */
+  readonly workingMs?: number;
+}
+
+/**
+ * Starts to consume. A message is acknowledged, and the acknowledgement confirmed, when what it asks for has been committed.
+ * A message's id is its header `Nats-Msg-Id`.
+ *
+ * @param handler what a message runs; only for an operation that does not own its work
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function natsConsumer<Tx, E extends Execution, I>(
+  latchkey: Latchkey<Tx>,
+  operation: OwnedOperation<E, I>,
+  options: NatsConsumerOptions<I>,
+): MessageConsumer;
+export function natsConsumer<Tx, E extends DirectExecution, I = unknown>(
+  latchkey: Latchkey<Tx>,
+  operation: Operation<E>,
+  options: NatsConsumerOptions<I>,
+  handler: MessageHandler<Tx, E, I>,
+): MessageConsumer;
+export function natsConsumer<Tx, E extends DirectExecution, I>(
+  latchkey: Latchkey<Tx>,
+  operation: Operation<E>,
+  options: NatsConsumerOptions<I>,
+  handler?: MessageHandler<Tx, E, I>,
+): MessageConsumer {
+  if (typeof options.consumer?.consume !== "function") {
+    throw new TypeError("consumer must be a pull consumer of @nats-io/jetstream");
+  }
+  const size = checkCount("concurrency", options.concurrency ?? 20, 10_000);
+  const workingMs = checkCount("workingMs", options.workingMs ?? 5_000, timerMaxMs);
+  const inbox = createInbox(latchkey, operation, options, handler as MessageHandler<Tx, E, I>);
+  const consuming = new JetStreamConsuming(latchkey.runtime, options, inbox, { size, workingMs });
+  const over = consuming.run();
+  return {
+    counts: () => inbox.counts(),
+    async stop() {
+      inbox.close();
+      await consuming.stop();
+      await over;
+    },
+  };
+}
+
+export interface NatsRelayOptions<I> extends RelayOptions {
+  /** A `JetStreamClient`. */
+  readonly jetstream: NatsJetStream;
+  readonly subject: (input: I) => string;
+}
+
+/** Below the effect's own limit, so that the client's error comes first. */
+const publishTimeoutMs = 8_000;
+
+/**
+ * Defines an effect that publishes its input as JSON and is delivered when the stream has it. The message's id
+ * (`Nats-Msg-Id`) is the same on every attempt: the stream drops a second one within its `duplicate_window`, inboxes one that
+ * comes later.
+ *
+ * @throws {TypeError} when an option is missing or out of range, or the name is taken.
+ */
+export function natsRelay<Tx, I>(
+  latchkey: Latchkey<Tx>,
+  name: string,
+  options: NatsRelayOptions<I>,
+): Effect<I, null> {
+  const { jetstream, subject } = options;
+  if (typeof jetstream?.publish !== "function") {
+    throw new TypeError("jetstream must be a JetStreamClient of @nats-io/jetstream");
+  }
+  return latchkey.effect<I, null>(
+    name,
+    relayEffect(options, async (input, { key }) => {
+      const body = Buffer.from(JSON.stringify(input), "utf8");
+      await jetstream.publish(subject(input), body, { msgID: key, timeout: publishTimeoutMs });
+      return null;
+    }),
+  );
+}

@@ -1,0 +1,36 @@
+/** The part of `@nats-io/jetstream` that Latchkey needs. */
+
+export interface NatsHeaders {
+  get(name: string): string;
+  keys(): string[];
+}
+
+/** A `JsMsg`. */
+export interface NatsDelivery {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  readonly headers?: NatsHeaders | undefined;
+  readonly redelivered: boolean;
+  ackAck(): Promise<boolean>;
+  nak(millis?: number): void;
+  working(): void;
+  term(reason?: string): void;
+}
+
+export interface NatsMessages extends AsyncIterable<NatsDelivery> {
+  close(): Promise<unknown>;
+}
+
+/** A pull `Consumer`, as `js.consumers.get(stream, name)` gives it. */
+export interface NatsConsumer {
+  consume(options: { max_messages: number }): Promise<NatsMessages>;
+}
+
+/** A `JetStreamClient`. */
+export interface NatsJetStream {
+  publish(
+    subject: string,
+    payload: Uint8Array,
+    options: { msgID: string; timeout: number },
+  ): Promise<{ readonly duplicate: boolean }>;
+}

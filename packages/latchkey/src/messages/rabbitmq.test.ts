@@ -1,0 +1,68 @@
+/** RabbitMQ: what its consumer withstands on a real server, and what its relay publishes. */
+import { randomUUID } from "node:crypto";
+import { Connection } from "rabbitmq-client";
+import { describe, expect, expectTypeOf, test } from "vitest";
+import { rabbitmq } from "../../../../test/brokers/drivers.ts";
+import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
+import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { createLatchkey } from "../latchkey.ts";
+import { memoryStore } from "../stores/memory.ts";
+import { type RabbitmqConnection, type RabbitmqRelay, rabbitmqConsumer, rabbitmqRelay } from "./rabbitmq.ts";
+
+describe("the consumer and the relay", () => {
+  brokerFaults(rabbitmq, (lab) => {
+    test("a relay publishes under the downstream key, and is not content with a message that no queue takes", async () => {
+      const connection = new Connection({ url: lab().url });
+      const queue = `orders-${randomUUID()}`;
+      let relay: RabbitmqRelay<Announced> | undefined;
+      const { place, dispatch } = relayTown((latchkey) => {
+        relay = rabbitmqRelay<never, Announced>(latchkey, "orders.created", {
+          connection,
+          route: ({ order }) => ({ exchange: "", routingKey: queue, headers: { order } }),
+        });
+        return relay.effect;
+      });
+      const id = await place("a");
+      expect(await dispatch(), "returned").toMatchObject({ delivered: 0, retried: 1 });
+      await connection.queueDeclare({ queue, durable: true });
+      expect(await dispatch()).toMatchObject({ delivered: 1 });
+      const message = await connection.basicGet({ queue, noAck: true });
+      expect(message).toMatchObject({
+        messageId: id,
+        durable: true,
+        body: { order: "a" },
+        headers: { order: "a" },
+      });
+      expect(await connection.basicGet({ queue, noAck: true })).toBeUndefined();
+      await relay?.close();
+      await connection.close();
+    });
+  });
+});
+
+test("the real client's types fit", () => {
+  expectTypeOf<Connection>().toExtend<RabbitmqConnection>();
+});
+
+test("what is out of range is refused at construction", () => {
+  const latchkey = createLatchkey({ store: memoryStore() });
+  const operation = latchkey.operation("op");
+  const connection = { createConsumer: () => expect.unreachable() } as never;
+  const make = (options: object) =>
+    rabbitmqConsumer(
+      latchkey,
+      operation,
+      { tenant: "t", connection, queue: "q", ...options },
+      async () => {},
+    );
+  expect(() => make({ connection: {} })).toThrow(TypeError);
+  expect(() => make({ queue: "" })).toThrow(TypeError);
+  expect(() => make({ prefetch: 0 })).toThrow(TypeError);
+  expect(() => make({ prefetch: 70_000 })).toThrow(TypeError);
+  expect(() =>
+    rabbitmqRelay(latchkey, "x", {
+      connection: {} as never,
+      route: () => ({ exchange: "", routingKey: "" }),
+    }),
+  ).toThrow(TypeError);
+});

@@ -1,0 +1,169 @@
+/**
+ * RabbitMQ over `rabbitmq-client`: a consumer that feeds an inbox, and a relay that publishes from the outbox. The client
+ * mends its connection by itself; nothing here opens or closes one.
+ */
+import type { Effect } from "../effects/effect.ts";
+import type { DirectExecution, Execution } from "../engine/classify.ts";
+import { NotExecuted } from "../errors.ts";
+import type { Latchkey } from "../latchkey.ts";
+import type { Operation } from "../operation.ts";
+import type { OwnedOperation } from "../owned-operation.ts";
+import { pause } from "../ports.ts";
+import type { MessageConsumer, Verdict } from "./broker.ts";
+import { checkCount, Pauses, reportConsumer } from "./consuming.ts";
+import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
+import type { RabbitmqConnection, RabbitmqConsumerProps } from "./rabbitmq/client.ts";
+import { consumeDelivery, statusOf } from "./rabbitmq/delivery.ts";
+import { type RelayOptions, relayEffect } from "./relay.ts";
+
+export type { RabbitmqConnection, RabbitmqConsumerProps };
+
+export interface RabbitmqConsumerOptions<I> extends InboxOptions<I> {
+  readonly connection: RabbitmqConnection;
+  /** It must exist, unless `consumer.queueOptions` declares it. */
+  readonly queue: string;
+  /** How many messages are under way or held at once. Default 20. */
+  readonly prefetch?: number;
+  /**
+   * What else the client is told: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: the
+   * queue is expected to be there and nothing is declared.
+   */
+  readonly consumer?: RabbitmqConsumerProps;
+  /**
+   * Whether a dead letter is rejected, so that RabbitMQ moves it to the queue's dead-letter exchange, besides being kept
+   * in Latchkey's table. Default false: it is acknowledged.
+   */
+  readonly deadLetterExchange?: boolean;
+}
+
+/**
+ * Starts to consume a queue. A message is acknowledged when what it asks for has been committed; one that is to be tried
+ * again stays unacknowledged for its pause and is requeued then, so a failing message never spins.
+ *
+ * The client hands over JSON that it has parsed (`application/json`): what `JSON.parse` cannot tell apart is one message.
+ *
+ * @param handler what a message runs; only for an operation that does not own its work
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function rabbitmqConsumer<Tx, E extends Execution, I>(
+  latchkey: Latchkey<Tx>,
+  operation: OwnedOperation<E, I>,
+  options: RabbitmqConsumerOptions<I>,
+): MessageConsumer;
+export function rabbitmqConsumer<Tx, E extends DirectExecution, I = unknown>(
+  latchkey: Latchkey<Tx>,
+  operation: Operation<E>,
+  options: RabbitmqConsumerOptions<I>,
+  handler: MessageHandler<Tx, E, I>,
+): MessageConsumer;
+export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
+  latchkey: Latchkey<Tx>,
+  operation: Operation<E>,
+  options: RabbitmqConsumerOptions<I>,
+  handler?: MessageHandler<Tx, E, I>,
+): MessageConsumer {
+  const { connection, queue, consumer: props = {}, deadLetterExchange = false } = options;
+  const prefetch = checkCount("prefetch", options.prefetch ?? 20, 65_535);
+  if (typeof connection?.createConsumer !== "function") {
+    throw new TypeError("connection must be a Connection of rabbitmq-client");
+  }
+  if (typeof queue !== "string" || queue === "") throw new TypeError("queue must be a name");
+  const inbox = createInbox(latchkey, operation, options, handler as MessageHandler<Tx, E, I>);
+  const pauses = new Pauses(latchkey.runtime);
+  const under = new Set<Promise<Verdict>>();
+  const subscription = connection.createConsumer(
+    {
+      queueOptions: { passive: true },
+      ...props,
+      queue,
+      qos: { prefetchCount: prefetch },
+      concurrency: prefetch,
+    } as never,
+    (delivery) => {
+      const running = consumeDelivery(inbox, pauses, queue, delivery);
+      under.add(running);
+      return running
+        .then((verdict) => statusOf(verdict, deadLetterExchange))
+        .finally(() => under.delete(running));
+    },
+  );
+  subscription.on("error", (error) => reportConsumer(latchkey.runtime, queue, error));
+  // What waits was unacknowledged, so it comes again; and the client waits for it before it goes on.
+  const lost = () => pauses.interrupt();
+  connection.on("error", lost);
+  return {
+    counts: () => inbox.counts(),
+    async stop() {
+      inbox.close();
+      pauses.close();
+      // Without a connection the client gives up at once; what runs is waited for all the same.
+      await subscription.close().catch((error: unknown) => reportConsumer(latchkey.runtime, queue, error));
+      await Promise.all(under);
+      connection.off("error", lost);
+    },
+  };
+}
+
+export interface RabbitmqRelayOptions<I> extends RelayOptions {
+  readonly connection: RabbitmqConnection;
+  /** Where a message goes, and with which headers. */
+  readonly route: (input: I) => {
+    readonly exchange: string;
+    readonly routingKey: string;
+    readonly headers?: Readonly<Record<string, unknown>>;
+  };
+}
+
+export interface RabbitmqRelay<I> {
+  /** For `attempt.enqueue`; its input is the message, sent as JSON. */
+  readonly effect: Effect<I, null>;
+  /** Closes the channel, so that the connection can be closed. Call it when no worker runs any more. */
+  close(): Promise<void>;
+}
+
+/**
+ * Defines an effect that publishes its input as a durable message and is delivered when RabbitMQ has confirmed it. The
+ * message's id is the same on every attempt. A message that no queue takes is returned, which counts as a failure and is
+ * tried again.
+ *
+ * @throws {TypeError} when an option is missing or out of range, or the name is taken.
+ */
+export function rabbitmqRelay<Tx, I>(
+  latchkey: Latchkey<Tx>,
+  name: string,
+  options: RabbitmqRelayOptions<I>,
+): RabbitmqRelay<I> {
+  const { connection, route } = options;
+  if (typeof connection?.createPublisher !== "function") {
+    throw new TypeError("connection must be a Connection of rabbitmq-client");
+  }
+  const { clock } = latchkey.runtime.ports;
+  const publisher = connection.createPublisher({ confirm: true, maxAttempts: 1 });
+  /** Ids on their way, and why they came back. */
+  const returned = new Map<string, string>();
+  const sending = new Set<string>();
+  publisher.on("basic.return", ({ messageId = "", replyText = "unroutable" }) => {
+    if (sending.has(messageId)) returned.set(messageId, replyText);
+  });
+  const effect = latchkey.effect<I, null>(
+    name,
+    relayEffect(options, async (input, { key }) => {
+      const { exchange, routingKey, headers = {} } = route(input);
+      const envelope = { exchange, routingKey, messageId: key, mandatory: true, durable: true };
+      sending.add(key);
+      try {
+        const body = Buffer.from(JSON.stringify(input), "utf8");
+        await publisher.send({ ...envelope, contentType: "application/json", headers: { ...headers } }, body);
+        // The client tells of the return, which came before the confirmation, in its next turn.
+        await pause(clock, 1);
+        const why = returned.get(key);
+        if (why !== undefined) throw new NotExecuted({ message: `RabbitMQ returned the message: ${why}` });
+        return null;
+      } finally {
+        sending.delete(key);
+        returned.delete(key);
+      }
+    }),
+  );
+  return { effect, close: () => publisher.close() };
+}

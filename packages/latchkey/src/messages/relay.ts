@@ -1,0 +1,27 @@
+/** What relays share: effects that publish. */
+import type { DeliveryOptions, EffectLimits, EffectOptions } from "../effects/effect.ts";
+
+export interface RelayOptions {
+  readonly limits?: EffectLimits;
+  /** `ordered` keeps the order within an aggregate. */
+  readonly delivery?: DeliveryOptions;
+}
+
+const year = 365 * 24 * 60 * 60 * 1_000;
+
+/**
+ * An effect that publishes. It may always publish again: a message's id is its downstream key, by which brokers and inboxes
+ * know it as the same one. So what is in doubt is sent again, and never waits for a person.
+ */
+export function relayEffect<I>(
+  { limits, delivery }: RelayOptions,
+  publish: EffectOptions<I, null>["execute"],
+): EffectOptions<I, null> {
+  return {
+    deduplication: "provider",
+    dedupeWindowMs: year,
+    execute: publish,
+    ...(limits === undefined ? {} : { limits }),
+    ...(delivery === undefined ? {} : { delivery }),
+  };
+}

@@ -1,0 +1,308 @@
+/** What a consumer must withstand, on a real broker with a real database. */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import type pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  createLatchkey,
+  type InboxOptions,
+  type Latchkey,
+  type MessageHandler,
+  type Operation,
+} from "../../packages/latchkey/src/index.ts";
+import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { committedRows, migratedDatabase, openPool } from "../postgres/harness.ts";
+import { notRun } from "../support/not-run.ts";
+import type { Broker } from "../support/private-brokers.ts";
+import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+import { until } from "../support/until.ts";
+import type { ConsumerSettings, Order } from "./consumer-process.ts";
+import type { BrokerClient, BrokerDriver, Sent } from "./drivers.ts";
+
+const script = join(import.meta.dirname, "consumer-process.ts");
+const volume = process.env.LATCHKEY_PROVE === "1" ? 20_000 : 2_000;
+const volumeLimitMs = 180_000;
+
+export interface BrokerLab {
+  readonly broker: Broker;
+  readonly url: string;
+  readonly pool: pg.Pool;
+  readonly databaseUrl: string;
+}
+
+/** Runs `tests` with a broker and a database, or says that they were not run. */
+function withBroker(driver: BrokerDriver, tests: (lab: () => BrokerLab) => void): void {
+  let lab: BrokerLab | undefined;
+  beforeAll(async () => {
+    const broker = await driver.start();
+    if (broker === undefined) return;
+    const databaseUrl = await migratedDatabase();
+    lab = { broker, url: broker.url, databaseUrl, pool: openPool(databaseUrl) };
+  }, 120_000);
+  afterAll(async () => {
+    await lab?.pool.end();
+    await lab?.broker.own?.stop();
+  });
+  tests(() => {
+    if (lab === undefined) throw new Error("not run: there is no broker");
+    return lab;
+  });
+}
+
+interface BrokerCase {
+  readonly name: string;
+  readonly limitMs: number;
+  /** With a queue and a table of its own. */
+  run(given: Town): Promise<void>;
+}
+
+const cases: readonly BrokerCase[] = [
+  {
+    name: "every message's row exactly once: duplicates, killed consumers, a broker that is killed",
+    limitMs: volumeLimitMs,
+    async run(given) {
+      await survive(given);
+    },
+  },
+  {
+    name: "a consumer dies between COMMIT and acknowledgement: replayed, one row",
+    limitMs: 60_000,
+    async run(given) {
+      const { publish, spawn, rows, left } = given;
+      const first = await spawn({ dieAfterCommit: true });
+      await publish([order("a")]);
+      expect(await first.exited).toMatchObject({ signal: "SIGKILL" });
+      expect(await rows()).toEqual(["a"]);
+      const counts = await finish(await spawn(), left);
+      expect(counts).toMatchObject({ executed: 0, duplicates: 1 });
+      expect(await rows()).toEqual(["a"]);
+    },
+  },
+  {
+    name: "a frozen consumer keeps no message, and cannot commit when it thaws",
+    limitMs: 60_000,
+    async run(given) {
+      const { publish, spawn, rows, left } = given;
+      const frozen = await spawn({ transactionLimitMs: 1_000 });
+      await publish([order("a", "wait")]);
+      await frozen.line((line) => line.waiting === "a");
+      await frozen.freeze();
+      const second = await spawn();
+      await second.line((line) => line.waiting === "a", 30_000);
+      second.send("go on");
+      await until(async () => (await rows()).length === 1, { what: "its row is there" });
+      frozen.thaw();
+      frozen.send("go on");
+      await finish(frozen, async () => 0);
+      await finish(second, left);
+      expect(await rows()).toEqual(["a"]);
+    },
+  },
+  {
+    name: "poison is a dead letter after its last try, and the others go on",
+    limitMs: 60_000,
+    async run(given) {
+      const { publish, consume, dead, rows, client, left } = given;
+      await publish([order("a", "fail"), { id: null, body: {} }, { id: "x", body: "no order" }, order("b")]);
+      const consumer = await consume(async ({ tx, input }) => {
+        await tx.query("insert into business values ($1)", [input.order]);
+        if (input.trap === "fail") throw new Error("it never works");
+      });
+      await until(async () => (await dead()).length === 3, { what: "three are dead", timeoutMs: 30_000 });
+      await until(() => consumer.counts().executed === 1);
+      await consumer.stop();
+      expect((await dead()).map(({ reason }) => reason).sort()).toEqual([
+        "failed",
+        "missing-id",
+        "undecodable",
+      ]);
+      expect(await rows()).toEqual(["b"]);
+      expect(await left()).toBe(0);
+      expect([3, null]).toContain(await client.putAside());
+    },
+  },
+  {
+    name: "a message that kills its process is a dead letter, and takes no neighbour with it",
+    limitMs: 90_000,
+    async run(given) {
+      const { publish, spawn, dead, rows, left } = given;
+      await publish([order("a"), order("killer", "kill"), order("b"), order("c")]);
+      let worker = await spawn();
+      for (let deaths = 0; (await dead()).length === 0; ) {
+        const died = await Promise.race([worker.exited.then(() => true), deadWithin(dead)]);
+        if (!died) continue;
+        deaths += 1;
+        expect(deaths).toBeLessThan(6);
+        worker = await spawn();
+      }
+      await finish(worker, left);
+      expect((await dead()).map(({ key, reason }) => [key, reason])).toEqual([
+        ["killer", "kills-its-process"],
+      ]);
+      expect((await rows()).sort()).toEqual(["a", "b", "c"]);
+    },
+  },
+  {
+    name: "a duplicate of a running message waits for it, and does not spin through the broker",
+    limitMs: 30_000,
+    async run(given) {
+      const { publish, consume, rows } = given;
+      const gate = Promise.withResolvers<void>();
+      let runs = 0;
+      const consumer = await consume(async ({ tx, input }) => {
+        runs += 1;
+        await tx.query("insert into business values ($1)", [input.order]);
+        await gate.promise;
+      });
+      await publish([order("a"), order("a"), order("a")]);
+      await until(() => consumer.counts().received === 3);
+      gate.resolve();
+      await until(() => consumer.counts().duplicates === 2);
+      await consumer.stop();
+      expect(consumer.counts()).toMatchObject({ received: 3, executed: 1, duplicates: 2, givenBack: 0 });
+      expect([runs, await rows()]).toEqual([1, ["a"]]);
+    },
+  },
+  {
+    name: "stopping waits for what runs, gives back what is held, and takes nothing more",
+    limitMs: 30_000,
+    async run(given) {
+      const { publish, consume, rows } = given;
+      const gate = Promise.withResolvers<void>();
+      const begun = Promise.withResolvers<void>();
+      const consumer = await consume(
+        async ({ tx, input }) => {
+          begun.resolve();
+          await gate.promise;
+          await tx.query("insert into business values ($1)", [input.order]);
+        },
+        { size: 2 },
+      );
+      await publish([order("a"), order("a"), order("b"), order("c")]);
+      await begun.promise;
+      await until(() => consumer.counts().received === 2);
+      const stopped = consumer.stop();
+      gate.resolve();
+      await stopped;
+      const { executed, givenBack, duplicates, received } = consumer.counts();
+      expect(received).toBe(2);
+      expect(executed + givenBack + duplicates).toBe(2);
+      expect(await rows()).toHaveLength(executed);
+      const next = await consume(async ({ tx, input }) => {
+        await tx.query("insert into business values ($1)", [input.order]);
+      });
+      await until(async () => (await rows()).length === 3, { what: "the rest is delivered to others" });
+      await next.stop();
+      expect((await rows()).sort()).toEqual(["a", "b", "c"]);
+    },
+  },
+];
+
+/** Registers the cases for one broker, and what else needs that broker. */
+export function brokerFaults(driver: BrokerDriver, more: (lab: () => BrokerLab) => void): void {
+  withBroker(driver, (lab) => {
+    for (const { name, limitMs, run } of cases)
+      test(name, async () => run(await town(driver, lab())), limitMs);
+    more(lab);
+  });
+}
+
+function order(name: string, trap?: Order["trap"]): Sent {
+  return { id: name, body: trap === undefined ? { order: name } : { order: name, trap } };
+}
+
+type Town = Awaited<ReturnType<typeof town>>;
+
+async function town(driver: BrokerDriver, { url, pool, databaseUrl, broker }: BrokerLab) {
+  await pool.query("delete from business; delete from latchkey.records; delete from latchkey.messages");
+  const queue = `orders-${randomUUID()}`;
+  const client: BrokerClient = await driver.connect(url, queue);
+  await client.declare();
+  const store = postgresStore({ pool, notify: false });
+  const latchkey: Latchkey<pg.PoolClient> = createLatchkey({ store }) as never;
+  const operation: Operation<"transaction"> = latchkey.operation("shipments.create");
+  return {
+    client,
+    broker,
+    left: () => client.left(),
+    publish: client.publish,
+    rows: () => committedRows(pool),
+    dead: async () => {
+      const everything = { operation: null, tenant: null, limit: 100, after: null };
+      return (await store.messages?.list(everything)) ?? [];
+    },
+    consume: (
+      handler: MessageHandler<pg.PoolClient, "transaction", Order>,
+      options: Partial<InboxOptions<Order>> & { readonly size?: number } = {},
+    ) =>
+      client.consume(
+        latchkey,
+        operation,
+        { tenant: "shop", decode: decodeOrder, backoffMs: 50, failuresMax: 3, ...options },
+        handler,
+      ),
+    async spawn(change: Partial<ConsumerSettings> = {}): Promise<WorkerProcess> {
+      const settings: ConsumerSettings = { broker: driver.name, url, queue, databaseUrl, ...change };
+      const worker = spawnWorker(script, { args: [JSON.stringify(settings)] });
+      await worker.ready(30_000);
+      return worker;
+    },
+  };
+}
+
+function decodeOrder({ body }: { readonly body: Uint8Array }): Order {
+  const value = JSON.parse(Buffer.from(body).toString()) as Order;
+  if (typeof value.order !== "string") throw new TypeError("an order has a name");
+  return value;
+}
+
+async function deadWithin(dead: Town["dead"]): Promise<false> {
+  await until(async () => (await dead()).length > 0, { timeoutMs: 60_000 });
+  return false;
+}
+
+/** Waits until nothing is left, stops the consumer gracefully, and answers what it has counted. */
+async function finish(worker: WorkerProcess, left: () => Promise<number>) {
+  await until(async () => (await left()) === 0, { what: "the queue is empty", timeoutMs: 30_000 });
+  await worker.kill("SIGTERM");
+  const told = worker.lines.find((line) => line.counts !== undefined);
+  if (told === undefined) throw new Error(`no counts: ${worker.stderr()}`);
+  return told.counts as Record<string, number>;
+}
+
+async function survive({ publish, spawn, rows, broker, client }: Town): Promise<void> {
+  const names = Array.from({ length: volume }, (_, index) => `order-${index}`);
+  const repeated = names.filter((_, index) => index % 5 === 0);
+  const all = [...names, ...repeated].map((name) => order(name));
+  let workers = [await spawn(), await spawn()];
+  const publishing = publish(all);
+  const reached = (share: number) =>
+    until(async () => (await rows()).length >= volume * share, {
+      what: `${share} of all rows`,
+      timeoutMs: volumeLimitMs,
+      intervalMs: 50,
+    });
+  const killOne = async () => {
+    const [oldest, ...others] = workers;
+    await oldest?.kill("SIGKILL");
+    workers = [...others, await spawn()];
+  };
+  await reached(0.25);
+  await killOne();
+  await reached(0.5);
+  if (broker.own === null) notRun("killing the broker", "it is somebody else's");
+  await broker.own?.restart();
+  await publishing;
+  await reached(0.75);
+  await killOne();
+  await reached(1);
+  await until(async () => (await client.left()) === 0, {
+    what: "the queue is empty",
+    timeoutMs: volumeLimitMs,
+  });
+  for (const worker of workers) await worker.kill("SIGTERM");
+  expect(await client.left(), "nothing comes back when the consumers have gone").toBe(0);
+  const found = await rows();
+  expect(new Set(found).size, "every message").toBe(volume);
+  expect(found.length, "once").toBe(volume);
+}
