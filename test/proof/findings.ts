@@ -102,4 +102,9 @@ export const findings: readonly Finding[] = [
     what: "a reservation that a Redis client had kept during an outage was made afterwards, for a request that had been refused",
     test: "packages/latchkey/src/stores/redis.errors.test.ts",
   },
+  {
+    tier: "P2",
+    what: "a COMMIT in doubt that was asked about after its record had been forgotten was taken for rolled back, and done again",
+    test: "test/proof/p2-random/findings.test.ts",
+  },
 ];

@@ -1,6 +1,7 @@
 /** Defects that random schedules have found, each reduced to what it needs. */
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../../packages/latchkey/src/index.ts";
+import { recordCleaner } from "../../../packages/latchkey/src/maintenance/record-cleaner.ts";
 import { type MemoryTransaction, memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import { type Fault, type FaultPlan, faultyStore } from "../../../packages/latchkey/src/testing/index.ts";
@@ -69,4 +70,27 @@ test("a step that outlives its attempt does not keep the lease", async () => {
   expect(record).toMatchObject({ state: "in_progress" });
   expect(record?.state === "in_progress" && record.leaseEndsAt).toBeLessThan(ports.clock.wallMs());
   expect(await second.ended()).toMatchObject({ kind: "executed" });
+});
+
+test("a COMMIT in doubt that is asked about when its record may be forgotten stays in doubt", async () => {
+  const ports = manualPorts();
+  const store = memoryStore({ ports });
+  const resolving = Promise.withResolvers<Fault>();
+  let commits = 0;
+  const plan: FaultPlan = ({ port }) => {
+    if (port === "resolve") return resolving.promise;
+    return port === "commit" && ++commits === 1 ? "reply_lost" : "proceed";
+  };
+  const reached = faultyStore(store, plan).store;
+  const latchkey = createLatchkey<MemoryTransaction>({ store: reached, ports, circuitBreaker: false });
+  const operation = latchkey.operation("order", { execution: "transaction", retentionMs: 20_000 });
+  const ended = latchkey
+    .run(operation, { tenant: "t", key: "k", input: {} }, ({ tx }) => tx.insert("orders", {}))
+    .catch((error: unknown) => error);
+  await ports.clock.advance(20_000);
+  await recordCleaner(createLatchkey({ store, ports })).runOnce();
+  resolving.resolve("proceed");
+  await ports.clock.advance(1_000);
+  expect(await ended).toMatchObject({ kind: "commit_in_doubt" });
+  expect(store.rows("orders"), "it is not done again").toHaveLength(1);
 });

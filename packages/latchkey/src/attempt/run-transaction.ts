@@ -51,6 +51,8 @@ const backOffMs = 5;
 /** Noted as soon as a handler is started, for what the transaction itself cannot hand back. */
 interface Started {
   start: Start | null;
+  /** On the process's monotonic clock. */
+  readonly atMs: number;
 }
 
 export async function runTransaction<Tx>(
@@ -99,7 +101,7 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   const { settings } = operation;
   const startedAt = runtime.ports.clock.monotonicMs();
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const started: Started = { start: null };
+  const started: Started = { start: null, atMs: startedAt };
   let outcome: TransactionOutcome<Ran>;
   try {
     outcome = await job.support.run<Ran>(
@@ -218,7 +220,13 @@ async function execute<Tx>(
         job,
         open,
         handle,
-        { ...start, kind: "answered", answer: ran.value, enqueued: false },
+        {
+          ...start,
+          kind: "answered",
+          answer: ran.value,
+          enqueued: false,
+          forgetAfterMs: handle.retention().forgetAfterMs,
+        },
         effects,
       );
     default:
@@ -268,7 +276,7 @@ function forgotTx<Tx>(operation: Operation, open: OpenTransaction<Tx>, answer: A
 function settle<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
-  { start }: Started,
+  { start, atMs }: Started,
 ): Round | Promise<Round> {
   const { value } = outcome;
   switch (outcome.kind) {
@@ -281,7 +289,7 @@ function settle<Tx>(
     case "refused":
       return settleRefused(job, outcome, start);
     case "in_doubt":
-      return settleInDoubt(job, expectAnswered(value));
+      return settleInDoubt(job, expectAnswered(value), atMs);
     case "changed":
       return settleChanged(job, start ?? expectAnswered(value));
     default:

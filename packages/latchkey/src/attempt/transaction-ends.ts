@@ -26,6 +26,8 @@ export type Ran =
       readonly answer: Answer;
       /** Whether effects commit with it. */
       readonly enqueued: boolean;
+      /** For how long its record is there, from its COMMIT on. */
+      readonly forgetAfterMs: number;
     });
 
 export type AnsweredRan = Extract<Ran, { readonly kind: "answered" }>;
@@ -55,12 +57,16 @@ export async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Resu
   return executed(ran, false, null);
 }
 
-export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Round> {
+/** @param startedAtMs when its transaction began, on the process's monotonic clock */
+export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
   const { runtime, submission, support, operation } = job;
-  const resolved = await support
+  const read = await support
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
     // An error would say that nothing was executed.
     .catch(() => "in_doubt" as const);
+  // That no record is there proves nothing once it may have been kept and forgotten.
+  const mayBeForgotten = runtime.ports.clock.monotonicMs() - startedAtMs >= ran.forgetAfterMs;
+  const resolved = read === "rolled_back" && mayBeForgotten ? "in_doubt" : read;
   runtime.emit({
     type: "commit_in_doubt",
     resolved,
