@@ -74,6 +74,7 @@ export function resultOf(volume: Sitting["volume"], progress: Progress): TierRes
     })),
     notShown: [
       "What a database does itself: the memory store's calls are atomic and its commits are never lost.",
+      "A position whose 64 bits of hash are those of another one: it would be taken for explored (one chance in some thousands).",
       "More than one round of each background service while faults go on, deferred operations, cleaning, and more than one key: P2 draws them.",
     ],
     resume: isAll ? null : progress.kept(),
