@@ -16,6 +16,8 @@ export const postgres: StoreKind = {
     const observer = new pg.Client(server);
     observer.on("error", () => {});
     await observer.connect();
+    // Each part opens its lanes anew.
+    await observer.query(`drop schema if exists ${schema} cascade`);
     await migratePostgres(pool, { schema });
     const sql = new SqlSchema(schema, runOn(observer));
     await sql.prepare();
