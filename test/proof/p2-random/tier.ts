@@ -102,10 +102,10 @@ async function runAll({ volume, untilMs, seed, say }: Sitting, begun: number): P
     while (next < volumes[volume] && performance.now() < untilMs && total.failure === null) {
       const from = next;
       next = Math.min(volumes[volume], from + batchRuns[volume]);
-      total = added(
-        total,
-        await work({ seed, from, to: next, every: sampleEvery[volume], plant: null, shrinkTries }),
-      );
+      const every = sampleEvery[volume];
+      const result = await work({ seed, from, to: next, every, plant: null, shrinkTries });
+      // Not before: others have added theirs meanwhile.
+      total = added(total, result);
       if (performance.now() - saidAtMs < 60_000) continue;
       saidAtMs = performance.now();
       say(`${begun + total.schedules} schedules`);

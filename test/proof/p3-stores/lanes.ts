@@ -19,7 +19,9 @@ export async function inThreads(
   let total = nothingPlayed;
   await withThreads(count, postgres, async (work) => {
     for (let batch = next(); batch !== null && total.failure === null; batch = next()) {
-      total = sum(total, await work(batch));
+      const result = await work(batch);
+      // Not before: others have added theirs meanwhile.
+      total = sum(total, result);
       heard(total);
     }
   });
