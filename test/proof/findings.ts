@@ -107,4 +107,9 @@ export const findings: readonly Finding[] = [
     what: "a COMMIT in doubt that was asked about after its record had been forgotten was taken for rolled back, and done again",
     test: "test/proof/p2-random/findings.test.ts",
   },
+  {
+    tier: "review",
+    what: "a message was blamed for deaths of its process that messages beside it had caused, and became a dead letter",
+    test: "packages/latchkey/src/messages/inbox.test.ts",
+  },
 ];

@@ -11,7 +11,10 @@ export interface InboxOptions<I> {
   readonly decode?: (message: Message) => I;
   /** After so many failed runs a message is a dead letter. Default 5. */
   readonly failuresMax?: number;
-  /** After so many deaths of a process that ran it, as far as they were seen. Default 3. */
+  /**
+   * After so many deaths of a process that ran it. The first delivery is not counted, and from the second counted one on the
+   * message runs while no other of this inbox does. Default 3.
+   */
   readonly killsMax?: number;
   /**
    * How long a message is kept and tried again that is running elsewhere, or while the store cannot be used; then it is given

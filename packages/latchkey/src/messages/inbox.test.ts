@@ -303,14 +303,13 @@ describe("a message that kills its process", () => {
     await world.ports.clock.advance(60_000);
   }
 
-  test("is a dead letter after the third death, and has run three times", async () => {
+  test("is a dead letter after the third death that was counted", async () => {
     const world = shared();
     await killed(world, message(1));
-    await killed(world, again(message(1)));
-    await killed(world, again(message(1)));
+    for (let death = 1; death <= 3; death++) await killed(world, again(message(1)));
     const { consume, dead, rows } = setUp(ship, {}, world);
     expect(await consume(again(message(1)))).toEqual({ settle: "dead", because: "kills-its-process" });
-    expect(await dead()).toMatchObject([{ reason: "kills-its-process", starts: 2, returns: 0 }]);
+    expect(await dead()).toMatchObject([{ reason: "kills-its-process", starts: 3, returns: 0 }]);
     expect(rows()).toEqual([]);
   });
 
@@ -346,10 +345,41 @@ describe("a message that kills its process", () => {
     expect(most).toBe(1);
   });
 
+  test("is not taken along by others: nothing else runs while it does", async () => {
+    const world = shared();
+    await killed(world, again(message(1)));
+    const gate = Promise.withResolvers<void>();
+    const running: number[] = [];
+    const seen: string[] = [];
+    const { inbox, ports } = setUp(
+      async ({ tx, input: { order } }) => {
+        running.push(order);
+        seen.push(running.join("+"));
+        await tx.insert("shipments", { order });
+        if (order === 2) await gate.promise;
+        await Promise.resolve();
+        running.splice(running.indexOf(order), 1);
+      },
+      {},
+      world,
+    );
+    const fresh = inbox.consume(message(2));
+    await ports.clock.advance(10);
+    const suspect = inbox.consume(again(message(1)));
+    await ports.clock.advance(10);
+    const later = [inbox.consume(message(3)), inbox.consume(again(message(4)))];
+    await ports.clock.advance(10);
+    expect(seen, "it waits for what runs, and what comes waits for it").toEqual(["2"]);
+    gate.resolve();
+    await ports.clock.advance(5_000);
+    for (const verdict of await Promise.all([fresh, suspect, ...later])) expect(verdict.settle).toBe("ack");
+    expect(seen[1]).toBe("1");
+  });
+
   test("that has committed before the last death is a duplicate", async () => {
     const world = shared();
     await setUp(ship, {}, world).consume(message(1));
-    for (let death = 0; death < 2; death++) {
+    for (let death = 0; death < 3; death++) {
       void setUp(ship, {}, world, "countMessage").inbox.consume(again(message(1)));
       await world.ports.clock.advance(100);
     }

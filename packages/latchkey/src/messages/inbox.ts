@@ -10,12 +10,12 @@ import type { Operation } from "../operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../owned-operation.ts";
 import { pause } from "../ports.ts";
 import type { MessageFacts, MessageTally } from "../stores/messages.ts";
-import { Alone } from "./alone.ts";
 import type { ConsumerCounts, Message, MessageDeath, Verdict } from "./broker.ts";
 import { type InboxOptions, type InboxSettings, resolveInboxOptions } from "./inbox-options.ts";
 import { type Outcome, outcomeOf, outcomeOfError } from "./outcome.ts";
 import { type ReadMessage, readMessage } from "./read-message.ts";
 import { Tallies } from "./tallies.ts";
+import { Turns } from "./turns.ts";
 import { VerdictCounts } from "./verdict-counts.ts";
 
 export type { InboxOptions };
@@ -111,8 +111,8 @@ class MessageInbox<Tx, I> implements Inbox {
   readonly #tallies: Tallies<Tx>;
   readonly #counts = new VerdictCounts();
   readonly #closing = new AbortController();
-  /** What may have killed its process runs while nothing else does that might have. */
-  readonly #suspects = new Alone();
+  /** What may have killed its process runs while nothing else does: then it is known what a death says. */
+  readonly #turns = new Turns();
 
   constructor(
     runtime: Runtime<Tx>,
@@ -170,7 +170,7 @@ class MessageInbox<Tx, I> implements Inbox {
   async #try(message: Message, read: ReadMessage<I>, suspicion: Suspicion): Promise<Tried> {
     try {
       if (read.kind === "unreadable") return await this.#bury(message, read.facts, read.because, read.error);
-      if (!message.redelivered) return await this.#run(message, read, false);
+      if (!message.redelivered) return await this.#turns.together(() => this.#run(message, read, false));
       const tally = await this.#tallies.find(read.facts);
       switch (this.#judge(tally)) {
         case "dead":
@@ -178,9 +178,9 @@ class MessageInbox<Tx, I> implements Inbox {
         case "killer":
           return await this.#killer(message, read, tally, suspicion);
         case "suspect":
-          return await this.#suspects.run(() => this.#run(message, read, true));
+          return await this.#turns.alone(() => this.#run(message, read, true));
         default:
-          return await this.#run(message, read, true);
+          return await this.#turns.together(() => this.#run(message, read, true));
       }
     } catch (error) {
       this.#runtime.emit({ ...this.#about(read.facts), type: "store_error", error });
@@ -188,12 +188,15 @@ class MessageInbox<Tx, I> implements Inbox {
     }
   }
 
-  /** The first delivery is not counted, so that a message which goes through costs nothing. */
+  /**
+   * The first delivery is not counted, so that a message which goes through costs nothing. Of the deaths that are, the first
+   * may have been a neighbour's doing.
+   */
   #judge(tally: MessageTally | null): "innocent" | "suspect" | "killer" | "dead" {
     if (tally === null) return "innocent";
     if (tally.state === "dead") return "dead";
     const unreturned = tally.starts - tally.returns;
-    if (unreturned >= this.#settings.killsMax - 1 && unreturned > 0) return "killer";
+    if (unreturned >= this.#settings.killsMax) return "killer";
     return unreturned > 0 ? "suspect" : "innocent";
   }
 
@@ -214,7 +217,7 @@ class MessageInbox<Tx, I> implements Inbox {
     }
     const key = this.#runtime.storedKey(read.submission.key);
     const { record } = await this.#runtime.guard(() => this.#runtime.store.read(key));
-    if (record !== null) return this.#suspects.run(() => this.#run(message, read, true));
+    if (record !== null) return this.#turns.alone(() => this.#run(message, read, true));
     return this.#bury(message, read.facts, "kills-its-process", null);
   }
 

@@ -1,0 +1,52 @@
+/** What the example takes from its environment. */
+export interface Settings {
+  readonly databaseUrl: string;
+  readonly rabbitmqUrl: string;
+  readonly natsUrl: string;
+  /** How many orders are placed. */
+  readonly orders: number;
+  /** `CHAOS=1`: messages are sent twice, and shipping is killed between its COMMIT and its acknowledgement. */
+  readonly chaos: boolean;
+  /** Names the queue and the stream of this run, which shipping processes are told. */
+  readonly run: string;
+}
+
+/** @throws {TypeError} when there is no database, or a number is none. */
+export function readSettings(env: NodeJS.ProcessEnv): Settings {
+  const databaseUrl = env.DATABASE_URL;
+  if (!databaseUrl)
+    throw new TypeError("Set DATABASE_URL to a Postgres: postgres://user:password@host/database");
+  const orders = Number(env.ORDERS || "200");
+  if (!Number.isSafeInteger(orders) || orders < 1)
+    throw new TypeError("ORDERS must be a whole number above 0");
+  return {
+    databaseUrl,
+    rabbitmqUrl: env.RABBITMQ_URL || "amqp://guest:guest@127.0.0.1:5672",
+    natsUrl: env.NATS_URL || "nats://127.0.0.1:4222",
+    orders,
+    chaos: env.CHAOS === "1",
+    run: env.EVENTS_RUN || Date.now().toString(36),
+  };
+}
+
+export interface Order {
+  readonly id: number;
+  readonly product: string;
+}
+
+/** @throws {TypeError} for what is no order: its message is a dead letter. */
+export function readOrder({ body }: { readonly body: Uint8Array }): Order {
+  const { id, product } = JSON.parse(Buffer.from(body).toString("utf8"));
+  if (!Number.isSafeInteger(id) || typeof product !== "string") throw new TypeError("this is no order");
+  return { id, product };
+}
+
+/** The queue of orders in RabbitMQ. */
+export const orderQueue = (run: string): string => `orders-${run}`;
+/** The stream, subject and consumer of shipments in JetStream. */
+export const shippedSubject = (run: string): string => `shipped-${run}`;
+
+/** Nothing here keeps a shipment from happening twice: that is Latchkey's part. */
+export const tables = `
+  create table if not exists orders (id integer, run text, product text, shipped integer not null default 0);
+  create table if not exists shipments (order_id integer, run text)`;

@@ -1,0 +1,58 @@
+/**
+ * The shipping service: takes orders from RabbitMQ, ships each, and tells of it over NATS, by its outbox. With
+ * `SHIPPING_PART=worker` this process works off the outbox, else it ships.
+ */
+import { jetstream } from "@nats-io/jetstream";
+import { connect } from "@nats-io/transport-node";
+import { createLatchkey } from "latchkey";
+import { natsRelay } from "latchkey/nats";
+import { postgresStore } from "latchkey/postgres";
+import { rabbitmqConsumer } from "latchkey/rabbitmq";
+import pg from "pg";
+import { Connection } from "rabbitmq-client";
+import { type Order, orderQueue, readOrder, readSettings, shippedSubject } from "./settings.ts";
+
+const settings = readSettings(process.env);
+const { run, chaos } = settings;
+/** One in so many shipments kills this process, under `CHAOS=1`. */
+const deathRate = 40;
+
+const pool = new pg.Pool({ connectionString: settings.databaseUrl });
+pool.on("error", () => {});
+const rabbit = new Connection({ url: settings.rabbitmqUrl, retryLow: 200 });
+rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
+const nats = await connect({ servers: settings.natsUrl, maxReconnectAttempts: -1 });
+
+const latchkey = createLatchkey({
+  store: postgresStore({ pool }),
+  onEvent({ type }) {
+    if (type === "replayed") console.log("duplicate");
+    // Right after the COMMIT, before the broker has heard of it: the worst moment.
+    if (type === "executed" && chaos && Math.random() < 1 / deathRate) process.kill(process.pid, "SIGKILL");
+  },
+});
+const shipped = natsRelay(latchkey, "orders.shipped", {
+  jetstream: jetstream(nats),
+  subject: (_order: Order) => shippedSubject(run),
+});
+/** Ships orders. */
+function consume() {
+  return rabbitmqConsumer(
+    latchkey,
+    latchkey.operation("shipments.create"),
+    { connection: rabbit, queue: orderQueue(run), tenant: "shop", decode: readOrder },
+    async ({ tx, attempt, input }) => {
+      await tx.query("insert into shipments (order_id, run) values ($1, $2)", [input.id, run]);
+      attempt.enqueue(shipped, input);
+    },
+  );
+}
+
+// One process can do both. Here the worker is apart, because what a killed one was delivering waits for its lease.
+const part = process.env.SHIPPING_PART === "worker" ? latchkey.startWorker() : consume();
+
+process.once("SIGTERM", async () => {
+  await part.stop();
+  await Promise.all([rabbit.close(), nats.close()]);
+  process.exit(0);
+});
