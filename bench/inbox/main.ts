@@ -1,0 +1,150 @@
+/** `npm run bench:inbox`: how fast an inbox works off a queue of RabbitMQ, beside a bare consumer with the same insert. */
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { createLatchkey } from "latchkey";
+import { migratePostgres, postgresStore } from "latchkey/postgres";
+import { rabbitmqConsumer } from "latchkey/rabbitmq";
+import pg from "pg";
+import { Connection } from "rabbitmq-client";
+import { startRabbitmq } from "../../test/support/private-brokers.ts";
+import { startPostgres } from "../../test/support/private-postgres.ts";
+import { releaseAll } from "../../test/support/resources.ts";
+import { until } from "../../test/support/until.ts";
+import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
+import { intoPage } from "../report.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const prefetch = 20;
+const insert = "insert into shipments (order_id) values ($1)";
+const limitMs = 120_000;
+const kinds = ["bare", "by hand", "inbox"] as const;
+type Kind = (typeof kinds)[number];
+
+try {
+  await run();
+} finally {
+  await releaseAll();
+}
+
+async function run(): Promise<void> {
+  const text = { type: "string" } as const;
+  const { values } = parseArgs({ options: { rounds: text, messages: text, out: text } });
+  const rounds = Math.ceil(positive("rounds", values.rounds ?? "5"));
+  const messages = Math.ceil(positive("messages", values.messages ?? "10000"));
+  const [load = 0] = loadavg();
+  const postgres = await startPostgres({ conf: serverSettings });
+  const broker = await startRabbitmq();
+  if (broker === undefined) return;
+  const pool = new pg.Pool({ connectionString: postgres.url, max: prefetch });
+  await migratePostgres(pool);
+  await pool.query("create table shipments (order_id integer); create table seen (id text primary key)");
+  const connection = new Connection({ url: broker.url });
+  const rates: Record<Kind, number[]> = { bare: [], "by hand": [], inbox: [] };
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const kind of round % 2 === 0 ? kinds.toReversed() : kinds) {
+      const rate = await workOff(kind, pool, connection, messages);
+      rates[kind].push(rate);
+      console.error(`${round} ${kind}: ${rate.toFixed(0)} messages/s`);
+    }
+  }
+  await connection.close();
+  await pool.end();
+  const [bare, byHand, inbox] = [median(rates.bare), median(rates["by hand"]), median(rates.inbox)];
+  const table = [
+    "| Consumer | messages/s | of bare |\n| --- | --- | --- |",
+    `| bare: one autocommitted insert for each message | ${bare.toFixed(0)} | 1.00 |`,
+    `| by hand: BEGIN, the id into a table of its own, the insert, COMMIT | ${byHand.toFixed(0)} | ${(byHand / bare).toFixed(2)} |`,
+    `| **inbox** | ${inbox.toFixed(0)} | ${(inbox / bare).toFixed(2)} |`,
+  ].join("\n");
+  const facts =
+    `Measured on ${new Date().toISOString().slice(0, 10)} with \`npm run bench:inbox\`: ${rounds} rounds in turn, medians; a ` +
+    `queue of ${messages} messages worked off by one process, prefetch ${prefetch}, as many connections to Postgres.\n\n` +
+    `${renderMachine(machineOf(postgres))}. Load average before it began: ${load.toFixed(1)}.`;
+  const page = `${facts}\n\n${table}`;
+  console.log(page);
+  write(resolve(values.out ?? "docs"), page);
+}
+
+async function workOff(kind: Kind, pool: pg.Pool, connection: Connection, messages: number): Promise<number> {
+  const queue = `bench-${randomUUID()}`;
+  await connection.queueDeclare({ queue, durable: true });
+  await fill(connection, queue, messages);
+  await pool.query("truncate shipments, seen, latchkey.records");
+  const beginMs = performance.now();
+  const stop =
+    kind === "inbox" ? consumeInbox(pool, connection, queue) : consumePlain(kind, pool, connection, queue);
+  const count = async () => (await pool.query("select count(*)::int as n from shipments")).rows[0]?.n;
+  await until(async () => (await count()) === messages, { timeoutMs: limitMs, intervalMs: 20 });
+  const tookMs = performance.now() - beginMs;
+  await stop();
+  await connection.queueDelete({ queue });
+  return (messages * 1_000) / tookMs;
+}
+
+async function fill(connection: Connection, queue: string, messages: number): Promise<void> {
+  const publisher = connection.createPublisher({ confirm: true });
+  const envelope = { routingKey: queue, durable: true, contentType: "application/json" };
+  const send = (order: number) =>
+    publisher.send({ ...envelope, messageId: randomUUID() }, Buffer.from(JSON.stringify({ order })));
+  await Promise.all(Array.from({ length: messages }, (_, order) => send(order)));
+  await publisher.close();
+}
+
+function consumePlain(kind: Kind, pool: pg.Pool, connection: Connection, queue: string) {
+  const settings = {
+    queue,
+    queueOptions: { passive: true },
+    qos: { prefetchCount: prefetch },
+    concurrency: prefetch,
+  };
+  const consumer = connection.createConsumer(settings, async ({ body, messageId }) => {
+    if (kind === "bare") await pool.query(insert, [body.order]);
+    else await byHand(pool, messageId ?? "", body.order);
+  });
+  return () => consumer.close();
+}
+
+/** What people write who do not want a message to run twice. */
+async function byHand(pool: pg.Pool, id: string, order: number): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query("begin");
+    const { rowCount } = await client.query("insert into seen (id) values ($1) on conflict do nothing", [id]);
+    if (rowCount === 1) await client.query(insert, [order]);
+    await client.query("commit");
+  } finally {
+    client.release();
+  }
+}
+
+function consumeInbox(pool: pg.Pool, connection: Connection, queue: string) {
+  const latchkey = createLatchkey({ store: postgresStore({ pool }) });
+  const options = { connection, queue, prefetch, tenant: "bench" };
+  const operation = latchkey.operation("shipments.create");
+  const consumer = rabbitmqConsumer(
+    latchkey,
+    operation,
+    { ...options, decode: readOrder },
+    async ({ tx, input }) => {
+      await tx.query(insert, [input.order]);
+    },
+  );
+  return () => consumer.stop();
+}
+
+function readOrder({ body }: { readonly body: Uint8Array }): { readonly order: number } {
+  return JSON.parse(Buffer.from(body).toString("utf8"));
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+function write(folder: string, measured: string): void {
+  mkdirSync(folder, { recursive: true });
+  const page = readFileSync(join(root, "docs/performance.md"), "utf8");
+  writeFileSync(join(folder, "performance.md"), intoPage(page, measured, "inbox"));
+}
