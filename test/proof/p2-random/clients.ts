@@ -112,7 +112,7 @@ function nameOf(error: unknown): string {
 
 /**
  * Who is told that the key runs must not be the only one that could run it, while all that has happened to it is one fault:
- * an admission whose reply was lost is its own.
+ * an admission whose reply was lost is its own, unless it has given its token back, under which nothing may start any more.
  */
 function checkRuns(world: World, process: Process, asked: Asked, id: string | null): void {
   const { report, lives } = world;
@@ -122,6 +122,7 @@ function checkRuns(world: World, process: Process, asked: Asked, id: string | nu
   const hasRun = asked.nonces.length > 0 || life.steps.length > 0;
   const { createdAt, fence } = life.record;
   if (!isAlone || hasRun || createdAt < asked.begunMs || fence.attempt > 1) return;
+  if (lives.isGivenBack(fence.token)) return;
   report.fail("I14", `${asked.plan.shape} was told that ${id} runs, which is its own, and does not run`);
 }
 

@@ -75,6 +75,13 @@ export class Lives {
     return this.current.get(keyTextOf(key)) ?? null;
   }
 
+  /** Whether a life that was begun under this token has been given back. */
+  isGivenBack(token: string): boolean {
+    return [...this.all.values()].some(
+      ({ over, record }) => over === "released" && record.fence.token === token,
+    );
+  }
+
   written(record: LatchkeyRecord, change: RowChange): void {
     const { trace } = this.#report;
     const text = keyTextOf(record);
