@@ -112,4 +112,14 @@ export const findings: readonly Finding[] = [
     what: "a message was blamed for deaths of its process that messages beside it had caused, and became a dead letter",
     test: "packages/latchkey/src/messages/inbox.test.ts",
   },
+  {
+    tier: "review",
+    what: "a copy of a record that had been forgotten came back into the process's memory with a reading that was under way",
+    test: "packages/latchkey/src/stores/cached.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a copy was told past its time by as long as Redis's reply had been on its way, or its servers' clocks differed",
+    test: "packages/latchkey/src/stores/cached.test.ts",
+  },
 ];

@@ -275,6 +275,15 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     expect(await other.get(copy.record)).not.toBeNull();
   });
 
+  test("keeps no copy for longer than it has left, whatever the clocks of two servers say", async () => {
+    const one = await far();
+    const copy = await copyOf(newKey(), 30_000);
+    const from = await one.before(copy.record);
+    if (from === null) throw new TypeError("Redis was asked");
+    await one.set(copy, 30_000, { ...from, redisMs: from.redisMs + hour });
+    expect((await one.get(copy.record))?.leftMs).toBeLessThanOrEqual(30_000);
+  });
+
   test("keeps no copy of what was read before it was forgotten", async () => {
     const [one, two] = [await far(), await far()];
     const copy = await copyOf(newKey(), 30_000);

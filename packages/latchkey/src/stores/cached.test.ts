@@ -4,7 +4,9 @@ import type { FinishedRecord } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
+import { FinishedCache } from "./cached/cache.ts";
 import { decodeCopy, encodeCopy } from "./cached/entry.ts";
+import { FarCache } from "./cached/far.ts";
 import { NearCache } from "./cached/near.ts";
 import { cached } from "./cached.ts";
 import { type MemoryStore, memoryStore } from "./memory.ts";
@@ -224,6 +226,70 @@ describe("requests", () => {
     await store.forget({ tenant: "t", scope: "pay", key: "k" });
     expect(await pay(1)).toMatchObject({ kind: "replay" });
     expect(asked()).not.toEqual([]);
+  });
+});
+
+describe("copies that are on their way", () => {
+  const reading = { record: { ...ready, expiresAt: 1_000 }, now: 0 };
+  /** A cache in Redis whose replies come when the test says. */
+  function setUp() {
+    const ports = manualPorts();
+    const replies: PromiseWithResolvers<unknown>[] = [];
+    const link = {
+      cluster: false,
+      call() {
+        const reply = Promise.withResolvers<unknown>();
+        replies.push(reply);
+        return reply.promise;
+      },
+    };
+    const options = { link, clock: ports.clock, prefix: "p", secret: null, timeoutMs: 900, maxAgeMs: 10_000 };
+    const far = new FarCache({ ...options, onError: () => {} });
+    const near = new NearCache({ entries: 10, bytes: 1_000_000, maxAgeMs: 10_000 });
+    const only = { clock: ports.clock, near, far: null, maxAgeMs: 10_000 };
+    return {
+      ports,
+      replies,
+      near,
+      both: new FinishedCache({ ...only, far }),
+      nearAlone: new FinishedCache(only),
+    };
+  }
+
+  test("are not kept once their key is forgotten", async () => {
+    const { nearAlone: cache } = setUp();
+    const from = await cache.begin(key);
+    await cache.forget(key);
+    await cache.keep(reading, from);
+    expect(await cache.look(key)).toBeNull();
+    await cache.keep(reading, await cache.begin(key));
+    expect(await cache.look(key)).not.toBeNull();
+  });
+
+  test("from Redis are not kept once their key is forgotten", async () => {
+    const { both: cache, replies, near } = setUp();
+    const looking = cache.look(key);
+    const forgetting = cache.forget(key);
+    replies[1]?.resolve(1);
+    await forgetting;
+    replies[0]?.resolve([0, encodeCopy({ record: reading.record, untilMs: 1_000 }, null), 1_000]);
+    await looking;
+    expect(near.get(key, 0)).toBeNull();
+  });
+
+  test("have less left by as long as they were on their way", async () => {
+    const { both: cache, replies, ports, near } = setUp();
+    const bytes = encodeCopy({ record: reading.record, untilMs: 1_000 }, null);
+    const looking = cache.look(key);
+    await ports.clock.advance(300);
+    replies[0]?.resolve([0, bytes, 400]);
+    expect(await looking).toMatchObject({ now: 900 });
+    expect(near.get(key, ports.clock.monotonicMs())).toMatchObject({ leftMs: 100 });
+    near.delete(key);
+    const late = cache.look(key);
+    await ports.clock.advance(500);
+    replies[1]?.resolve([0, bytes, 400]);
+    expect(await late).toBeNull();
   });
 });
 

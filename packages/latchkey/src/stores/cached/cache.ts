@@ -16,6 +16,8 @@ export interface CacheParts {
 /** When a record began to be read: by the process's clock, and by Redis's. */
 export interface ReadFrom {
   readonly atMs: number;
+  /** How many keys this process had forgotten. */
+  readonly forgets: number;
   readonly far: Awaited<ReturnType<FarCache["before"]>>;
 }
 
@@ -23,6 +25,7 @@ export class FinishedCache implements FinishedLookup {
   readonly #parts: CacheParts;
   /** The latest of the store's times that was told, and when. */
   #told: { readonly storeMs: number; readonly atMs: number } | null = null;
+  #forgets = 0;
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
@@ -30,21 +33,25 @@ export class FinishedCache implements FinishedLookup {
 
   async look(key: RecordKey): Promise<Reading | null> {
     const { near, far, clock } = this.#parts;
-    const close = near?.get(key, clock.monotonicMs()) ?? null;
+    const [forgets, atMs] = [this.#forgets, clock.monotonicMs()];
+    const close = near?.get(key, atMs) ?? null;
     const found = close ?? (await far?.get(key)) ?? null;
     if (found === null) return null;
-    const { copy, leftMs } = found;
+    const { copy } = found;
     const nowMs = clock.monotonicMs();
+    // What it had left when it was found, or when it was asked for, is less by now.
+    const leftMs = found.leftMs - (nowMs - atMs);
+    if (leftMs <= 0) return null;
     const told = this.#told === null ? 0 : this.#told.storeMs + (nowMs - this.#told.atMs);
     const now = Math.max(copy.untilMs - leftMs, told);
-    if (close === null) near?.set(copy, leftMs, nowMs);
+    if (close === null && forgets === this.#forgets) near?.set(copy, leftMs, nowMs);
     return { record: copy.record, now };
   }
 
   /** To be called before the store is read, for `keep`. */
   async begin(key: RecordKey): Promise<ReadFrom> {
     const far = (await this.#parts.far?.before(key)) ?? null;
-    return { far, atMs: this.#parts.clock.monotonicMs() };
+    return { far, forgets: this.#forgets, atMs: this.#parts.clock.monotonicMs() };
   }
 
   /** Keeps what the store has told, where it may be told again. Never rejects. */
@@ -56,14 +63,15 @@ export class FinishedCache implements FinishedLookup {
     const leftMs = lifeMs - (clock.monotonicMs() - from.atMs);
     if (leftMs <= 0) return;
     const copy: Copy = { record, untilMs: now + lifeMs };
-    near?.set(copy, leftMs, clock.monotonicMs());
+    if (from.forgets === this.#forgets) near?.set(copy, leftMs, clock.monotonicMs());
     if (from.far !== null) await far?.set(copy, lifeMs, from.far);
   }
 
   /** @throws {Error} when the copy in Redis may be there still */
   async forget(key: RecordKey): Promise<void> {
-    this.#parts.near?.delete(key);
     await this.#parts.far?.forget(key);
+    // What others are about to bring was read before.
+    this.#forgets += 1;
     this.#parts.near?.delete(key);
   }
 }

@@ -44,11 +44,16 @@ export function decodeCopy(bytes: Buffer, key: RecordKey, secret: string | null)
   if (bytes.length < headerAt || bytes[0] !== version) return null;
   if (!bytes.subarray(1, 1 + sealBytes).equals(sealOf(bytes, key, secret))) return null;
   const answerAt = headerAt + bytes.readUInt32BE(1 + sealBytes);
-  const header = JSON.parse(bytes.toString("utf8", headerAt, answerAt));
-  const { untilMs, isThere, fingerprint, ...rest } = header;
-  const digest = new Uint8Array(Buffer.from(fingerprint.digest, "base64"));
-  const answer = isThere ? new Uint8Array(bytes.subarray(answerAt)) : null;
-  return { record: { ...rest, fingerprint: { ...fingerprint, digest }, answer }, untilMs };
+  try {
+    const header = JSON.parse(bytes.toString("utf8", headerAt, answerAt));
+    const { untilMs, isThere, fingerprint, ...rest } = header;
+    const digest = new Uint8Array(Buffer.from(fingerprint.digest, "base64"));
+    const answer = isThere ? new Uint8Array(bytes.subarray(answerAt)) : null;
+    return { record: { ...rest, fingerprint: { ...fingerprint, digest }, answer }, untilMs };
+  } catch {
+    // Somebody has made it up: a plain checksum keeps nobody from it.
+    return null;
+  }
 }
 
 function sealOf(bytes: Buffer, key: RecordKey, secret: string | null): Buffer {

@@ -32,7 +32,7 @@ const scripts = {
   look: `${time} local v = redis.call('GET', KEYS[1])
     if not v then return {now} end
     return {now, v, redis.call('PTTL', KEYS[1])}`,
-  keep: `${time} local left = tonumber(ARGV[2]) - now
+  keep: `${time} local left = math.min(tonumber(ARGV[2]) - now, tonumber(ARGV[3]))
     if left <= 0 or redis.call('GET', KEYS[1]) == '${forgotten}' then return 0 end
     redis.call('SET', KEYS[1], ARGV[1], 'PX', left)
     return 1`,
@@ -77,7 +77,11 @@ export class FarCache {
    */
   async set(copy: Copy, leftMs: number, from: Heard): Promise<void> {
     const bytes = encodeCopy(copy, this.#options.secret);
-    await this.#tryTo("keep", copy.record, [bytes, String(Math.floor(from.redisMs + leftMs))]);
+    await this.#tryTo("keep", copy.record, [
+      bytes,
+      String(Math.floor(from.redisMs + leftMs)),
+      String(Math.floor(leftMs)),
+    ]);
   }
 
   /** @throws {Error} when it could not */
