@@ -92,7 +92,8 @@ async function runParts(
     notRun: place.postgres === null ? [{ what: "postgres", reason: "not installed" }] : [],
     notShown: [
       "Calls that overlap: each store is asked one thing at a time here; P4 has the orders of statements.",
-      "Orders that the contract leaves open: which of two that are due at the same moment is taken first.",
+      "Orders that the contract leaves open: which of two that are due at the same moment is taken first, and " +
+        "which of several dead claims is freed first.",
     ],
     planted,
     resume: covered.every(({ complete }) => complete) ? null : done,
