@@ -35,5 +35,4 @@ export const reachedOften: readonly string[] = [
   "operator has settled",
   "ran again after the end of a lease",
   "life over",
-  "last client met the other body",
 ];
