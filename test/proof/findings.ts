@@ -122,4 +122,9 @@ export const findings: readonly Finding[] = [
     what: "a copy was told past its time by as long as Redis's reply had been on its way, or its servers' clocks differed",
     test: "packages/latchkey/src/stores/cached.test.ts",
   },
+  {
+    tier: "review",
+    what: "of two sends of one message that RabbitMQ returned together the second counted as delivered, although no queue had taken it",
+    test: "packages/latchkey/src/messages/rabbitmq.test.ts",
+  },
 ];

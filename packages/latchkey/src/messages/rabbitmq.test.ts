@@ -6,7 +6,9 @@ import { rabbitmq } from "../../../../test/brokers/drivers.ts";
 import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
 import { createLatchkey } from "../latchkey.ts";
-import { memoryStore } from "../stores/memory.ts";
+import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
+import type { RabbitmqEnvelope, RabbitmqReturned } from "./rabbitmq/client.ts";
 import { type RabbitmqConnection, type RabbitmqRelay, rabbitmqConsumer, rabbitmqRelay } from "./rabbitmq.ts";
 
 describe("the consumer and the relay", () => {
@@ -38,6 +40,44 @@ describe("the consumer and the relay", () => {
       await connection.close();
     });
   });
+});
+
+test("of two sends of one message, each learns of its own return, though they come back together", async () => {
+  const sent: { envelope: RabbitmqEnvelope; confirm: () => void }[] = [];
+  const listeners: ((message: RabbitmqReturned) => void)[] = [];
+  const connection = {
+    createPublisher: () => ({
+      send: (envelope: RabbitmqEnvelope) =>
+        new Promise<void>((confirm) => sent.push({ envelope, confirm: () => confirm() })),
+      on: (_event: string, listener: (message: RabbitmqReturned) => void) => listeners.push(listener),
+      close: async () => {},
+    }),
+  };
+  const ports = manualPorts();
+  const latchkey = createLatchkey({ store: memoryStore({ ports }), ports });
+  const { effect } = rabbitmqRelay<MemoryTransaction, null>(latchkey, "r", {
+    connection: connection as never,
+    route: () => ({ exchange: "", routingKey: "nowhere", headers: { order: 1 } }),
+  });
+  const call = { key: "one", signal: new AbortController().signal };
+  const sends = Promise.allSettled([
+    effect.settings.execute(null, call),
+    effect.settings.execute(null, call),
+  ]);
+  const comeBack = (at: number) => {
+    const { envelope, confirm } = sent[at] as (typeof sent)[number];
+    for (const tell of listeners) tell({ ...envelope, replyText: "NO_ROUTE" });
+    confirm();
+  };
+  comeBack(0);
+  await ports.clock.advance(1);
+  comeBack(1);
+  await ports.clock.advance(1);
+  expect((await sends).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(sent.map(({ envelope }) => [envelope.messageId, envelope.headers.order])).toEqual([
+    ["one", 1],
+    ["one", 1],
+  ]);
 });
 
 test("the real client's types fit", () => {

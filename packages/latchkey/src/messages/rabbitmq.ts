@@ -121,10 +121,13 @@ export interface RabbitmqRelay<I> {
   close(): Promise<void>;
 }
 
+/** Says which send of this process a returned message was. */
+const sendHeader = "latchkey-send";
+
 /**
  * Defines an effect that publishes its input as a durable message and is delivered when RabbitMQ has confirmed it. The
- * message's id is the same on every attempt. A message that no queue takes is returned, which counts as a failure and is
- * tried again.
+ * message's id is the same on every attempt; a header `latchkey-send` tells its sends apart. A message that no queue takes
+ * is returned, which counts as a failure and is tried again.
  *
  * @throws {TypeError} when an option is missing or out of range, or the name is taken.
  */
@@ -139,29 +142,37 @@ export function rabbitmqRelay<Tx, I>(
   }
   const { clock } = latchkey.runtime.ports;
   const publisher = connection.createPublisher({ confirm: true, maxAttempts: 1 });
-  /** Ids on their way, and why they came back. */
-  const returned = new Map<string, string>();
-  const sending = new Set<string>();
-  publisher.on("basic.return", ({ messageId = "", replyText = "unroutable" }) => {
-    if (sending.has(messageId)) returned.set(messageId, replyText);
+  /** Sends on their way, and why they came back. One message may be sent twice at once, so its id would not tell them apart. */
+  const sending = new Map<string, string | null>();
+  let sends = 0;
+  publisher.on("basic.return", ({ headers = {}, replyText = "unroutable" }) => {
+    const send = headers[sendHeader];
+    if (typeof send === "string" && sending.has(send)) sending.set(send, replyText);
   });
   const effect = latchkey.effect<I, null>(
     name,
     relayEffect(options, async (input, { key }) => {
       const { exchange, routingKey, headers = {} } = route(input);
-      const envelope = { exchange, routingKey, messageId: key, mandatory: true, durable: true };
-      sending.add(key);
+      const send = String(++sends);
+      const envelope = {
+        exchange,
+        routingKey,
+        messageId: key,
+        mandatory: true,
+        durable: true,
+        contentType: "application/json",
+        headers: { ...headers, [sendHeader]: send },
+      };
+      sending.set(send, null);
       try {
-        const body = Buffer.from(JSON.stringify(input), "utf8");
-        await publisher.send({ ...envelope, contentType: "application/json", headers: { ...headers } }, body);
+        await publisher.send(envelope, Buffer.from(JSON.stringify(input), "utf8"));
         // The client tells of the return, which came before the confirmation, in its next turn.
         await pause(clock, 1);
-        const why = returned.get(key);
-        if (why !== undefined) throw new NotExecuted({ message: `RabbitMQ returned the message: ${why}` });
+        const why = sending.get(send) ?? null;
+        if (why !== null) throw new NotExecuted({ message: `RabbitMQ returned the message: ${why}` });
         return null;
       } finally {
-        sending.delete(key);
-        returned.delete(key);
+        sending.delete(send);
       }
     }),
   );

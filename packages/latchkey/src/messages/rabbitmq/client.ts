@@ -44,7 +44,7 @@ export interface RabbitmqEnvelope {
 }
 
 export interface RabbitmqReturned {
-  readonly messageId?: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
   readonly replyText?: string;
 }
 
