@@ -166,6 +166,36 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
+  /** What a cancelled wait left on the primary alone is told only once the standby has it. */
+  async function expectToldOnceReplicated(repeat: () => Promise<readonly string[]>, ids: readonly string[]) {
+    let isTold = false;
+    const told = repeat().finally(() => {
+      isTold = true;
+    });
+    await Promise.race([told, untilConfirming()]);
+    expect(isTold, "a read alone proves nothing").toBe(false);
+    await replication.pass();
+    expect(await told).toEqual(ids);
+  }
+
+  test("a start or an end of a send whose wait was cancelled is told only once it is replicated", async () => {
+    const store = postgresStore({ pool });
+    const outbox = outboxOf(store);
+    await enqueuing(store, [newEffect({ effect: "unconfirmed" })]);
+    const [claimed] = await claim(store, 1, "unconfirmed");
+    if (claimed === undefined) throw new Error("it was claimed");
+    for (const write of [() => outbox.start([claimed], 60_000), () => outbox.end([delivered(claimed)])]) {
+      replication.stall();
+      const inDoubt = expect(write()).rejects.toMatchObject({ certainty: "in_doubt" });
+      await cancelSyncWait();
+      await untilConfirming();
+      await cancelSyncWait();
+      await inDoubt;
+      await expectToldOnceReplicated(write, [claimed.id]);
+    }
+    await store.close();
+  });
+
   test("on a standby nobody is told what is unknown, resumable or in the ledger", async () => {
     const { owner, guard } = await beginUnknown(postgresStore({ pool }));
     await standby.untilCaughtUp();

@@ -127,4 +127,9 @@ export const findings: readonly Finding[] = [
     what: "of two sends of one message that RabbitMQ returned together the second counted as delivered, although no queue had taken it",
     test: "packages/latchkey/src/messages/rabbitmq.test.ts",
   },
+  {
+    tier: "review",
+    what: "a start or an end of a send that a cancelled wait for the standby had left on the primary alone was believed by reading it",
+    test: "test/postgres/standby.test.ts",
+  },
 ];

@@ -10,7 +10,7 @@ import { StoreError } from "../../errors.ts";
 import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
 import type { Reading } from "../store.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { booleanOf, momentOf, onlyRow, primaryRows, recordOf } from "./rows.ts";
+import { booleanOf, momentOf, onlyRow, primaryRows, recordOf, textOf } from "./rows.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
 import { timeoutText } from "./values.ts";
 
@@ -58,15 +58,41 @@ export class Confirmation {
 
   /** As `read`, of something that has been seen. */
   async readAgain(look: SqlStatement): Promise<Reading> {
+    const rows = await this.#confirmed(look);
+    if (rows !== null) return lookOf(rows).reading;
+    throw new StoreError("rolled_back", { message: unconfirmed("The record") });
+  }
+
+  /**
+   * The ids of writes that an earlier try has done, once the standby has them, too.
+   *
+   * @throws {StoreError} when the standby did not have them in time: they are in doubt
+   */
+  async idsOf(repeated: SqlStatement): Promise<readonly string[]> {
+    const seen = await this.#executor.read(repeated);
+    if (!seen.some((row) => booleanOf(row, "standbys"))) return seen.map(idOf);
+    const rows = await this.#confirmed(repeated);
+    if (rows !== null) return rows.map(idOf);
+    throw new StoreError("in_doubt", { message: unconfirmed("A write") });
+  }
+
+  /** What the look-up finds, in one transaction with a write that has been replicated. Null: not in time. */
+  async #confirmed(look: SqlStatement): Promise<readonly SqlRow[] | null> {
     const { waitSettings, barrier } = this.#statements;
     const rows = await this.#executor.settle(
       (leftMs) => [waitSettings.bind({ limit_ms: timeoutText(leftMs) }), look, barrier.bind({})],
       limitMs,
     );
-    if (rows !== null) return lookOf(rows[1]).reading;
-    const message = `The record was read, and its standby has not confirmed it within ${limitMs} ms`;
-    throw new StoreError("rolled_back", { message });
+    return rows === null ? null : (rows[1] ?? []);
   }
+}
+
+function unconfirmed(what: string): string {
+  return `${what} was read, and its standby has not confirmed it within ${limitMs} ms`;
+}
+
+function idOf(row: SqlRow): string {
+  return textOf(row, "id");
 }
 
 /** Whether what was decided on the one is true of the other. */

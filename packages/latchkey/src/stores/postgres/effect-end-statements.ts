@@ -2,7 +2,7 @@
  * Statements that end claims on effects. Each write is guarded row by row, so that one row whose guard does not hold leaves
  * the others alone; the statement commits as one.
  */
-import { commitSettingsOnce, type SqlNames, timeOf } from "./sql-parts.ts";
+import { commitSettingsOnce, type SqlNames, standbys, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function effectEndStatements(names: SqlNames) {
@@ -79,7 +79,7 @@ function deliver(names: SqlNames): string {
 }
 
 /** Which ends that found nothing to do repeat one that has been done. */
-function ended({ outbox }: SqlNames): string {
-  return `select o.id::text as id from ${ends} join ${outbox} o on ${claimIs}
+function ended(names: SqlNames): string {
+  return `select o.id::text as id, ${standbys(names)} from ${ends} join ${names.outbox} o on ${claimIs}
     where o.ended = c.event`;
 }

@@ -10,6 +10,7 @@ import {
   exactly,
   onPrimary,
   type SqlNames,
+  standbys,
   timeOf,
 } from "./sql-parts.ts";
 import { template } from "./template.ts";
@@ -174,8 +175,9 @@ function start(names: SqlNames): string {
     select o.id::text as id, ${commitSettingsOnce(names)} from o`;
 }
 
-function started({ outbox, clock }: SqlNames): string {
-  return `select o.id::text as id from ${claims} join ${outbox} o on ${claimIs}
+function started(names: SqlNames): string {
+  const { outbox, clock } = names;
+  return `select o.id::text as id, ${standbys(names)} from ${claims} join ${outbox} o on ${claimIs}
     where o.started_at is not null and o.locked_until > (select ${clock})`;
 }
 

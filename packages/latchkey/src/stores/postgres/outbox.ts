@@ -3,6 +3,7 @@
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
 import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
+import type { Confirmation } from "./confirm.ts";
 import { eachAlone } from "./each-alone.ts";
 import { EffectClaims } from "./effect-claims.ts";
 import { EffectRescues } from "./effect-rescues.ts";
@@ -18,6 +19,7 @@ type Statements = ReturnType<typeof outboxStatements>;
 export function postgresOutbox(
   executor: PostgresExecutor,
   statements: Statements,
+  confirmation: Confirmation,
   clock: Clock,
 ): OutboxSupport {
   const claims = new EffectClaims(executor, statements, clock);
@@ -27,7 +29,7 @@ export function postgresOutbox(
   const guarded = async (count: number, write: SqlStatement, repeated: () => SqlStatement) => {
     const done = (await executor.write(write)).map(idOf);
     if (done.length === count) return done;
-    const again = (await executor.read(repeated())).map(idOf);
+    const again = await confirmation.idsOf(repeated());
     return [...new Set([...done, ...again])];
   };
 

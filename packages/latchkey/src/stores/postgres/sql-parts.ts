@@ -27,9 +27,13 @@ export function onPrimary(rows: string): string {
 }
 
 /** Whether a standby answers, and whether COMMITs of this server wait for one. */
-export function whereRead({ synced }: SqlNames): string {
-  const standbys = synced ? "pg_catalog.current_setting('synchronous_standby_names') <> ''" : "false";
-  return `pg_catalog.pg_is_in_recovery() as standby, ${standbys} as standbys`;
+export function whereRead(names: SqlNames): string {
+  return `pg_catalog.pg_is_in_recovery() as standby, ${standbys(names)}`;
+}
+
+/** Whether COMMITs of this server wait for a standby. */
+export function standbys({ synced }: SqlNames): string {
+  return `${synced ? "pg_catalog.current_setting('synchronous_standby_names') <> ''" : "false"} as standbys`;
 }
 
 /** The store's time once per statement. In predicates it must come from a sub-select, or no index is used. */

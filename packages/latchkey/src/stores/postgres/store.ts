@@ -101,7 +101,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
       waitSettings: transaction.waitSettings,
     }),
     settlement: postgresSettlement(executor, settlementStatements(names)),
-    outbox: postgresOutbox(executor, outbox, parts.clock),
+    outbox: postgresOutbox(executor, outbox, confirmation, parts.clock),
     messages: postgresMessages(executor, messages),
     hints: parts.hints,
     verify: () => settings.verify(),
