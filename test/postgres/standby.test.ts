@@ -196,6 +196,29 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await store.close();
   });
 
+  test.each(["-c synchronous_commit=off", "-c client_min_messages=error"])(
+    "a cancelled wait is not confirmed by a write that waits for nothing, or whose warning is hidden (%s)",
+    async (options) => {
+      const careless = openPool(primary.url, { max: 6, options });
+      const store = postgresStore({ pool: careless });
+      const life = newLife(newKey());
+      await store.create(life, null, terms);
+      replication.stall();
+      const completed = { event: "complete", answer, retention, errorCode: null } as const;
+      const end = store.end(life, life.id, life.fence, completed);
+      const outcome = end.then(
+        () => "believed",
+        (error: { certainty?: unknown }) => error.certainty,
+      );
+      await cancelSyncWait();
+      await Promise.race([outcome, untilConfirming().then(cancelSyncWait)]);
+      expect(await outcome).toBe("in_doubt");
+      await replication.pass();
+      await store.close();
+      await careless.end();
+    },
+  );
+
   test("on a standby nobody is told what is unknown, resumable or in the ledger", async () => {
     const { owner, guard } = await beginUnknown(postgresStore({ pool }));
     await standby.untilCaughtUp();

@@ -132,4 +132,9 @@ export const findings: readonly Finding[] = [
     what: "a start or an end of a send that a cancelled wait for the standby had left on the primary alone was believed by reading it",
     test: "test/postgres/standby.test.ts",
   },
+  {
+    tier: "review",
+    what: "a cancelled wait for the standby was confirmed by a write that waited for nothing, or whose own warning was hidden",
+    test: "test/postgres/standby.test.ts",
+  },
 ];

@@ -6,6 +6,7 @@ import { begin, commit } from "../../transactions/pg/control-statements.ts";
 import { type FlightReply, FlightTimeout } from "../../transactions/pg/flight.ts";
 import { certaintyOf, refusalOf } from "../../transactions/sql-errors.ts";
 import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import { commitSettings } from "./sql-parts.ts";
 
 export type AutocommitKind = "read" | "write";
 
@@ -14,10 +15,14 @@ export type AutocommitResult =
   | { readonly rows: readonly SqlRow[] }
   | { readonly error: StoreError; readonly again: boolean };
 
-/** A record of nothing, which is replicated after everything written before it. */
+/**
+ * A record of nothing, which is replicated after everything written before it. It waits whatever the session's settings:
+ * only a store whose own COMMITs wait can have seen a wait that was cancelled.
+ */
 const barrier: SqlStatement = {
   name: "lk_write_barrier",
-  text: "select pg_catalog.pg_logical_emit_message(true, 'latchkey', '')::text as lsn",
+  text: `select pg_catalog.pg_logical_emit_message(true, 'latchkey', '')::text as lsn,
+    ${commitSettings({ synced: true })}`,
   values: [],
 };
 

@@ -67,7 +67,7 @@ export function after(time: string, parameter: string): string {
  * For the transaction that it runs in: warnings reach the client, as a cancelled wait for synchronous replication is
  * one, and `synchronous_commit = off` does not acknowledge what a crash can take back.
  */
-export function commitSettings({ synced }: SqlNames): string {
+export function commitSettings({ synced }: Pick<SqlNames, "synced">): string {
   return synced
     ? `${messages} as commit_messages, ${onDisk} as commit_synced`
     : `${messages} as commit_messages`;
