@@ -69,11 +69,14 @@ async function runParts(
   const done: Partial<Record<PartName, number>> = { ...before };
   const covered: Coverage[] = [];
   const reached: Record<string, number> = {};
-  for (const part of parts) {
+  for (const [index, part] of parts.entries()) {
     const begun = before[part.name] ?? 0;
+    // A sitting's time is shared evenly; what a part leaves is the others'.
+    const nowMs = performance.now();
+    const untilMs = nowMs + (sitting.untilMs - nowMs) / (parts.length - index);
     const total =
       lane === null
-        ? await inMany(sitting, place, part, begun)
+        ? await inMany({ ...sitting, untilMs }, place, part, begun)
         : await runBatch(lane, batchOf(sitting, part, 0));
     if (total.failure !== null) throw failureOf(part, seed, total.failure, total.played);
     const again = `npm run prove -- --tier P3 --seed 0x${seed.toString(16)}`;
