@@ -56,8 +56,11 @@ async function run(sitting: Sitting): Promise<TierResult> {
   const found = installedVersions();
   const versions = sitting.volume === "small" ? found.slice(-1) : wanted.filter((one) => found.includes(one));
   const results: Part[] = [];
-  for (const version of versions) {
-    const part = await partOf(sitting, version, begun[version] ?? atBeginning);
+  for (const [index, version] of versions.entries()) {
+    // A sitting's time is shared evenly; what a server leaves is the others'.
+    const nowMs = performance.now();
+    const untilMs = nowMs + (sitting.untilMs - nowMs) / (versions.length - index);
+    const part = await partOf({ ...sitting, untilMs }, version, begun[version] ?? atBeginning);
     results.push(part);
   }
   return resultOf(
