@@ -137,4 +137,9 @@ export const findings: readonly Finding[] = [
     what: "a cancelled wait for the standby was confirmed by a write that waited for nothing, or whose own warning was hidden",
     test: "test/postgres/standby.test.ts",
   },
+  {
+    tier: "review",
+    what: "a COMMIT in doubt that was asked about when a new life had replaced its record was taken for rolled back",
+    test: "test/proof/p2-random/findings.test.ts",
+  },
 ];

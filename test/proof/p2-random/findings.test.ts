@@ -94,3 +94,38 @@ test("a COMMIT in doubt that is asked about when its record may be forgotten sta
   expect(await ended).toMatchObject({ kind: "commit_in_doubt" });
   expect(store.rows("orders"), "it is not done again").toHaveLength(1);
 });
+
+test("a COMMIT in doubt that is asked about when a new life may have replaced its record stays in doubt", async () => {
+  const ports = manualPorts();
+  const store = memoryStore({ ports });
+  const resolving = Promise.withResolvers<Fault>();
+  const plan: FaultPlan = ({ port }) => {
+    if (port === "resolve") return resolving.promise;
+    return port === "commit" ? "reply_lost" : "proceed";
+  };
+  const options = {
+    execution: "transaction",
+    reuse: "execute",
+    retentionMs: 20_000,
+    forgetAfterMs: 60_000,
+  } as const;
+  const reached = createLatchkey<MemoryTransaction>({
+    store: faultyStore(store, plan).store,
+    ports,
+    circuitBreaker: false,
+  });
+  const other = createLatchkey<MemoryTransaction>({ store, ports });
+  const submission = { tenant: "t", key: "k", input: {} };
+  const ended = reached
+    .run(reached.operation("order", options), submission, ({ tx }) => tx.insert("orders", { by: "us" }))
+    .catch((error: unknown) => error);
+  await ports.clock.advance(20_000);
+  const next = await other.run(other.operation("order", options), submission, ({ tx }) =>
+    tx.insert("orders", { by: "them" }),
+  );
+  expect(next).toMatchObject({ kind: "executed" });
+  resolving.resolve("proceed");
+  await ports.clock.advance(1_000);
+  expect(await ended).toMatchObject({ kind: "commit_in_doubt" });
+  expect(store.rows("orders"), "ours is not done again").toHaveLength(2);
+});

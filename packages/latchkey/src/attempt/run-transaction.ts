@@ -225,7 +225,7 @@ async function execute<Tx>(
           kind: "answered",
           answer: ran.value,
           enqueued: false,
-          forgetAfterMs: handle.retention().forgetAfterMs,
+          retention: handle.retention(),
         },
         effects,
       );

@@ -2,6 +2,7 @@
 import type { Decision, GiveUpReason } from "../engine/decide.ts";
 import type { Guard } from "../engine/record.ts";
 import type { Operation } from "../operation.ts";
+import type { Retention } from "../stores/retention.ts";
 import type { TransactionSupport } from "../stores/store.ts";
 import { whatTheRecordSays } from "./admission.ts";
 import type { Answer } from "./answer.ts";
@@ -26,8 +27,8 @@ export type Ran =
       readonly answer: Answer;
       /** Whether effects commit with it. */
       readonly enqueued: boolean;
-      /** For how long its record is there, from its COMMIT on. */
-      readonly forgetAfterMs: number;
+      /** From its COMMIT on. */
+      readonly retention: Retention;
     });
 
 export type AnsweredRan = Extract<Ran, { readonly kind: "answered" }>;
@@ -64,9 +65,11 @@ export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedA
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
     // An error would say that nothing was executed.
     .catch(() => "in_doubt" as const);
-  // That no record is there proves nothing once it may have been kept and forgotten.
-  const mayBeForgotten = runtime.ports.clock.monotonicMs() - startedAtMs >= ran.forgetAfterMs;
-  const resolved = read === "rolled_back" && mayBeForgotten ? "in_doubt" : read;
+  // That it is not there proves nothing once it may have been kept, and then forgotten or replaced by a new life.
+  const { retentionMs, forgetAfterMs } = ran.retention;
+  const thereForMs = operation.settings.reuse === "execute" ? retentionMs : forgetAfterMs;
+  const mayBeGone = runtime.ports.clock.monotonicMs() - startedAtMs >= thereForMs;
+  const resolved = read === "rolled_back" && mayBeGone ? "in_doubt" : read;
   runtime.emit({
     type: "commit_in_doubt",
     resolved,
