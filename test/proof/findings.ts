@@ -142,4 +142,9 @@ export const findings: readonly Finding[] = [
     what: "a COMMIT in doubt that was asked about when a new life had replaced its record was taken for rolled back",
     test: "test/proof/p2-random/findings.test.ts",
   },
+  {
+    tier: "review",
+    what: "a message became a dead letter for killing its process while its last attempt was still running in a transaction elsewhere",
+    test: "packages/latchkey/src/messages/inbox.test.ts",
+  },
 ];

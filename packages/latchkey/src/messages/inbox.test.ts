@@ -313,6 +313,33 @@ describe("a message that kills its process", () => {
     expect(rows()).toEqual([]);
   });
 
+  test("is not condemned while its last attempt runs elsewhere", async () => {
+    const world = shared();
+    for (let death = 1; death <= 2; death++) await killed(world, again(message(1)));
+    const gate = Promise.withResolvers<void>();
+    const begun = Promise.withResolvers<void>();
+    const elsewhere = setUp(
+      async (context) => {
+        await ship(context);
+        begun.resolve();
+        await gate.promise;
+      },
+      {},
+      world,
+    );
+    const running = elsewhere.inbox.consume(again(message(1)));
+    await begun.promise;
+    const { inbox, dead, rows } = setUp(ship, {}, world);
+    const held = inbox.consume(again(message(1)));
+    await world.ports.clock.advance(5_000);
+    expect(await dead()).toEqual([]);
+    gate.resolve();
+    expect(await running).toEqual({ settle: "ack", because: "executed" });
+    await world.ports.clock.advance(5_000);
+    expect(await held).toEqual({ settle: "ack", because: "duplicate" });
+    expect(rows()).toHaveLength(1);
+  });
+
   test("after fewer deaths runs again, and what is known about it is forgotten", async () => {
     const world = shared();
     await killed(world, message(1));

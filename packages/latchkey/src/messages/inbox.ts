@@ -5,6 +5,7 @@
 import type { HandlerContext, Result } from "../attempt/attempt.ts";
 import type { Runtime } from "../attempt/runtime.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
+import type { RecordKey } from "../engine/record.ts";
 import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../owned-operation.ts";
@@ -201,8 +202,8 @@ class MessageInbox<Tx, I> implements Inbox {
   }
 
   /**
-   * One that has finished has killed nobody. Nor has one that others look at right now: for the moment of their look they
-   * count as begun, so it is only believed of a tally that stays as it is.
+   * One that has finished has killed nobody, nor has one that is running. Nor has one that others look at right now: for the
+   * moment of their look they count as begun, so it is only believed of a tally that stays as it is.
    */
   async #killer(
     message: Message,
@@ -212,13 +213,33 @@ class MessageInbox<Tx, I> implements Inbox {
   ): Promise<Tried> {
     const { tally: before } = suspicion;
     suspicion.tally = tally;
-    if (before?.starts !== tally?.starts || before?.returns !== tally?.returns) {
-      return { kind: "busy", because: "in-progress", afterMs: secondLookMs };
-    }
+    const later: Tried = { kind: "busy", because: "in-progress", afterMs: secondLookMs };
+    if (!isSame(before, tally)) return later;
     const key = this.#runtime.storedKey(read.submission.key);
     const { record } = await this.#runtime.guard(() => this.#runtime.store.read(key));
     if (record !== null) return this.#turns.alone(() => this.#run(message, read, true));
+    if (!(await this.#isFree(key))) return later;
+    // Whoever freed the key since the first look has come back.
+    if (!isSame(tally, await this.#tallies.find(read.facts))) return later;
     return this.#bury(message, read.facts, "kills-its-process", null);
+  }
+
+  /** Whether nobody runs the key and nothing is known of it: an attempt in a transaction shows no record until its COMMIT. */
+  async #isFree(key: RecordKey): Promise<boolean> {
+    const { store, guard } = this.#runtime;
+    const { transactions } = store;
+    const { execution, settings } = this.#operation;
+    if (transactions === null || execution !== "transaction") return true;
+    const idleLimitMs = settings.transactionLimitMs;
+    const look = () =>
+      transactions.run<boolean>(
+        { key, isolation: null, idleLimitMs, savepoint: false },
+        async ({ exclusive, reading }) => ({
+          end: "rollback",
+          value: exclusive && reading.record === null,
+        }),
+      );
+    return (await guard(look)).value;
   }
 
   async #run(message: Message, read: Readable<I>, counted: boolean): Promise<Tried> {
@@ -282,6 +303,10 @@ type Readable<I> = Extract<ReadMessage<I>, { kind: "readable" }>;
 type Tried =
   | Extract<Outcome, { readonly kind: "busy" }>
   | { readonly kind: "decided"; readonly verdict: Verdict };
+
+function isSame(left: MessageTally | null, right: MessageTally | null): boolean {
+  return left?.starts === right?.starts && left?.returns === right?.returns;
+}
 
 function decided(verdict: Verdict): Tried {
   return { kind: "decided", verdict };
