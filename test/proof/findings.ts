@@ -147,4 +147,9 @@ export const findings: readonly Finding[] = [
     what: "a message became a dead letter for killing its process while its last attempt was still running in a transaction elsewhere",
     test: "packages/latchkey/src/messages/inbox.test.ts",
   },
+  {
+    tier: "review",
+    what: "a message became a dead letter for killing its process when short outages of the store had kept its returns from being written",
+    test: "packages/latchkey/src/messages/inbox.test.ts",
+  },
 ];

@@ -275,6 +275,21 @@ describe("a store that cannot be used", () => {
     expect([runs, rows().length]).toEqual([1, 1]);
   });
 
+  test("an outage between a run and its return is no death of the process", async () => {
+    let outages = 3;
+    const { inbox, fail, dead, ports, rows } = setUp(async (context) => {
+      await ship(context);
+      if (outages-- > 0) fail(true);
+    });
+    const held = inbox.consume(again(message(1)));
+    for (let step = 0; step < 150; step++) {
+      await ports.clock.advance(100);
+      fail(false);
+    }
+    expect(await held).toEqual({ settle: "ack", because: "executed" });
+    expect([outages, rows().length, (await dead()).length]).toEqual([-1, 1, 0]);
+  });
+
   test("a dead letter that cannot be written is no dead letter", async () => {
     const { consume, fail, dead } = setUp(ship);
     fail(true);

@@ -99,9 +99,12 @@ const holdStepMaxMs = 1_000;
 /** Far longer than it takes to learn that a message is running elsewhere. */
 const secondLookMs = 500;
 
-/** What a message was suspected by. */
-interface Suspicion {
-  tally: MessageTally | null;
+/** What is known about a message from one try to the next. */
+interface Watch {
+  /** What it was suspected by. */
+  suspected: MessageTally | null;
+  /** Runs come back from whose return could not be written down: without it they would look like deaths. */
+  owed: number;
 }
 
 class MessageInbox<Tx, I> implements Inbox {
@@ -154,10 +157,12 @@ class MessageInbox<Tx, I> implements Inbox {
     const { clock, random } = this.#runtime.ports;
     const { signal } = this.#closing;
     const deadline = clock.monotonicMs() + this.#settings.holdMs;
-    const suspicion: Suspicion = { tally: null };
+    const watch: Watch = { suspected: null, owed: 0 };
     for (let stepMs = holdStepMinMs; ; stepMs = Math.min(stepMs * 2, holdStepMaxMs)) {
-      const outcome = await this.#try(message, read, suspicion);
+      const outcome = await this.#try(message, read, watch);
       if (outcome.kind !== "busy") return outcome.verdict;
+      // What is not paid now is, before the next judgement.
+      await this.#pay(read.facts, watch).catch(() => {});
       const { because } = outcome;
       const pauseMs = Math.max(outcome.afterMs ?? 0, stepMs * (0.5 + random.fraction()));
       const leftMs = deadline - clock.monotonicMs();
@@ -168,20 +173,21 @@ class MessageInbox<Tx, I> implements Inbox {
   }
 
   /** What cannot be written down, too, is for a later try: until then the message stays unacknowledged. */
-  async #try(message: Message, read: ReadMessage<I>, suspicion: Suspicion): Promise<Tried> {
+  async #try(message: Message, read: ReadMessage<I>, watch: Watch): Promise<Tried> {
     try {
       if (read.kind === "unreadable") return await this.#bury(message, read.facts, read.because, read.error);
-      if (!message.redelivered) return await this.#turns.together(() => this.#run(message, read, false));
+      if (!message.redelivered) return await this.#turns.together(() => this.#run(message, read, null));
+      await this.#pay(read.facts, watch);
       const tally = await this.#tallies.find(read.facts);
       switch (this.#judge(tally)) {
         case "dead":
           return decided({ settle: "dead", because: "dead-already" });
         case "killer":
-          return await this.#killer(message, read, tally, suspicion);
+          return await this.#killer(message, read, tally, watch);
         case "suspect":
-          return await this.#turns.alone(() => this.#run(message, read, true));
+          return await this.#turns.alone(() => this.#run(message, read, watch));
         default:
-          return await this.#turns.together(() => this.#run(message, read, true));
+          return await this.#turns.together(() => this.#run(message, read, watch));
       }
     } catch (error) {
       this.#runtime.emit({ ...this.#about(read.facts), type: "store_error", error });
@@ -209,15 +215,15 @@ class MessageInbox<Tx, I> implements Inbox {
     message: Message,
     read: Readable<I>,
     tally: MessageTally | null,
-    suspicion: Suspicion,
+    watch: Watch,
   ): Promise<Tried> {
-    const { tally: before } = suspicion;
-    suspicion.tally = tally;
+    const { suspected: before } = watch;
+    watch.suspected = tally;
     const later: Tried = { kind: "busy", because: "in-progress", afterMs: secondLookMs };
     if (!isSame(before, tally)) return later;
     const key = this.#runtime.storedKey(read.submission.key);
     const { record } = await this.#runtime.guard(() => this.#runtime.store.read(key));
-    if (record !== null) return this.#turns.alone(() => this.#run(message, read, true));
+    if (record !== null) return this.#turns.alone(() => this.#run(message, read, watch));
     if (!(await this.#isFree(key))) return later;
     // Whoever freed the key since the first look has come back.
     if (!isSame(tally, await this.#tallies.find(read.facts))) return later;
@@ -242,19 +248,21 @@ class MessageInbox<Tx, I> implements Inbox {
     return (await guard(look)).value;
   }
 
-  async #run(message: Message, read: Readable<I>, counted: boolean): Promise<Tried> {
+  /** @param watch null: its start is not counted */
+  async #run(message: Message, read: Readable<I>, watch: Watch | null): Promise<Tried> {
     const { facts } = read;
-    if (counted) await this.#tallies.start(facts);
+    if (watch !== null) await this.#tallies.start(facts);
     const outcome = await this.#submit(message, read).then(outcomeOf, outcomeOfError);
+    if (watch !== null) watch.owed += 1;
     switch (outcome.kind) {
       case "done":
-        if (counted) await this.#forget(facts);
+        if (watch !== null) await this.#forget(facts);
         return decided({ settle: "ack", because: outcome.because });
       case "busy":
-        if (counted) await this.#tallies.returned(facts);
+        if (watch !== null) await this.#pay(facts, watch);
         return outcome;
       case "failed":
-        return this.#failed(message, facts, counted, outcome);
+        return this.#failed(message, facts, watch, outcome);
       case "dead":
         return this.#bury(message, facts, outcome.because, outcome.error);
       default:
@@ -265,10 +273,11 @@ class MessageInbox<Tx, I> implements Inbox {
   async #failed(
     message: Message,
     facts: MessageFacts,
-    counted: boolean,
+    watch: Watch | null,
     { because, errorCode, error }: Extract<Outcome, { kind: "failed" }>,
   ): Promise<Tried> {
-    const { failures } = await this.#tallies.failed(facts, counted, errorCode);
+    const { failures } = await this.#tallies.failed(facts, watch !== null, errorCode);
+    if (watch !== null) watch.owed -= 1;
     this.#runtime.emit({ ...this.#about(facts), type: "message_failed", failures, errorCode, error });
     if (failures >= this.#settings.failuresMax) {
       return this.#bury(message, facts, because === "handler-failed" ? "failed" : because, error);
@@ -283,6 +292,13 @@ class MessageInbox<Tx, I> implements Inbox {
     await this.#tallies.bury(facts, message, because);
     this.#runtime.emit({ ...this.#about(facts), type: "message_dead", because, error });
     return decided({ settle: "dead", because });
+  }
+
+  /** Writes down the returns that are owed. */
+  async #pay(facts: MessageFacts, watch: Watch): Promise<void> {
+    if (watch.owed === 0) return;
+    await this.#tallies.returned(facts, watch.owed);
+    watch.owed = 0;
   }
 
   /** It has gone through, whether this can be written down or not; the time of its tally runs out by itself. */

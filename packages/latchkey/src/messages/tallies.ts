@@ -23,8 +23,8 @@ export class Tallies<Tx> {
     return this.#count(facts, { starts: 1, returns: 0, failures: 0, errorCode: null });
   }
 
-  returned(facts: MessageFacts): Promise<MessageTally> {
-    return this.#count(facts, { starts: 0, returns: 1, failures: 0, errorCode: null });
+  returned(facts: MessageFacts, returns: number): Promise<MessageTally> {
+    return this.#count(facts, { starts: 0, returns, failures: 0, errorCode: null });
   }
 
   /** @param counted whether its start was; a first delivery's is not */
