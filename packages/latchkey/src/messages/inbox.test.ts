@@ -450,6 +450,8 @@ describe("construction", () => {
     const other = createLatchkey({ store: memoryStore() });
     expect(() => createInbox(other, operation, { tenant: "t" }, handler)).toThrow(TypeError);
     expect(() => createInbox(latchkey, operation, { tenant: "t" }, undefined as never)).toThrow(TypeError);
+    const open = latchkey.operation("open", { execution: "lease", onStoreFailure: "run-unprotected" });
+    expect(() => createInbox(latchkey, open, { tenant: "t" }, async () => {})).toThrow("run unprotected");
     const without = createLatchkey({ store: { ...memoryStore(), messages: null } });
     expect(() => createInbox(without, without.operation("op"), { tenant: "t" }, handler)).toThrow(TypeError);
   });

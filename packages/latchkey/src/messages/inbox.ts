@@ -77,6 +77,10 @@ function submitter<Tx, E extends DirectExecution, I>(
   if (latchkey.runtime.operations.get(operation.name) !== operation) {
     throw new TypeError(`Operation ${operation.name} was defined on another latchkey`);
   }
+  if (operation.settings.onStoreFailure !== "refuse") {
+    // A message that cannot be written down as done would run again, and again.
+    throw new TypeError(`Operation ${operation.name} may run unprotected: messages can only be refused`);
+  }
   if (ownsItsWork(operation)) {
     if (handler !== undefined)
       throw new TypeError(`Operation ${operation.name} owns its work: leave out the handler`);
