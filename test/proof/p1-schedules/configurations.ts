@@ -1,6 +1,7 @@
 /** Which worlds are explored: what the operation is, who takes part, and within which bounds. */
+
+import type { Plant } from "../harness/store-plants.ts";
 import type { Bound } from "./bound.ts";
-import type { Plant } from "./execute.ts";
 import type { Plan } from "./operations.ts";
 import type { EffectKind } from "./other-side.ts";
 import type { Role } from "./process.ts";

@@ -1,4 +1,5 @@
 /** Lets one thing happen that was asked for: production code of the store, on a copy of what is shared. */
+
 import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type {
@@ -8,13 +9,11 @@ import type {
   TransactionRequest,
   TransactionWork,
 } from "../../../packages/latchkey/src/stores/store.ts";
+import type { Plant } from "../harness/store-plants.ts";
 import { type Ask, sideOf } from "./ask.ts";
 import { reply } from "./other-side.ts";
 import type { Write } from "./process-store.ts";
 import { holdKeys, restored, type Shared, withoutTransaction } from "./shared.ts";
-
-/** Replaces methods of the store, to plant a mistake. */
-export type Plant = (store: Store<MemoryTransaction>) => Partial<Store<MemoryTransaction>>;
 
 export interface Done {
   readonly shared: Shared;

@@ -1,11 +1,11 @@
 /** A smaller bound of each configuration, planted mistakes that it finds, and the reductions against none at all. */
 import { describe, expect, test } from "vitest";
+import { plants } from "../harness/store-plants.ts";
 import { ProofFailure } from "../harness/tier.ts";
 import type { Bound } from "./bound.ts";
 import { type Configuration, configurations } from "./configurations.ts";
 import { Explorer } from "./explore.ts";
 import { exploreAll } from "./plain.ts";
-import { plants } from "./plants.ts";
 import { required } from "./required.ts";
 import { proofFailure, tier } from "./tier.ts";
 import { unitsOf } from "./units.ts";

@@ -1,9 +1,10 @@
 /** Everything that can be, each thing once: what is shared by its text, and what a call does to it. */
 
 import { StoreError } from "../../../packages/latchkey/src/errors.ts";
+import type { Plant } from "../harness/store-plants.ts";
 import { type Ask, isCommit, sideOf } from "./ask.ts";
 import type { Judge } from "./change.ts";
-import { execute, type Plant } from "./execute.ts";
+import { execute } from "./execute.ts";
 import type { Pending } from "./process.ts";
 import { WorldError } from "./roles.ts";
 import { later, type Shared, withoutProcess, withoutTransaction } from "./shared.ts";

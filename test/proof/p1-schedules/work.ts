@@ -1,8 +1,9 @@
 /** One configuration inside one bound, explored in a thread of its own. */
+
+import { plants } from "../harness/store-plants.ts";
 import { type Bound, boundText } from "./bound.ts";
 import { type Configuration, configurations } from "./configurations.ts";
 import { type Exploration, Explorer, Violation } from "./explore.ts";
-import { plants } from "./plants.ts";
 
 export interface Unit {
   readonly configuration: string;

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { drawFrom, seedOf } from "../harness/seeded.ts";
+import type { Plant } from "../harness/store-plants.ts";
 import { ProofFailure } from "../harness/tier.ts";
 import { type BatchResult, optionsOf, runBatch, runOnly, traceOf } from "./batch.ts";
 import { Choices } from "./choices.ts";
@@ -9,7 +10,6 @@ import { plants } from "./plants.ts";
 import { runSchedule } from "./schedule.ts";
 import { shrunk } from "./shrink.ts";
 import { proofFailure, tier } from "./tier.ts";
-import type { Plant } from "./world.ts";
 
 /** Seconds on an idle machine; others may be using it too. */
 const timeout = 240_000;

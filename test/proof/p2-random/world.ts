@@ -2,6 +2,7 @@
  * A closed world: two processes with production code over one memory store, clients, background services, and another
  * side. Nothing in it moves by itself: whoever drives it lets one thing go at a time.
  */
+
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
 import { createLatchkey } from "../../../packages/latchkey/src/latchkey.ts";
 import type { Random } from "../../../packages/latchkey/src/ports.ts";
@@ -16,6 +17,7 @@ import type {
   StorePort,
 } from "../../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../../packages/latchkey/src/testing/faulty-store.ts";
+import type { Plant } from "../harness/store-plants.ts";
 import type { Asked } from "./asked.ts";
 import type { Choices } from "./choices.ts";
 import type { Config } from "./config.ts";
@@ -30,9 +32,6 @@ import { FaultTable, Scheduler, unscheduled, type Waiting, type WorldFault } fro
 import type { Stage } from "./stage.ts";
 import { WatchedEffects, WatchedRows, WatchedTables } from "./watched.ts";
 import { WorldClock } from "./world-clock.ts";
-
-/** Replaces methods of the store, to plant a mistake. */
-export type Plant = (store: Store<MemoryTransaction>) => Partial<Store<MemoryTransaction>>;
 
 export interface WorldOptions {
   /** Whether the schedule is to be read afterwards. */

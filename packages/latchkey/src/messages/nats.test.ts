@@ -1,5 +1,4 @@
 /** NATS JetStream: what its consumer withstands on a real server, and what its relay publishes. */
-import { randomUUID } from "node:crypto";
 import { type Consumer, type JetStreamClient, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { describe, expect, expectTypeOf, test } from "vitest";
@@ -7,6 +6,7 @@ import { nats } from "../../../../test/brokers/drivers.ts";
 import { relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
 import { createLatchkey } from "../latchkey.ts";
+import { systemPorts } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
 import { type NatsConsumer, type NatsJetStream, natsConsumer, natsRelay } from "./nats.ts";
 
@@ -15,7 +15,7 @@ describe("the consumer and the relay", () => {
     test("a relay publishes under the downstream key, and a second time changes nothing", async () => {
       const connection = await connect({ servers: lab().url });
       const [js, jsm] = [jetstream(connection), await jetstreamManager(connection)];
-      const subject = `orders-${randomUUID()}`;
+      const subject = `orders-${systemPorts.random.token()}`;
       const { place, dispatch } = relayTown((latchkey) =>
         natsRelay(latchkey, "orders.created", { jetstream: js, subject: () => subject }),
       );

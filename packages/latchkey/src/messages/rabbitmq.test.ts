@@ -1,11 +1,11 @@
 /** RabbitMQ: what its consumer withstands on a real server, and what its relay publishes. */
-import { randomUUID } from "node:crypto";
 import { Connection } from "rabbitmq-client";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { rabbitmq } from "../../../../test/brokers/drivers.ts";
 import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
 import { createLatchkey } from "../latchkey.ts";
+import { systemPorts } from "../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
 import type { RabbitmqEnvelope, RabbitmqReturned } from "./rabbitmq/client.ts";
@@ -15,7 +15,7 @@ describe("the consumer and the relay", () => {
   brokerFaults(rabbitmq, (lab) => {
     test("a relay publishes under the downstream key, and is not content with a message that no queue takes", async () => {
       const connection = new Connection({ url: lab().url });
-      const queue = `orders-${randomUUID()}`;
+      const queue = `orders-${systemPorts.random.token()}`;
       let relay: RabbitmqRelay<Announced> | undefined;
       const { place, dispatch } = relayTown((latchkey) => {
         relay = rabbitmqRelay<never, Announced>(latchkey, "orders.created", {

@@ -1,5 +1,9 @@
 /** Mistakes to be found: methods of the store that do something else. Each is one that a protocol without its guard makes. */
-import type { Plant } from "./execute.ts";
+import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+
+/** Replaces methods of the store, to plant a mistake. */
+export type Plant = (store: Store<MemoryTransaction>) => Partial<Store<MemoryTransaction>>;
 
 const freed: Plant = (store) => ({
   giveUp: async (key, guard) => (await store.end(key, guard.id, guard.fence, { event: "release" })) !== null,
@@ -48,6 +52,7 @@ const guessedOutcome: Plant = ({ settlement }) => ({
   },
 });
 
+/** Those that every tier over the memory store must find. */
 export const plants: Readonly<Record<string, Plant>> = {
   "an ended lease frees its key": freed,
   "the end of an attempt is written without its fence": unfencedEnd,
