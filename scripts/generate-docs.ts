@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Edge, edges } from "../packages/latchkey/src/engine/edges.ts";
 import { errorCodes } from "../packages/latchkey/src/errors.ts";
+import { knownBugs } from "../test/proof/known-bugs/known-bugs.ts";
+import { renderKnownBugs } from "../test/proof/known-bugs/render.ts";
 import { renderThreats } from "../test/proof/threats/render.ts";
 import { threats } from "../test/proof/threats/threats.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
@@ -74,6 +76,7 @@ const writtenPages: Readonly<Record<string, Sections>> = {
   },
   "docs/adapters/node.md": { captured: () => renderCaptured("node") },
   "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
+  "docs/known-bugs.md": { "known bugs": () => renderKnownBugs(knownBugs) },
   "docs/threat-model.md": { threats: () => renderThreats(threats) },
 };
 

@@ -13,6 +13,7 @@ import { startRabbitmq } from "../../test/support/private-brokers.ts";
 import { startPostgres } from "../../test/support/private-postgres.ts";
 import { releaseAll } from "../../test/support/resources.ts";
 import { until } from "../../test/support/until.ts";
+import { databaseCpuMicros } from "../database-cpu.ts";
 import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
 import { intoPage } from "../report.ts";
 
@@ -22,6 +23,12 @@ const insert = "insert into shipments (order_id) values ($1)";
 const limitMs = 120_000;
 const kinds = ["bare", "by hand", "inbox"] as const;
 type Kind = (typeof kinds)[number];
+/** What each does, and how often it waits for Postgres. */
+const about: Record<Kind, string> = {
+  bare: "bare: one autocommitted insert for each message | 1",
+  "by hand": "by hand: BEGIN, the id into a table of its own, the insert, COMMIT | 4",
+  inbox: "**inbox** | 3",
+};
 
 try {
   await run();
@@ -42,25 +49,25 @@ async function run(): Promise<void> {
   await migratePostgres(pool);
   await pool.query("create table shipments (order_id integer); create table seen (id text primary key)");
   const connection = new Connection({ url: broker.url });
-  const rates: Record<Kind, number[]> = { bare: [], "by hand": [], inbox: [] };
+  const turns: Record<Kind, Turn[]> = { bare: [], "by hand": [], inbox: [] };
+  const where = { pool, connection, postmaster: postgres.pid };
   for (let round = 1; round <= rounds; round += 1) {
     for (const kind of round % 2 === 0 ? kinds.toReversed() : kinds) {
-      const rate = await workOff(kind, pool, connection, messages);
-      rates[kind].push(rate);
-      console.error(`${round} ${kind}: ${rate.toFixed(0)} messages/s`);
+      const turn = await workOff(kind, where, messages);
+      turns[kind].push(turn);
+      console.error(`${round} ${kind}: ${turn.rate.toFixed(0)} messages/s`);
     }
   }
   await connection.close();
   await pool.end();
-  const [bare, byHand, inbox] = [median(rates.bare), median(rates["by hand"]), median(rates.inbox)];
   const table = [
-    "| Consumer | messages/s | of bare |\n| --- | --- | --- |",
-    `| bare: one autocommitted insert for each message | ${bare.toFixed(0)} | 1.00 |`,
-    `| by hand: BEGIN, the id into a table of its own, the insert, COMMIT | ${byHand.toFixed(0)} | ${(byHand / bare).toFixed(2)} |`,
-    `| **inbox** | ${inbox.toFixed(0)} | ${(inbox / bare).toFixed(2)} |`,
+    "| Consumer | round trips | messages/s | of bare | consumer CPU µs | database CPU µs |",
+    "| --- | --- | --- | --- | --- | --- |",
+    ...kinds.map((kind) => renderRow(kind, turns)),
   ].join("\n");
   const facts =
-    `Measured on ${new Date().toISOString().slice(0, 10)} with \`npm run bench:inbox\`: ${rounds} rounds in turn, medians; a ` +
+    `Measured on ${new Date().toISOString().slice(0, 10)} with \`npm run bench:inbox -- --rounds ${rounds} --messages ` +
+    `${messages}\`: ${rounds} rounds in turn, medians; a ` +
     `queue of ${messages} messages worked off by one process, prefetch ${prefetch}, as many connections to Postgres.\n\n` +
     `${renderMachine(machineOf(postgres))}. Load average before it began: ${load.toFixed(1)}.`;
   const page = `${facts}\n\n${table}`;
@@ -68,20 +75,44 @@ async function run(): Promise<void> {
   write(resolve(values.out ?? "docs"), page);
 }
 
-async function workOff(kind: Kind, pool: pg.Pool, connection: Connection, messages: number): Promise<number> {
+interface Turn {
+  /** Messages per second. */
+  readonly rate: number;
+  /** For each message. */
+  readonly consumerMicros: number;
+  readonly databaseMicros: number;
+}
+
+interface Where {
+  readonly pool: pg.Pool;
+  readonly connection: Connection;
+  readonly postmaster: number;
+}
+
+async function workOff(kind: Kind, where: Where, messages: number): Promise<Turn> {
+  const { pool, connection, postmaster } = where;
   const queue = `bench-${randomUUID()}`;
   await connection.queueDeclare({ queue, durable: true });
   await fill(connection, queue, messages);
   await pool.query("truncate shipments, seen, latchkey.records");
-  const beginMs = performance.now();
+  const [beginMs, cpu, database] = [performance.now(), process.cpuUsage(), databaseCpuMicros(postmaster)];
   const stop =
     kind === "inbox" ? consumeInbox(pool, connection, queue) : consumePlain(kind, pool, connection, queue);
   const count = async () => (await pool.query("select count(*)::int as n from shipments")).rows[0]?.n;
-  await until(async () => (await count()) === messages, { timeoutMs: limitMs, intervalMs: 20 });
+  await until(async () => (await count()) === messages, { timeoutMs: limitMs, intervalMs: 100 });
   const tookMs = performance.now() - beginMs;
+  const { user, system } = process.cpuUsage(cpu);
+  const databaseMicros = ((databaseCpuMicros(postmaster) ?? Number.NaN) - (database ?? 0)) / messages;
   await stop();
   await connection.queueDelete({ queue });
-  return (messages * 1_000) / tookMs;
+  return { rate: (messages * 1_000) / tookMs, consumerMicros: (user + system) / messages, databaseMicros };
+}
+
+function renderRow(kind: Kind, turns: Record<Kind, readonly Turn[]>): string {
+  const of = (field: keyof Turn, which = kind) => median(turns[which].map((turn) => turn[field]));
+  const ratio = (of("rate") / of("rate", "bare")).toFixed(2);
+  const [rate, consumer, database] = [of("rate"), of("consumerMicros"), of("databaseMicros")];
+  return `| ${about[kind]} | ${rate.toFixed(0)} | ${ratio} | ${consumer.toFixed(0)} | ${database.toFixed(0)} |`;
 }
 
 async function fill(connection: Connection, queue: string, messages: number): Promise<void> {

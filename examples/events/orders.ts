@@ -9,12 +9,12 @@ import type pg from "pg";
 import type { Connection } from "rabbitmq-client";
 import { type Order, orderQueue, readOrder, shippedSubject } from "./settings.ts";
 
-export interface Brokers {
+export interface Connections {
   readonly rabbit: Connection;
   readonly nats: NatsConnection;
 }
 
-export async function startOrders(pool: pg.Pool, { rabbit, nats }: Brokers, run: string) {
+export async function startOrders(pool: pg.Pool, { rabbit, nats }: Connections, run: string) {
   let duplicates = 0;
   const latchkey = createLatchkey({
     store: postgresStore({ pool }),

@@ -1,11 +1,15 @@
 /** What the example takes from its environment. */
 export interface Settings {
   readonly databaseUrl: string;
-  readonly rabbitmqUrl: string;
-  readonly natsUrl: string;
+  /** Null: RabbitMQ is started for this run, and NATS likewise. */
+  readonly rabbitmqUrl: string | null;
+  readonly natsUrl: string | null;
   /** How many orders are placed. */
   readonly orders: number;
-  /** `CHAOS=1`: messages are sent twice, and shipping is killed between its COMMIT and its acknowledgement. */
+  /**
+   * `CHAOS=1`: messages are sent twice, shipping is killed between its COMMIT and its acknowledgement, and so are the brokers
+   * that were started for this run.
+   */
   readonly chaos: boolean;
   /** Names the queue and the stream of this run, which shipping processes are told. */
   readonly run: string;
@@ -21,8 +25,8 @@ export function readSettings(env: NodeJS.ProcessEnv): Settings {
     throw new TypeError("ORDERS must be a whole number above 0");
   return {
     databaseUrl,
-    rabbitmqUrl: env.RABBITMQ_URL || "amqp://guest:guest@127.0.0.1:5672",
-    natsUrl: env.NATS_URL || "nats://127.0.0.1:4222",
+    rabbitmqUrl: env.RABBITMQ_URL || null,
+    natsUrl: env.NATS_URL || null,
     orders,
     chaos: env.CHAOS === "1",
     run: env.EVENTS_RUN || Date.now().toString(36),

@@ -13,8 +13,8 @@ export class Shippers {
   deaths = 0;
   duplicates = 0;
 
-  constructor(run: string) {
-    this.#env = { ...process.env, EVENTS_RUN: run };
+  constructor(run: string, urls: { readonly RABBITMQ_URL: string; readonly NATS_URL: string }) {
+    this.#env = { ...process.env, ...urls, EVENTS_RUN: run };
   }
 
   /** One worker, and so many that ship. */

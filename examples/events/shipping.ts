@@ -13,15 +13,16 @@ import { Connection } from "rabbitmq-client";
 import { type Order, orderQueue, readOrder, readSettings, shippedSubject } from "./settings.ts";
 
 const settings = readSettings(process.env);
-const { run, chaos } = settings;
+const { run, chaos, rabbitmqUrl, natsUrl } = settings;
+if (rabbitmqUrl === null || natsUrl === null) throw new TypeError("Set RABBITMQ_URL and NATS_URL");
 /** One in so many shipments kills this process, under `CHAOS=1`. */
 const deathRate = 40;
 
 const pool = new pg.Pool({ connectionString: settings.databaseUrl });
 pool.on("error", () => {});
-const rabbit = new Connection({ url: settings.rabbitmqUrl, retryLow: 200 });
+const rabbit = new Connection({ url: rabbitmqUrl, retryLow: 200 });
 rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
-const nats = await connect({ servers: settings.natsUrl, maxReconnectAttempts: -1 });
+const nats = await connect({ servers: natsUrl, maxReconnectAttempts: -1 });
 
 const latchkey = createLatchkey({
   store: postgresStore({ pool }),

@@ -6,7 +6,8 @@ import { createInterface } from "node:readline";
 import pg from "pg";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { type BrokerDriver, drivers } from "./drivers.ts";
+import type { BrokerDriver } from "./driver.ts";
+import { drivers } from "./drivers.ts";
 
 /** What a message asks of its handler besides its row. */
 export interface Order {
@@ -37,6 +38,7 @@ const latchkey = createLatchkey({
   store: postgresStore({ pool, notify: false }),
   onEvent(event) {
     if (event.type === "executed" && settings.dieAfterCommit) process.kill(process.pid, "SIGKILL");
+    if (event.type === "replayed") tell({ replayed: true });
     if (event.type === "service_error" || event.type === "store_error")
       tell({ ...event, error: String(event.error) });
     if (event.type.startsWith("message_")) tell({ ...event, error: String("error" in event && event.error) });

@@ -1,49 +1,12 @@
-/** RabbitMQ and NATS JetStream, as the tests of consumers use them: a durable queue, and somebody who publishes to it. */
+/** RabbitMQ and NATS JetStream, as the tests of consumers use them; Kafka is beside this. */
 import { AckPolicy, jetstream, jetstreamManager, RetentionPolicy } from "@nats-io/jetstream";
 import { connect as connectNats, headers, nanos } from "@nats-io/transport-node";
 import { Connection } from "rabbitmq-client";
-import type {
-  InboxOptions,
-  Latchkey,
-  MessageConsumer,
-  MessageHandler,
-  Operation,
-} from "../../packages/latchkey/src/index.ts";
 import { natsConsumer } from "../../packages/latchkey/src/messages/nats.ts";
 import { rabbitmqConsumer } from "../../packages/latchkey/src/messages/rabbitmq.ts";
-import { type Broker, startNats, startRabbitmq } from "../support/private-brokers.ts";
-
-export interface Sent {
-  readonly id: string | null;
-  readonly body: unknown;
-}
-
-export interface ConsumeOptions<I> extends InboxOptions<I> {
-  readonly size?: number;
-}
-
-export interface BrokerClient {
-  /** Makes the queue, and where its dead letters go. */
-  declare(): Promise<void>;
-  publish(messages: readonly Sent[]): Promise<void>;
-  consume<Tx, I>(
-    latchkey: Latchkey<Tx>,
-    operation: Operation<"transaction">,
-    options: ConsumeOptions<I>,
-    handler: MessageHandler<Tx, "transaction", I>,
-  ): Promise<MessageConsumer>;
-  /** Messages that nobody has settled, while nobody consumes. */
-  left(): Promise<number>;
-  /** What the broker has put aside as dead: a number, or null where it only forgets them. */
-  putAside(): Promise<number | null>;
-  close(): Promise<void>;
-}
-
-export interface BrokerDriver {
-  readonly name: "RabbitMQ" | "NATS";
-  start(): Promise<Broker | undefined>;
-  connect(url: string, queue: string): Promise<BrokerClient>;
-}
+import { startNats, startRabbitmq } from "../support/private-brokers.ts";
+import type { BrokerDriver, Sent } from "./driver.ts";
+import { kafkaJs, platformatic } from "./kafka.ts";
 
 export const rabbitmq: BrokerDriver = {
   name: "RabbitMQ",
@@ -87,6 +50,8 @@ export const rabbitmq: BrokerDriver = {
 
 /** Short, so that what a dead process had is soon delivered again. */
 const ackWaitMs = 1_500;
+/** When somebody asks and nothing has come for so long, nothing will: longer than an inbox holds a message. */
+const quietMinMs = 15_000;
 
 export const nats: BrokerDriver = {
   name: "NATS",
@@ -95,6 +60,7 @@ export const nats: BrokerDriver = {
     const connection = await connectNats({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
     const manager = () => jetstreamManager(connection, { checkAPI: false });
     const js = jetstream(connection);
+    let ghosts = 0;
     return {
       async declare() {
         const jsm = await manager();
@@ -133,10 +99,14 @@ export const nats: BrokerDriver = {
           handler,
         );
       },
-      // Not what the stream holds: after a kill nats-server 2.9 keeps what its consumer had acknowledged.
+      // Not what the stream holds: after a kill nats-server 2.9 keeps what its consumer had acknowledged. And the other way
+      // round: it waits for acknowledgements of messages that its stream has dropped, and never delivers them again.
       async left() {
-        const { num_pending, num_ack_pending } = await (await manager()).consumers.info(queue, "work");
-        return num_pending + num_ack_pending;
+        const info = await (await manager()).consumers.info(queue, "work");
+        const { num_pending, num_ack_pending, num_waiting, delivered } = info;
+        const quietMs = Date.now() - Date.parse(String(delivered.last_active ?? info.created));
+        if (num_pending === 0 && num_waiting > 0 && quietMs > quietMinMs) ghosts = num_ack_pending;
+        return num_pending + Math.max(0, num_ack_pending - ghosts);
       },
       putAside: async () => null,
       close: () => connection.close(),
@@ -144,4 +114,9 @@ export const nats: BrokerDriver = {
   },
 };
 
-export const drivers = { RabbitMQ: rabbitmq, NATS: nats };
+export const drivers: Readonly<Record<BrokerDriver["name"], BrokerDriver>> = {
+  RabbitMQ: rabbitmq,
+  NATS: nats,
+  KafkaJS: kafkaJs,
+  "@platformatic/kafka": platformatic,
+};

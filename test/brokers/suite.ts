@@ -1,8 +1,8 @@
 /** What a consumer must withstand, on a real broker with a real database. */
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import {
   createLatchkey,
   type InboxOptions,
@@ -12,16 +12,25 @@ import {
 } from "../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { committedRows, migratedDatabase, openPool } from "../postgres/harness.ts";
+import { drawFrom } from "../proof/harness/seeded.ts";
 import { notRun } from "../support/not-run.ts";
 import type { Broker } from "../support/private-brokers.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 import type { ConsumerSettings, Order } from "./consumer-process.ts";
-import type { BrokerClient, BrokerDriver, Sent } from "./drivers.ts";
+import type { BrokerClient, BrokerDriver, Sent } from "./driver.ts";
 
 const script = join(import.meta.dirname, "consumer-process.ts");
-const volume = process.env.LATCHKEY_PROVE === "1" ? 20_000 : 2_000;
-const volumeLimitMs = 180_000;
+const proving = process.env.LATCHKEY_PROVE === "1";
+const patient = { timeoutMs: 30_000 } as const;
+/** How much goes through, and what befalls it meanwhile, at moments that the seed draws. */
+const usualVolume = proving
+  ? { messages: 20_000, kills: 12, restarts: 4, limitMs: 600_000 }
+  : { messages: 800, kills: 2, restarts: 1, limitMs: 180_000 };
+
+function volumeOf({ volume }: BrokerDriver): typeof usualVolume {
+  return proving ? usualVolume : { ...usualVolume, ...volume };
+}
 
 export interface BrokerLab {
   readonly broker: Broker;
@@ -59,7 +68,7 @@ interface BrokerCase {
 const cases: readonly BrokerCase[] = [
   {
     name: "every message's row exactly once: duplicates, killed consumers, a broker that is killed",
-    limitMs: volumeLimitMs,
+    limitMs: usualVolume.limitMs,
     async run(given) {
       await survive(given);
     },
@@ -73,8 +82,12 @@ const cases: readonly BrokerCase[] = [
       await publish([order("a")]);
       expect(await first.exited).toMatchObject({ signal: "SIGKILL" });
       expect(await rows()).toEqual(["a"]);
-      const counts = await finish(await spawn(), left);
-      expect(counts).toMatchObject({ executed: 0, duplicates: 1 });
+      const second = await spawn();
+      await second.line((line) => line.replayed === true, 30_000);
+      const counts = await finish(second, left);
+      expect(counts.executed).toBe(0);
+      // On a machine with much else to do the broker may take it for lost once more.
+      expect(counts.duplicates).toBeGreaterThanOrEqual(1);
       expect(await rows()).toEqual(["a"]);
     },
   },
@@ -90,7 +103,7 @@ const cases: readonly BrokerCase[] = [
       const second = await spawn();
       await second.line((line) => line.waiting === "a", 30_000);
       second.send("go on");
-      await until(async () => (await rows()).length === 1, { what: "its row is there" });
+      await until(async () => (await rows()).length === 1, { what: "its row is there", ...patient });
       frozen.thaw();
       frozen.send("go on");
       await finish(frozen, async () => 0);
@@ -109,7 +122,7 @@ const cases: readonly BrokerCase[] = [
         if (input.trap === "fail") throw new Error("it never works");
       });
       await until(async () => (await dead()).length === 3, { what: "three are dead", timeoutMs: 30_000 });
-      await until(() => consumer.counts().executed === 1);
+      await until(() => consumer.counts().executed === 1, patient);
       await consumer.stop();
       expect((await dead()).map(({ reason }) => reason).sort()).toEqual([
         "failed",
@@ -135,6 +148,7 @@ const cases: readonly BrokerCase[] = [
         expect(deaths).toBeLessThan(6);
         worker = await spawn();
       }
+      await until(async () => (await rows()).length === 3, { what: "the others are there", ...patient });
       await finish(worker, left);
       expect((await dead()).map(({ key, reason }) => [key, reason])).toEqual([
         ["killer", "kills-its-process"],
@@ -144,7 +158,7 @@ const cases: readonly BrokerCase[] = [
   },
   {
     name: "a duplicate of a running message waits for it, and does not spin through the broker",
-    limitMs: 30_000,
+    limitMs: 60_000,
     async run(given) {
       const { publish, consume, rows } = given;
       const gate = Promise.withResolvers<void>();
@@ -155,9 +169,9 @@ const cases: readonly BrokerCase[] = [
         await gate.promise;
       });
       await publish([order("a"), order("a"), order("a")]);
-      await until(() => consumer.counts().received === 3);
+      await until(() => consumer.counts().received === 3, patient);
       gate.resolve();
-      await until(() => consumer.counts().duplicates === 2);
+      await until(() => consumer.counts().duplicates === 2, patient);
       await consumer.stop();
       expect(consumer.counts()).toMatchObject({ received: 3, executed: 1, duplicates: 2, givenBack: 0 });
       expect([runs, await rows()]).toEqual([1, ["a"]]);
@@ -165,7 +179,7 @@ const cases: readonly BrokerCase[] = [
   },
   {
     name: "stopping waits for what runs, gives back what is held, and takes nothing more",
-    limitMs: 30_000,
+    limitMs: 60_000,
     async run(given) {
       const { publish, consume, rows } = given;
       const gate = Promise.withResolvers<void>();
@@ -180,7 +194,7 @@ const cases: readonly BrokerCase[] = [
       );
       await publish([order("a"), order("a"), order("b"), order("c")]);
       await begun.promise;
-      await until(() => consumer.counts().received === 2);
+      await until(() => consumer.counts().received === 2, patient);
       const stopped = consumer.stop();
       gate.resolve();
       await stopped;
@@ -191,7 +205,10 @@ const cases: readonly BrokerCase[] = [
       const next = await consume(async ({ tx, input }) => {
         await tx.query("insert into business values ($1)", [input.order]);
       });
-      await until(async () => (await rows()).length === 3, { what: "the rest is delivered to others" });
+      await until(async () => (await rows()).length === 3, {
+        what: "the rest is delivered to others",
+        ...patient,
+      });
       await next.stop();
       expect((await rows()).sort()).toEqual(["a", "b", "c"]);
     },
@@ -201,10 +218,22 @@ const cases: readonly BrokerCase[] = [
 /** Registers the cases for one broker, and what else needs that broker. */
 export function brokerFaults(driver: BrokerDriver, more: (lab: () => BrokerLab) => void): void {
   withBroker(driver, (lab) => {
-    for (const { name, limitMs, run } of cases)
-      test(name, async () => run(await town(driver, lab())), limitMs);
+    for (const { name, limitMs, run } of cases) {
+      const because = sparedBecause(driver, name);
+      const body = async ({ skip }: TestContext) => {
+        if (because !== undefined) return skip(because);
+        if (driver.parallel !== true) return run(await town(driver, lab()));
+        const databaseUrl = await migratedDatabase();
+        await run(await town(driver, { ...lab(), databaseUrl, pool: openPool(databaseUrl) }));
+      };
+      (driver.parallel === true ? test.concurrent : test)(name, body, limitMs);
+    }
     more(lab);
   });
+}
+
+function sparedBecause({ spared = [] }: BrokerDriver, what: string): string | undefined {
+  return spared.find(({ words }) => what.includes(words))?.because;
 }
 
 function order(name: string, trap?: Order["trap"]): Sent {
@@ -222,6 +251,7 @@ async function town(driver: BrokerDriver, { url, pool, databaseUrl, broker }: Br
   const latchkey: Latchkey<pg.PoolClient> = createLatchkey({ store }) as never;
   const operation: Operation<"transaction"> = latchkey.operation("shipments.create");
   return {
+    driver,
     client,
     broker,
     left: () => client.left(),
@@ -261,7 +291,10 @@ async function deadWithin(dead: Town["dead"]): Promise<false> {
   return false;
 }
 
-/** Waits until nothing is left, stops the consumer gracefully, and answers what it has counted. */
+/**
+ * Waits until nothing is left, stops the consumer gracefully, and answers what it has counted. What RabbitMQ has handed out is
+ * not left, so whoever counts waits for it first: a consumer that stops gives back what it has not begun.
+ */
 async function finish(worker: WorkerProcess, left: () => Promise<number>) {
   await until(async () => (await left()) === 0, { what: "the queue is empty", timeoutMs: 30_000 });
   await worker.kill("SIGTERM");
@@ -270,39 +303,72 @@ async function finish(worker: WorkerProcess, left: () => Promise<number>) {
   return told.counts as Record<string, number>;
 }
 
-async function survive({ publish, spawn, rows, broker, client }: Town): Promise<void> {
-  const names = Array.from({ length: volume }, (_, index) => `order-${index}`);
+async function survive(given: Town): Promise<void> {
+  const seed = BigInt(process.env.LATCHKEY_SEED ?? `0x${randomBytes(8).toString("hex")}`);
+  const beganMs = performance.now();
+  const told = await underChaos(given, seed).catch((cause: unknown) => {
+    throw new Error(`LATCHKEY_SEED=${seed}: ${String(cause)}`, { cause });
+  });
+  const tookSeconds = ((performance.now() - beganMs) / 1_000).toFixed(0);
+  if (proving)
+    console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...told, tookSeconds }));
+}
+
+async function underChaos({ publish, spawn, rows, driver, broker, left }: Town, seed: bigint) {
+  const draw = drawFrom(seed);
+  const { messages, kills, restarts, limitMs } = volumeOf(driver);
+  const names = Array.from({ length: messages }, (_, index) => `order-${index}`);
   const repeated = names.filter((_, index) => index % 5 === 0);
   const all = [...names, ...repeated].map((name) => order(name));
-  let workers = [await spawn(), await spawn()];
-  const publishing = publish(all);
-  const reached = (share: number) =>
-    until(async () => (await rows()).length >= volume * share, {
-      what: `${share} of all rows`,
-      timeoutMs: volumeLimitMs,
+  const workers = await Promise.all([spawn(), spawn(), spawn()]);
+  const everyone = [...workers];
+  const killing = "killing the broker";
+  if (broker.own === null && sparedBecause(driver, killing) === undefined)
+    notRun(killing, "it is somebody else's");
+  const accidents = [
+    ...Array.from({ length: kills }, () => async () => {
+      const at = draw.below(workers.length);
+      await workers[at]?.kill("SIGKILL");
+      const another = await spawn();
+      workers[at] = another;
+      everyone.push(another);
+    }),
+    ...Array.from({ length: broker.own === null ? 0 : restarts }, () => async () => broker.own?.restart()),
+  ].map((happen) => ({ share: draw.fraction(), happen }));
+  const reached = (count: number) =>
+    until(async () => (await rows()).length >= count, {
+      what: `${count} rows`,
+      timeoutMs: limitMs,
       intervalMs: 50,
     });
-  const killOne = async () => {
-    const [oldest, ...others] = workers;
-    await oldest?.kill("SIGKILL");
-    workers = [...others, await spawn()];
-  };
-  await reached(0.25);
-  await killOne();
-  await reached(0.5);
-  if (broker.own === null) notRun("killing the broker", "it is somebody else's");
-  await broker.own?.restart();
+  const publishing = publish(all);
+  for (const { share, happen } of accidents.toSorted((one, other) => one.share - other.share)) {
+    await reached(Math.floor(messages * share));
+    await happen();
+  }
   await publishing;
-  await reached(0.75);
-  await killOne();
-  await reached(1);
-  await until(async () => (await client.left()) === 0, {
-    what: "the queue is empty",
-    timeoutMs: volumeLimitMs,
-  });
-  for (const worker of workers) await worker.kill("SIGTERM");
-  expect(await client.left(), "nothing comes back when the consumers have gone").toBe(0);
+  await reached(messages);
+  await drain(workers, spawn, left, limitMs);
   const found = await rows();
-  expect(new Set(found).size, "every message").toBe(volume);
-  expect(found.length, "once").toBe(volume);
+  expect(new Set(found).size, "every message").toBe(messages);
+  expect(found.length, "once").toBe(messages);
+  const replayed = everyone.flatMap(({ lines }) => lines).filter((line) => line.replayed === true).length;
+  expect(replayed, "duplicates have come").toBeGreaterThan(0);
+  return { accidents: accidents.length, replayed };
+}
+
+/** Until all is acknowledged, also what a consumer gives back when it stops. */
+async function drain(
+  workers: readonly WorkerProcess[],
+  spawn: Town["spawn"],
+  left: Town["left"],
+  limitMs: number,
+) {
+  let running = workers;
+  for (let stops = 0; running.length > 0; stops++) {
+    await until(async () => (await left()) === 0, { what: "the queue is empty", timeoutMs: limitMs });
+    for (const worker of running) await worker.kill("SIGTERM");
+    expect(stops, "what comes back is settled soon").toBeLessThan(5);
+    running = (await left()) === 0 ? [] : [await spawn()];
+  }
 }

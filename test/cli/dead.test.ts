@@ -179,7 +179,7 @@ describe("redrive and discard", () => {
       event: "discard",
       operator: "ada",
       reason: "The mail server is back",
-      effects: [{ id: receipt.id, done: true, audit: entry?.id }],
+      decided: [{ id: receipt.id, kind: "effect", done: true, audit: entry?.id }],
     });
     expect(await effectOf(receipt)).toMatchObject({ state: "delivered" });
   });

@@ -244,11 +244,16 @@ describe("the config", () => {
     ["another latchkey", "export default { latchkey: { run() {} } };", "`latchkey` is not what"],
     ["options that are none", `export default { latchkey: ${latchkeyText}, worker: 5 };`, "`worker` is no"],
     ["a close that is none", `export default { latchkey: ${latchkeyText}, close: true };`, "`close` is no"],
+    [
+      "a republish that is none",
+      `export default { latchkey: ${latchkeyText}, republish: 1 };`,
+      "`republish` is no",
+    ],
   ])("%s: says what was expected", async (_, text, why) => {
     const { exitCode, out, errors } = await say(config(text));
     expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
     expect(errors).toContain(why);
-    expect(errors).toContain("export default { latchkey, worker, close }");
+    expect(errors).toContain("export default { latchkey, worker, republish, close }");
   });
 
   test("one that was compiled to CommonJS", async () => {

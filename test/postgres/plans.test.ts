@@ -188,6 +188,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   countMessage: [],
   forgetMessage: ["messages_pkey"],
   buryMessage: [],
+  condemnMessage: ["messages_pkey"],
+  messageIsDead: ["messages_pkey"],
   listMessages: ["messages_dead"],
   removeMessage: ["audit_pkey", "messages_id"],
   messageRemoved: ["audit_pkey"],

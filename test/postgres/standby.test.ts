@@ -19,7 +19,8 @@ import {
   writing,
 } from "./arrange.ts";
 import { openPool, prepareDatabase } from "./harness.ts";
-import { claim, delivered, enqueuing, newEffect, outboxOf } from "./outbox-arrange.ts";
+import { messagesOf, newId, newLetter, newMessage, oneStart } from "./messages-arrange.ts";
+import { claim, claimOf, delivered, enqueuing, newEffect, outboxOf } from "./outbox-arrange.ts";
 import { begin, beginUnknown, intent, note, ownerOf, writingPhase } from "./owned.ts";
 
 describe.each(postgresVersions())("a primary with a synchronous standby, PostgreSQL %i", (version) => {
@@ -167,7 +168,17 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   /** What a cancelled wait left on the primary alone is told only once the standby has it. */
-  async function expectToldOnceReplicated(repeat: () => Promise<readonly string[]>, ids: readonly string[]) {
+  /** The write is made, and neither it nor the write that should confirm it is known to be on the standby. */
+  async function expectInDoubt(write: () => Promise<unknown>) {
+    replication.stall();
+    const inDoubt = expect(write()).rejects.toMatchObject({ certainty: "in_doubt" });
+    await cancelSyncWait();
+    await untilConfirming();
+    await cancelSyncWait();
+    await inDoubt;
+  }
+
+  async function expectToldOnceReplicated<T>(repeat: () => Promise<T>, expected: T) {
     let isTold = false;
     const told = repeat().finally(() => {
       isTold = true;
@@ -175,7 +186,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await Promise.race([told, untilConfirming()]);
     expect(isTold, "a read alone proves nothing").toBe(false);
     await replication.pass();
-    expect(await told).toEqual(ids);
+    expect(await told).toEqual(expected);
   }
 
   test("a start or an end of a send whose wait was cancelled is told only once it is replicated", async () => {
@@ -185,14 +196,58 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     const [claimed] = await claim(store, 1, "unconfirmed");
     if (claimed === undefined) throw new Error("it was claimed");
     for (const write of [() => outbox.start([claimed], 60_000), () => outbox.end([delivered(claimed)])]) {
-      replication.stall();
-      const inDoubt = expect(write()).rejects.toMatchObject({ certainty: "in_doubt" });
-      await cancelSyncWait();
-      await untilConfirming();
-      await cancelSyncWait();
-      await inDoubt;
+      await expectInDoubt(write);
       await expectToldOnceReplicated(write, [claimed.id]);
     }
+    await store.close();
+  });
+
+  test("what a person decides, and a wait was cancelled for, is told only once it is replicated", async () => {
+    const store = postgresStore({ pool });
+    const { owner, guard } = await beginUnknown(store);
+    const [settling, redriving, removing] = [note(), note(), note()];
+    const settlement = { event: "settle_failed", answer, retention, errorCode: "given-up" } as const;
+    const outbox = outboxOf(store);
+    await enqueuing(store, [newEffect({ effect: "dies" })]);
+    const [claimed] = await claim(store, 1, "dies");
+    if (claimed === undefined) throw new Error("it was claimed");
+    await outbox.end([
+      { ...claimOf(claimed), event: "die", errorCode: "refused", returned: false, unsent: true },
+    ]);
+    const letter = newLetter();
+    await messagesOf(store).bury(newMessage(), letter, null);
+    const writes = [
+      () => store.settlement.settle(owner.key, guard, settlement, settling),
+      () => outbox.decide(claimed.id, { event: "redrive", doubt: "kept" }, redriving),
+      () => messagesOf(store).remove(letter.id, "discard", removing),
+    ];
+    for (const write of writes) {
+      await expectInDoubt(write);
+      await expectToldOnceReplicated(write, true);
+    }
+    // Who finds its settlement in the audit does not write it again.
+    replication.stall();
+    const found = async () => (await store.settlement.audit(owner.key)).map(({ id }) => id);
+    await expectToldOnceReplicated(found, [settling.id]);
+    await store.close();
+  });
+
+  test("a message whose death waited in vain for the standby is dead only once it is replicated", async () => {
+    const store = postgresStore({ pool });
+    const { bury, count, find } = messagesOf(store);
+    const [refused, killer] = [newMessage(), newMessage()];
+    const tally = await count(killer, oneStart, newId());
+    const condemn = () => bury(killer, newLetter(), tally);
+    const deaths = [
+      { facts: refused, die: () => bury(refused, newLetter(), null) },
+      { facts: killer, die: condemn },
+    ];
+    for (const { facts, die } of deaths) {
+      await expectInDoubt(die);
+      await expectToldOnceReplicated(async () => (await find(facts.digest))?.state, "dead");
+    }
+    replication.stall();
+    await expectToldOnceReplicated(condemn, true);
     await store.close();
   });
 
@@ -241,6 +296,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       () => store.settlement.audit(owner.key),
       () => store.settlement.claimUnknowns(["orders.create"], 10, 1),
       () => store.settlement.settle(owner.key, guard, settlement, note()),
+      () => messagesOf(store).find(newMessage().digest),
       () =>
         supportOf(store).phase({ owner, isolation: null, idleLimitMs: 1_000 }, async () => {
           throw new Error("it must not begin");

@@ -152,4 +152,34 @@ export const findings: readonly Finding[] = [
     what: "a message became a dead letter for killing its process when short outages of the store had kept its returns from being written",
     test: "packages/latchkey/src/messages/inbox.test.ts",
   },
+  {
+    tier: "P2",
+    what: "a phase that outlived its attempt's limit took a new token to learn of its COMMIT: the end was refused, and the caller heard that the key runs, which nobody did until the lease ended",
+    test: "test/proof/p2-random/findings.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a step that `run` had left behind committed, or sent, while its attempt was freeing the key: the next request did it again",
+    test: "packages/latchkey/src/attempt/steps.abandoned.test.ts",
+  },
+  {
+    tier: "review",
+    what: "who settled, decided or buried again after a wait for the standby had been cancelled was told that it is done, which a failover could take back",
+    test: "test/postgres/standby.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a caller whose attempt's end was in doubt was told that the key runs, which was its own attempt and ran no more",
+    test: "packages/latchkey/src/attempt/steps.abandoned.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a JSON message nested some thousands deep came again from RabbitMQ as fast as it could, for ever, and never became a dead letter",
+    test: "packages/latchkey/src/messages/rabbitmq.test.ts",
+  },
+  {
+    tier: "review",
+    what: "a message whose dead letter could not be written ran again and again, and one that kills its process never became one where it is held for less than half a second",
+    test: "packages/latchkey/src/messages/inbox.held.test.ts",
+  },
 ];

@@ -46,13 +46,13 @@ test("the report names what was run, on which code, and what was not", () => {
     tiers: { P1: { title: "every schedule", about: "About it." }, P2: { title: "random", about: "Random." } },
     findings: [{ tier: "P1", what: "a fault", test: "a.test.ts" }],
   } as const;
-  const page = renderReport({ ...parts, digest: "code-1" });
+  const page = renderReport({ ...parts, digestOf: () => "code-1" });
   expect(page).toContain("| P1 | every schedule | part of it, this code | 2 | 2026-11-22 |");
   expect(page).toContain("| schedules | two owners | 60 | 100 |");
   expect(page).toContain("| P2 | random | not run yet |");
   expect(page).toContain("- P1: power loss");
   expect(page).toContain("| P1 | a fault | `a.test.ts` |");
-  expect(renderReport({ ...parts, digest: "code-2" })).toContain("Run on earlier code");
+  expect(renderReport({ ...parts, digestOf: () => "code-2" })).toContain("Run on earlier code");
 });
 
 test("options of `npm run prove`", () => {

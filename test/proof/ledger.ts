@@ -3,7 +3,7 @@ import type { Coverage, PlantedResult, TierId, TierResult } from "./harness/tier
 
 /** The code that was run. */
 export interface Source {
-  /** SHA-256 over the library's sources and SQL, tests left out. */
+  /** SHA-256 over the sources and SQL that the tier runs. */
   readonly digest: string;
   /** The commit it was checked out at; null outside a repository. */
   readonly commit: string | null;

@@ -5,7 +5,7 @@ import { cpus, release, totalmem, type } from "node:os";
 import { join, resolve } from "node:path";
 import { releaseAll } from "../support/resources.ts";
 import { findings } from "./findings.ts";
-import type { Tier } from "./harness/tier.ts";
+import type { Tier, TierId } from "./harness/tier.ts";
 import { type Ledger, type Source, withSitting } from "./ledger.ts";
 import { type ProveOptions, parseOptions, usage } from "./options.ts";
 import { renderReport } from "./report.ts";
@@ -25,14 +25,13 @@ try {
 }
 
 async function prove(options: ProveOptions): Promise<void> {
-  const source = sourceOf(root);
   if (options.only !== null) process.env.LATCHKEY_PROOF_ONLY = options.only;
   for (const id of options.report ? [] : options.tiers) {
     const tier = tiers[id];
     if (tier === undefined) console.log(`${id}: not there yet`);
-    else await sit(tier, source, options);
+    else await sit(tier, sourceOf(root, id), options);
   }
-  if (options.only === null && options.volume === "full") writeReport(source.digest);
+  if (options.only === null && options.volume === "full") writeReport();
 }
 
 async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<void> {
@@ -77,8 +76,9 @@ function writeLedger(ledger: Ledger): void {
   writeFileSync(ledgerPath, `${JSON.stringify(ledger, null, 2)}\n`);
 }
 
-function writeReport(digest: string): void {
-  const text = renderReport({ ledger: readLedger(), tiers, findings, digest });
+function writeReport(): void {
+  const digestOf = (id: TierId) => sourceOf(root, id).digest;
+  const text = renderReport({ ledger: readLedger(), tiers, findings, digestOf });
   writeFileSync(join(root, "docs/proof.md"), text);
 }
 

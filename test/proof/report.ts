@@ -8,19 +8,19 @@ export interface ReportParts {
   readonly ledger: Ledger;
   readonly tiers: Readonly<Partial<Record<TierId, Pick<Tier, "title" | "about">>>>;
   readonly findings: readonly Finding[];
-  /** The digest of the code as it is now. */
-  readonly digest: string;
+  /** The digest of what the tier runs, as it is now. */
+  readonly digestOf: (tier: TierId) => string;
 }
 
-export function renderReport({ ledger, tiers, findings, digest }: ReportParts): string {
+export function renderReport({ ledger, tiers, findings, digestOf }: ReportParts): string {
   const known = tierIds.flatMap((id) => {
     const tier = tiers[id];
     return tier === undefined ? [] : [{ id, tier, entry: ledger.tiers[id] }];
   });
   return `${[
     head,
-    summaryTable(known, digest),
-    ...known.map(({ id, tier, entry }) => renderTier(id, tier, entry, digest)),
+    summaryTable(known, digestOf),
+    ...known.map(({ id, tier, entry }) => renderTier(id, tier, entry, digestOf(id))),
     renderPlanted(ledger.tiers.P7?.planted ?? []),
     renderFindings(findings),
     renderNotShown(ledger),
@@ -35,7 +35,7 @@ const head = `# Proof
 
 What has been run against Latchkey to break it, how much of it, and what was not tested. \`npm run prove\` runs it and writes this page; \`npm run prove -- --tier P2 --minutes 60\` runs one tier for an hour and goes on where the last sitting ended. \`npm test\` runs a smaller bound of every tier. The invariants (I1 to I15, L1 to L5) are listed at the [end](#invariants).
 
-Counts belong to one state of the code: a tier starts at zero when the library's sources change. A row that was run on earlier code says so.`;
+Counts belong to one state of the code: a tier starts at zero when what it runs of the library changes. A row that was run on earlier code says so.`;
 
 interface Known {
   readonly id: TierId;
@@ -43,14 +43,14 @@ interface Known {
   readonly entry: TierEntry | undefined;
 }
 
-function summaryTable(known: readonly Known[], digest: string): string {
+function summaryTable(known: readonly Known[], digestOf: ReportParts["digestOf"]): string {
   const rows = known.map(({ id, tier, entry }) => {
     if (entry === undefined) return row([id, tier.title, "not run yet", "", ""]);
     const { sittings } = entry;
     const minutes = sittings.reduce((sum, sitting) => sum + sitting.minutes, 0);
     const dates = [...new Set(sittings.map(({ date }) => date.slice(0, 10)))].join(", ");
     const complete = isComplete(entry) ? "whole bound or volume" : "part of it";
-    const code = entry.source.digest === digest ? "this code" : "earlier code";
+    const code = entry.source.digest === digestOf(id) ? "this code" : "earlier code";
     return row([id, tier.title, `${complete}, ${code}`, number(Math.round(minutes * 10) / 10), dates]);
   });
   return ["## Summary", "", ...table(["Tier", "What", "Covered", "Minutes", "Run on"], rows)].join("\n");

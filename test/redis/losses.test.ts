@@ -124,6 +124,26 @@ describe.skipIf(redisProgram() === undefined)("losses", () => {
     expect(again).toMatchObject({ value: { sent: true } });
   });
 
+  test("a policy that drops any key, set while the store is in use: what was dropped runs again, and its owner cannot complete", async () => {
+    const server = await privateRedis(persistent);
+    const store = storeOn(server.url);
+    const { send, starts } = countingService(store);
+    expect((await send("done")).kind).toBe("executed");
+    const running = await reserve(store);
+    await server.admin("CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    // Less than the server itself needs: with the next write it drops all that it has.
+    await server.admin("CONFIG", "SET", "maxmemory", "1");
+    await until(async () => {
+      await server.admin("SET", "of somebody else", "x").catch(() => null);
+      return (await server.admin("DBSIZE")) === 0;
+    });
+    expect(String(await server.admin("INFO", "stats"))).toMatch(/evicted_keys:[1-9]/u);
+    await server.admin("CONFIG", "SET", "maxmemory", "0");
+    expect((await send("done")).kind).toBe("executed");
+    expect(starts).toEqual(["done", "done"]);
+    expect(await store.end(running, running.id, running.fence, completion())).toBeNull();
+  });
+
   test("two primaries: the same key may run on both, and when one gives way, its owner cannot complete", async () => {
     const first = await privateRedis(persistent);
     const second = await privateRedis({ ...persistent, replicaof: `127.0.0.1 ${first.port}` });

@@ -78,6 +78,14 @@ export type {
   MessageDeath,
   Verdict,
 } from "./messages/broker.ts";
+export {
+  type DeadMessage,
+  type DeadMessageFilter,
+  type DeadMessages,
+  deadMessages,
+  type RedrivenMessage,
+  type Republish,
+} from "./messages/dead-messages.ts";
 export { createInbox, type Inbox, type InboxOptions, type MessageHandler } from "./messages/inbox.ts";
 export type { Operation, OperationOptions } from "./operation.ts";
 export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./owned-operation.ts";

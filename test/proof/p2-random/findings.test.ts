@@ -4,7 +4,12 @@ import { createLatchkey } from "../../../packages/latchkey/src/index.ts";
 import { recordCleaner } from "../../../packages/latchkey/src/maintenance/record-cleaner.ts";
 import { type MemoryTransaction, memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
-import { type Fault, type FaultPlan, faultyStore } from "../../../packages/latchkey/src/testing/index.ts";
+import {
+  type Fault,
+  type FaultPlan,
+  faultyStore,
+  type StorePort,
+} from "../../../packages/latchkey/src/testing/index.ts";
 import { manualPorts } from "../../../packages/latchkey/src/testing/manual-ports.ts";
 
 interface Setting {
@@ -37,18 +42,24 @@ function setUp({ plan }: Setting) {
   return { ports, store, read, first: start(faultyStore(store, plan).store), second: start(store) };
 }
 
+/** The first process's calls of these ports wait until they are let go. */
+function parking(...names: readonly StorePort[]) {
+  const parked = new Map(names.map((name) => [name, Promise.withResolvers<Fault>()]));
+  const world = setUp({ plan: ({ port }) => parked.get(port)?.promise ?? "proceed" });
+  const letGo = async (name: StorePort, fault: Fault = "proceed") => {
+    parked.get(name)?.resolve(fault);
+    await world.ports.clock.advance(0);
+  };
+  return { ...world, letGo };
+}
+
 test("a phase that opens after the attempt's limit does not commit behind a release", async () => {
-  const parked = { openPhase: Promise.withResolvers<Fault>(), end: Promise.withResolvers<Fault>() };
-  const { ports, store, first, second } = setUp({
-    plan: ({ port }) => (port === "openPhase" || port === "end" ? parked[port].promise : "proceed"),
-  });
+  const { ports, store, first, second, letGo } = parking("openPhase", "end");
   const ended = first.ended();
   // Past the limit, and past what it waits for a step that is under way: its end is asked for.
   await ports.clock.advance(8_000 + 5_000);
-  parked.openPhase.resolve("proceed");
-  await ports.clock.advance(0);
-  parked.end.resolve("proceed");
-  await ports.clock.advance(0);
+  await letGo("openPhase");
+  await letGo("end");
   expect(await ended).toMatchObject({ code: "attempt-limit" });
   expect(store.rows("orders"), "what nobody will know of is not there").toHaveLength(0);
   expect(await second.ended()).toMatchObject({ kind: "executed" });
@@ -63,12 +74,38 @@ test("a step that outlives its attempt does not keep the lease", async () => {
   const ended = first.ended();
   // Its end cannot be written, and its last step is still under way when it gives up.
   await ports.clock.advance(8_000 + 5_000 + 15_000);
-  expect(await ended).toMatchObject({ kind: "in_progress" });
+  expect(await ended).toMatchObject({ code: "attempt-limit" });
   commit.resolve("request_lost");
   await ports.clock.advance(30_000);
   const record = await read();
   expect(record).toMatchObject({ state: "in_progress" });
   expect(record?.state === "in_progress" && record.leaseEndsAt).toBeLessThan(ports.clock.wallMs());
+  expect(await second.ended()).toMatchObject({ kind: "executed" });
+});
+
+test("a step that its attempt has given up takes no new token, under which nobody would run", async () => {
+  const { ports, read, first, second, letGo } = parking("commitPhase", "end");
+  const ended = first.ended();
+  // Past the limit, and past what it waits for a step that is under way: its end is asked for.
+  await ports.clock.advance(8_000 + 5_000);
+  await letGo("commitPhase", "request_lost");
+  await letGo("end");
+  expect(await ended).toMatchObject({ code: "attempt-limit" });
+  expect(await read()).toMatchObject({ state: "retryable" });
+  expect(await second.ended()).toMatchObject({ kind: "executed" });
+});
+
+test("an attempt ends under the token that a step of its own has taken meanwhile", async () => {
+  const { ports, read, first, second, letGo } = parking("commitPhase", "refence", "end");
+  const ended = first.ended();
+  await ports.clock.advance(8_000 + 2_000);
+  await letGo("commitPhase", "request_lost");
+  // The step is given up while it asks for its new token.
+  await ports.clock.advance(3_000);
+  await letGo("refence");
+  await letGo("end");
+  expect(await ended).toMatchObject({ code: "attempt-limit" });
+  expect(await read()).toMatchObject({ state: "retryable" });
   expect(await second.ended()).toMatchObject({ kind: "executed" });
 });
 

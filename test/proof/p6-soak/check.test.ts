@@ -110,6 +110,11 @@ describe("what is wrong is found", () => {
   });
 });
 
+test("in steps a worker may be what runs", () => {
+  const told = seen([{ body: "a", heard: inProgress }, ...right], {}, charge);
+  expect(found(told)).not.toContain("I14");
+});
+
 test("a dead effect is no loss, and a route without effects has none", () => {
   const given = seen(right, {
     dead: new Set([nameOf(name, "notice")]),

@@ -116,12 +116,12 @@ function checkAnswers({ entries, answers, last, business }: OfKey, say: Say): vo
   }
 }
 
-/** Workers go on with steps; with what a handler did nobody can. */
+/** Workers go on with steps, and then a request is told that they run; with what a handler did nobody can go on. */
 function checkHistory({ name, entries }: OfKey, say: Say): void {
   const inSteps = name.route === "charge" || name.route === "report";
   const inTransaction = name.route === "pay" || name.route === "order";
   const alone = entries.find((entry) => entry.answered?.kind === "in_progress" && !isMet(entry, entries));
-  if (alone !== undefined) say("I14", `nobody else was there at ${alone.invokedAt}`);
+  if (alone !== undefined && !inSteps) say("I14", `nobody else was there at ${alone.invokedAt}`);
   const history = inTransaction ? entries.map(withoutRunner) : entries;
   const verdict = checkKey(history, { unseen: inSteps ? "workers" : "nobody" });
   if (!verdict.ok) say("I14", verdict.why);

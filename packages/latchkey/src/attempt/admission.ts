@@ -146,21 +146,26 @@ export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promi
 
 /**
  * What the record says by now to this submission, for an attempt whose own end is not the truth. Null: the store does
- * not say, or only that the submission may be made again.
+ * not say, or only that the submission may be made again, or that it runs under a token of its own.
  */
-export async function whatTheRecordSays<Tx>({
-  runtime,
-  operation,
-  submission,
-}: {
-  readonly runtime: Runtime<Tx>;
-  readonly operation: Operation;
-  readonly submission: Submission;
-}): Promise<Result | null> {
+export async function whatTheRecordSays<Tx>(
+  {
+    runtime,
+    operation,
+    submission,
+  }: {
+    readonly runtime: Runtime<Tx>;
+    readonly operation: Operation;
+    readonly submission: Submission;
+  },
+  isOwnToken: (token: string) => boolean = () => false,
+): Promise<Result | null> {
   const reading = await lookAgain(runtime, submission.key);
   if (reading === null) return null;
+  const { record } = reading;
+  if (record?.state === "in_progress" && isOwnToken(record.fence.token)) return null;
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const verdict = decide(reading.record, request, reading.now);
+  const verdict = decide(record, request, reading.now);
   return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
 }
 

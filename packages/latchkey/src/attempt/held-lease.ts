@@ -1,5 +1,5 @@
 /** The lease of a running attempt: who owns the record, for how long, and what stops when that ends. */
-import type { InProgressRecord } from "../engine/record.ts";
+import type { Fence, InProgressRecord } from "../engine/record.ts";
 import { StoreError } from "../errors.ts";
 import { pause } from "../ports.ts";
 import type { Journal, Owner } from "../stores/journal.ts";
@@ -20,6 +20,12 @@ export interface HeldLease {
   abort(reason: Error): void;
   /** While true, a lost lease is not reported: a beat may meet the attempt's own last write. */
   setEnding(ending: boolean): void;
+  /** The attempt ends: from now on a lost lease is not reported, whatever its last step says. */
+  conclude(): void;
+  /** The fence of now, or the one that is being taken: once that has happened, no other is this attempt's. */
+  latestFence(): Fence;
+  /** Whether a record under this token is this attempt's. */
+  isOwnToken(token: string): boolean;
   /**
    * Takes the record under a new token, so that no write under the old one can take effect any more. Answers the journal as
    * it then is; null when the owner has lost or the attempt has ended.
@@ -48,9 +54,12 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
   const lost = new AbortController();
   let record = options.record;
   let ending = false;
+  let concluding = false;
   let stopped = false;
+  const tokens = new Set([record.fence.token]);
+  let latestToken = record.fence.token;
   const lose = () => {
-    if (!ending) options.onLost();
+    if (!ending && !concluding) options.onLost();
     const reason = new Error("The lease was lost");
     abort.abort(reason);
     lost.abort(reason);
@@ -76,10 +85,17 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
     setEnding(value) {
       ending = value;
     },
+    conclude() {
+      concluding = true;
+    },
+    latestFence: () => ({ ...record.fence, token: latestToken }),
+    isOwnToken: (token) => tokens.has(token),
     async refence(timeoutMs) {
       // A beat under the old token would take the new one for somebody else's.
       heartbeat.stop();
       const token = random.token();
+      tokens.add(token);
+      latestToken = token;
       const deadline = clock.monotonicMs() + timeoutMs;
       for (;;) {
         const sentAtMs = clock.monotonicMs();

@@ -256,6 +256,8 @@ async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error
     held.abort(because);
     return run.steps.halt({ kind: "unresolved", error: because });
   };
+  // A new token would keep the key from whoever comes next, for as long as a lease.
+  if (run.steps.abandoned) return unresolved(error);
   const journal = await held.refence(resolveLimitMs).catch(unresolved);
   const done = journal === null ? await endedInstead(run, worked, unresolved) : null;
   const there = done !== null || journal?.steps.some(({ name }) => name === step.name) === true;

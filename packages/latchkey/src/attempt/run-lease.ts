@@ -3,7 +3,7 @@
  * For work that leaves the database.
  */
 import { decide } from "../engine/decide.ts";
-import type { InProgressRecord, LatchkeyRecord } from "../engine/record.ts";
+import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../engine/record.ts";
 import { StoreError } from "../errors.ts";
 import type { Operation } from "../operation.ts";
 import { pause } from "../ports.ts";
@@ -23,7 +23,7 @@ import {
 import type { Result, Submission, Work } from "./attempt.ts";
 import { bareCourse } from "./bare-course.ts";
 import type { Concluded, Conclusion, Course } from "./course.ts";
-import { endAttempt } from "./end-attempt.ts";
+import { type Ended, endAttempt } from "./end-attempt.ts";
 import { createHandle } from "./handle.ts";
 import { stopsAtMs } from "./heartbeat.ts";
 import { type HeldLease, holdLease } from "./held-lease.ts";
@@ -296,7 +296,7 @@ async function perform<Tx>(job: Job<Tx>, admitted: Admitted): Promise<Result> {
     const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () => run.work());
     if (ran.kind === "timed_out") held.abort(new Error("The attempt ran longer than its limit"));
     // A beat may meet the attempt's own last write: what became of that one says whether the lease was lost.
-    held.setEnding(true);
+    held.conclude();
     const result = await conclude(job, held, await run.conclude(ran));
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
     if (result.kind === "executed") {
@@ -315,12 +315,12 @@ async function conclude<Tx>(
   { ran, end, ...conclusion }: Conclusion,
 ): Promise<Result> {
   const { runtime, operation, submission } = job;
-  const record = held.record();
   const leaseLost = held.lost;
-  const about = { ...runtime.about(operation.name, submission.key), recordId: record.id };
+  const about = { ...runtime.about(operation.name, submission.key), recordId: held.record().id };
   if (ran.kind === "threw") runtime.emit({ ...about, type: "attempt_failed", error: ran.error });
   const lostBefore = leaseLost.aborted;
-  const ended = conclusion.ended ?? (await endAttempt(runtime, record, end, leaseLost));
+  const ended = conclusion.ended ?? (await endHeld(runtime, held, end));
+  const record = held.record();
   const lost = ended.kind === "lost" || (ended.kind === "in_doubt" && leaseLost.aborted);
   if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   if (ended.kind === "ended" && end.event === "release") runtime.emit({ ...about, type: "released" });
@@ -334,12 +334,26 @@ async function conclude<Tx>(
     return resultOfOwner(record, ran, end, null);
   }
   if (ended.kind === "lost" || ran.kind === "threw") {
-    // The fence was lost or is in doubt: never the loser's own result.
-    const said = await whatTheRecordSays(job);
+    // The fence was lost or is in doubt: never the loser's own result. Nor is it told that its own record runs: nobody
+    // runs it any more.
+    const isOwn = (token: string) => token === job.token || held.isOwnToken(token);
+    const said = await whatTheRecordSays(job, isOwn);
     if (said !== null) return said;
   }
   if (ended.kind === "in_doubt" && ran.kind === "threw") throw ran.error;
   return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+}
+
+/**
+ * A step that outlives its attempt may take a new token meanwhile, to learn what became of its COMMIT. Who is refused under
+ * the old one has the new one, or has lost.
+ */
+async function endHeld<Tx>(runtime: Runtime<Tx>, held: HeldLease, end: AttemptEnd): Promise<Ended> {
+  const record = held.record();
+  const ended = await endAttempt(runtime, record, end, held.lost);
+  const fence = held.latestFence();
+  if (ended.kind !== "lost" || sameFence(fence, record.fence)) return ended;
+  return endAttempt(runtime, { ...record, fence }, end, held.lost);
 }
 
 /** Nobody has gone on since: the owner's whole answer settles what was written off as unknown. */

@@ -167,6 +167,11 @@ class OwnedAttempt<Tx> implements LeasedRun {
     const running = steps.running;
     steps.close();
     if (running !== null) await withLimit(this.#runtime.ports.clock, settleDownMs, () => running);
+    if (steps.running !== null) {
+      steps.abandon();
+      // How the attempt ends is decided without it: from here on it may neither commit nor send.
+      this.#held.abort(new Error("The attempt has ended without this step"));
+    }
     if (steps.halted !== null && steps.halted.kind !== "lost") return this.#concludeHalted(ran, steps.halted);
     const open = steps.openCall;
     if (open !== null)

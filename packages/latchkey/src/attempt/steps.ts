@@ -48,6 +48,7 @@ export class Steps {
   readonly #refusals = new WeakSet<EffectRefused>();
   #halt: Halt | null = null;
   #closed = false;
+  #abandoned = false;
   #unfinished: string | null = null;
 
   constructor(stored: readonly Step[]) {
@@ -108,6 +109,15 @@ export class Steps {
   /** No further step may begin. */
   close(): void {
     this.#closed = true;
+  }
+
+  /** The attempt ends without the step that runs: what becomes of it, the next one reads in the journal. */
+  abandon(): void {
+    this.#abandoned = true;
+  }
+
+  get abandoned(): boolean {
+    return this.#abandoned;
   }
 
   /** Stops the attempt; the first reason stays. Throws its error. */

@@ -2,11 +2,12 @@ import type { LatchkeyRecord } from "../engine/record.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { type Choice, whatAPersonMayDo, whatHappensNext } from "./advice.ts";
-import type { Command } from "./command.ts";
+import { type Command, UsageError } from "./command.ts";
 import { deadChoices } from "./effect-reasons.ts";
 import { findRecord, namedBy } from "./find-record.ts";
 import { answerText, effectLines, readableText, stepLines } from "./inspect-lines.ts";
-import { databaseHelp, databaseOptions, parse } from "./options.ts";
+import { inspectMessage } from "./inspect-message.ts";
+import { databaseHelp, databaseOptions, isId, parse } from "./options.ts";
 import {
   type AuditView,
   answerView,
@@ -19,28 +20,44 @@ import {
 import { type EffectPiecesView, effectPiecesView } from "./present-effect.ts";
 import type { Readable, ShownAnswer } from "./readable.ts";
 import { columns, isoTime, shown, shownJson, timeText } from "./text.ts";
+import { serviceOptions } from "./with-service.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
 const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
+       latchkey inspect <message id> [options]
 
 Shows one key's record: its steps, its effects in the outbox, what was settled, what happens next and what you may do.
 Changes nothing. The key is taken as the client sent it, quoted or bare. Inputs and answers are shown where no codec
 stands before them.
 
+Or shows one dead message, by its id in \`latchkey list --dead --messages\`.
+
+  --payload             of a message: what it carries, too
+  --config <file>       of a message: the service's config, whose store and codec are then used
 ${databaseHelp}
   --json                print it as JSON
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 the name fits two records.`;
+Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record or message, 4 the name fits two records.`;
 
 export const inspect: Command = {
-  summary: "show one key: its record, steps, effects, reasons, and what may be done",
+  summary: "show one key or dead message: what is known of it, why, and what may be done",
   help,
   async run(context) {
     const { values, positionals } = parse({
       args: [...context.args],
       allowPositionals: true,
-      options: { ...databaseOptions, json: { type: "boolean" } },
+      options: {
+        ...databaseOptions,
+        ...serviceOptions,
+        payload: { type: "boolean" },
+        json: { type: "boolean" },
+      },
     });
+    const [id] = positionals;
+    if (positionals.length === 1 && id !== undefined && isId(id)) return inspectMessage(context, values, id);
+    for (const option of ["payload", "config"] as const) {
+      if (values[option] !== undefined) throw new UsageError(`--${option} goes with the id of a message.`);
+    }
     const named = namedBy(positionals);
     await withStore(context, values, async (store) => {
       const found = await readAll(store, named);

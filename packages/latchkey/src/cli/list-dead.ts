@@ -4,7 +4,8 @@ import { outboxOf } from "./outbox-of.ts";
 import { nextPlace, type PageValues, pageOf } from "./pages.ts";
 import { type EffectView, effectView } from "./present-effect.ts";
 import { shellWord, shown, shownJson, table } from "./text.ts";
-import { type DatabaseValues, withStore } from "./with-store.ts";
+import { withService } from "./with-service.ts";
+import type { DatabaseValues } from "./with-store.ts";
 
 /** Options of `latchkey list --dead`. */
 export interface ListDeadValues extends DatabaseValues, PageValues {
@@ -22,11 +23,18 @@ export async function listDead(context: CommandContext, values: ListDeadValues):
   }
   const { effect = null, tenant = null } = values;
   const filter: EffectFilter = { state: "dead", effect, tenant, ...pageOf(values) };
-  const found = await withStore(context, values, (store) => outboxOf(store).list(filter));
+  const { found, others } = await withService(context, values, async ({ store, messages }) => ({
+    found: await outboxOf(store).list(filter),
+    others: await messages.list({ limit: 1, ...(tenant !== null && { tenant }) }),
+  }));
   const next = nextPlace(found, filter.limit);
   const effects = found.map(effectView);
-  if (values.json) context.print(shownJson({ effects, next }));
-  else for (const line of linesOf(filter, effects, next)) context.print(line);
+  if (values.json) {
+    context.print(shownJson({ effects, next }));
+    return 0;
+  }
+  for (const line of linesOf(filter, effects, next)) context.print(line);
+  if (others.length > 0) context.complain("Messages are dead, too: latchkey list --dead --messages");
   return 0;
 }
 

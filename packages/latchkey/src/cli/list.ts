@@ -2,23 +2,29 @@ import type { RecordState } from "../engine/record.ts";
 import type { RecordFilter } from "../stores/settlement.ts";
 import { type Command, UsageError } from "./command.ts";
 import { listDead } from "./list-dead.ts";
+import { listMessages } from "./list-messages.ts";
 import { databaseHelp, databaseOptions, parse } from "./options.ts";
 import { limitDefault, nextPlace, pageOf } from "./pages.ts";
 import { type RecordView, recordView } from "./present.ts";
 import { shellWord, shown, shownJson, table } from "./text.ts";
+import { serviceOptions } from "./with-service.ts";
 import { withStore } from "./with-store.ts";
 
 const states = ["pending", "in_progress", "completed", "failed", "retryable", "unknown", "expired"] as const;
 
 const help = `Usage: latchkey list [options]
 
-Lists records in one state, or dead effects, oldest first. \`latchkey inspect\` shows one record. Changes nothing.
+Lists records in one state, dead effects, or dead messages, oldest first. \`latchkey inspect\` shows one record, or one dead
+message. Changes nothing.
 
   --state <state>       ${states.join(", ")}; default: unknown
   --dead                effects that nobody delivers any more, instead of records
   --effect <name>       with --dead: only this effect's
+  --messages            with --dead: messages of brokers that no inbox runs any more, instead of effects
+  --payload             with --messages: what they carry, too
+  --config <file>       with --messages: the service's config, whose store and codec are then used
   --tenant <tenant>     only this tenant's
-  --operation <name>    only this operation's records
+  --operation <name>    only this operation's records or messages
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
   --after <place>       go on after this place, which the page before ends with
 ${databaseHelp}
@@ -27,16 +33,19 @@ ${databaseHelp}
 Exit codes: 0 done (also when there is none), 1 failed, 2 called wrongly.`;
 
 export const list: Command = {
-  summary: "list records in one state, such as unknown, or dead effects",
+  summary: "list records in one state, such as unknown, or dead effects, or dead messages",
   help,
   async run(context) {
     const { values } = parse({
       args: [...context.args],
       options: {
         ...databaseOptions,
+        ...serviceOptions,
         state: { type: "string" },
         dead: { type: "boolean" },
         effect: { type: "string" },
+        messages: { type: "boolean" },
+        payload: { type: "boolean" },
         tenant: { type: "string" },
         operation: { type: "string" },
         limit: { type: "string" },
@@ -44,8 +53,14 @@ export const list: Command = {
         json: { type: "boolean" },
       },
     });
-    if (values.dead) return listDead(context, values);
-    if (values.effect !== undefined) throw new UsageError("--effect goes with --dead.");
+    for (const option of ["payload", "config"] as const) {
+      if (values[option] !== undefined && !values.messages)
+        throw new UsageError(`--${option} goes with --messages.`);
+    }
+    if (values.dead) return values.messages ? listMessages(context, values) : listDead(context, values);
+    for (const option of ["effect", "messages"] as const) {
+      if (values[option] !== undefined) throw new UsageError(`--${option} goes with --dead.`);
+    }
     const filter: RecordFilter = {
       state: stateOf(values.state ?? "unknown"),
       tenant: values.tenant ?? null,

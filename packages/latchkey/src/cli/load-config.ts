@@ -4,10 +4,10 @@ import { pathToFileURL } from "node:url";
 import type { LatchkeyConfig } from "../config.ts";
 import { CommandError } from "./command.ts";
 
-const fields: readonly string[] = ["latchkey", "worker", "close"];
+const fields: readonly string[] = ["latchkey", "worker", "republish", "close"];
 const expected =
-  "It must say `export default { latchkey, worker, close }`: `latchkey` is what `createLatchkey` gave; `worker` (options of " +
-  "`startWorker`) and `close` (called at the end) may be left out.";
+  "It must say `export default { latchkey, worker, republish, close }`: `latchkey` is what `createLatchkey` gave; `worker` " +
+  "(options of `startWorker`), `republish` (publishes a dead message again) and `close` (called at the end) may be left out.";
 
 /** @throws {CommandError} when there is no such file, it cannot be loaded, or its default export is something else. */
 export async function loadConfig(path: string): Promise<LatchkeyConfig<unknown>> {
@@ -51,8 +51,9 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
   if (config.worker !== undefined && !isObject(config.worker)) {
     throw wrong(`In ${path}, \`worker\` is no object of options. ${expected}`);
   }
-  if (config.close !== undefined && typeof config.close !== "function") {
-    throw wrong(`In ${path}, \`close\` is no function. ${expected}`);
+  for (const field of ["republish", "close"] as const) {
+    if (config[field] === undefined || typeof config[field] === "function") continue;
+    throw wrong(`In ${path}, \`${field}\` is no function. ${expected}`);
   }
   return config as unknown as LatchkeyConfig<unknown>;
 }

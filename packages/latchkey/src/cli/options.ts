@@ -48,3 +48,8 @@ export function wholeNumber(option: string, text: string, least: number, greates
   if (value >= least && value <= greatest) return value;
   throw new UsageError(`--${option} must be a whole number from ${least} to ${greatest}.`);
 }
+
+/** Whether it is an id as the store gives them to records, effects and dead messages. */
+export function isId(text: string): boolean {
+  return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
+}

@@ -8,12 +8,15 @@ import type { Journal } from "../stores/journal.ts";
 /** `unreadable`: how many bytes there are. */
 export type Readable<T> = { readonly value: T } | { readonly unreadable: number };
 
-export interface ShownAnswer {
-  readonly status: number;
-  readonly headers: readonly (readonly [name: string, value: string])[];
+export interface ShownBody {
   /** JSON as a value, other text as a string, other bytes in base64, nothing as null. */
   readonly body: unknown;
   readonly bodyEncoding: "json" | "text" | "base64" | "none";
+}
+
+export interface ShownAnswer extends ShownBody {
+  readonly status: number;
+  readonly headers: readonly (readonly [name: string, value: string])[];
   readonly omitted: string | null;
 }
 
@@ -28,7 +31,7 @@ export function readJson(bytes: Uint8Array): Readable<unknown> {
 export function readAnswer(bytes: Uint8Array): Readable<ShownAnswer> {
   try {
     const { status, headers, body, omitted } = decodeAnswer(bytes);
-    return { value: { status, headers, ...readBody(body), omitted } };
+    return { value: { status, headers, ...shownBody(body), omitted } };
   } catch {
     return { unreadable: bytes.byteLength };
   }
@@ -43,7 +46,7 @@ export function hasUnreadable(journal: Journal | null): boolean {
   return stored.some((bytes) => bytes !== null && "unreadable" in readJson(bytes));
 }
 
-function readBody(body: Uint8Array): Pick<ShownAnswer, "body" | "bodyEncoding"> {
+export function shownBody(body: Uint8Array): ShownBody {
   if (body.byteLength === 0) return { body: null, bodyEncoding: "none" };
   try {
     const text = utf8(body);

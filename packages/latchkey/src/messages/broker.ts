@@ -47,7 +47,7 @@ export interface ConsumerCounts {
 
 /** A consumer that is running. */
 export interface MessageConsumer {
-  /** Takes nothing more, gives back what is held, and waits until what is running has ended and is settled. */
+  /** Begins nothing more, gives back what is held or waits, and waits until what is running has ended and is settled. */
   stop(): Promise<void>;
   counts(): ConsumerCounts;
 }

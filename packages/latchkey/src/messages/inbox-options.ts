@@ -18,7 +18,7 @@ export interface InboxOptions<I> {
   readonly killsMax?: number;
   /**
    * How long a message is kept and tried again that is running elsewhere, or while the store cannot be used; then it is given
-   * back. Default 10 seconds.
+   * back. The operation must remember keys for longer than this and `backoffMaxMs` together. Default 10 seconds.
    */
   readonly holdMs?: number;
   /** Pause after the first failed run; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */

@@ -1,83 +1,18 @@
 /** The inbox over the memory store: what becomes of a message, whatever its handler, its store and its processes do. */
 import { describe, expect, test } from "vitest";
+import {
+  again,
+  killed,
+  message,
+  setUp,
+  sharedWorld as shared,
+  ship,
+} from "../../../../test/brokers/inbox-arrange.ts";
 import { MessageRefused } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
-import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
-import type { LatchkeyEvent } from "../telemetry/events.ts";
-import { faultyStore, type StoreCall } from "../testing/index.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
-import type { Message, Verdict } from "./broker.ts";
-import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
-
-type Handler = MessageHandler<MemoryTransaction, "transaction", { order: number }>;
-
-const shared = (ports = manualPorts()) => ({
-  ports,
-  memory: memoryStore({ ports, now: () => ports.clock.wallMs() }),
-});
-
-function setUp(
-  handler: Handler,
-  options: Partial<InboxOptions<{ order: number }>> = {},
-  world = shared(),
-  crashAfter: StoreCall["port"] | null = null,
-) {
-  const { ports, memory } = world;
-  let down = false;
-  const calls: StoreCall["port"][] = [];
-  const process = faultyStore(memory, ({ port }) => {
-    calls.push(port);
-    if (port === crashAfter) return "crash_after";
-    return down ? "not_sent" : "proceed";
-  });
-  const events: LatchkeyEvent[] = [];
-  const latchkey = createLatchkey({ store: process.store, ports, onEvent: (one) => events.push(one) });
-  const operation = latchkey.operation("shipments.create");
-  const inbox = createInbox(latchkey, operation, { tenant: "shop", ...options }, handler);
-  return {
-    ...world,
-    calls,
-    events,
-    inbox,
-    latchkey,
-    kill: process.kill,
-    fail: (failing: boolean) => {
-      down = failing;
-    },
-    rows: () => memory.rows("shipments"),
-    dead: async () =>
-      (await memory.messages?.list({ operation: null, tenant: null, limit: 100, after: null })) ?? [],
-    /** Its verdict, while time goes on. */
-    async consume(message: Message): Promise<Verdict> {
-      let verdict: Verdict | null = null;
-      const consuming = inbox.consume(message).then((one) => {
-        verdict = one;
-      });
-      for (let step = 0; verdict === null && step < 400; step++) await ports.clock.advance(100);
-      await consuming;
-      if (verdict === null) throw new Error("no verdict");
-      return verdict;
-    },
-  };
-}
-
-const ship: Handler = async ({ tx, input, attempt }) => {
-  await tx.insert("shipments", { order: input.order, record: attempt.id });
-};
-
-function message(order: number, change: Partial<Message> = {}): Message {
-  return {
-    id: `order-${order}`,
-    source: "orders",
-    body: Buffer.from(JSON.stringify({ order })),
-    contentType: "application/json",
-    headers: {},
-    redelivered: false,
-    ...change,
-  };
-}
-
-const again = (one: Message): Message => ({ ...one, redelivered: true });
+import { memoryStore } from "../stores/memory.ts";
+import type { Message } from "./broker.ts";
+import { createInbox, type InboxOptions } from "./inbox.ts";
 
 describe("a message", () => {
   test("runs once, however often and under whichever spelling it comes, and costs one transaction", async () => {
@@ -301,23 +236,6 @@ describe("a store that cannot be used", () => {
 });
 
 describe("a message that kills its process", () => {
-  /** A delivery whose process dies while the handler runs. */
-  async function killed(world: ReturnType<typeof shared>, one: Message) {
-    const begun = Promise.withResolvers<void>();
-    const process = setUp(
-      () => {
-        begun.resolve();
-        return new Promise(() => {});
-      },
-      {},
-      world,
-    );
-    void process.inbox.consume(one);
-    await begun.promise;
-    process.kill();
-    await world.ports.clock.advance(60_000);
-  }
-
   test("is a dead letter after the third death that was counted", async () => {
     const world = shared();
     await killed(world, message(1));
@@ -422,7 +340,10 @@ describe("a message that kills its process", () => {
     const world = shared();
     await setUp(ship, {}, world).consume(message(1));
     for (let death = 0; death < 3; death++) {
-      void setUp(ship, {}, world, "countMessage").inbox.consume(again(message(1)));
+      const dying = setUp(ship, {}, world, {
+        fault: ({ port }) => (port === "countMessage" ? "crash_after" : "proceed"),
+      });
+      void dying.inbox.consume(again(message(1)));
       await world.ports.clock.advance(100);
     }
     const { consume, calls } = setUp(ship, {}, world);

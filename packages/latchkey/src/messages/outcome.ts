@@ -1,13 +1,18 @@
 /** What a submission has come to, as the inbox sees it. */
 import type { Result } from "../attempt/attempt.ts";
 import { sqlStateOf } from "../attempt/sql-state.ts";
-import { isLatchkeyError } from "../errors.ts";
+import { isLatchkeyError, StoreError } from "../errors.ts";
 import type { GiveBackReason, MessageDeath, Verdict } from "./broker.ts";
 
 export type Outcome =
   | { readonly kind: "done"; readonly because: Extract<Verdict, { settle: "ack" }>["because"] }
-  /** Nothing ran, or nothing is known to have: it may be tried again soon. */
-  | { readonly kind: "busy"; readonly because: GiveBackReason; readonly afterMs: number | null }
+  | {
+      readonly kind: "busy";
+      readonly because: GiveBackReason;
+      readonly afterMs: number | null;
+      /** False: nothing ran, for certain. True: it may be tried again while its key cannot have been forgotten. */
+      readonly mayHaveHappened: boolean;
+    }
   | {
       readonly kind: "failed";
       readonly because: "handler-failed" | "outcome-unknown";
@@ -27,11 +32,11 @@ export function outcomeOf(result: Result): Outcome {
     case "accepted":
       return { kind: "done", because: "accepted" };
     case "in_progress":
-      return { kind: "busy", because: "in-progress", afterMs: null };
+      return busy("in-progress");
     case "too_many_keys":
-      return { kind: "busy", because: "too-many-keys", afterMs: result.retryAfterMs };
+      return { ...busy("too-many-keys"), afterMs: result.retryAfterMs };
     case "commit_in_doubt":
-      return { kind: "busy", because: "commit-in-doubt", afterMs: null };
+      return { ...busy("commit-in-doubt"), mayHaveHappened: true };
     case "key_misuse":
       return { kind: "dead", because: "key-misuse", error: null };
     case "timeout":
@@ -43,13 +48,19 @@ export function outcomeOf(result: Result): Outcome {
   }
 }
 
+export function busy(because: GiveBackReason): Extract<Outcome, { kind: "busy" }> {
+  return { kind: "busy", because, afterMs: null, mayHaveHappened: false };
+}
+
 function notStored(status: number): Outcome {
   const errorCode = status >= 400 ? `status-${status}` : "released";
   return { kind: "failed", because: "handler-failed", errorCode, error: null };
 }
 
 export function outcomeOfError(error: unknown): Outcome {
-  if (isStoreUnavailable(error)) return { kind: "busy", because: "store-unavailable", afterMs: null };
+  if (isStoreUnavailable(error)) {
+    return { ...busy("store-unavailable"), mayHaveHappened: mayHaveHappened(error) };
+  }
   if (isLatchkeyError(error) && error.code === "message-refused") {
     return { kind: "dead", because: "refused", error };
   }
@@ -58,6 +69,11 @@ export function outcomeOfError(error: unknown): Outcome {
 
 function isStoreUnavailable(error: unknown): boolean {
   return isLatchkeyError(error) && error.code === "store-unavailable";
+}
+
+/** Whether what the store was asked for may have taken effect. */
+export function mayHaveHappened(error: unknown): boolean {
+  return !(error instanceof StoreError) || error.certainty === "in_doubt";
 }
 
 /** What may be stored of an error: never its text, which may hold anything. */

@@ -4,6 +4,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import { rabbitmq } from "../../../../test/brokers/drivers.ts";
 import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
@@ -37,6 +38,71 @@ describe("the consumer and the relay", () => {
       });
       expect(await connection.basicGet({ queue, noAck: true })).toBeUndefined();
       await relay?.close();
+      await connection.close();
+    });
+
+    test("a message as deep as the client can parse is decided about once", async () => {
+      const connection = new Connection({ url: lab().url });
+      const queue = `deep-${systemPorts.random.token()}`;
+      await connection.queueDeclare({ queue, exclusive: true });
+      const memory = memoryStore();
+      const latchkey = createLatchkey({ store: memory });
+      const operation = latchkey.operation("deep");
+      const consumer = rabbitmqConsumer(latchkey, operation, { connection, queue, tenant: "t" }, ({ tx }) =>
+        tx.insert("deep", {}),
+      );
+      const publisher = connection.createPublisher({ confirm: true });
+      const body = Buffer.from("[".repeat(20_000) + "]".repeat(20_000));
+      await publisher.send({ routingKey: queue, messageId: "deep", contentType: "application/json" }, body);
+      await until(() => consumer.counts().executed + consumer.counts().dead === 1, { what: "it is decided" });
+      await consumer.stop();
+      expect(consumer.counts()).toMatchObject({ received: 1, givenBack: 0 });
+      expect(await connection.basicGet({ queue, noAck: true }), "it does not come again").toBeUndefined();
+      await publisher.close();
+      await connection.close();
+    });
+
+    test("a message's bytes say what its sender wrote, though the client has parsed them", async () => {
+      const connection = new Connection({ url: lab().url });
+      const queue = `bodies-${systemPorts.random.token()}`;
+      await connection.queueDeclare({ queue, exclusive: true });
+      const latchkey = createLatchkey({ store: memoryStore() });
+      const operation = latchkey.operation("bodies");
+      const seen = new Map<string, string>();
+      const consumer = rabbitmqConsumer(
+        latchkey,
+        operation,
+        {
+          connection,
+          queue,
+          tenant: "t",
+          decode: ({ id, body }) => seen.set(String(id), Buffer.from(body).toString("latin1")),
+        },
+        ({ tx }) => tx.insert("bodies", {}),
+      );
+      const json = [
+        '"text"',
+        '"{\\"order\\":1}"',
+        "null",
+        "0",
+        "false",
+        '{"order":[1,null]}',
+        "{not json",
+        "",
+      ];
+      const bodies = [
+        ...json.map((text) => ({ contentType: "application/json", body: Buffer.from(text) })),
+        { contentType: "text/plain", body: Buffer.from('"text"') },
+        { contentType: "application/octet-stream", body: Buffer.from([0xff, 0x00]) },
+        { contentType: "application/json", contentEncoding: "gzip", body: Buffer.from([0x1f, 0x8b]) },
+      ];
+      const publisher = connection.createPublisher({ confirm: true });
+      for (const [index, { body, ...envelope }] of bodies.entries())
+        await publisher.send({ ...envelope, routingKey: queue, messageId: String(index) }, body);
+      await until(() => consumer.counts().executed === bodies.length, { what: "all have come" });
+      expect([...seen]).toEqual(bodies.map(({ body }, index) => [String(index), body.toString("latin1")]));
+      await consumer.stop();
+      await publisher.close();
       await connection.close();
     });
   });

@@ -71,6 +71,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
   const inbox = createInbox(latchkey, operation, options, handler as MessageHandler<Tx, E, I>);
   const pauses = new Pauses(latchkey.runtime);
   const under = new Set<Promise<Verdict>>();
+  const report = (error: unknown) => reportConsumer(latchkey.runtime, queue, error);
   const subscription = connection.createConsumer(
     {
       queueOptions: { passive: true },
@@ -80,14 +81,14 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
       concurrency: prefetch,
     } as never,
     (delivery) => {
-      const running = consumeDelivery(inbox, pauses, queue, delivery);
+      const running = consumeDelivery(inbox, pauses, queue, delivery, report);
       under.add(running);
       return running
         .then((verdict) => statusOf(verdict, deadLetterExchange))
         .finally(() => under.delete(running));
     },
   );
-  subscription.on("error", (error) => reportConsumer(latchkey.runtime, queue, error));
+  subscription.on("error", report);
   // What waits was unacknowledged, so it comes again; and the client waits for it before it goes on.
   const lost = () => pauses.interrupt();
   connection.on("error", lost);
@@ -97,7 +98,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
       inbox.close();
       pauses.close();
       // Without a connection the client gives up at once; what runs is waited for all the same.
-      await subscription.close().catch((error: unknown) => reportConsumer(latchkey.runtime, queue, error));
+      await subscription.close().catch(report);
       await Promise.all(under);
       connection.off("error", lost);
     },

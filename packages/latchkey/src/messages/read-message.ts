@@ -90,7 +90,22 @@ function factsOf(
   { source, body }: Message,
   { tenant, key }: { readonly tenant: string | null; readonly key: string | null },
 ): MessageFacts {
+  let digest: string | null = null;
+  return {
+    source,
+    operation: name,
+    tenant,
+    key,
+    /** Made when it is asked for: a message that goes through at its first delivery needs none. */
+    get digest() {
+      digest ??= digestOf(["latchkey message", name, tenant, key, body]);
+      return digest;
+    },
+  };
+}
+
+function digestOf(fields: readonly (string | Uint8Array | null)[]): string {
   const digest = createHash("sha256");
-  for (const chunk of encodeFields(["latchkey message", name, tenant, key, body])) digest.update(chunk);
-  return { digest: digest.digest("hex"), source, operation: name, tenant, key };
+  for (const chunk of encodeFields(fields)) digest.update(chunk);
+  return digest.digest("hex");
 }

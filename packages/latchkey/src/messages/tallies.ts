@@ -36,10 +36,17 @@ export class Tallies<Tx> {
     return this.#support.forget(digest);
   }
 
-  async bury(facts: MessageFacts, message: Message, reason: MessageDeath): Promise<void> {
+  /** @param judged as `MessageSupport.bury` has it */
+  async bury(
+    facts: MessageFacts,
+    message: Message,
+    reason: MessageDeath,
+    judged: MessageTally | null,
+  ): Promise<boolean> {
     const payload = await this.#runtime.codec.encode(message.body, letterContext(facts));
     const { contentType } = message;
-    await this.#support.bury(facts, { id: this.#id(), reason, contentType: storable(contentType), payload });
+    const letter = { id: this.#id(), reason, contentType: storable(contentType), payload };
+    return this.#support.bury(facts, letter, judged);
   }
 
   #count(facts: MessageFacts, count: Omit<MessageCount, "keepMs">): Promise<MessageTally> {
@@ -53,7 +60,7 @@ export class Tallies<Tx> {
 }
 
 /** What the payload of a dead letter belongs to. */
-function letterContext({ digest, operation, tenant, key }: MessageFacts) {
+export function letterContext({ digest, operation, tenant, key }: MessageFacts) {
   const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
   return { ...place, recordId: digest, fingerprint: Buffer.from(digest, "hex"), part: "message" as const };
 }

@@ -1,35 +1,31 @@
-/** Who runs beside whom: most work runs together; some runs while nothing else does, in the order in which it came. */
+/** Who runs beside whom: most work runs together; some runs while nothing else does. Each in the order in which it came. */
 export class Turns {
+  /** Of what is to run together, all that is not over, whether it has begun or not. */
   readonly #together = new Set<Promise<unknown>>();
-  /** Ends when the last of those that were asked to run alone has. */
-  #alone: Promise<unknown> = Promise.resolve();
-  #waiting = 0;
+  /** The last that was asked to run alone; null when it is over. */
+  #alone: Promise<unknown> | null = null;
 
-  /** Begins at once, unless something runs alone or waits to. */
+  /** Begins when all that was to run alone before it is over: mostly at once. */
   async together<T>(work: () => Promise<T>): Promise<T> {
-    while (this.#waiting > 0) await this.#alone;
-    const running = work();
-    const settled = running.catch(() => {});
-    this.#together.add(settled);
+    const running = this.#alone === null ? work() : this.#alone.then(work);
+    const over = running.catch(() => {});
+    this.#together.add(over);
     try {
       return await running;
     } finally {
-      this.#together.delete(settled);
+      this.#together.delete(over);
     }
   }
 
-  /** Begins when all that has begun is over; until it is over nothing else begins. */
+  /** Begins when all that came before it is over; until it is over nothing that comes later begins. */
   async alone<T>(work: () => Promise<T>): Promise<T> {
-    this.#waiting += 1;
-    const mine = this.#alone.then(async () => {
-      await Promise.all(this.#together);
-      return work();
-    });
-    this.#alone = mine.catch(() => {});
+    const running = Promise.all([this.#alone, ...this.#together]).then(work);
+    const over = running.catch(() => {});
+    this.#alone = over;
     try {
-      return await mine;
+      return await running;
     } finally {
-      this.#waiting -= 1;
+      if (this.#alone === over) this.#alone = null;
     }
   }
 }

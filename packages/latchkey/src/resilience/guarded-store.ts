@@ -177,7 +177,7 @@ function guardedMessages(inner: MessageSupport, watch: Breaker["watch"]): Messag
     find: (digest) => watch(() => inner.find(digest)),
     count: (facts, count, id) => watch(() => inner.count(facts, count, id)),
     forget: (digest) => watch(() => inner.forget(digest)),
-    bury: (facts, letter) => watch(() => inner.bury(facts, letter)),
+    bury: (facts, letter, judged) => watch(() => inner.bury(facts, letter, judged)),
     list: (filter) => watch(() => inner.list(filter)),
     remove: (id, event, note) => watch(() => inner.remove(id, event, note)),
   };

@@ -73,8 +73,18 @@ export interface MessageSupport {
   /** It has gone through: its tally goes. A dead one stays. */
   forget(digest: string): Promise<void>;
 
-  /** → `dead`, whether it was watched or not. One that is dead already keeps the letter it has. */
-  bury(facts: MessageFacts, letter: MessageLetter): Promise<void>;
+  /**
+   * → `dead`. One that is dead already keeps the letter it has.
+   *
+   * @param judged the tally that condemns it, or null where something else does. Then it need not be watched
+   * @returns whether it is dead; false, where it was judged alone: its tally has changed since, or is gone, and nothing was
+   *   written
+   */
+  bury(
+    facts: MessageFacts,
+    letter: MessageLetter,
+    judged: Pick<MessageTally, "starts" | "returns"> | null,
+  ): Promise<boolean>;
 
   /** Dead ones, by `diedAt` and then `id`. */
   list(filter: MessageFilter): Promise<readonly DeadMessage[]>;

@@ -1,4 +1,13 @@
-/** What a store's author and a user's own tests need from Latchkey. */
+/** What authors of stores and adapters, and a user's own tests, need from Latchkey. */
+export type {
+  BrokerCapabilities,
+  BrokerInput,
+  BrokerUnderTest,
+  ConsumeOptions,
+  ConsumerUnderTest,
+  PublishedMessage,
+} from "./broker-conformance/case.ts";
+export { type BrokerConformanceOptions, brokerConformance } from "./broker-conformance.ts";
 export type { Fault, FaultPlan, StoreCall, StorePort } from "./faulty-store/fault.ts";
 export { type FaultyStore, faultyStore } from "./faulty-store.ts";
 export type { AppUnderTest, HandlerAnswer, HeaderLookup, ProtectedRoute } from "./http-conformance/case.ts";

@@ -43,7 +43,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
   "dying starts the counts over": messages((parts) => ({
     async bury(facts, letter) {
       if (parts.kept.find(facts.digest)?.tally.state !== "dead") parts.kept.remove(facts.digest);
-      await parts.messages.bury(facts, letter);
+      return parts.messages.bury(facts, letter, null);
     },
   })),
   "a count brings a dead one back": messages((parts) => ({
@@ -57,18 +57,33 @@ const mistakes: Readonly<Record<string, Mistake>> = {
     },
   })),
   "a second death overwrites the letter": messages((parts) => ({
-    async bury(facts, letter) {
+    async bury(facts, letter, judged) {
       const row = parts.kept.find(facts.digest);
       if (row !== null) parts.kept.put({ ...row, tally: { ...row.tally, state: "watched" } });
-      await parts.messages.bury(facts, letter);
+      return parts.messages.bury(facts, letter, judged);
     },
   })),
   "bytes pass through text": messages(({ messages: sound }) => ({
-    bury: (facts, letter) =>
-      sound.bury(facts, { ...letter, payload: Buffer.from(Buffer.from(letter.payload).toString("utf8")) }),
+    bury: (facts, letter, judged) =>
+      sound.bury(
+        facts,
+        { ...letter, payload: Buffer.from(Buffer.from(letter.payload).toString("utf8")) },
+        judged,
+      ),
   })),
   "null is stored as empty text": messages(({ messages: sound }) => ({
-    bury: (facts, letter) => sound.bury({ ...facts, tenant: facts.tenant ?? "" }, letter),
+    bury: (facts, letter, judged) => sound.bury({ ...facts, tenant: facts.tenant ?? "" }, letter, judged),
+  })),
+  "a message is condemned by a tally of the past": messages(({ messages: sound }) => ({
+    bury: (facts, letter) => sound.bury(facts, letter, null),
+  })),
+  "a message is condemned without a look at its returns": messages(({ kept, messages: sound }) => ({
+    bury: (facts, letter, judged) =>
+      sound.bury(
+        facts,
+        letter,
+        judged && { ...judged, returns: kept.find(facts.digest)?.tally.returns ?? 0 },
+      ),
   })),
   "the list is in no order": messages(({ messages: sound }) => ({
     list: async (filter) => (await sound.list(filter)).toReversed(),

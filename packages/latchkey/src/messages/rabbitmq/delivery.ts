@@ -3,21 +3,33 @@ import type { Message, Verdict } from "../broker.ts";
 import type { Pauses } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
 import type { RabbitmqDelivery, RabbitmqStatus } from "./client.ts";
+import { jsonText } from "./json-text.ts";
 
 const ack = 0;
 const requeue = 1;
 const drop = 2;
 
-/** Its verdict, once its pause is over. */
+/** The client requeues at once what rejects, and would do so for ever. */
+const unexpected: Verdict = { settle: "give_back", because: "handler-failed", afterMs: 5_000 };
+
+/** Its verdict, once its pause is over. Never rejects. */
 export async function consumeDelivery<Tx>(
   inbox: Inbox,
   pauses: Pauses<Tx>,
   queue: string,
   delivery: RabbitmqDelivery,
+  report: (error: unknown) => void,
 ): Promise<Verdict> {
-  const verdict = await inbox.consume(messageOf(queue, delivery));
+  const verdict = await verdictOn(inbox, queue, delivery).catch((error: unknown) => {
+    report(error);
+    return unexpected;
+  });
   if (verdict.settle === "give_back") await pauses.for(verdict.afterMs);
   return verdict;
+}
+
+async function verdictOn(inbox: Inbox, queue: string, delivery: RabbitmqDelivery): Promise<Verdict> {
+  return inbox.consume(messageOf(queue, delivery));
 }
 
 export function statusOf(verdict: Verdict, deadLetterExchange: boolean): RabbitmqStatus {
@@ -38,14 +50,19 @@ function messageOf(queue: string, delivery: RabbitmqDelivery): Message {
   return {
     id: messageId ?? null,
     source: queue,
-    body: bytesOf(body),
+    body: bytesOf(body, contentType),
     contentType: contentType ?? null,
     headers: headers ?? {},
     redelivered: redelivered ?? true,
   };
 }
 
-function bytesOf(body: unknown): Uint8Array {
+/**
+ * The client hands over text that it has decoded, and values that it has parsed (only of exactly `application/json`, where it
+ * could, and without a content encoding). Written down anew they are the same bytes at every delivery.
+ */
+function bytesOf(body: unknown, contentType: string | undefined): Uint8Array {
   if (body instanceof Uint8Array) return body;
-  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body), "utf8");
+  const isText = typeof body === "string" && contentType !== "application/json";
+  return Buffer.from(isText ? body : jsonText(body), "utf8");
 }

@@ -55,7 +55,7 @@ export function memoryMessages(
     async forget(digest) {
       if (messages.find(digest)?.tally.state === "watched") messages.remove(digest);
     },
-    bury: async (facts, letter) => bury(messages, now(), facts, letter),
+    bury: async (facts, letter, judged) => bury(messages, now(), facts, letter, judged),
     list: async (filter) => list(messages, filter),
     async remove(id, event, note) {
       const known = audit.find((entry) => entry.id === note.id);
@@ -101,11 +101,26 @@ function counted(
   return messages.put({ facts: row?.facts ?? facts, tally, letter: row?.letter ?? null, expiresAt }).tally;
 }
 
-function bury(messages: MemoryMessages, now: number, facts: MessageFacts, letter: MessageLetter): void {
+function bury(
+  messages: MemoryMessages,
+  now: number,
+  facts: MessageFacts,
+  letter: MessageLetter,
+  judged: Parameters<MessageSupport["bury"]>[2],
+): boolean {
   const row = messages.find(facts.digest);
-  if (row?.tally.state === "dead") return;
+  if (row?.tally.state === "dead") return true;
+  if (judged !== null && !isJudged(row?.tally, judged)) return false;
   const tally = { ...(row?.tally ?? nothing), state: "dead" } as const;
   messages.put({ facts: row?.facts ?? facts, tally, letter: { ...letter, diedAt: now }, expiresAt: null });
+  return true;
+}
+
+function isJudged(
+  tally: MessageTally | undefined,
+  { starts, returns }: Pick<MessageTally, "starts" | "returns">,
+): boolean {
+  return tally?.starts === starts && tally.returns === returns;
 }
 
 function list(

@@ -10,7 +10,7 @@ import { StoreError } from "../../errors.ts";
 import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
 import type { Reading } from "../store.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { booleanOf, momentOf, onlyRow, primaryRows, recordOf, textOf } from "./rows.ts";
+import { booleanOf, foundRows, momentOf, onlyRow, primaryRows, recordOf, textOf } from "./rows.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
 import { timeoutText } from "./values.ts";
 
@@ -69,11 +69,28 @@ export class Confirmation {
    * @throws {StoreError} when the standby did not have them in time: they are in doubt
    */
   async idsOf(repeated: SqlStatement): Promise<readonly string[]> {
-    const seen = await this.#executor.read(repeated);
-    if (!seen.some((row) => booleanOf(row, "standbys"))) return seen.map(idOf);
-    const rows = await this.#confirmed(repeated);
-    if (rows !== null) return rows.map(idOf);
-    throw new StoreError("in_doubt", { message: unconfirmed("A write") });
+    return (await this.rowsOf(repeated, "in_doubt")).map(idOf);
+  }
+
+  /** As `idsOf`, of a write that there can be but one of: whether it has been done. */
+  async isDone(repeated: SqlStatement): Promise<boolean> {
+    return (await this.rowsOf(repeated, "in_doubt")).length > 0;
+  }
+
+  /**
+   * What an `onPrimary` look-up finds that says `standbys` with each row, once that can be told.
+   *
+   * @throws {StoreError} when the standby did not have it in time, or answered
+   */
+  async rowsOf(
+    look: SqlStatement,
+    certainty: StoreError["certainty"] = "rolled_back",
+  ): Promise<readonly SqlRow[]> {
+    const seen = foundRows(await this.#executor.read(look), "standbys");
+    if (!seen.some((row) => booleanOf(row, "standbys"))) return seen;
+    const rows = await this.#confirmed(look);
+    if (rows !== null) return foundRows(rows, "standbys");
+    throw new StoreError(certainty, { message: unconfirmed("What was written") });
   }
 
   /** What the look-up finds, in one transaction with a write that has been replicated. Null: not in time. */

@@ -2,7 +2,7 @@
  * Statements that end claims on effects. Each write is guarded row by row, so that one row whose guard does not hold leaves
  * the others alone; the statement commits as one.
  */
-import { commitSettingsOnce, type SqlNames, standbys, timeOf } from "./sql-parts.ts";
+import { commitSettingsOnce, onPrimary, type SqlNames, standbys, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function effectEndStatements(names: SqlNames) {
@@ -80,6 +80,6 @@ function deliver(names: SqlNames): string {
 
 /** Which ends that found nothing to do repeat one that has been done. */
 function ended(names: SqlNames): string {
-  return `select o.id::text as id, ${standbys(names)} from ${ends} join ${names.outbox} o on ${claimIs}
-    where o.ended = c.event`;
+  return onPrimary(`select o.id::text as id, ${standbys(names)} from ${ends} join ${names.outbox} o on ${claimIs}
+    where o.ended = c.event`);
 }

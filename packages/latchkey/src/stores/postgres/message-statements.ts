@@ -1,5 +1,5 @@
 /** Statements about messages. None of them runs inside a business transaction. */
-import { after, commitSettings, exactly, onPrimary, type SqlNames, timeOf } from "./sql-parts.ts";
+import { after, commitSettings, exactly, onPrimary, type SqlNames, standbys, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 export function messageStatements(names: SqlNames) {
@@ -8,6 +8,8 @@ export function messageStatements(names: SqlNames) {
     countMessage: template("count_message", count(names)),
     forgetMessage: template("forget_message", forget(names)),
     buryMessage: template("bury_message", bury(names)),
+    condemnMessage: template("condemn_message", condemn(names)),
+    messageIsDead: template("message_is_dead", isDead(names)),
     listMessages: template("list_messages", list(names)),
     removeMessage: template("remove_message", remove(names)),
     messageRemoved: template("message_removed", removed(names)),
@@ -61,6 +63,24 @@ function bury(names: SqlNames): string {
     select pg_catalog.count(*)::int as buried, ${commitSettings(names)} from m`;
 }
 
+/** Only while its tally is what it was judged by: whoever came back meanwhile has killed nobody. */
+function condemn(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    m as (
+      update ${names.messages} m set state = 'dead', id = @id::uuid, reason = @reason::text,
+        content_type = @content_type::text, payload = @payload::bytea, died_at = t.at, expires_at = null
+      from t
+      where ${digestIs} and m.state = 'watched' and m.starts = @starts::int and m.returns = @returns::int
+      returning 1)
+    select pg_catalog.count(*)::int as buried, ${commitSettings(names)} from m`;
+}
+
+function isDead(names: SqlNames): string {
+  return onPrimary(
+    `select ${standbys(names)} from ${names.messages} m where ${digestIs} and m.state = 'dead'`,
+  );
+}
+
 function list({ messages }: SqlNames): string {
   return onPrimary(`select pg_catalog.encode(m.digest, 'hex') as digest, m.id::text as id, m.source, m.operation, m.tenant,
       m.key, m.reason, m.content_type, pg_catalog.encode(m.payload, 'hex') as payload, ${tally},
@@ -90,9 +110,10 @@ function remove(names: SqlNames): string {
     select 1 as removed, ${commitSettings(names)} from m`;
 }
 
-function removed({ audit }: SqlNames): string {
-  return `select exists (
-      select 1 from ${audit} a where a.id = @audit_id::uuid and a.record_id = @id::uuid) as removed`;
+function removed(names: SqlNames): string {
+  return onPrimary(
+    `select ${standbys(names)} from ${names.audit} a where a.id = @audit_id::uuid and a.record_id = @id::uuid`,
+  );
 }
 
 function clean(names: SqlNames): string {

@@ -1,19 +1,38 @@
 /** Messages on Postgres. */
-import type { SqlRow } from "../../transactions/transaction.ts";
+import { StoreError } from "../../errors.ts";
+import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
 import type { DeadMessage, MessageFacts, MessageSupport, MessageTally } from "../messages.ts";
+import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { messageStatements } from "./message-statements.ts";
-import { booleanOf, bytesOf, foundRows, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
+import { bytesOf, foundRows, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
 export function postgresMessages(
   executor: PostgresExecutor,
   statements: ReturnType<typeof messageStatements>,
+  confirmation: Confirmation,
 ): MessageSupport {
+  /** Whoever believes it lets the broker forget the message. */
+  const isDead = (digest: string) => confirmation.isDone(statements.messageIsDead.bind({ digest }));
+
+  /** One that is dead when it is written, and is not there afterwards, has died on a server that is no more. */
+  const buried = async (digest: string, write: SqlStatement, tries: number): Promise<boolean> => {
+    for (let left = tries; left > 0; left--) {
+      const { buried } = onlyRow(await executor.write(write));
+      if (buried === 1 || (await isDead(digest))) return true;
+    }
+    return false;
+  };
+
   return {
     async find(digest) {
       const [row] = foundRows(await executor.read(statements.findMessage.bind({ digest })), "state");
-      return row === undefined ? null : tallyOf(row);
+      if (row === undefined) return null;
+      const tally = tallyOf(row);
+      if (tally.state !== "dead") return tally;
+      const dead = await confirmation.rowsOf(statements.messageIsDead.bind({ digest }));
+      return dead.length > 0 ? tally : null;
     },
 
     async count(facts, { starts, returns, failures, errorCode, keepMs }, id) {
@@ -27,12 +46,18 @@ export function postgresMessages(
       await executor.write(statements.forgetMessage.bind({ digest }));
     },
 
-    async bury(facts, { id, reason, contentType, payload }) {
+    async bury(facts, { id, reason, contentType, payload }, judged) {
       for (const [what, text] of Object.entries({ reason, contentType: contentType ?? "" })) {
         checkStorable(what, text);
       }
       const letter = { id, reason, content_type: contentType, payload };
-      await executor.write(statements.buryMessage.bind({ ...factValues(facts), ...letter }));
+      const values = { ...factValues(facts), ...letter };
+      if (judged !== null) {
+        const { starts, returns } = judged;
+        return buried(facts.digest, statements.condemnMessage.bind({ ...values, starts, returns }), 1);
+      }
+      if (await buried(facts.digest, statements.buryMessage.bind(values), 2)) return true;
+      throw new StoreError("in_doubt", { message: "A message that was dead is so no more" });
     },
 
     async list({ operation, tenant, limit, after }) {
@@ -48,7 +73,7 @@ export function postgresMessages(
       const values = { id, event, audit_id: note.id, actor: note.actor, reason: note.reason };
       const [row] = await executor.write(statements.removeMessage.bind(values));
       if (row !== undefined) return true;
-      return booleanOf(onlyRow(await executor.read(statements.messageRemoved.bind(values))), "removed");
+      return confirmation.isDone(statements.messageRemoved.bind(values));
     },
   };
 }

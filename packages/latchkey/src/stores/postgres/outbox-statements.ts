@@ -177,8 +177,8 @@ function start(names: SqlNames): string {
 
 function started(names: SqlNames): string {
   const { outbox, clock } = names;
-  return `select o.id::text as id, ${standbys(names)} from ${claims} join ${outbox} o on ${claimIs}
-    where o.started_at is not null and o.locked_until > (select ${clock})`;
+  return onPrimary(`select o.id::text as id, ${standbys(names)} from ${claims} join ${outbox} o on ${claimIs}
+    where o.started_at is not null and o.locked_until > (select ${clock})`);
 }
 
 const notBefore = `o.claimed_at >= coalesce(${after(epoch, "from_ms")}, '-infinity'::timestamptz)`;
@@ -260,9 +260,10 @@ function decide(names: SqlNames): string {
     select 1 as decided, ${commitSettings(names)} from o`;
 }
 
-function decided({ audit }: SqlNames): string {
-  return `select exists (
-      select 1 from ${audit} a where a.id = @audit_id::uuid and a.effect_id = @id::uuid) as decided`;
+function decided(names: SqlNames): string {
+  return onPrimary(
+    `select ${standbys(names)} from ${names.audit} a where a.id = @audit_id::uuid and a.effect_id = @id::uuid`,
+  );
 }
 
 function clean(names: SqlNames): string {

@@ -11,7 +11,7 @@ import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { areDeliveries, claimsList, deliveryLists, endsList } from "./outbox-values.ts";
-import { booleanOf, foundRows, onlyRow, textOf } from "./rows.ts";
+import { foundRows, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
 type Statements = ReturnType<typeof outboxStatements>;
@@ -75,7 +75,7 @@ export function postgresOutbox(
       const [row] = await executor.write(statements.decideEffect.bind(values));
       claims.startOver();
       if (row !== undefined) return true;
-      return booleanOf(onlyRow(await executor.read(statements.effectDecided.bind(values))), "decided");
+      return confirmation.isDone(statements.effectDecided.bind(values));
     },
   };
 }

@@ -9,6 +9,7 @@ import {
   onPrimary,
   recordColumns,
   type SqlNames,
+  standbys,
   timeOf,
 } from "./sql-parts.ts";
 import { template } from "./template.ts";
@@ -98,9 +99,11 @@ function settleCall(names: SqlNames): string {
 }
 
 /** Whether a settlement that found nothing to do repeats one that has been done. */
-function settled({ audit }: SqlNames): string {
-  return `select exists (
-      select 1 from ${audit} a where a.id = @audit_id::uuid and a.record_id = @guard_id::uuid) as settled`;
+function settled(names: SqlNames): string {
+  return onPrimary(
+    `select ${standbys(names)} from ${names.audit} a
+      where a.id = @audit_id::uuid and a.record_id = @guard_id::uuid`,
+  );
 }
 
 const operations = "pg_catalog.jsonb_array_elements_text(@operations::text::jsonb) o(name)";
@@ -170,9 +173,9 @@ function list({ records, leases }: SqlNames, which: string): string {
     order by r.created_at, r.id`);
 }
 
-function audit({ audit }: SqlNames): string {
-  return onPrimary(`select a.id::text as id, ${exactly("a.at")} as at, a.tenant, a.scope, a.key,
+function audit(names: SqlNames): string {
+  return onPrimary(`select ${standbys(names)}, a.id::text as id, ${exactly("a.at")} as at, a.tenant, a.scope, a.key,
       a.record_id::text as record_id, a.effect_id::text as effect_id, a.event, a.from_state, a.to_state, a.actor, a.proof, a.reason
-    from ${audit} a where ${keyIs("a")}
+    from ${names.audit} a where ${keyIs("a")}
     order by a.at, a.id`);
 }

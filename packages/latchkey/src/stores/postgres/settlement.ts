@@ -2,29 +2,25 @@
 import type { RecordState } from "../../engine/record.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../transactions/transaction.ts";
 import type { AuditEntry, AuditNote, Settlement, SettlementSupport } from "../settlement.ts";
+import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import {
-  booleanOf,
-  foundRows,
-  momentOf,
-  nullableText,
-  numberOf,
-  onlyRow,
-  storedRecord,
-  textOf,
-} from "./rows.ts";
+import { foundRows, momentOf, nullableText, numberOf, storedRecord, textOf } from "./rows.ts";
 import type { settlementStatements } from "./settlement-statements.ts";
 import { checkStorable, guardValues, keyValues, retentionValues } from "./values.ts";
 
 type Statements = ReturnType<typeof settlementStatements>;
 
-export function postgresSettlement(executor: PostgresExecutor, statements: Statements): SettlementSupport {
+export function postgresSettlement(
+  executor: PostgresExecutor,
+  statements: Statements,
+  confirmation: Confirmation,
+): SettlementSupport {
   return {
     async settle(key, guard, settlement, note) {
       const values = { ...keyValues(key), ...guardValues(guard), ...noteValues(settlement, note) };
       const [row] = await executor.write(settling(statements, settlement, values));
       if (row !== undefined) return true;
-      return booleanOf(onlyRow(await executor.read(statements.settled.bind(values))), "settled");
+      return confirmation.isDone(statements.settled.bind(values));
     },
 
     async claimUnknowns(operations, limit, claimMs) {
@@ -53,8 +49,8 @@ export function postgresSettlement(executor: PostgresExecutor, statements: State
     },
 
     async audit(key) {
-      const rows = await executor.read(statements.audit.bind(keyValues(key)));
-      return foundRows(rows, "id").map(entryOf);
+      // Who finds its own row there takes its settlement for done.
+      return (await confirmation.rowsOf(statements.audit.bind(keyValues(key)))).map(entryOf);
     },
   };
 }

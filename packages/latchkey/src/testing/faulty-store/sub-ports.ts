@@ -53,7 +53,8 @@ export function faultyMessages(inner: MessageSupport, process: FaultyProcess): M
     find: (digest) => process.call("findMessage", null, () => inner.find(digest)),
     count: (facts, count, id) => process.call("countMessage", null, () => inner.count(facts, count, id)),
     forget: (digest) => process.call("forgetMessage", null, () => inner.forget(digest)),
-    bury: (facts, letter) => process.call("buryMessage", null, () => inner.bury(facts, letter)),
+    bury: (facts, letter, judged) =>
+      process.call("buryMessage", null, () => inner.bury(facts, letter, judged)),
     list: (filter) => process.call("listMessages", null, () => inner.list(filter)),
     remove: (id, event, note) => process.call("removeMessage", null, () => inner.remove(id, event, note)),
   };

@@ -92,7 +92,7 @@ export const messageCases: readonly StoreCase[] = [
       const facts = newMessage();
       await first.count(facts, start, newId());
       const letter = newLetter({ reason: "kills-its-process" });
-      await second.bury(facts, letter);
+      await second.bury(facts, letter, null);
       await first.forget(facts.digest);
       assert.deepEqual(await first.find(facts.digest), tally({ state: "dead", starts: 1 }));
       const told = await first.count(facts, failed, newId());
@@ -108,7 +108,7 @@ export const messageCases: readonly StoreCase[] = [
       const facts = newMessage({ tenant: null, key: null });
       const letter = newLetter({ contentType: null });
       const { now: before } = await context.store.read({ tenant: "t", scope: "s", key: "k" });
-      await first.bury(facts, letter);
+      await first.bury(facts, letter, null);
       const { now: after } = await context.store.read({ tenant: "t", scope: "s", key: "k" });
       const [dead, ...rest] = await first.list(everything);
       assert.ok(dead !== undefined && rest.length === 0, "one is dead");
@@ -117,11 +117,26 @@ export const messageCases: readonly StoreCase[] = [
       assert.deepEqual(told, { ...facts, ...tally({ state: "dead" }), ...letter });
     },
   ),
+  messageCase("one that a tally condemns dies only while that is its tally", async (first, second) => {
+    const facts = newMessage();
+    assert.equal(await first.bury(facts, newLetter(), tally({ starts: 1 })), false, "it has none");
+    assert.equal(await first.find(facts.digest), null);
+    const judged = await first.count(facts, start, newId());
+    await second.count(facts, { ...failed, failures: 0 }, newId());
+    assert.equal(await first.bury(facts, newLetter(), judged), false, "somebody has come back");
+    const again = await second.count(facts, start, newId());
+    assert.equal(await first.bury(facts, newLetter(), { ...again, starts: 1 }), false, "somebody has begun");
+    assert.equal((await first.find(facts.digest))?.state, "watched");
+    const letter = newLetter();
+    assert.equal(await first.bury(facts, letter, again), true);
+    assert.equal(await second.bury(facts, newLetter(), again), true, "it is dead, by whom ever");
+    assert.deepEqual(await listed(first), [letter.id]);
+  }),
   messageCase("one that is dead keeps the letter it has", async (first, second) => {
     const facts = newMessage();
     const letter = newLetter();
-    await first.bury(facts, letter);
-    await second.bury(facts, newLetter({ reason: "refused" }));
+    await first.bury(facts, letter, null);
+    await second.bury(facts, newLetter({ reason: "refused" }), null);
     const dead = await first.list(everything);
     assert.deepEqual(
       dead.map(({ id, reason }) => [id, reason]),
@@ -134,7 +149,7 @@ export const messageCases: readonly StoreCase[] = [
       const letters = [newLetter(), newLetter(), newLetter()];
       const facts = [newMessage(), newMessage({ tenant: "u" }), newMessage({ operation: "other" })];
       for (const [index, letter] of letters.entries()) {
-        await first.bury(facts[index] ?? newMessage(), letter);
+        await first.bury(facts[index] ?? newMessage(), letter, null);
         await context.advance(second);
       }
       const all = letters.map(({ id }) => id);
@@ -152,7 +167,7 @@ export const messageCases: readonly StoreCase[] = [
     async (first, second, { store }) => {
       const facts = newMessage({ tenant: "audited", key: "removed" });
       const letter = newLetter();
-      await first.bury(facts, letter);
+      await first.bury(facts, letter, null);
       const note = { id: newId(), actor: "op", reason: "looked at it" };
       assert.equal(await first.remove(letter.id, "discard", note), true);
       assert.equal(
@@ -187,7 +202,7 @@ export const messageCases: readonly StoreCase[] = [
     async (first, _, context) => {
       const [over, counted, dead] = [newMessage(), newMessage(), newMessage()];
       for (const facts of [over, counted, dead]) await first.count(facts, start, newId());
-      await first.bury(dead, newLetter());
+      await first.bury(dead, newLetter(), null);
       await first.count(dead, failed, newId());
       await context.advance(hour - minute);
       await first.count(counted, failed, newId());

@@ -160,7 +160,9 @@ async function putInManyDoubts(context: CaseContext) {
     await startCall(context, record, call);
     await endCall(context, record, callEnds[event], call);
   }
-  for (const name of ["charge", "mail"]) await startCall(context, record, intentOf({ name, position: 5 }));
+  for (const [at, name] of ["charge", "mail"].entries()) {
+    await startCall(context, record, intentOf({ name, position: 5 + at }));
+  }
   const doubt = { event: "doubt", errorCode: "call-in-doubt", reconcileAfterMs: null } as const;
   assert.ok(await context.store.end(keyOf(record), record.id, record.fence, doubt));
   return { record, key: keyOf(record), before: (await journalOf(context, record)).steps };

@@ -1,0 +1,68 @@
+import { type CommandContext, CommandError, type ExitCode } from "./command.ts";
+import { messageChoices } from "./message-reasons.ts";
+import { messageView, payloadOf, payloadText } from "./present-message.ts";
+import { columns, shortened, shown, shownJson } from "./text.ts";
+import { type OpenService, type ServiceValues, withService } from "./with-service.ts";
+
+interface InspectMessageValues extends ServiceValues {
+  readonly payload?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** @throws {CommandError} with exit code 3 when no dead message has this id. */
+export async function inspectMessage(
+  context: CommandContext,
+  values: InspectMessageValues,
+  id: string,
+): Promise<ExitCode> {
+  await withService(context, values, async (service) => {
+    const report = await reportOf(service, id, values.payload ?? false);
+    if (values.json) context.print(shownJson(report));
+    else for (const line of linesOf(report, service.hasCodec)) context.print(shown(line));
+  });
+  return 0;
+}
+
+type Report = Awaited<ReturnType<typeof reportOf>>;
+
+async function reportOf({ messages, hasCodec }: OpenService, id: string, withPayload: boolean) {
+  const message = await messages.find(id);
+  if (message === null) {
+    const message = `No dead message has the id ${id}. Effects are shown with their record: see \`latchkey list --dead\`.`;
+    throw new CommandError(message, { exitCode: 3 });
+  }
+  return {
+    ...messageView(message),
+    payload: withPayload ? await payloadOf(message, hasCodec) : null,
+    choices: messageChoices(message),
+  };
+}
+
+function linesOf(report: Report, hasCodec: boolean): readonly string[] {
+  const { starts, returns, failures } = report;
+  const lost = starts === returns ? "" : `; ${starts - returns} did not come back`;
+  const rows: [string, string | null][] = [
+    ["Message", report.id],
+    ["Tenant", report.tenant],
+    ["Operation", report.operation],
+    ["Key", report.key],
+    ["From", report.source],
+    ["Why", report.explanation === null ? report.reason : `${report.reason}: ${report.explanation}`],
+    ["Runs", `${starts} counted; ${failures} failed${lost}`],
+    ["Last error", report.lastErrorCode],
+    ["Died", report.diedAt],
+    ["Content type", report.contentType],
+    [
+      "Payload",
+      report.payload === null
+        ? `${report.storedBytes} bytes as stored; --payload shows it`
+        : shortened(payloadText(report.payload, hasCodec)),
+    ],
+  ];
+  return [
+    ...columns(rows.flatMap(([label, text]) => (text === null ? [] : [[label, text] as const]))),
+    "",
+    "What you may do",
+    ...report.choices.flatMap(({ when, command }) => [`  ${when}:`, `    ${command}`]),
+  ];
+}

@@ -1,0 +1,54 @@
+/** A command's store: the database that its options name, or, with `--config`, that of the service. */
+import { resolve } from "node:path";
+import { createLatchkey } from "../latchkey.ts";
+import { type DeadMessages, deadMessages, type Republish } from "../messages/dead-messages.ts";
+import type { Store } from "../stores/store.ts";
+import { type CommandContext, CommandError, UsageError } from "./command.ts";
+import { loadConfig } from "./load-config.ts";
+import { type DatabaseValues, withStore } from "./with-store.ts";
+
+export const serviceOptions = { config: { type: "string" } } as const;
+
+export interface ServiceValues extends DatabaseValues {
+  readonly config?: string | undefined;
+}
+
+export interface OpenService {
+  readonly store: Pick<Store<unknown>, "name" | "outbox">;
+  readonly messages: DeadMessages;
+  /** Whether what is stored can be decoded: a command without a config does not have the service's codec. */
+  readonly hasCodec: boolean;
+  readonly republish: Republish | null;
+}
+
+/**
+ * Opens it for one command, makes sure that its tables are there, and closes it afterwards.
+ *
+ * @throws {UsageError} for a config and a database
+ * @throws {CommandError} when the store keeps no messages, or the config is not one
+ */
+export async function withService<T>(
+  context: CommandContext,
+  values: ServiceValues,
+  work: (service: OpenService) => Promise<T>,
+): Promise<T> {
+  if (values.config === undefined) {
+    return withStore(context, values, (store) => {
+      const messages = deadMessages(createLatchkey({ store }));
+      return work({ store, messages, hasCodec: false, republish: null });
+    });
+  }
+  for (const option of ["database-url", "schema"] as const) {
+    if (values[option] !== undefined) throw new UsageError(`--${option} and --config exclude each other.`);
+  }
+  const config = await loadConfig(resolve(context.cwd, values.config));
+  try {
+    const { latchkey, republish = null } = config;
+    const { store } = latchkey.runtime;
+    if (store.messages === null) throw new CommandError(`Store ${store.name} keeps no messages.`);
+    await store.verify();
+    return await work({ store, messages: deadMessages(latchkey), hasCodec: true, republish });
+  } finally {
+    await config.close?.();
+  }
+}

@@ -1,0 +1,286 @@
+/** Dead letters of messages, for people and the programs that they write: list them, redrive one, give one up. */
+import { createHash } from "node:crypto";
+import type { Runtime } from "../attempt/runtime.ts";
+import { StoreError } from "../errors.ts";
+import type { Latchkey } from "../latchkey.ts";
+import { pause, uuidVersion7 } from "../ports.ts";
+import type { OperatorProof } from "../settle.ts";
+import type { MessageSupport, DeadMessage as Row } from "../stores/messages.ts";
+import type { MessageDeath } from "./broker.ts";
+import { letterContext } from "./tallies.ts";
+
+export interface DeadMessage {
+  /** Of its dead letter. */
+  readonly id: string;
+  readonly operation: string;
+  /** Null where the message does not say. */
+  readonly tenant: string | null;
+  /** As it is kept: under a `keySecret` a digest. Null where the message does not say. */
+  readonly key: string | null;
+  /** The id that an inbox knows the message by. Null where it had none, or where only a digest of it is kept. */
+  readonly messageId: string | null;
+  /** The queue, stream or topic that it came from. */
+  readonly source: string;
+  readonly reason: MessageDeath;
+  readonly contentType: string | null;
+  /** Runs begun, of those that were counted. */
+  readonly starts: number;
+  /** … and come back from. The rest has ended with its process. */
+  readonly returns: number;
+  readonly failures: number;
+  readonly lastErrorCode: string | null;
+  /** Milliseconds since the Unix epoch, by the store's clock. */
+  readonly diedAt: number;
+  /** Of the payload, as it is stored. */
+  readonly storedBytes: number;
+  /** Decodes the payload. Rejects as the codec does. */
+  body(): Promise<Uint8Array>;
+}
+
+export interface DeadMessageFilter {
+  /** Default: of every operation. */
+  readonly operation?: string;
+  /** Default: of every tenant. */
+  readonly tenant?: string;
+  /** Default 50. */
+  readonly limit?: number;
+  /** The last one of the page before. */
+  readonly after?: { readonly diedAt: number; readonly id: string };
+}
+
+/** What there is to publish again. Headers are not kept. */
+export interface RedrivenMessage extends Omit<DeadMessage, "body" | "storedBytes"> {
+  readonly body: Uint8Array;
+}
+
+/** Publishes a message again, under its `messageId`. It resolves once the broker has confirmed it. */
+export type Republish = (message: RedrivenMessage) => Promise<void> | void;
+
+export interface DeadMessages {
+  /** Oldest first. */
+  list(filter?: DeadMessageFilter): Promise<readonly DeadMessage[]>;
+  /** Null: there is none, or it is not dead. */
+  find(id: string): Promise<DeadMessage | null>;
+
+  /**
+   * Publishes a dead message again and removes its letter. It is never lost: until `publish` has resolved, a letter stands.
+   * When `publish` rejects, or the process dies, the letter stays under another id, which is listed; the same call under
+   * either id goes on. A message that was published twice is one to its inbox.
+   *
+   * @returns the audit row's id; null: it is not dead, or not there, and nothing was done
+   * @throws {StoreError}
+   * @throws whatever `publish`, or the codec, throws.
+   */
+  redrive(id: string, by: OperatorProof, publish: Republish): Promise<string | null>;
+
+  /**
+   * Removes a dead letter: what it asks for has happened, or never shall.
+   *
+   * @returns as above
+   * @throws {StoreError}
+   */
+  discard(id: string, by: OperatorProof): Promise<string | null>;
+}
+
+/** @throws {TypeError} when the store keeps no messages. */
+export function deadMessages<Tx>({ runtime }: Pick<Latchkey<Tx>, "runtime">): DeadMessages {
+  const { messages: support, name } = runtime.store;
+  if (support === null) throw new TypeError(`Store ${name} keeps no messages`);
+  return {
+    async list({ operation = null, tenant = null, limit = 50, after = null } = {}) {
+      const rows = await support.list({ operation, tenant, limit, after });
+      return rows.map((row) => messageOf(runtime, row));
+    },
+    async find(id) {
+      const row = await search(support, id);
+      return row && messageOf(runtime, row);
+    },
+    redrive: (id, by, publish) => redrive(runtime, support, id, checkedProof(by), publish),
+    async discard(id, by) {
+      const proof = checkedProof(by);
+      if ((await search(support, id)) === null) return null;
+      const removed = await remove(runtime, support, id, "discard", proof);
+      // One that a redrive has left behind.
+      return (await remove(runtime, support, heldId(id), "discard", proof)) ?? removed;
+    },
+  };
+}
+
+/**
+ * While a letter stands, an inbox acknowledges deliveries of its message as dead already; so the letter must be gone before
+ * the message is published. What keeps the message meanwhile is a second letter, under a digest that no message has.
+ */
+async function redrive<Tx>(
+  runtime: Runtime<Tx>,
+  support: MessageSupport,
+  id: string,
+  proof: OperatorProof,
+  publish: Republish,
+): Promise<string | null> {
+  const row = await search(support, id);
+  if (row === null) return null;
+  const message = messageOf(runtime, row);
+  const body = await message.body();
+  const held = isHeld(row) ? row.id : await hold(runtime, support, row, body);
+  // Where an earlier redrive was cut short, the first letter may be gone already, or stand beside the second.
+  const first = held === id ? await firstOf(support, held) : id;
+  const audit = first === null ? null : await remove(runtime, support, first, "redrive", proof);
+  if (!isHeld(row) && audit === null) {
+    await withdraw(runtime, support, row, held, proof);
+    return null;
+  }
+  const { storedBytes: _storedBytes, ...facts } = message;
+  await publish({ ...facts, body });
+  return (await remove(runtime, support, held, "redrive", proof)) ?? audit;
+}
+
+/**
+ * Somebody else has decided about the first letter since it was found. The second one is theirs as long as they publish; when
+ * that is over, or there is nothing to publish, it would be a letter of what is decided.
+ */
+async function withdraw<Tx>(
+  runtime: Runtime<Tx>,
+  support: MessageSupport,
+  { id, tenant, operation, key }: Row,
+  held: string,
+  { operator }: OperatorProof,
+): Promise<void> {
+  const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
+  const entries = await surely(runtime, () => runtime.store.settlement.audit(place));
+  const isOver = entries.some(
+    ({ recordId, event }) => recordId === held || (recordId === id && event === "discard"),
+  );
+  if (!isOver) return;
+  const reason = "somebody else has decided at the same moment";
+  await remove(runtime, support, held, "discard", { operator, reason });
+}
+
+async function hold<Tx>(
+  runtime: Runtime<Tx>,
+  support: MessageSupport,
+  row: Row,
+  body: Uint8Array,
+): Promise<string> {
+  const { id, reason, contentType, starts, returns, failures, lastErrorCode, ...facts } = row;
+  const held = { ...facts, digest: heldDigest(id) };
+  const letter = { id: heldId(id), reason, contentType };
+  await surely(runtime, async () => {
+    if ((await support.find(held.digest)) === null) {
+      await support.count(held, { starts, returns, failures, errorCode: lastErrorCode, keepMs }, letter.id);
+    }
+    const payload = await runtime.codec.encode(body, letterContext(held));
+    await support.bury(held, { ...letter, payload }, null);
+  });
+  return letter.id;
+}
+
+/** Of counts whose letter never followed. */
+const keepMs = 24 * 60 * 60 * 1_000;
+const heldMark = "0".repeat(16);
+
+function heldDigest(id: string): string {
+  return heldMark + hashOf(id).toString("hex").slice(heldMark.length);
+}
+
+/** The same for the same letter, so that a redrive that was cut short is found again. */
+function heldId(id: string): string {
+  return uuidVersion7(timeOf(id), hashOf(id));
+}
+
+function isHeld({ digest }: Row): boolean {
+  return digest.startsWith(heldMark);
+}
+
+function hashOf(id: string): Buffer {
+  return createHash("sha256").update(`latchkey held letter ${id}`).digest();
+}
+
+function timeOf(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
+function messageOf<Tx>({ codec, storedKey }: Runtime<Tx>, row: Row): DeadMessage {
+  const { payload, digest: _digest, state: _state, reason, ...facts } = row;
+  const { operation, tenant, key } = facts;
+  const sent = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
+  return {
+    ...facts,
+    reason: reason as MessageDeath,
+    messageId: storedKey(sent).key === sent.key ? key : null,
+    storedBytes: payload.byteLength,
+    body: async () => codec.decode(payload, letterContext(row)),
+  };
+}
+
+const pageSize = 100;
+/** By which the clocks of a store and its clients differ at most, mostly. */
+const skewMs = 60 * 60 * 1_000;
+const firstId = "00000000-0000-0000-0000-000000000000";
+
+/** First where a letter of this id belongs by its time, then everywhere: the store has no look-up by id. */
+async function search(support: MessageSupport, id: string): Promise<Row | null> {
+  if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(id)) return null;
+  const ids = [id, heldId(id)];
+  const wanted = (row: Row) => ids.includes(row.id);
+  return (await scanNear(support, wanted, id)) ?? scan(support, wanted, null, Infinity);
+}
+
+/** Id of the letter that this one was to take the place of. */
+async function firstOf(support: MessageSupport, held: string): Promise<string | null> {
+  const first = await scanNear(support, ({ id }) => heldId(id) === held, held);
+  return first?.id ?? null;
+}
+
+function scanNear(support: MessageSupport, wanted: (row: Row) => boolean, id: string): Promise<Row | null> {
+  const made = timeOf(id);
+  return scan(support, wanted, { diedAt: Math.max(0, made - skewMs), id: firstId }, made + skewMs);
+}
+
+async function scan(
+  support: MessageSupport,
+  wanted: (row: Row) => boolean,
+  from: { readonly diedAt: number; readonly id: string } | null,
+  until: number,
+): Promise<Row | null> {
+  for (let after = from; ; ) {
+    const rows = await support.list({ operation: null, tenant: null, limit: pageSize, after });
+    const found = rows.find(wanted);
+    if (found !== undefined) return found;
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < pageSize || last.diedAt > until) return null;
+    after = { diedAt: last.diedAt, id: last.id };
+  }
+}
+
+async function remove<Tx>(
+  runtime: Runtime<Tx>,
+  support: MessageSupport,
+  id: string,
+  event: "redrive" | "discard",
+  { operator, reason }: OperatorProof,
+): Promise<string | null> {
+  const { clock, random } = runtime.ports;
+  const note = { id: random.uuid(clock.wallMs()), actor: operator, reason };
+  return (await surely(runtime, () => support.remove(id, event, note))) ? note.id : null;
+}
+
+/** Five tries within two seconds: a lost reply says nothing, and repeating changes nothing. */
+const pauseMaxMs = 800;
+
+async function surely<Tx, T>({ ports }: Runtime<Tx>, run: () => Promise<T>): Promise<T> {
+  for (let pauseMs = 100; ; pauseMs *= 2) {
+    try {
+      return await run();
+    } catch (error) {
+      if (!(error instanceof StoreError) || pauseMs > pauseMaxMs) throw error;
+      await pause(ports.clock, pauseMs);
+    }
+  }
+}
+
+function checkedProof({ operator, reason }: OperatorProof): OperatorProof {
+  for (const [name, text] of Object.entries({ operator, reason })) {
+    if (typeof text !== "string" || text.trim() === "") throw new TypeError(`${name} must say something`);
+  }
+  return { operator, reason };
+}

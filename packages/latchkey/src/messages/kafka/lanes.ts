@@ -1,0 +1,145 @@
+/** Runs the records of one assignment: those of a partition one after the other, several partitions at once. */
+import type { Runtime } from "../../attempt/runtime.ts";
+import { Pauses, reportConsumer } from "../consuming.ts";
+import { OffsetCommits } from "./commits.ts";
+import type { KafkaRecord } from "./record.ts";
+import { Begun, type Settling } from "./settling.ts";
+import { UntilOver } from "./until-over.ts";
+
+/** How many records wait in memory; then no more are taken of any partition, since the client cannot pause a single one. */
+const waitingMax = 500;
+const commitAgainMs = 1_000;
+
+interface Lane {
+  readonly queue: KafkaRecord[];
+  readonly commits: OffsetCommits;
+}
+
+type CommitOf = (record: KafkaRecord) => (offset: bigint) => Promise<void>;
+
+export class Lanes<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #settling: Settling<Tx>;
+  readonly #commitOf: CommitOf;
+  readonly #pauses: Pauses<Tx>;
+  readonly #slots: Slots;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #working = new Set<Promise<void>>();
+  readonly #begun = new Begun();
+  #waiting = 0;
+  #room = Promise.withResolvers<void>();
+  readonly #closed = Promise.withResolvers<void>();
+  readonly #over = new UntilOver(this.#closed.promise);
+  #state: "open" | "finishing" | "dropped" = "open";
+
+  /** @param commitOf commits offsets of a record's partition */
+  constructor(runtime: Runtime<Tx>, settling: Settling<Tx>, concurrency: number, commitOf: CommitOf) {
+    this.#runtime = runtime;
+    this.#settling = settling;
+    this.#commitOf = commitOf;
+    this.#pauses = new Pauses(runtime);
+    this.#slots = new Slots(concurrency);
+  }
+
+  /** Resolves when another one may be added; never once they are closed. */
+  async add(record: KafkaRecord): Promise<void> {
+    const place = `${record.topic}:${record.partition}`;
+    const lane = this.#lanes.get(place) ?? {
+      queue: [],
+      commits: new OffsetCommits(this.#commitOf(record)),
+    };
+    this.#lanes.set(place, lane);
+    this.#waiting += 1;
+    if (lane.queue.push(record) === 1) this.#begin(lane);
+    while (this.#waiting >= waitingMax) await this.#room.promise;
+  }
+
+  /** Forgets what waits. What runs ends, and its offset is not committed; resolves when it has ended. */
+  async drop(): Promise<void> {
+    await this.#close("dropped");
+  }
+
+  /** Forgets what waits, and resolves when what runs has ended and what is settled is committed, or could not be. */
+  async finish(): Promise<void> {
+    await this.#close("finishing");
+    const flushed = [...this.#lanes.values()].map(({ commits }) => commits.flushed());
+    for (const result of await Promise.allSettled(flushed))
+      if (result.status === "rejected") this.#report(result.reason);
+  }
+
+  async #close(state: "finishing" | "dropped"): Promise<void> {
+    this.#state = state;
+    this.#closed.resolve();
+    this.#pauses.close();
+    await Promise.all(this.#working);
+  }
+
+  #begin(lane: Lane): void {
+    const working = this.#work(lane).finally(() => this.#working.delete(working));
+    this.#working.add(working);
+  }
+
+  async #work({ queue, commits }: Lane): Promise<void> {
+    for (let record = queue[0]; record !== undefined; record = queue[0]) {
+      if (!(await this.#mayGoOn(commits))) {
+        if (this.#state !== "open") return;
+        continue;
+      }
+      const againMs = await this.#take(record);
+      if (againMs === "closed" || this.#state === "dropped") return;
+      if (againMs !== null) {
+        await this.#pauses.for(againMs);
+        continue;
+      }
+      queue.shift();
+      commits.settled(record.offset + 1n);
+      this.#waiting -= 1;
+      this.#room.resolve();
+      this.#room = Promise.withResolvers();
+    }
+  }
+
+  #take(record: KafkaRecord): Promise<number | null | "closed"> {
+    return this.#slots.with(async () => {
+      if (this.#state !== "open") return "closed";
+      return this.#settling.take(record, this.#begun.add(record));
+    });
+  }
+
+  async #mayGoOn(commits: OffsetCommits): Promise<boolean> {
+    try {
+      await this.#over.or(commits.room());
+    } catch (error) {
+      this.#report(error);
+      await this.#pauses.for(commitAgainMs);
+      return false;
+    }
+    return this.#state === "open";
+  }
+
+  #report(error: unknown): void {
+    reportConsumer(this.#runtime, "Kafka", error);
+  }
+}
+
+/** Lets so many work at once, in the order in which they came. */
+class Slots {
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(free: number) {
+    this.#free = free;
+  }
+
+  async with<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((begin) => this.#waiting.push(begin));
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}

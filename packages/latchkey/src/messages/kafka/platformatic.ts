@@ -1,0 +1,134 @@
+/**
+ * Consuming with @platformatic/kafka: one stream brings the records of all partitions, which are put into a lane for each. A
+ * stream begins at the committed offsets, so every assignment of partitions gets a stream of its own, and what an earlier one
+ * had brought is dropped.
+ */
+import type { Runtime } from "../../attempt/runtime.ts";
+import { Pauses, reportConsumer } from "../consuming.ts";
+import type { PlatformaticConsumer, PlatformaticMessage, PlatformaticStream } from "./client.ts";
+import type { ConsumeTopics } from "./kafkajs.ts";
+import { Lanes } from "./lanes.ts";
+import { recordOfPlatformatic } from "./record.ts";
+import type { Settling } from "./settling.ts";
+import { UntilOver } from "./until-over.ts";
+
+/** How long after a stream has ended without our doing another one is asked for. */
+const consumeAgainMs = 1_000;
+
+export class PlatformaticConsuming<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #consumer: PlatformaticConsumer;
+  readonly #options: ConsumeTopics;
+  readonly #settling: Settling<Tx>;
+  readonly #pauses: Pauses<Tx>;
+  readonly #running = new Set<Promise<unknown>>();
+  #joined = Promise.withResolvers<"joined">();
+  readonly #stopped = Promise.withResolvers<"stopped">();
+  #stopping = false;
+
+  constructor(
+    runtime: Runtime<Tx>,
+    consumer: PlatformaticConsumer,
+    options: ConsumeTopics,
+    settling: Settling<Tx>,
+  ) {
+    this.#runtime = runtime;
+    this.#consumer = consumer;
+    this.#options = options;
+    this.#settling = settling;
+    this.#pauses = new Pauses(runtime);
+  }
+
+  /** Until `stop`; then until everything that has begun is settled. */
+  async run(): Promise<void> {
+    const consumer = this.#consumer;
+    const joined = () => {
+      this.#joined.resolve("joined");
+      this.#joined = Promise.withResolvers();
+    };
+    const failed = (error: unknown) => this.#report(error);
+    consumer.on("consumer:group:join", joined);
+    consumer.on("error", failed);
+    while (!this.#stopping) {
+      try {
+        await this.#consume();
+      } catch (error) {
+        this.#report(error);
+      }
+      await this.#pauses.for(consumeAgainMs);
+    }
+    await Promise.all(this.#running);
+    await consumer.leaveGroup().catch(failed);
+    consumer.off("consumer:group:join", joined);
+    consumer.off("error", failed);
+  }
+
+  stop(): void {
+    this.#stopping = true;
+    this.#pauses.close();
+    this.#stopped.resolve("stopped");
+  }
+
+  async #consume(): Promise<void> {
+    let stream = await this.#open();
+    try {
+      while (!this.#stopping) {
+        const ended = await this.#read(stream);
+        if (ended !== "joined") return;
+        // The new one first: without any stream the consumer would forget its topics, and join its group again.
+        const next = await this.#open();
+        stream.destroy();
+        stream = next;
+      }
+    } finally {
+      stream.destroy();
+    }
+  }
+
+  #open(): Promise<PlatformaticStream> {
+    const { topics, fromBeginning } = this.#options;
+    const fallbackMode = fromBeginning ? "earliest" : "latest";
+    return this.#consumer.consume({
+      topics: [...topics],
+      mode: "committed",
+      fallbackMode,
+      autocommit: false,
+    });
+  }
+
+  /** Until it ends, another assignment is there, or we stop. */
+  async #read(stream: PlatformaticStream): Promise<"ended" | "joined" | "stopped"> {
+    const over = new UntilOver(Promise.race([this.#joined.promise, this.#stopped.promise]));
+    const lanes = new Lanes(
+      this.#runtime,
+      this.#settling,
+      this.#options.concurrency,
+      ({ topic, partition, leaderEpoch }) =>
+        (offset) =>
+          this.#consumer.commit({ offsets: [{ topic, partition, offset, leaderEpoch }] }),
+    );
+    const records = stream[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const one = await over.or(records.next());
+        if (typeof one === "string") return one;
+        if (one.done === true) return "ended";
+        const full = lanes.add(recordOfPlatformatic(one.value as PlatformaticMessage));
+        const left = await over.or(full);
+        if (left !== undefined) return left;
+      }
+    } finally {
+      if (this.#stopping) await lanes.finish();
+      else this.#watch(lanes.drop());
+    }
+  }
+
+  #watch(ending: Promise<void>): void {
+    const watched = ending.finally(() => this.#running.delete(watched));
+    this.#running.add(watched);
+  }
+
+  #report(error: unknown): void {
+    reportConsumer(this.#runtime, this.#options.topics.join(", "), error);
+  }
+}

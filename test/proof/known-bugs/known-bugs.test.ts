@@ -1,0 +1,11 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { knownBugs } from "./known-bugs.ts";
+
+const root = join(import.meta.dirname, "../../..");
+
+test.each(knownBugs)("the tests that are named exist: $bug", ({ shownBy, why }) => {
+  expect(shownBy.length > 0 || why !== undefined, "a test, or why there is none").toBe(true);
+  for (const { file, title } of shownBy) expect(readFileSync(join(root, file), "utf8")).toContain(title);
+});

@@ -1,0 +1,290 @@
+/** A broker in this process, and an adapter for it as one writes it in an hour: right, unless a mistake is planted. */
+import {
+  createInbox,
+  type Inbox,
+  type Latchkey,
+  type Message,
+  type MessageConsumer,
+  type MessageHandler,
+  type Operation,
+  type Verdict,
+} from "../../packages/latchkey/src/index.ts";
+import { pause, systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
+import type {
+  BrokerInput,
+  BrokerUnderTest,
+  ConsumeOptions,
+  ConsumerUnderTest,
+  PublishedMessage,
+} from "../../packages/latchkey/src/testing/index.ts";
+
+interface Kept {
+  readonly message: PublishedMessage;
+  readonly delivered: boolean;
+}
+
+/** A delivery to one consumer; the broker forgets it when that consumer is gone. */
+interface Delivery extends Kept {
+  settle(how: "ack" | "requeue" | "reject"): void;
+}
+
+type Take = (delivery: Delivery) => void;
+
+/** Delivers at least once, to whoever has room, oldest first. */
+class MemoryQueue {
+  readonly #waiting: Kept[] = [];
+  readonly #links = new Set<Link>();
+  readonly aside: PublishedMessage[] = [];
+
+  publish(messages: readonly PublishedMessage[]): void {
+    for (const message of messages) this.#waiting.push({ message, delivered: false });
+    this.pump();
+  }
+
+  open(size: number, take: Take): Link {
+    const link = new Link(this, size, take);
+    this.#links.add(link);
+    this.pumpSoon();
+    return link;
+  }
+
+  shut(link: Link): void {
+    this.#links.delete(link);
+  }
+
+  requeue(kept: readonly Kept[]): void {
+    this.#waiting.unshift(...kept.map(({ message }) => ({ message, delivered: true })));
+    this.pumpSoon();
+  }
+
+  pumpSoon(): void {
+    systemPorts.clock.startTimer(1, () => this.pump());
+  }
+
+  pump(): void {
+    for (const link of this.#links) {
+      while (link.hasRoom && this.#waiting.length > 0) link.deliver(this.#waiting.shift() as Kept);
+    }
+  }
+
+  unsettled(): number {
+    return [...this.#links].reduce((sum, link) => sum + link.under, this.#waiting.length);
+  }
+}
+
+/** A consumer's connection. What is settled on one that is gone reaches nobody. */
+class Link {
+  readonly #queue: MemoryQueue;
+  readonly #size: number;
+  readonly #take: Take;
+  readonly #under = new Set<Kept>();
+  #open = true;
+
+  constructor(queue: MemoryQueue, size: number, take: Take) {
+    this.#queue = queue;
+    this.#size = size;
+    this.#take = take;
+  }
+
+  get hasRoom(): boolean {
+    return this.#open && this.#under.size < this.#size;
+  }
+
+  get under(): number {
+    return this.#under.size;
+  }
+
+  deliver(kept: Kept): void {
+    this.#under.add(kept);
+    const settle: Delivery["settle"] = (how) => {
+      if (!this.#under.delete(kept)) return;
+      if (how === "reject") this.#queue.aside.push(kept.message);
+      // Later in both: an adapter that goes round in circles must not keep timers from firing.
+      if (how === "requeue") this.#queue.requeue([kept]);
+      else this.#queue.pumpSoon();
+    };
+    this.#take({ ...kept, settle });
+  }
+
+  takeNoMore(): void {
+    this.#open = false;
+  }
+
+  close(): void {
+    this.takeNoMore();
+    this.#queue.shut(this);
+    this.#queue.requeue([...this.#under]);
+    this.#under.clear();
+  }
+}
+
+/** What can be wrong with an adapter. */
+export type AdapterMistake =
+  | "acknowledges before it asks the inbox"
+  | "acknowledges when the handler has ended"
+  | "never acknowledges"
+  | "gives duplicates back"
+  | "names each delivery anew"
+  | "gives back what takes long"
+  | "acknowledges what is given back"
+  | "keeps what is given back"
+  | "gives back without a pause"
+  | "pauses everything for one message"
+  | "says that nothing was delivered before"
+  | "gives dead letters back"
+  | "acknowledges dead letters that are to be put aside"
+  | "hands over text"
+  | "leaves the content type out"
+  | "takes one at a time"
+  | "takes whatever there is"
+  | "does not wait when it stops"
+  | "does not close the inbox when it stops"
+  | "goes on taking when it stops"
+  | "acknowledges what it gives back when it stops"
+  | "ends with its connection";
+
+type Handler = MessageHandler<MemoryTransaction, "transaction", BrokerInput>;
+
+class MemoryConsumer implements MessageConsumer {
+  readonly #queue: MemoryQueue;
+  readonly #size: number;
+  readonly #inbox: Inbox;
+  readonly #mistake: AdapterMistake | null;
+  readonly #running = new Set<Promise<void>>();
+  readonly #stopping = new AbortController();
+  readonly #ended = new Map<string, () => void>();
+  #link: Link;
+  #line: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    queue: MemoryQueue,
+    latchkey: Latchkey<MemoryTransaction>,
+    operation: Operation<"transaction">,
+    { size, ...options }: ConsumeOptions,
+    handler: Handler,
+    mistake: AdapterMistake | null,
+  ) {
+    this.#queue = queue;
+    this.#mistake = mistake;
+    this.#size = this.#has("takes whatever there is") ? 1_000 : size;
+    this.#inbox = createInbox(latchkey, operation, options, async (context) => {
+      await handler(context);
+      this.#ended.get(String(context.message.id))?.();
+    });
+    this.#link = this.#open();
+  }
+
+  #has(...some: readonly AdapterMistake[]): boolean {
+    return some.some((mistake) => mistake === this.#mistake);
+  }
+
+  #open(): Link {
+    return this.#queue.open(this.#size, (delivery) => {
+      const running = this.#take(delivery).finally(() => this.#running.delete(running));
+      this.#running.add(running);
+    });
+  }
+
+  async #take(delivery: Delivery): Promise<void> {
+    if (!this.#has("takes one at a time", "pauses everything for one message")) return this.#handle(delivery);
+    this.#line = this.#line.then(() => this.#handle(delivery));
+    await this.#line;
+  }
+
+  async #handle(delivery: Delivery): Promise<void> {
+    if (this.#has("acknowledges before it asks the inbox")) delivery.settle("ack");
+    if (this.#has("acknowledges when the handler has ended")) {
+      this.#ended.set(delivery.message.id, () => delivery.settle("ack"));
+    }
+    const consuming = this.#inbox.consume(this.#messageOf(delivery));
+    if (this.#has("gives back what takes long")) {
+      const late = pause(systemPorts.clock, 50).then(() => null);
+      if ((await Promise.race([consuming, late])) === null) delivery.settle("requeue");
+    }
+    await this.#settle(delivery, await consuming);
+  }
+
+  async #settle(delivery: Delivery, verdict: Verdict): Promise<void> {
+    switch (verdict.settle) {
+      case "ack":
+        if (this.#has("never acknowledges")) return;
+        if (verdict.because === "duplicate" && this.#has("gives duplicates back")) delivery.settle("requeue");
+        else delivery.settle("ack");
+        return;
+      case "give_back":
+        if (this.#has("keeps what is given back")) return;
+        if (!this.#has("gives back without a pause"))
+          await pause(systemPorts.clock, verdict.afterMs, this.#stopping.signal);
+        delivery.settle(this.#loses() ? "ack" : "requeue");
+        return;
+      case "dead":
+        if (this.#has("gives dead letters back")) delivery.settle("requeue");
+        else if (this.#has("acknowledges dead letters that are to be put aside")) delivery.settle("ack");
+        else delivery.settle("reject");
+        return;
+      default:
+        verdict satisfies never;
+    }
+  }
+
+  #loses(): boolean {
+    if (this.#has("acknowledges what is given back")) return true;
+    return this.#has("acknowledges what it gives back when it stops") && this.#stopping.signal.aborted;
+  }
+
+  #messageOf({ message, delivered }: Delivery): Message {
+    const { id, body, contentType } = message;
+    return {
+      id: this.#has("names each delivery anew") && delivered ? `${id} again` : id,
+      source: "memory",
+      body: this.#has("hands over text") ? Buffer.from(Buffer.from(body).toString("utf8")) : body,
+      contentType: this.#has("leaves the content type out") ? null : contentType,
+      headers: {},
+      redelivered: delivered && !this.#has("says that nothing was delivered before"),
+    };
+  }
+
+  counts() {
+    return this.#inbox.counts();
+  }
+
+  async stop(): Promise<void> {
+    if (!this.#has("does not close the inbox when it stops")) this.#inbox.close();
+    this.#stopping.abort();
+    if (this.#has("does not wait when it stops")) return this.#link.close();
+    if (this.#has("goes on taking when it stops")) return;
+    this.#link.takeNoMore();
+    while (this.#running.size > 0) await Promise.all(this.#running);
+    this.#link.close();
+  }
+
+  /** As though the process had been killed: its attempt goes on in this one, and nothing of it is heard. */
+  die(): void {
+    this.#link.close();
+  }
+
+  cut(): void {
+    this.#link.close();
+    if (!this.#has("ends with its connection")) this.#link = this.#open();
+  }
+}
+
+/** A queue of its own, and the adapter with or without a mistake. */
+export function memoryBroker(mistake: AdapterMistake | null = null): BrokerUnderTest {
+  const queue = new MemoryQueue();
+  const consumers: MemoryConsumer[] = [];
+  return {
+    publish: async (messages) => queue.publish(messages),
+    async consume(latchkey, operation, options, handler): Promise<ConsumerUnderTest> {
+      const consumer = new MemoryConsumer(queue, latchkey, operation, options, handler, mistake);
+      consumers.push(consumer);
+      return { consumer, die: async () => consumer.die(), cut: async () => consumer.cut() };
+    },
+    unsettled: async () => queue.unsettled(),
+    putAside: async () => queue.aside.length,
+    close() {
+      for (const consumer of consumers) consumer.die();
+    },
+  };
+}
