@@ -3,6 +3,7 @@
  * with SIGKILL around that COMMIT; and then it is delivered, once.
  */
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { holdCommits, letCommitsGo } from "../support/held-commits.ts";
 import { isCommit, isCommitReply } from "../support/postgres-messages.ts";
 import { until } from "../support/until.ts";
 import { type Arena, openArena, type Reply, type Server } from "./arena.ts";
@@ -132,14 +133,14 @@ describe("a Postgres that is killed", () => {
 
   test("in the middle of COMMIT, which is written and not confirmed: both", async () => {
     // A commit that waits for a standby has been written, and nobody has been told.
-    await arena.postgres.configure({ synchronous_standby_names: "nobody" });
+    await holdCommits(arena.postgres);
     const reply = lost(server);
     const waits = () => arena.postgres.admin("select 1 from pg_stat_activity where wait_event = 'SyncRep'");
     const hasWritten = async () => (await waits()).length > 0 && (await pairs()).length === 0;
     await until(hasWritten, { what: "it commits" });
     await arena.postgres.kill9();
     await arena.postgres.start();
-    await arena.postgres.configure({ synchronous_standby_names: "" });
+    await letCommitsGo(arena.postgres);
     expect(await wholePairs()).toHaveLength(1);
     expect([201, 503]).toContain((await reply)?.status);
     await expectOneOfEach();

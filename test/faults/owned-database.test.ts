@@ -4,6 +4,7 @@
  * LATCHKEY_FULL=1: around COMMITs, too, Postgres is back in time as well as too late.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { holdCommits, letCommitsGo } from "../support/held-commits.ts";
 import { isCommit } from "../support/postgres-messages.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { until } from "../support/until.ts";
@@ -79,12 +80,15 @@ async function isWritten(number: number, { operation, order }: Case): Promise<bo
   return rows.length > 0;
 }
 
-const committing = `select 1 from pg_stat_activity
-  where wait_event = 'SyncRep' and (query ~* '^ *commit' or query ~ 'steps')`;
-/** A heartbeat may be due at any moment: it waits for the standby, too, and keeps the row that a commit wants. */
+const isCommitting = (backend: string) => `(${backend}.query ~* '^ *commit' or ${backend}.query ~ 'steps')`;
+const committing = `select 1 from pg_stat_activity a where a.wait_event = 'SyncRep' and ${isCommitting("a")}`;
+/**
+ * A heartbeat may be due at any moment: it waits for the standby, too, and keeps the row that a commit wants. A commit
+ * that keeps the row which a heartbeat wants is left alone: cancelled, it would have ended before Postgres is killed.
+ */
 const letHeartbeatsPass = `select pg_cancel_backend(b.pid) from pg_stat_activity a
   join pg_stat_activity b on b.pid = any(pg_blocking_pids(a.pid))
-  where b.wait_event = 'SyncRep'`;
+  where b.wait_event = 'SyncRep' and not ${isCommitting("b")}`;
 
 /** Brings all of them to the port call, and kills Postgres at that moment of it. */
 async function killAt(
@@ -106,7 +110,7 @@ async function killAt(
       break;
     case "in the middle of":
       // A commit that waits for a standby has been written, and nobody has been told.
-      await town.postgres.configure({ synchronous_standby_names: "nobody" });
+      await holdCommits(town.postgres);
       release();
       await until(
         async () => {
@@ -139,7 +143,7 @@ async function killAt(
 
 async function restart(): Promise<void> {
   await town.postgres.start();
-  await town.postgres.configure({ synchronous_standby_names: "" });
+  await letCommitsGo(town.postgres);
 }
 
 /** Everybody works again, without a restart of his own. */

@@ -80,13 +80,14 @@ export const failureCases: readonly BrokerCase[] = [
     name: "dead: is put aside by the broker, too",
     needs: ({ putsAside }) => putsAside,
     async run(context) {
-      const { broker, consume, publish, until, dead } = context;
+      const { broker, consume, publish, until, rows, dead } = context;
       assert.ok(broker.putAside, "the driver has putAside, as was declared");
       const consumer = await consume(({ name }) => {
         if (name.startsWith("refused")) throw new MessageRefused();
       });
       await publish("refused-1", "refused-2", "b");
       await until("two are dead", async () => (await dead()).length === 2);
+      await until("the other has run", () => rows().length === 1);
       await stopped(context, consumer);
       await until("both are put aside", async () => (await broker.putAside?.()) === 2);
     },

@@ -1,0 +1,40 @@
+/** A Postgres whose COMMITs are written, and not confirmed to anybody. */
+import pg from "pg";
+import type { PrivatePostgres } from "./private-postgres.ts";
+import { until } from "./until.ts";
+
+/**
+ * From its return on every COMMIT waits for a standby that is not there, until `letCommitsGo` or the server is killed. A
+ * reload alone is heard of by each process when it comes to it: COMMITs of the next milliseconds would still pass.
+ */
+export async function holdCommits(postgres: PrivatePostgres): Promise<void> {
+  await postgres.configure({ synchronous_standby_names: "nobody" });
+  await until(() => isHeld(postgres), { what: "a COMMIT waits" });
+}
+
+export async function letCommitsGo(postgres: PrivatePostgres): Promise<void> {
+  await postgres.configure({ synchronous_standby_names: "" });
+}
+
+/** Commits something, and sees whether that waits. Nothing of it waits on. */
+async function isHeld(postgres: PrivatePostgres): Promise<boolean> {
+  const probe = new pg.Client({ ...postgres.connection });
+  probe.on("error", () => {});
+  await probe.connect();
+  try {
+    const { rows } = await probe.query("select pg_backend_pid() as pid");
+    const values = [rows[0].pid];
+    let isOver = false;
+    const commit = probe.query("select pg_logical_emit_message(true, 'held-commits', '')").finally(() => {
+      isOver = true;
+    });
+    const waiting =
+      "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and wait_event = 'SyncRep'";
+    const cancelled = async () => (await postgres.admin(waiting, values)).length > 0;
+    const held = await until(async () => ((await cancelled()) ? "held" : isOver && "passed"));
+    await commit;
+    return held === "held";
+  } finally {
+    await probe.end();
+  }
+}
