@@ -1,9 +1,11 @@
 /** Kafka, as the tests of consumers use it: one topic of four partitions, and a consumer of either client. */
+
 import { Consumer } from "@platformatic/kafka";
 import { Kafka, logLevel } from "kafkajs";
 import type { MessageConsumer } from "../../packages/latchkey/src/index.ts";
 import { type KafkaConsumer, kafkaConsumer } from "../../packages/latchkey/src/messages/kafka.ts";
 import { startKafka } from "../kafka/cluster.ts";
+import { isThorough } from "../support/thorough.ts";
 import type { BrokerClient, BrokerDriver, Sent } from "./driver.ts";
 
 /** As many as the mock cluster gives a new topic. */
@@ -65,16 +67,13 @@ function driverOf(
   mockSpared: NonNullable<BrokerDriver["spared"]>,
   long: NonNullable<BrokerDriver["spared"]>,
 ): BrokerDriver {
-  const spared = [
-    ...(process.env.LATCHKEY_KAFKA_URL ? [] : mockSpared),
-    ...(process.env.LATCHKEY_PROVE === "1" ? [] : long),
-  ];
+  const spared = [...(process.env.LATCHKEY_KAFKA_URL ? [] : mockSpared), ...(isThorough ? [] : long)];
   return {
     name,
     spared,
     parallel: true,
     // A group waits out the session of each member that is killed, and a partition runs one message at a time.
-    volume: { messages: 500, kills: 1 },
+    volume: { messages: 300, kills: 1 },
     start: startKafka,
     connect: (url, queue) => connectWith(open, url, queue),
   };

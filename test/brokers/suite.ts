@@ -1,4 +1,5 @@
 /** What a consumer must withstand, on a real broker with a real database. */
+
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type pg from "pg";
@@ -16,20 +17,20 @@ import { drawFrom } from "../proof/harness/seeded.ts";
 import { notRun } from "../support/not-run.ts";
 import type { Broker } from "../support/private-brokers.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import type { ConsumerSettings, Order } from "./consumer-process.ts";
 import type { BrokerClient, BrokerDriver, Sent } from "./driver.ts";
 
 const script = join(import.meta.dirname, "consumer-process.ts");
-const proving = process.env.LATCHKEY_PROVE === "1";
 const patient = { timeoutMs: 30_000 } as const;
 /** How much goes through, and what befalls it meanwhile, at moments that the seed draws. */
-const usualVolume = proving
+const usualVolume = isThorough
   ? { messages: 20_000, kills: 12, restarts: 4, limitMs: 600_000 }
-  : { messages: 800, kills: 2, restarts: 1, limitMs: 180_000 };
+  : { messages: 400, kills: 2, restarts: 1, limitMs: 180_000 };
 
 function volumeOf({ volume }: BrokerDriver): typeof usualVolume {
-  return proving ? usualVolume : { ...usualVolume, ...volume };
+  return isThorough ? usualVolume : { ...usualVolume, ...volume };
 }
 
 export interface BrokerLab {
@@ -310,7 +311,7 @@ async function survive(given: Town): Promise<void> {
     throw new Error(`LATCHKEY_SEED=${seed}: ${String(cause)}`, { cause });
   });
   const tookSeconds = ((performance.now() - beganMs) / 1_000).toFixed(0);
-  if (proving)
+  if (isThorough)
     console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...told, tookSeconds }));
 }
 

@@ -1,12 +1,14 @@
 /**
  * Postgres is killed with -9 before, in the middle of and after the COMMIT of a phase and the end of a call, and started
  * again; the process that was at it lives. And the other way round: the process dies, and its COMMIT arrives later.
- * LATCHKEY_FULL=1: around COMMITs, too, Postgres is back in time as well as too late.
+ * LATCHKEY_PROVE=1: around COMMITs, too, Postgres is back in time as well as too late.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { holdCommits, letCommitsGo } from "../support/held-commits.ts";
 import { isCommit } from "../support/postgres-messages.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import {
   answered,
@@ -198,7 +200,7 @@ async function check(one: Case, submission: Submission, expected: string): Promi
 }
 
 describe.each(ports)("a Postgres that is killed around %s", (port, number) => {
-  const isShort = port.endsWith("COMMIT") && process.env.LATCHKEY_FULL !== "1";
+  const isShort = port.endsWith("COMMIT") && !isThorough;
   const cases = moments.flatMap((moment) =>
     backs.filter((back) => back === "in time" || !isShort).map((back) => [moment, back] as const),
   );

@@ -1,9 +1,10 @@
 /**
  * SIGKILL at every port call of phase, call, phase, before the call and after it, for each kind of de-duplication; then a
  * client comes again, or workers go on by themselves. One process is killed while each of its submissions stands at another
- * of these points. LATCHKEY_FULL=1: each operation also in the manner that is left out by default.
+ * of these points. LATCHKEY_PROVE=1: each operation in every manner, and followed by both.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import { answered, type ChargingProcess, insist, openTown, type Shop, type Town } from "./charging.ts";
 import type { Told } from "./charging-process.ts";
@@ -21,9 +22,7 @@ const survivor = { leaseMs: 30_000 };
 const clientsAtOnce = 16;
 const goers: readonly Goer[] = ["client", "worker"];
 /** Both ends, and both ways to end a lease, are there for each kind all the same. */
-const chosen = manners.filter(
-  ({ leaseEnd, finishes }) => process.env.LATCHKEY_FULL === "1" || finishes === (leaseEnd === "resume"),
-);
+const chosen = manners.filter(({ leaseEnd, finishes }) => isThorough || finishes === (leaseEnd === "resume"));
 const kinds = [...new Set(chosen.map(({ kind }) => kind))];
 const steps = [
   "read",
@@ -58,7 +57,12 @@ interface Market {
 let town: Town;
 const markets = new Map<Goer, Market>();
 const told = new Map<string, Told>();
-const victims = goers.flatMap((goer) => chosen.flatMap((manner) => victimsOf(goer, manner)));
+/** Who comes again matters where a call in doubt is sent again or asked about, which differs by kind: by default one of each. */
+const goesOn = (goer: Goer, { kind, leaseEnd }: Manner) =>
+  isThorough || (kinds.indexOf(kind) % 2 === 0) === ((goer === "client") === (leaseEnd === "resume"));
+const victims = goers.flatMap((goer) =>
+  chosen.filter((manner) => goesOn(goer, manner)).flatMap((manner) => victimsOf(goer, manner)),
+);
 
 function victimsOf(goer: Goer, manner: Manner): readonly Victim[] {
   const operation = nameOf(manner);

@@ -5,13 +5,8 @@ import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
+import { somePlaces, stores } from "./places.ts";
 
-const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
-const stores = ["memory", "pglite", "postgres"];
-/** The code behind all front ends is the same: one of Node's kind and one of Fetch's meet every store. */
-const combinations = frontEnds
-  .flatMap((http) => stores.map((store) => ({ http, store })))
-  .filter(({ http, store }) => store === "memory" || http === "express" || http === "fetch");
 /** What becomes of a call does not depend on the front end. */
 const troubled = stores.map((store) => ({ http: "express", store }));
 const paths = ["/charges", "/charges-lookup"] as const;
@@ -90,7 +85,7 @@ async function settled(fixture: Fixture, path: string, key: string, amount: numb
 const rowsOf = async (fixture: Fixture, key: string) =>
   (await fixture.ledger()).filter((row) => row.key === key);
 
-describe.each(combinations)("$http on $store", (combination) => {
+describe.each(somePlaces)("$http on $store", (combination) => {
   let place: Place;
   let fixture: Fixture;
   beforeAll(async () => {

@@ -7,13 +7,7 @@ import { type Fixture, startFixture, temporaryFolder } from "../support/fixture.
 import { releaseAll } from "../support/resources.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
-
-const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
-const stores = ["memory", "pglite", "postgres"];
-/** The code behind all front ends is the same: one of Node's kind and one of Fetch's meet every store. */
-const combinations = frontEnds
-  .flatMap((http) => stores.map((store) => ({ http, store })))
-  .filter(({ http, store }) => store === "memory" || http === "express" || http === "fetch");
+import { somePlaces } from "./places.ts";
 
 interface Notice {
   readonly key: string;
@@ -65,7 +59,7 @@ async function report(fixture: Fixture, location: string) {
   );
 }
 
-describe.each(combinations)("$http on $store", ({ http, store }) => {
+describe.each(somePlaces)("$http on $store", ({ http, store }) => {
   let fixture: Fixture;
   let end: () => Promise<void>;
   beforeAll(async () => {

@@ -13,20 +13,13 @@ import { type HandlerGate, openHandlerGate } from "../support/handler-gate.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase, sharedPostgres } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
-
-const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
-const stores = ["memory", "pglite", "postgres"];
-/** The code behind all front ends is the same: some meet every store. */
-const onEveryStore = ["express", "fetch"];
-const combinations = frontEnds
-  .flatMap((http) => stores.map((store) => ({ http, store })))
-  .filter(({ http, store }) => store === "memory" || onEveryStore.includes(http));
+import { everyFrontEnd } from "./places.ts";
 
 const book = { body: { item: "book", amount: 2 } };
 
 afterAll(releaseAll);
 
-describe.each(combinations)("$http on $store", ({ http, store }) => {
+describe.each(everyFrontEnd)("$http on $store", ({ http, store }) => {
   let database: FreshDatabase | undefined;
   let fixture: Fixture;
   let gate: HandlerGate;

@@ -10,6 +10,7 @@ import {
 } from "../support/fixture.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
+import { isThorough } from "../support/thorough.ts";
 
 const places = [
   ...["express", "fastify", "hono", "koa", "node", "nest", "fetch"].map((http) => ({
@@ -112,7 +113,7 @@ describe.each(places)("$http on $store", ({ http, store }) => {
         expect(await run(steps, attacks)).toBe(await run(steps, []));
       },
     );
-    await fc.assert(property, { numRuns: store === "memory" ? 8 : 4, endOnFailure: true });
+    await fc.assert(property, { numRuns: isThorough ? 8 : 3, endOnFailure: true });
   }, 60_000);
 
   test("neither answers nor logs say a key, and logs say no body", async () => {

@@ -1,13 +1,15 @@
 /**
  * Fifty requests with the same key at once, half of them in each of two processes with different clients: one start.
- * By default 60 rounds for each pair of clients; LATCHKEY_FULL=1: 1,000.
+ * By default 60 rounds for each pair of clients; LATCHKEY_PROVE=1: 1,000.
  */
+
 import { describe, expect, test } from "vitest";
 import { redisProgram } from "../support/private-redis.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+import { isThorough } from "../support/thorough.ts";
 import { privateRedis } from "./arrange.ts";
 
-const rounds = process.env.LATCHKEY_FULL === "1" ? 1_000 : 60;
+const rounds = isThorough ? 1_000 : 60;
 const callers = 25;
 const script = new URL("./service-process.ts", import.meta.url);
 

@@ -1,7 +1,8 @@
 /**
  * The random calls that compare the other stores with the memory store, without transactions and outbox: the Redis store
- * answers as the memory store does, with one partition and with several. By default 60 sequences each; LATCHKEY_FULL=1: 3,000.
+ * answers as the memory store does, with one partition and with several. By default 60 sequences each; LATCHKEY_PROVE=1: 3,000.
  */
+
 import { describe, expect, test } from "vitest";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { linkOf, type RedisLink } from "../../packages/latchkey/src/stores/redis/client.ts";
@@ -11,10 +12,11 @@ import type { StoreKind } from "../proof/p3-stores/bench.ts";
 import { Lane } from "../proof/p3-stores/lane.ts";
 import { memory } from "../proof/p3-stores/memory-bench.ts";
 import { redisProgram } from "../support/private-redis.ts";
+import { isThorough } from "../support/thorough.ts";
 import { openClient, privateRedis, storeOver } from "./arrange.ts";
 import { newPrefix } from "./clients.ts";
 
-const sequences = process.env.LATCHKEY_FULL === "1" ? 3_000 : 60;
+const sequences = isThorough ? 3_000 : 60;
 const seed = 0x5eed_0004n;
 
 function redis(partitions: number, around = (link: RedisLink) => link): StoreKind {

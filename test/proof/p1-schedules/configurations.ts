@@ -131,9 +131,11 @@ const leases: readonly Configuration[] = [
 
 const kinds: readonly EffectKind[] = ["provider", "close", "reopen", "lookup", "none"];
 
-/** An owner that freezes before its send, while the other side is asked about it. */
-function isTrap(kind: EffectKind, leaseEnd: "resume" | "reconcile"): boolean {
-  return leaseEnd === "reconcile" && (kind === "close" || kind === "reopen" || kind === "lookup");
+/** What no smaller bound reaches: by one kind of each, two deaths, and an owner that freezes before its send. */
+function smallOf(kind: EffectKind, leaseEnd: "resume" | "reconcile"): readonly Bound[] {
+  if (leaseEnd === "resume") return kind === "none" ? [unlucky, crashed] : [unlucky];
+  if (kind === "close") return [lossy, frozen];
+  return kind === "provider" ? [lossy, crashed] : [unlucky];
 }
 
 const steps: readonly Configuration[] = kinds.flatMap((kind) =>
@@ -149,11 +151,7 @@ const steps: readonly Configuration[] = kinds.flatMap((kind) =>
         enqueues: false,
       },
       services: ["rescuer", "reconciler"],
-      small: [
-        crashed,
-        ...(leaseEnd === "resume" ? [unlucky] : [lossy]),
-        ...(isTrap(kind, leaseEnd) ? [frozen] : []),
-      ],
+      small: smallOf(kind, leaseEnd),
     }),
   ),
 );
@@ -184,7 +182,7 @@ const outbox: readonly Configuration[] = [
     plan: { shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
     services: ["rescuer", "reconciler", "dispatcher"],
     timeMs: claimMs,
-    small: [crashed],
+    small: [{ ...crashed, crashes: 1 }],
   },
 ];
 

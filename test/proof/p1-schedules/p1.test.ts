@@ -65,7 +65,7 @@ describe("without any reduction", () => {
     ["lease", "1000", "late"],
     ["lease", "0010", "late"],
     ["lease", "0001", "late"],
-    ["enqueue-provider", "0110", "in time"],
+    ["enqueue-provider", "0010", "in time"],
   ] as const;
   test.each(cases)("there are the same ends: %s within %s, %s", { timeout }, async (name, digits, how) => {
     const configuration: Configuration = { ...configurationNamed(name), late: how === "late" };

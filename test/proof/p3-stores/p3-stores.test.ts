@@ -11,6 +11,8 @@ import { findPlant, plantedInto, plants } from "./plants.ts";
 import { failureOf, tier } from "./tier.ts";
 
 const seed = 0x5eed_0003n;
+/** Each is found by far fewer, over memory alone. */
+const plantRunsMax = 100;
 const timeout = 240_000;
 const untilMs = Number.POSITIVE_INFINITY;
 
@@ -28,7 +30,7 @@ const place = { lane: 0, postgres: null };
 
 describe("a planted mistake is found", () => {
   test.each(plants.map((plant) => [plant.name, plant] as const))("%s", { timeout }, async (_, plant) => {
-    const found = await findPlant(plant, seed, partNamed(plant.part).volumes.small);
+    const found = await findPlant(plant, seed, plantRunsMax);
     expect(found?.what).toContain("memory, planted: ");
     expect(found?.after).toBeGreaterThan(0);
     process.stdout.write(`P3: ${plant.name}: sequence ${found?.after}\n`);

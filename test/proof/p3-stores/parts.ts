@@ -25,7 +25,7 @@ export const parts: readonly Part[] = [
     bound:
       "15 to 55 calls of the whole contract on 1 to 5 keys of 2 tenants, with valid, stale and foreign fences and guards; each reply, and everything at the end",
     size: callSize,
-    volumes: { small: 80, full: 10_000 },
+    volumes: { small: 30, full: 10_000 },
     always: callsAlways,
     often: callsOften,
     play: playCalls,
@@ -35,7 +35,7 @@ export const parts: readonly Part[] = [
     bound:
       "10 to 40 requests, rounds of the services, decisions of a person and leaps of time, for 1 or 2 of 6 operations on 1 to 3 keys of 2 tenants; handlers that fail, processes that die, lost replies; each outcome, and everything at the end",
     size: operationSize,
-    volumes: { small: 30, full: 10_000 },
+    volumes: { small: 20, full: 10_000 },
     always: operationsAlways,
     often: operationsOften,
     play: playOperations,

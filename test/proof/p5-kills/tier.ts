@@ -69,7 +69,7 @@ function chosen({ volume, seed }: Sitting): readonly Mode[] {
 }
 
 /** Of the second mode every `smallStep`-th point. */
-const smallStep = 3;
+const smallStep = 5;
 
 function partOf({ volume, seed }: Sitting, found: readonly Death[]): readonly Death[] {
   if (volume === "full") return found;

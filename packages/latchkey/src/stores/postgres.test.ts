@@ -21,6 +21,7 @@ import {
 } from "../../../../test/postgres/harness.ts";
 import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { forEachPostgres, postgresVersions } from "../../../../test/support/shared-postgres.ts";
+import { isThorough } from "../../../../test/support/thorough.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
 import type { TransactionBridge } from "../transactions/transaction.ts";
 import { migratePostgres, type PostgresStore, postgresStore } from "./postgres.ts";
@@ -54,7 +55,7 @@ forEachPostgres((version, database) => {
   // meets one version.
   const isNewest = version === postgresVersions().at(-1);
   const isOnlyOne = postgresVersions().length === 1;
-  const modes = process.env.LATCHKEY_PROVE === "1" || isOnlyOne ? [false, true] : [isNewest];
+  const modes = isThorough || isOnlyOne ? [false, true] : [isNewest];
   for (const pipeline of modes) {
     describe(`the store contract, pool with pipeline: ${pipeline}`, () => {
       let shared: pg.Pool | undefined;

@@ -14,6 +14,7 @@ import {
 } from "../../../../test/redis/clients.ts";
 import { anyRedis, redisProgram } from "../../../../test/support/private-redis.ts";
 import { startRedisCluster } from "../../../../test/support/redis-cluster.ts";
+import { isThorough } from "../../../../test/support/thorough.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
@@ -92,8 +93,7 @@ describe.skipIf(!available)("on a server", () => {
     url = (await anyRedis()) ?? "";
   });
 
-  const proving = process.env.LATCHKEY_PROVE === "1";
-  const met = Object.entries(clients).filter(([name]) => proving || newestClients.includes(name));
+  const met = Object.entries(clients).filter(([name]) => isThorough || newestClients.includes(name));
   describe.each(met)("the store contract with %s", (_, open) => {
     conformance(() => url, open);
   });
@@ -119,9 +119,12 @@ describe.skipIf(!available)("on a server", () => {
     conformance(() => url, clients["ioredis 6"] ?? missing, sentTwice("first"));
   });
 
-  describe("the store contract when everything is sent twice and the second reply is heard", () => {
-    conformance(() => url, clients["ioredis 6"] ?? missing, sentTwice("second"));
-  });
+  describe.runIf(isThorough)(
+    "the store contract when everything is sent twice and the second reply is heard",
+    () => {
+      conformance(() => url, clients["ioredis 6"] ?? missing, sentTwice("second"));
+    },
+  );
 });
 
 /** What they took away cannot answer again: the second time they answer that there is nothing to do. */
@@ -150,7 +153,7 @@ describe.skipIf(redisProgram() === undefined)("on a cluster of three", () => {
   });
 
   // What differs between a family's versions is tested on a single server.
-  const names = process.env.LATCHKEY_PROVE === "1" ? Object.keys(clusterClients) : newestClusterClients;
+  const names = isThorough ? Object.keys(clusterClients) : newestClusterClients;
   const chosen = Object.entries(clusterClients).filter(([name]) => names.includes(name));
   describe.each(chosen)("the store contract with %s", (_, open) => {
     conformance(() => url, open);
