@@ -32,7 +32,13 @@ export async function startKafka(): Promise<KafkaCluster | undefined> {
   const child = spawn(program, mock, { stdio: ["ignore", "ignore", "pipe"], detached: true });
   const port = Promise.withResolvers<number>();
   child.on("error", port.reject);
-  child.on("exit", (code) => port.reject(new Error(`kcat exited with code ${code}`)));
+  let isEnding = false;
+  child.on("exit", (code, signal) => {
+    const how = `kcat, the mock cluster, exited: ${signal ?? `code ${code}`}`;
+    port.reject(new Error(how));
+    // Tests then fail by whatever they wait for: this is why.
+    if (!isEnding) process.stderr.write(`${how}\n`);
+  });
   createInterface({ input: child.stderr }).on("line", (line) => {
     const found = /bootstrap\.servers=127\.0\.0\.1:(\d+)/.exec(line)?.[1];
     if (found !== undefined) port.resolve(Number(found));
@@ -41,6 +47,7 @@ export async function startKafka(): Promise<KafkaCluster | undefined> {
   const identity = identify(child.pid);
   const forget = watchProcess(child.pid);
   onRelease(async () => {
+    isEnding = true;
     await endTree(identity, "SIGTERM");
     forget();
   });
