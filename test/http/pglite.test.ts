@@ -1,8 +1,9 @@
-import { PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { migratePglite, type PgliteTx, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
 import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
 import { emptyTables } from "../support/empty-tables.ts";
+import { readyPglite } from "../support/ready-pglite.ts";
 import { isThorough } from "../support/thorough.ts";
 import { frameworks } from "./apps.ts";
 
@@ -15,7 +16,7 @@ const surroundings = `
 let database: PGlite;
 
 beforeAll(async () => {
-  database = new PGlite("memory://");
+  database = await readyPglite();
   await migratePglite(database);
   await database.exec(surroundings);
 });

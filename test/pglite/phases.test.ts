@@ -1,17 +1,19 @@
 /** Phases where there is one session for everybody, and through Drizzle on both databases. */
-import { PGlite } from "@electric-sql/pglite";
+
+import type { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { integer, pgTable, text } from "drizzle-orm/pg-core";
 import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { InProgressRecord } from "../../packages/latchkey/src/engine/record.ts";
-import { openPglite, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
+import { migratePglite, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
 import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import { drizzleTransactions } from "../../packages/latchkey/src/transactions/drizzle.ts";
 import { newKey, newLife, terms } from "../postgres/arrange.ts";
 import { expectNoLeak, openPool } from "../postgres/harness.ts";
 import { completing, ownerOf, phaseEnd } from "../postgres/owned.ts";
+import { readyPglite } from "../support/ready-pglite.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { deferred, within } from "../support/until.ts";
 
@@ -37,14 +39,15 @@ const open = { isolation: null, idleLimitMs: 30_000 } as const;
 
 describe("phases on PGlite", () => {
   let database: PGlite;
-  let close: () => Promise<void>;
   let store: ReturnType<typeof pgliteStore<PGlite>>;
 
   beforeAll(async () => {
-    ({ database, store, close } = await openPglite(PGlite, { dataDir: "memory://" }));
+    database = await readyPglite();
+    await migratePglite(database);
+    store = pgliteStore({ database });
     await database.exec(paymentsTable);
   });
-  afterAll(() => close());
+  afterAll(() => database.close());
 
   test("while one is open, who asks for its key is told at once that it is running", async () => {
     const record = await begin(store);

@@ -1,10 +1,12 @@
 /** Deferred work over real Postgres and over PGlite: a record that refuses to be claimed. */
-import { PGlite } from "@electric-sql/pglite";
+
+import type { PGlite } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Clock, systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { migratePglite, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { PendingWant, Store } from "../../packages/latchkey/src/stores/store.ts";
+import { readyPglite } from "../support/ready-pglite.ts";
 import { onRelease } from "../support/resources.ts";
 import { newKey, newLife, terms } from "./arrange.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
@@ -136,7 +138,7 @@ describe("a record that refuses to be claimed, on PGlite", () => {
   let world: World;
   let database: PGlite;
   beforeAll(async () => {
-    database = new PGlite("memory://");
+    database = await readyPglite();
     await migratePglite(database);
     const { clock, move } = movedClock();
     world = { store: pgliteStore({ database, ports: { clock } }), sql: (text) => database.exec(text), move };

@@ -67,7 +67,7 @@ test("several workers: every effect once, in the order of its aggregate, and eve
     }
   }
   const rows = async (prefix: string): Promise<readonly string[]> => {
-    const text = "select row from business where row like $1 || '%'";
+    const text = "select row from business where starts_with(row, $1)";
     const found = await shop.pool.query<{ row: string }>(text, [prefix]);
     return found.rows.map(({ row }) => row);
   };

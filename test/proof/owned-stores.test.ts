@@ -1,5 +1,6 @@
 /** Phase, call, phase on real databases: a reply of the provider is lost, others go on, and the answer stays the same. */
-import { PGlite } from "@electric-sql/pglite";
+
+import type { PGlite } from "@electric-sql/pglite";
 import { afterAll, describe, expect, test } from "vitest";
 import {
   createLatchkey,
@@ -16,6 +17,7 @@ import {
   DownstreamLedger,
   type EffectKind,
 } from "../support/downstream-ledger.ts";
+import { readyPglite } from "../support/ready-pglite.ts";
 import { until } from "../support/until.ts";
 
 interface Queries {
@@ -104,16 +106,17 @@ describe("on Postgres", () => {
 });
 
 describe("on PGlite", () => {
-  const database = new PGlite("memory://");
-  let opened: Promise<void> | null = null;
-  afterAll(() => database.close());
+  let opened: Promise<PGlite> | null = null;
+  afterAll(async () => (await opened)?.close());
   const prepare = async () => {
+    const database = await readyPglite();
     await migratePglite(database);
     await database.exec("create table business (row text)");
+    return database;
   };
   tellsTheStory(async () => {
     opened ??= prepare();
-    await opened;
+    const database = await opened;
     return { store: pgliteStore({ database }) as unknown as Store<never>, database };
   });
 });

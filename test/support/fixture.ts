@@ -1,4 +1,5 @@
 /** Fixture servers as processes of their own, and requests to them that show every byte of the answer. */
+
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { request as httpRequest, type IncomingMessage } from "node:http";
@@ -6,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { spawnWorker, type WorkerProcess } from "./processes.ts";
+import { fillPgliteFolder } from "./ready-pglite.ts";
 import { onRelease } from "./resources.ts";
 
 const script = new URL("../fixture/main.ts", import.meta.url);
@@ -66,6 +68,8 @@ export interface FixtureStart {
 
 /** Starts a process and waits until it is ready. It ends with the test file at the latest. */
 export async function startFixture({ http, store, args = [], env = {} }: FixtureStart): Promise<Fixture> {
+  const at = args.indexOf("--data");
+  if (store === "pglite" && at >= 0) await fillPgliteFolder(join(String(args[at + 1]), "pglite"));
   const worker = spawnFixture(["--http", http, "--store", store, ...args], env);
   const line = await worker.ready(startLimitMs);
   return fixtureAt(worker, Number(line.port));

@@ -1,5 +1,5 @@
-import { PGlite } from "@electric-sql/pglite";
 import { migratePglite, pgliteStore } from "../../../packages/latchkey/src/stores/pglite.ts";
+import { readyPglite } from "../../support/ready-pglite.ts";
 import type { StoreKind } from "./bench.ts";
 import { SqlSchema } from "./sql-bench.ts";
 
@@ -8,7 +8,7 @@ const schema = "latchkey";
 export const pglite: StoreKind = {
   name: "pglite",
   async open() {
-    const database = new PGlite("memory://");
+    const database = await readyPglite();
     await migratePglite(database, { schema });
     const sql = new SqlSchema(schema, async (text) => (await database.exec(text)).at(-1)?.rows ?? []);
     await sql.prepare();

@@ -1,7 +1,8 @@
 import { inspect } from "node:util";
-import { PGlite, type Transaction } from "@electric-sql/pglite";
+import type { PGlite, Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { emptyTables } from "../../../../test/support/empty-tables.ts";
+import { readyPglite } from "../../../../test/support/ready-pglite.ts";
 import { deferred, signal } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../index.ts";
 import { storeConformance } from "../testing/store-conformance.ts";
@@ -36,7 +37,7 @@ const oneSession = "PGlite has one session: nothing else on the database runs wh
 let database: PGlite;
 
 beforeAll(async () => {
-  database = new PGlite("memory://");
+  database = await readyPglite();
   await migratePglite(database);
   await database.exec(turnableClock);
 });
@@ -244,7 +245,7 @@ describe("one session for everybody", () => {
   });
 
   test("an error of the store does not carry the key or the answer", async () => {
-    const closed = new PGlite("memory://");
+    const closed = await readyPglite();
     await migratePglite(closed);
     await closed.exec("drop table latchkey.records");
     const latchkey = createLatchkey({ store: pgliteStore({ database: closed }) });

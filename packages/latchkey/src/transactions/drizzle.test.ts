@@ -1,4 +1,4 @@
-import { PGlite } from "@electric-sql/pglite";
+import type { PGlite } from "@electric-sql/pglite";
 import { eq, sql, TransactionRollbackError } from "drizzle-orm";
 import { drizzle, type NodePgDatabase } from "drizzle-orm/node-postgres";
 import { integer, pgTable, text } from "drizzle-orm/pg-core";
@@ -6,13 +6,14 @@ import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { openPool } from "../../../../test/postgres/harness.ts";
+import { readyPglite } from "../../../../test/support/ready-pglite.ts";
 import {
   type FreshDatabase,
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
 import { createLatchkey } from "../index.ts";
-import { openPglite, pgliteStore } from "../stores/pglite.ts";
+import { migratePglite, pgliteStore } from "../stores/pglite.ts";
 import { migratePostgres, postgresStore } from "../stores/postgres.ts";
 import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type DrizzleDatabase, type DrizzleTx, drizzleTransactions } from "./drizzle.ts";
@@ -71,9 +72,8 @@ forEachPostgres((_version, database) => {
 
 describe("drizzleTransactions on PGlite keeps the bridge contract", () => {
   let database: PGlite;
-  beforeAll(() => {
-    database = new PGlite("memory://");
-    return database.waitReady;
+  beforeAll(async () => {
+    database = await readyPglite();
   });
   afterAll(() => database.close());
 
@@ -262,7 +262,8 @@ describe("a handler under Drizzle", () => {
 });
 
 test("a handler under Drizzle on PGlite", async () => {
-  const { database, close } = await openPglite(PGlite, { dataDir: "memory://" });
+  const database = await readyPglite();
+  await migratePglite(database);
   await database.exec(paymentsTable);
   const db = drizzlePglite(database, { schema });
   const store = pgliteStore({ database, transactions: drizzleTransactions({ db }) });
@@ -275,5 +276,5 @@ test("a handler under Drizzle on PGlite", async () => {
     });
   expect(await pay()).toMatchObject({ kind: "executed", value: [{ id: 1, account: "embedded" }] });
   expect(await pay()).toMatchObject({ kind: "replay", value: [{ id: 1, account: "embedded" }] });
-  await close();
+  await database.close();
 });

@@ -1,5 +1,6 @@
-import { PGlite, type Transaction } from "@electric-sql/pglite";
+import type { PGlite, Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
+import { readyPglite } from "../../../../../test/support/ready-pglite.ts";
 import { transactionConformance } from "../../testing/transaction-conformance.ts";
 import type { SqlRow } from "../../transactions/transaction.ts";
 import { pgliteBridge } from "./bridge.ts";
@@ -7,9 +8,8 @@ import type { PgliteTx } from "./database.ts";
 
 let database: PGlite;
 
-beforeAll(() => {
-  database = new PGlite("memory://");
-  return database.waitReady;
+beforeAll(async () => {
+  database = await readyPglite();
 });
 
 afterAll(() => database.close());
@@ -59,7 +59,7 @@ describe("what only PGlite has", () => {
   });
 
   test("a database that is closed is `not_sent`", async () => {
-    const closed = new PGlite("memory://");
+    const closed = await readyPglite();
     await closed.close();
     const opening = pgliteBridge(closed).transact(request, async () => ({ end: "rollback", value: 1 }));
     await expect(opening).rejects.toMatchObject({ code: "store-unavailable", certainty: "not_sent" });
