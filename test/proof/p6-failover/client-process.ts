@@ -26,6 +26,8 @@ export interface ClientSettings {
   readonly sessionOptions: string;
   /** The database is behind a pooler that hands a connection from one transaction to the next. */
   readonly pooled: boolean;
+  /** After so many uses a connection is closed, which others may be waiting for; 0: never. */
+  readonly maxUses: number;
 }
 
 export interface KeyOf {
@@ -63,13 +65,25 @@ const patienceMs = 90_000;
 const againMs = 25;
 
 const settings = JSON.parse(process.argv[2] ?? "") as ClientSettings;
-const { databaseUrl, receiverUrl, name, tenant, modes, loops, plant, durability, sessionOptions, pooled } =
-  settings;
+const {
+  databaseUrl,
+  receiverUrl,
+  name,
+  tenant,
+  modes,
+  loops,
+  plant,
+  durability,
+  sessionOptions,
+  pooled,
+  maxUses,
+} = settings;
 const tell = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const pool = new pg.Pool({
   connectionString: databaseUrl,
   max: 3 + modes.length * loops,
   application_name: name,
+  ...(maxUses > 0 && { maxUses }),
   ...(sessionOptions !== "" && { options: sessionOptions }),
 });
 pool.on("error", () => {});

@@ -19,6 +19,7 @@ const defaults = {
   durability: "synced",
   sessionOptions: "",
   pooled: false,
+  maxUses: 0,
 } as const satisfies Partial<ClientSettings>;
 
 export type ClientOptions = Pick<ClientSettings, "databaseUrl" | "receiverUrl"> &

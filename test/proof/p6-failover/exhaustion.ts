@@ -18,6 +18,11 @@ const waits = { short: 400, long: 20_000 };
 /** A machine under load comes late. */
 const graceMs = 5_000;
 const runsPerServer = 2;
+/**
+ * Either one could fill the server. A pool that is always busy gives none of its connections back, and whoever came second
+ * would be refused for as long as the first one lives.
+ */
+const greedy = { loops: 6, maxUses: 20 };
 
 export const exhaustion: Section = {
   id: "exhaustion",
@@ -144,7 +149,7 @@ async function ofServer(number: number): Promise<Tally> {
   const conf = { max_connections: 22, superuser_reserved_connections: 4 };
   const server = await startPostgres({ version: versionOf(number, runsPerServer), conf });
   await prepare(server);
-  const crew = await Crew.open(await ordinaryUrl(server), [{ loops: 6 }, { loops: 6 }]);
+  const crew = await Crew.open(await ordinaryUrl(server), [greedy, greedy]);
   const round = `x${number}`;
   crew.begin(round);
   await Promise.all(crew.clients.map((client) => client.untilHeard("threw store-unavailable", 5)));
