@@ -122,7 +122,7 @@ class Game {
   readonly #texts: Texts;
   readonly #lines: string[] = [];
   /** Calls that may be made again. */
-  readonly #past: Call[] = [];
+  #past: Call[] = [];
   readonly #reached = new Map<string, number>();
   #begun = 0;
   readonly #hash = createHash("sha256");
@@ -158,8 +158,17 @@ class Game {
     await this.#make(call);
     if (call.once === true) return;
     this.#past.push(call);
+    if (call.name === "clean") this.#forgetSettlements();
     // Its reply was lost.
     if (choices.oneIn(8)) await this.#repeat(call);
+  }
+
+  /**
+   * A repeated loss of a transaction begins a life again that was forgotten, in these sequences and nowhere else. A decision
+   * about the first one is none about the second: a database refuses its id, memory finds it made.
+   */
+  #forgetSettlements(): void {
+    this.#past = this.#past.filter(({ name }) => name !== "settle");
   }
 
   async #repeat(call: Call): Promise<void> {
