@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { TierResult } from "./harness/tier.ts";
-import { isComplete, type TierEntry, withSitting } from "./ledger.ts";
+import { isComplete, resumeOf, type TierEntry, withSitting } from "./ledger.ts";
 import { parseOptions } from "./options.ts";
 import { renderReport } from "./report.ts";
 
@@ -30,6 +30,16 @@ test("sittings on the same code add up, and what is due is complete", () => {
   expect(second.faults).toEqual({ crash: 2 });
   expect(second.sittings).toHaveLength(2);
   expect(isComplete(second)).toBe(true);
+});
+
+test("a sitting goes on where the last one ended; a small one, and one schedule again, do not", () => {
+  const before = withSitting(undefined, source, result(60, { at: 60 }), facts);
+  const sitting = { volume: "full", only: null } as const;
+  expect(resumeOf(before, source, sitting)).toEqual({ at: 60 });
+  expect(resumeOf(before, { ...source, digest: "code-2" }, sitting)).toBeNull();
+  expect(resumeOf(undefined, source, sitting)).toBeNull();
+  expect(resumeOf(before, source, { ...sitting, volume: "small" })).toBeNull();
+  expect(resumeOf(before, source, { ...sitting, only: "7" })).toBeNull();
 });
 
 test("on other code a tier starts anew", () => {

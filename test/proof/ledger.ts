@@ -1,5 +1,6 @@
 /** docs/proof.json: what each tier has shown on which code, added up over its sittings. */
 import type { Coverage, PlantedResult, TierId, TierResult } from "./harness/tier.ts";
+import type { ProveOptions } from "./options.ts";
 
 /** The code that was run. */
 export interface Source {
@@ -62,6 +63,19 @@ export function withSitting(
     sittings: [...(same?.sittings ?? []), facts],
     resume: result.resume,
   };
+}
+
+/**
+ * Where a sitting goes on. A small volume, or one schedule again, is whole by itself: it would find nothing, if it went on
+ * where the full one has ended long after.
+ */
+export function resumeOf(
+  before: TierEntry | undefined,
+  source: Source,
+  { volume, only }: Pick<ProveOptions, "volume" | "only">,
+): unknown {
+  const goesOn = volume === "full" && only === null && before?.source.digest === source.digest;
+  return goesOn ? before.resume : null;
 }
 
 /** Whether everything that a tier set out to cover has been covered. */

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { releaseAll } from "../support/resources.ts";
 import { findings } from "./findings.ts";
 import type { Tier, TierId } from "./harness/tier.ts";
-import { type Ledger, type Source, withSitting } from "./ledger.ts";
+import { type Ledger, resumeOf, type Source, withSitting } from "./ledger.ts";
 import { type ProveOptions, parseOptions, usage } from "./options.ts";
 import { renderReport } from "./report.ts";
 import { sourceOf } from "./source.ts";
@@ -49,7 +49,7 @@ async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<v
     volume: options.volume,
     untilMs: options.minutes === null ? Number.POSITIVE_INFINITY : beganMs + options.minutes * 60_000,
     seed,
-    resume: isSame ? before.resume : null,
+    resume: resumeOf(before, source, options),
     say: (line) => console.log(`${id}: ${line}`),
   });
   const minutes = (performance.now() - beganMs) / 60_000;
