@@ -95,8 +95,9 @@ async function runParts(
     notRun: place.postgres === null ? [{ what: "postgres", reason: "not installed" }] : [],
     notShown: [
       "Calls that overlap: each store is asked one thing at a time here; P4 has the orders of statements.",
-      "A settlement that is made again, under its id, after its record was forgotten and begun anew under its own: a database " +
-        "refuses it with an error, memory says that it is done. Latchkey uses neither id twice.",
+      "A settlement that is made again, under its id, after its record was forgotten and begun anew under its own id: the stores " +
+        "differ, and none is mended yet. A database raises an error; memory says that it is done, though nothing is. Latchkey makes " +
+        "either call again only while a reply is out, so a record would have to be settled and forgotten within that time.",
       "Orders that the contract leaves open: which of two that are due at the same moment is taken first, and " +
         "which of several dead claims is freed first.",
     ],

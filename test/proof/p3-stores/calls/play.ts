@@ -158,17 +158,8 @@ class Game {
     await this.#make(call);
     if (call.once === true) return;
     this.#past.push(call);
-    if (call.name === "clean") this.#forgetSettlements();
     // Its reply was lost.
     if (choices.oneIn(8)) await this.#repeat(call);
-  }
-
-  /**
-   * A repeated loss of a transaction begins a life again that was forgotten, in these sequences and nowhere else. A decision
-   * about the first one is none about the second: a database refuses its id, memory finds it made.
-   */
-  #forgetSettlements(): void {
-    this.#past = this.#past.filter(({ name }) => name !== "settle");
   }
 
   async #repeat(call: Call): Promise<void> {
@@ -220,6 +211,17 @@ class Game {
     if (told.value === undefined) return;
     call.learn?.(told.value);
     for (const one of call.counts?.(told.value) ?? []) this.#count(one);
+    if (name === "clean" && (told.value as { readonly forgotten: number }).forgotten > 0) {
+      this.#leaveKnownDifference();
+    }
+  }
+
+  /**
+   * A repeated loss of a transaction begins a forgotten life again, under its id. A settlement of the first one that is made
+   * again then raises in a database, and memory says that it is done: not mended yet, and the tier says that it is not shown.
+   */
+  #leaveKnownDifference(): void {
+    this.#past = this.#past.filter(({ name }) => name !== "settle");
   }
 
   async #pass(ms: number): Promise<void> {
