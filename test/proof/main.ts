@@ -5,7 +5,7 @@ import { cpus, release, totalmem, type } from "node:os";
 import { join, resolve } from "node:path";
 import { releaseAll } from "../support/resources.ts";
 import { findings } from "./findings.ts";
-import type { Tier, TierId } from "./harness/tier.ts";
+import type { Tier, TierId, TierResult } from "./harness/tier.ts";
 import { type Ledger, resumeOf, type Source, withSitting } from "./ledger.ts";
 import { type ProveOptions, parseOptions, usage } from "./options.ts";
 import { renderReport } from "./report.ts";
@@ -45,26 +45,26 @@ async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<v
   const seed = options.seed ?? randomBytes(8).readBigUInt64BE();
   console.log(`${id}: ${title}, seed 0x${seed.toString(16)}`);
   const beganMs = performance.now();
+  const keep = (result: TierResult) => {
+    if (options.only !== null || options.volume !== "full") return;
+    const minutes = Math.round((performance.now() - beganMs) / 600) / 100;
+    const facts = { date: new Date().toISOString(), minutes, seed: `0x${seed.toString(16)}` };
+    // Read again: somebody may have run another tier meanwhile.
+    const ledger = readLedger();
+    const entry = withSitting(before, source, result, facts);
+    writeLedger({ ...ledger, machine: machineOf(), tiers: { ...ledger.tiers, [id]: entry } });
+  };
   const result = await tier.run({
     volume: options.volume,
     untilMs: options.minutes === null ? Number.POSITIVE_INFINITY : beganMs + options.minutes * 60_000,
     seed,
     resume: resumeOf(before, source, options),
     say: (line) => console.log(`${id}: ${line}`),
+    keep,
   });
-  const minutes = (performance.now() - beganMs) / 60_000;
   for (const { what, bound, count } of result.covered) console.log(`${id}: ${count} ${what} (${bound})`);
   for (const { what, reason } of result.notRun) console.log(`${id}: not run: ${what} (${reason})`);
-  if (options.only !== null || options.volume !== "full") return;
-  const facts = {
-    date: new Date().toISOString(),
-    minutes: Math.round(minutes * 100) / 100,
-    seed: `0x${seed.toString(16)}`,
-  };
-  // Read again: somebody may have run another tier meanwhile.
-  const ledger = readLedger();
-  const entry = withSitting(ledger.tiers[id], source, result, facts);
-  writeLedger({ ...ledger, machine: machineOf(), tiers: { ...ledger.tiers, [id]: entry } });
+  keep(result);
 }
 
 function readLedger(): Ledger {

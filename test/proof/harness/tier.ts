@@ -14,6 +14,8 @@ export interface Sitting {
   readonly resume: unknown;
   /** For whoever watches; one line. */
   say(line: string): void;
+  /** What the sitting has shown so far, in case it is cut off. */
+  keep?(result: TierResult): void;
 }
 
 /** How much of one thing was covered in a sitting. */

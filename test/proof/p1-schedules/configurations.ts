@@ -29,6 +29,8 @@ interface Part {
   readonly role: Role;
   /** Null: it is no client. */
   readonly body: number | null;
+  /** The one before it that does the same; null: there is none. */
+  readonly twin: number | null;
 }
 
 export interface Actor extends Part {
@@ -42,13 +44,15 @@ export function actorsOf(configuration: Configuration): readonly Actor[] {
 export function rolesOf({ plan, other, services }: Configuration): readonly Part[] {
   const clients = ["A", "B"].map((name, at) => {
     const body = other && at === 1 ? 2 : 1;
-    return { name, body, role: client(plan, body) };
+    return { name, body, role: client(plan, body), twin: at === 1 && !other ? 0 : null };
   });
   const counts = new Map<string, number>();
-  const helpers = services.map((what) => {
+  const helpers = services.map((what, at) => {
     const count = (counts.get(what) ?? 0) + 1;
     counts.set(what, count);
-    return { name: count === 1 ? what : `${what} ${count}`, body: null, role: service(plan, what) };
+    const before = services.lastIndexOf(what, at - 1);
+    const twin = at === 0 || before < 0 ? null : clients.length + before;
+    return { name: count === 1 ? what : `${what} ${count}`, body: null, role: service(plan, what), twin };
   });
   return [...clients, ...helpers];
 }

@@ -73,13 +73,15 @@ export class Explorer {
   #met = 0;
   #digest = 0x811c9dc5 | 0;
 
-  constructor(configuration: Configuration, bound: Bound) {
+  /** @param alike whichever of two processes that do the same begins first is the first of them: of two schedules one */
+  constructor(configuration: Configuration, bound: Bound, alike = true) {
     this.#configuration = configuration;
     this.#bound = bound;
     this.#actors = actorsOf(configuration);
     const space = new Space(judgeOf(configuration.plan), configuration.plant);
     const { timeMs, late } = configuration;
-    this.#setting = { space, trees: this.#actors.map(({ tree }) => tree), timeMs, late };
+    const twins = this.#actors.map(({ twin }) => (alike ? twin : null));
+    this.#setting = { space, trees: this.#actors.map(({ tree }) => tree), twins, timeMs, late };
     this.#quiet = new Quiet(configuration, this.#actors, space);
   }
 
@@ -198,6 +200,11 @@ export class Explorer {
     return this.#stack.map(({ moves, at }) => ({ choice: at - 1, name: moves[at - 1]?.name ?? "" }));
   }
 
+  #compared(): readonly [string, number] {
+    const count = this.#actors.reduce((sum, { tree }) => sum + tree.compared, 0);
+    return ["a second life did the same as the one it was taken for", count];
+  }
+
   #mix(value: number): void {
     this.#digest = Math.imul(this.#digest ^ value, 0x01000193);
   }
@@ -212,7 +219,7 @@ export class Explorer {
       moves: this.#moves,
       ends: this.#ends.size,
       endTexts,
-      reached: Object.fromEntries([...this.#setting.space.reached, ...this.#quiet.reached]),
+      reached: Object.fromEntries([...this.#setting.space.reached, ...this.#quiet.reached, this.#compared()]),
       digest: this.#digest >>> 0,
       isWhole,
     };

@@ -1,11 +1,10 @@
 /** What clients are told: the truth, and what a sequential key could have said. */
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
-import type { NewLife } from "../../../packages/latchkey/src/stores/store.ts";
 import type { Bound } from "./bound.ts";
 import { isFinal } from "./change.ts";
+import { admissionToken, type Life } from "./life.ts";
 import { storedAnswerText, type Told } from "./roles.ts";
 import type { Shared } from "./shared.ts";
-import type { Node } from "./tree.ts";
 
 export interface Listener {
   /** Which of the bodies it asked with. */
@@ -27,7 +26,7 @@ const telling: ReadonlySet<string> = new Set([
 export interface Hearing {
   readonly outcome: string;
   /** Where its process stood before it heard the last thing. */
-  readonly from: Node;
+  readonly from: Life;
   readonly last: unknown;
 }
 
@@ -42,7 +41,7 @@ export function judgeTold({ rows }: Shared, hearing: Hearing, { body, several }:
       : `I14: a client was told ${told.kind}, and there is ${record?.state ?? "nothing"}`;
   }
   if (told.answer !== null) return judgeAnswer(told, record, body);
-  const own = record?.state === "in_progress" && record.fence.token === admissionToken(hearing);
+  const own = record?.state === "in_progress" && record.fence.token === admissionToken(hearing.from);
   if (own && told.kind === "in_progress") {
     return "L1: a client was told in_progress of its own admission, which nobody runs";
   }
@@ -79,22 +78,10 @@ export function toldOf({ outcome }: { readonly outcome: string | null }): Told {
 
 function hasSeenFinal({ from, last }: Hearing): boolean {
   if (isFinal(recordIn(last))) return true;
-  for (let at: Node | null = from; at !== null; at = at.parent) {
+  for (let at: Life | null = from; at !== null; at = at.parent) {
     if (at.input.kind === "told" && isFinal(recordIn(at.input.value))) return true;
   }
   return false;
-}
-
-/** The token under which it has last asked to be admitted; null: it has not, or has given back what that may bring. */
-function admissionToken({ from }: Hearing): string | null {
-  for (let at: Node | null = from; at !== null; at = at.parent) {
-    for (const { port, args } of at.pending) {
-      if (port === "end") return null;
-      if (port === "create") return (args[0] as NewLife).fence.token;
-      if (port === "takeOver") return args[3] as string;
-    }
-  }
-  return null;
 }
 
 /** What a look-up has found; null: it was none, or found nothing. */

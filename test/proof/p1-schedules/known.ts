@@ -1,13 +1,15 @@
 /**
  * The positions that are explored, each by 64 bits of hash alone, with the number of schedules that lead on from it. That two
- * of a hundred million have the same has a chance of one in three thousand six hundred.
+ * of two hundred million have the same has a chance of one in nine hundred.
  */
 import type { Position } from "./moves.ts";
 
+/** Each grows by itself, so that no more than one is there twice. */
+const tables = 64;
 /** Slots of a new table. */
-const firstSlots = 1 << 16;
+const firstSlots = 1 << 10;
 /** Fuller than this it grows. */
-const loadMax = 0.7;
+const loadMax = 0.85;
 
 /** Two halves of a hash; the same object each time. */
 const hash = { high: 0, low: 0 };
@@ -20,7 +22,7 @@ export function hashOf({ place, nodes, held, running, left }: Position): typeof 
   for (const node of nodes) mix(node === null ? 0 : node.id);
   if (held !== null) {
     mix(held.who + 1);
-    mix(held.call);
+    mix(held.id);
     mix(held.result.reply);
     mix(held.sinceMs);
   }
@@ -49,10 +51,7 @@ function finished(value: number): number {
 }
 
 export class Known {
-  #high = new Int32Array(firstSlots);
-  #low = new Int32Array(firstSlots);
-  /** 0: the slot is free. */
-  #counts = new Float64Array(firstSlots);
+  readonly #tables = Array.from({ length: tables }, () => new Table());
   #size = 0;
 
   get size(): number {
@@ -60,6 +59,28 @@ export class Known {
   }
 
   /** How many schedules lead on; 0: it has not been explored. */
+  get(high: number, low: number): number {
+    return this.#tableOf(high).get(high, low);
+  }
+
+  set(high: number, low: number, count: number): void {
+    this.#tableOf(high).set(high, low, count);
+    this.#size += 1;
+  }
+
+  #tableOf(high: number): Table {
+    // Which slot it has there is said by the other half.
+    return this.#tables[high & (tables - 1)] as Table;
+  }
+}
+
+class Table {
+  #high = new Int32Array(firstSlots);
+  #low = new Int32Array(firstSlots);
+  /** 0: the slot is free. */
+  #counts = new Float64Array(firstSlots);
+  #size = 0;
+
   get(high: number, low: number): number {
     return this.#counts[this.#slotOf(high, low)] ?? 0;
   }

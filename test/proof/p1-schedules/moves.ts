@@ -3,7 +3,8 @@ import { changes, isRollback } from "./ask.ts";
 import { type Bound, spent } from "./bound.ts";
 import { mayHappen } from "./execute.ts";
 import type { Hearing } from "./judge-told.ts";
-import type { Input, Pending } from "./process.ts";
+import type { Waiting } from "./life.ts";
+import type { Input } from "./process.ts";
 import { hasDeadline } from "./shared.ts";
 import { lossOf, type Place, type Result, type Space } from "./space.ts";
 import type { Node, Tree } from "./tree.ts";
@@ -11,7 +12,8 @@ import type { Node, Tree } from "./tree.ts";
 /** A reply that has been given and is not heard yet. It is heard after time has passed. */
 export interface Held {
   readonly who: number;
-  readonly call: number;
+  /** What was asked for. */
+  readonly id: number;
   readonly result: Result;
   readonly sinceMs: number;
 }
@@ -47,12 +49,17 @@ const dead: Node = {
   dueMs: null,
   outcome: null,
   isOver: true,
+  facts: [],
+  state: "dead",
   children: new Map(),
+  inputs: new Map(),
 };
 
 export interface Setting {
   readonly space: Space;
   readonly trees: readonly Tree[];
+  /** Of each process the one that is like it and has to begin before it does; null: none. */
+  readonly twins: readonly (number | null)[];
   /** How far time goes when it passes. */
   readonly timeMs: number;
   /** Whether requests and replies may be late, beside being lost. */
@@ -85,6 +92,7 @@ export class Moves {
       .sort((one, other) => Number(other === running) - Number(one === running));
     let mustLeave = false;
     for (const who of order) {
+      if (this.#comesLater(who)) continue;
       const node = this.#nodeOf(who);
       if (this.#unknown !== null || node === null) return;
       const before = this.#moves.length;
@@ -94,6 +102,12 @@ export class Moves {
     for (const who of order) this.#crash(who);
     this.#arrivals();
     this.#time();
+  }
+
+  /** Whichever of two alike begins first is called the first of them. */
+  #comesLater(who: number): boolean {
+    const twin = this.#setting.twins[who] ?? null;
+    return twin !== null && this.#at.nodes[who] === null && this.#at.nodes[twin] === null;
   }
 
   /** Where it stands, or would if it began now. */
@@ -121,13 +135,14 @@ export class Moves {
     const { now } = place.shared;
     const own = held?.who === who ? held : null;
     for (const pending of node.pending) {
-      if (pending.call !== own?.call && mayHappen(place.shared, pending, pending.askedMs)) {
+      if (pending.id !== own?.id && mayHappen(place.shared, pending, pending.askedMs)) {
         this.#call(who, node, pending, left);
       }
     }
     if (own !== null && now > own.sinceMs) {
+      const asked = waitingFor(node, own.id);
       const { place: _, ...heard } = own.result;
-      this.#tell(`hears ${own.call} late`, who, node, left, { place, call: own.call, ...heard, held: null });
+      this.#tell(`hears ${asked.port} late`, who, node, left, { place, asked, ...heard, held: null });
     }
     if (node.dueMs !== null && node.dueMs <= now) this.#wake(who, node, left);
   }
@@ -139,23 +154,23 @@ export class Moves {
     if (next !== null) this.#add("wakes", { who, node: next, before: node, place, left, violation: null });
   }
 
-  #call(who: number, node: Node, pending: Pending, left: Bound): void {
+  #call(who: number, node: Node, asked: Waiting, left: Bound): void {
     const { space, late } = this.#setting;
     const { place, held } = this.#at;
-    const { port, call } = pending;
-    const ask = { actor: this.#tree(who).actor, port, args: pending.args };
-    const name = space.nameOf(ask.actor, pending);
+    const { port } = asked;
+    const ask = { actor: this.#tree(who).actor, port, args: asked.args };
+    const name = space.nameOf(ask.actor, asked);
     const result = place.results.get(name);
     if (result === undefined) {
       this.#unknown ??= () => space.execute(place, name, ask);
       return;
     }
     const { violation } = result;
-    this.#tell(port, who, node, left, { ...result, call });
+    this.#tell(port, who, node, left, { ...result, asked });
     if (node.outcome !== null || isRollback(port)) return;
     const lostLeft = spent(left, { lost: 1 });
     if (lostLeft === null) return;
-    const loss = { call, reply: 0, threw: true, value: lossOf(port), violation: null };
+    const loss = { asked, reply: 0, threw: true, value: lossOf(port), violation: null };
     if (changes(port)) {
       const without = space.withoutRequest(place, ask);
       this.#tell(`${port}, request lost`, who, node, lostLeft, { ...loss, place: without });
@@ -168,7 +183,7 @@ export class Moves {
     }
     // Heard at once it is no different.
     if (held === null && lostLeft.leaseEnds > 0) {
-      const waiting = { who, call, result, sinceMs: place.shared.now };
+      const waiting = { who, id: asked.id, result, sinceMs: place.shared.now };
       const to = this.#to({ who, node, place: result.place, left: lostLeft, held: waiting });
       this.#moves.push({ name: `${ask.actor}: ${port}, reply late`, to, violation, told: null });
     }
@@ -179,12 +194,12 @@ export class Moves {
     who: number,
     node: Node,
     left: Bound,
-    heard: Result & { readonly call: number; readonly held?: null },
+    heard: Result & { readonly asked: Waiting; readonly held?: null },
   ): void {
-    const { place, call, reply, threw, value, violation, held } = heard;
+    const { place, asked, reply, threw, value, violation, held } = heard;
     const { now } = this.#at.place.shared;
-    const input = { kind: "told", call, threw, value, now } as const;
-    const next = this.#child(who, node, `${call}.${reply}.${now}`, input);
+    const input = { kind: "told", call: asked.call, threw, value, now } as const;
+    const next = this.#child(who, node, `${asked.id}.${reply}.${now}`, input);
     if (next === null) return;
     const given = { who, node: next, before: node, place, left, violation, last: value };
     this.#add(what, held === null ? { ...given, held } : given);
@@ -283,4 +298,10 @@ export class Moves {
     const to = { ...this.#at, place: this.#setting.space.afterTime(place, this.#setting.timeMs), left };
     this.#moves.push({ name: "time passes", to, violation: null, told: null });
   }
+}
+
+function waitingFor({ pending }: Node, id: number): Waiting {
+  const asked = pending.find((one) => one.id === id);
+  if (asked === undefined) throw new RangeError(`harness: ${id} is not asked for any more`);
+  return asked;
 }

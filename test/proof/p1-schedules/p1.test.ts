@@ -69,12 +69,24 @@ describe("without any reduction", () => {
   ] as const;
   test.each(cases)("there are the same ends: %s within %s, %s", { timeout }, async (name, digits, how) => {
     const configuration: Configuration = { ...configurationNamed(name), late: how === "late" };
-    const reduced = await new Explorer(configuration, bound(digits)).run();
+    const reduced = await new Explorer(configuration, bound(digits), false).run();
     const { ends, schedules } = await exploreAll(configuration, bound(digits));
     expect(new Set(reduced.endTexts)).toEqual(ends);
     // A crash where nobody can tell the difference is tried once.
     if (bound(digits).crashes === 0) expect(schedules).toBe(reduced.schedules);
     else expect(schedules).toBeGreaterThan(reduced.schedules);
+  });
+});
+
+describe("whichever of two alike begins first is called the first of them", () => {
+  const alike = { transaction: 2, lease: 2, "enqueue-provider": 4, "lease-other": 1 } as const;
+  test.each(Object.entries(alike))("%s: each schedule stands for %d", { timeout }, async (name, count) => {
+    const bound = { switches: 1, crashes: 1, leaseEnds: 0, lost: 1 };
+    const configuration = configurationNamed(name);
+    const all = await new Explorer(configuration, bound, false).run();
+    const once = await new Explorer(configuration, bound).run();
+    expect(all.schedules).toBe(once.schedules * count);
+    expect(once.ends).toBeGreaterThan(1);
   });
 });
 

@@ -215,13 +215,13 @@ export class Quiet {
       const woken = node.children.get(name) ?? (await tree.grown(node, name, { kind: "wake", now }));
       return { place, node: woken, from: node, last: null };
     }
-    const { port, args, call } = pending;
+    const { port, args, call, id } = pending;
     const ask = { actor: tree.actor, port, args };
     const askName = this.#space.nameOf(tree.actor, pending);
     const result = place.results.get(askName) ?? (await this.#space.execute(place, askName, ask));
     if (result.violation !== null) throw new Stuck(result.violation);
     const { reply, threw, value } = result;
-    const name = `${call}.${reply}.${now}`;
+    const name = `${id}.${reply}.${now}`;
     const input = { kind: "told", call, threw, value, now } as const;
     const told = node.children.get(name) ?? (await tree.grown(node, name, input));
     return { place: result.place, node: told, from: node, last: value };

@@ -38,4 +38,5 @@ export const required = [
   "in the end completed",
   "in the end failed",
   "in the end unknown",
+  "a second life did the same as the one it was taken for",
 ] as const;

@@ -6,15 +6,15 @@ import { required } from "./required.ts";
 import { unitsOf } from "./units.ts";
 import { type Failure, runOnly, type Unit, type UnitResult, unitName } from "./work.ts";
 
-const threads = { small: 1, full: 2 } as const;
-/** Of one thread; a position takes about 150 bytes, and what processes and the store can come to as much again. */
-const memoryMb = { small: 3_000, full: 9_000 } as const;
+const threads = { small: 1, full: 3 } as const;
+/** Of one thread, beside 16 to 40 bytes for each position. */
+const memoryMb = { small: 3_000, full: 6_000 } as const;
 
 export const tier: Tier = {
   id: "P1",
   title: "Every schedule inside a bound",
   about:
-    "Production code over the memory store, depth first: two owners of one key, the rescuer, the reconciler and the dispatcher, one store call or send at a time. Which process moves, whether it crashes before a call or after its effect, whether a request or its reply is lost or late, and when time passes the end of a lease are all tried. Processes do the same whenever they are told the same, so positions with the same store, other side, processes and budget are explored once; no other reduction is made but that a crash is tried where its process was last running or holds a transaction. Every step is judged as it happens; after each end faults stop, and all must come to rest.",
+    "Production code over the memory store, depth first: two owners of one key, the rescuer, the reconciler and the dispatcher, one store call or send at a time. Which process moves, whether it crashes before a call or after its effect, whether a request or its reply is lost or late, and when time passes the end of a lease are all tried. Positions with the same store, other side, processes and budget are explored once. A process is the same when it was told the same, in whatever order, and waits for the same: beside each such life a second one is followed, and must do the same whatever both are told. Of two processes that do the same, whichever begins first is called the first. A crash is tried where its process was last running or holds a transaction. Every step is judged as it happens; after each end faults stop, and all must come to rest.",
   run,
 };
 
@@ -41,7 +41,8 @@ async function runAgain({ seed, say }: Sitting, only: string): Promise<TierResul
   return { ...nothing, covered };
 }
 
-async function runAll({ volume, untilMs, seed, say }: Sitting, progress: Progress): Promise<void> {
+async function runAll(sitting: Sitting, progress: Progress): Promise<void> {
+  const { volume, untilMs, seed, say } = sitting;
   const waiting = unitsOf(volume).filter((unit) => !progress.isDone(unit));
   let failed: Failure | null = null;
   let walked = 0;
@@ -63,6 +64,7 @@ async function runAll({ volume, untilMs, seed, say }: Sitting, progress: Progres
         : `stopped at ${positions} positions`;
       say(`${unitName(unit)}: ${how}, ${seconds} s`);
       progress.add(unit, explored);
+      sitting.keep?.(resultOf(volume, progress));
     }
   };
   await Promise.all(Array.from({ length: threads[volume] }, () => withThread(volume, work)));

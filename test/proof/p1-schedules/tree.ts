@@ -1,22 +1,27 @@
 /**
- * All that one process can come to, by what it was told: a tree whose edges are inputs. What it has been told once it need
+ * All that one process can come to, by what it was told: a graph whose edges are inputs. What it has been told once it need
  * not be told again, wherever in the world that happens.
+ *
+ * Two lives of a process are taken for one when they have been told the same, in whatever order, and wait for the same now.
+ * Nobody can look into a process to see that it has kept nothing else, so one more life is followed beside that of each
+ * node from there on, and has to come to the same whatever both are told.
  */
+import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
+import { admissionToken, inputsTo, type Life, type Waiting } from "./life.ts";
 import { type Input, type Pending, Process, type Role } from "./process.ts";
+import { textOf } from "./text.ts";
 
-export interface Node {
+export interface Node extends Life {
   readonly id: number;
   readonly parent: Node | null;
-  /** What led here from its parent. */
-  readonly input: Input;
-  readonly pending: readonly Pending[];
-  /** When its next timer is due; null: it has none. */
-  readonly dueMs: number | null;
-  readonly outcome: string | null;
-  /** It has ended, and nothing of it is left. */
-  readonly isOver: boolean;
+  /** Lives with the same one are taken for one. */
+  readonly state: string;
+  /** By the names of the inputs. */
   readonly children: Map<string, Node>;
+  readonly inputs: Map<string, Input>;
 }
+
+type Told = Extract<Input, { readonly kind: "told" }>;
 
 /** So many processes are kept as they are, to be told more; others are begun again and told all of it. */
 const keptMax = 500;
@@ -25,10 +30,12 @@ export class Tree {
   readonly actor: string;
   readonly #role: Role;
   readonly #roots = new Map<number, Node>();
-  /** What has ended in the same way is the same. */
-  readonly #over = new Map<string, Node>();
-  readonly #alive = new Map<Node, Process>();
-  #last = 0;
+  readonly #nodes = new Map<string, Node>();
+  /** Of a node, another life that came to it. */
+  readonly #seconds = new Map<Node, Life>();
+  readonly #alive = new Map<Life, Process>();
+  readonly #numbers = new Map<string, number>();
+  #compared = 0;
 
   constructor(actor: string, role: Role) {
     this.actor = actor;
@@ -36,7 +43,12 @@ export class Tree {
   }
 
   get size(): number {
-    return this.#last;
+    return this.#nodes.size;
+  }
+
+  /** How often a second life came to the same as the first. */
+  get compared(): number {
+    return this.#compared;
   }
 
   /** Where it stands when it begins at this time, if that is known. */
@@ -48,46 +60,114 @@ export class Tree {
     const process = new Process(this.actor, this.#role);
     const input = { kind: "start", now } as const;
     await process.feed(input);
-    const node = this.#noted(process, null, input);
-    this.#roots.set(now, node);
-    return node;
+    const life = this.#lived(process, null, input);
+    const root = this.#added(life, this.#stateOf(life), null);
+    this.#roots.set(now, root);
+    return root;
   }
 
   /** @param name of this input among the node's */
   async grown(node: Node, name: string, input: Input): Promise<Node> {
-    const process = await this.#processAt(node);
-    await process.feed(input);
-    const child = this.#noted(process, node, input);
+    const life = await this.#fed(node, input);
+    const state = this.#stateOf(life);
+    const known = this.#nodes.get(state);
+    const child = known ?? this.#added(life, state, node);
     node.children.set(name, child);
+    node.inputs.set(name, input);
+    if (known !== undefined) await this.#follow(known, life);
+    const second = this.#seconds.get(node);
+    if (second !== undefined) await this.#compare(node, second, name, input);
     return child;
   }
 
-  async #processAt(node: Node): Promise<Process> {
-    const there = this.#alive.get(node);
-    if (there !== undefined) {
-      this.#alive.delete(node);
-      return there;
-    }
-    const process = new Process(this.actor, this.#role);
-    for (const input of inputsTo(node)) await process.feed(input);
-    return process;
-  }
-
-  #noted(process: Process, parent: Node | null, input: Input): Node {
-    const { pending, dueMs, outcome } = process;
-    const isOver = outcome !== null && pending.length === 0 && dueMs === null;
-    const same = isOver ? this.#over.get(outcome) : undefined;
-    if (same !== undefined) return same;
-    this.#last += 1;
-    const id = this.#last;
-    const node = { id, parent, input, pending, dueMs, outcome, isOver, children: new Map<string, Node>() };
-    if (isOver) this.#over.set(outcome, node);
-    else this.#keep(node, process);
+  #added(life: Life, state: string, parent: Node | null): Node {
+    const id = this.#nodes.size + 1;
+    const node = { ...life, id, parent, state, children: new Map<string, Node>(), inputs: new Map() };
+    this.#nodes.set(state, node);
+    const process = this.#alive.get(life);
+    this.#alive.delete(life);
+    if (process !== undefined) this.#alive.set(node, process);
     return node;
   }
 
-  #keep(node: Node, process: Process): void {
-    this.#alive.set(node, process);
+  /** From here on the life goes along with the node's own. */
+  async #follow(node: Node, life: Life): Promise<void> {
+    if (node.isOver || this.#seconds.has(node)) return;
+    this.#seconds.set(node, life);
+    for (const [name, input] of node.inputs) await this.#compare(node, life, name, input);
+  }
+
+  async #compare(node: Node, second: Life, name: string, input: Input): Promise<void> {
+    const life = await this.#fed(second, translated(input, node, second));
+    const state = this.#stateOf(life);
+    const child = node.children.get(name);
+    if (child?.state !== state) throw new Error(differenceOf(this.actor, node, second, name));
+    this.#compared += 1;
+    await this.#follow(child, life);
+  }
+
+  async #fed(before: Life, input: Input): Promise<Life> {
+    const process = await this.#processAt(before);
+    await process.feed(input);
+    return this.#lived(process, before, input);
+  }
+
+  async #processAt(life: Life): Promise<Process> {
+    const there = this.#alive.get(life);
+    if (there !== undefined) {
+      this.#alive.delete(life);
+      return there;
+    }
+    const process = new Process(this.actor, this.#role);
+    for (const input of inputsTo(life)) await process.feed(input);
+    return process;
+  }
+
+  #lived(process: Process, parent: Life | null, input: Input): Life {
+    const { dueMs, outcome } = process;
+    const pending = this.#waitingOf(process.pending, parent?.pending ?? []);
+    const isOver = outcome !== null && pending.length === 0 && dueMs === null;
+    const fact = this.#numberOf(factText(input, parent));
+    const facts = withFact(parent?.facts ?? [], fact);
+    const life = { parent, input, pending, dueMs, outcome, isOver, facts };
+    if (!isOver) this.#keep(life, process);
+    return life;
+  }
+
+  /** What is asked for twice at a time has two ids. */
+  #waitingOf(pending: readonly Pending[], before: readonly Waiting[]): readonly Waiting[] {
+    const known = new Map(before.map((one) => [one.call, one]));
+    const taken = new Set(pending.flatMap(({ call }) => known.get(call)?.text ?? []));
+    const waiting = pending.map((one) => {
+      const there = known.get(one.call);
+      if (there !== undefined) return there;
+      const asked = textOf([one.port, one.args, one.askedMs]);
+      let text = asked;
+      for (let count = 2; taken.has(text); count++) text = `${asked} ${count}`;
+      taken.add(text);
+      return { ...one, text, id: this.#numberOf(text) };
+    });
+    return waiting.sort((one, other) => (one.text < other.text ? -1 : 1));
+  }
+
+  /** What the judge looks for in what came before is a part of it. */
+  #stateOf(life: Life): string {
+    const { facts, pending, dueMs, outcome, isOver } = life;
+    if (isOver) return `over ${outcome}`;
+    const admitted = outcome === null ? admissionToken(life) : null;
+    return `${facts.join()};${pending.map(({ id }) => id).join()};${dueMs};${admitted};${outcome}`;
+  }
+
+  #numberOf(text: string): number {
+    const known = this.#numbers.get(text);
+    if (known !== undefined) return known;
+    const number = this.#numbers.size + 1;
+    this.#numbers.set(text, number);
+    return number;
+  }
+
+  #keep(life: Life, process: Process): void {
+    this.#alive.set(life, process);
     if (this.#alive.size <= keptMax) return;
     for (const [oldest] of this.#alive) {
       this.#alive.delete(oldest);
@@ -96,8 +176,51 @@ export class Tree {
   }
 }
 
-function inputsTo(node: Node): readonly Input[] {
-  const inputs: Input[] = [];
-  for (let at: Node | null = node; at !== null; at = at.parent) inputs.push(at.input);
-  return inputs.reverse();
+/** A wake is told apart by what was being asked for when it came: a limit may end that, or not. */
+function factText(input: Input, before: Life | null): string {
+  switch (input.kind) {
+    case "start":
+      return `start ${input.now}`;
+    case "wake":
+      return textOf(["wake", input.now, before?.pending.map(({ text }) => text)]);
+    case "told": {
+      const asked = before?.pending.find(({ call }) => call === input.call);
+      return textOf([asked?.port, asked?.args, ...heardOf(asked?.port ?? "", input)]);
+    }
+    default:
+      return input satisfies never;
+  }
+}
+
+/** A look-up leaves no more than what it led to, and what state it found. */
+function heardOf(port: string, { threw, value, now }: Told): readonly unknown[] {
+  if (port === "read" || port === "readById") return threw ? [value] : stateIn(value);
+  return [threw, value, now];
+}
+
+function stateIn(value: unknown): readonly unknown[] {
+  const { record } = (value ?? {}) as { readonly record?: LatchkeyRecord | null };
+  return record == null ? [] : [record.state, record.fence.attempt];
+}
+
+function withFact(facts: readonly number[], fact: number): readonly number[] {
+  return facts.includes(fact) ? facts : [...facts, fact].sort((one, other) => one - other);
+}
+
+/** The calls of two lives have their own numbers. */
+function translated(input: Input, from: Life, to: Life): Input {
+  if (input.kind !== "told") return input;
+  const asked = from.pending.find(({ call }) => call === input.call);
+  const same = to.pending.find(({ id }) => id === asked?.id);
+  if (same === undefined) throw new RangeError(`harness: call ${input.call} is not asked for in both lives`);
+  return { ...input, call: same.call };
+}
+
+function differenceOf(actor: string, node: Life, second: Life, name: string): string {
+  const [one, other] = [node, second].map((life) => inputsTo(life).map(briefly).join(", "));
+  return `harness: two lives of ${actor} were taken for one and differ after ${name}:\n  ${one}\n  ${other}`;
+}
+
+function briefly(input: Input): string {
+  return input.kind === "told" ? `${input.call} told at ${input.now}` : `${input.kind} at ${input.now}`;
 }

@@ -4,31 +4,38 @@ import type { Bound } from "./bound.ts";
 import { type Configuration, configurations, half, whole } from "./configurations.ts";
 import type { Unit } from "./work.ts";
 
-/** So many fit into one thread's memory: 16 bytes each, and as much again for room. */
-const positionsMax = 90_000_000;
-/** Where no end was in sight at fifty million, so many are looked at: some minutes' worth. */
+/** So many fit into one thread's memory: 16 bytes each, and up to as much again for room. */
+const positionsMax = 225_000_000;
+/** Where no end is in sight, so many are looked at: some minutes' worth. */
 const sampleMax = 30_000_000;
-const limitMs = 3_600_000;
+const limitMs = 5_400_000;
 
-/** With a second end of a lease the steps of a life come to some thirty times as many positions. */
 const oneLeaseEnd: Bound = { ...whole, leaseEnds: 1 };
-const nothingLost: Bound = { ...oneLeaseEnd, lost: 0 };
+const nothingLost: Bound = { ...whole, lost: 0 };
 
 export function unitsOf(volume: Sitting["volume"]): readonly Unit[] {
   if (volume === "small") {
     return configurations.flatMap((one) => one.small.map((bound) => unitOf(one, bound)));
   }
-  const steps = configurations.filter(hasSteps);
   const others = configurations.filter((one) => !hasSteps(one));
+  const steps = configurations.filter((one) => hasSteps(one) && !one.plan.enqueues);
+  const largest = configurations.filter((one) => hasSteps(one) && one.plan.enqueues);
   return [
     // The smaller bounds of all of them first: whatever comes after, that much is known.
-    ...others.map((one) => unitOf(one, half)),
-    ...steps.map((one) => unitOf(one, nothingLost)),
+    ...configurations.map((one) => unitOf(one, half)),
     ...others.map((one) => unitOf(one, whole)),
-    ...steps.map((one) => unitOf(one, half)),
-    ...steps.map((one) => ({ ...unitOf(one, oneLeaseEnd), late: false })),
-    ...steps.map((one) => ({ ...unitOf(one, whole), positionsMax: sampleMax })),
+    ...steps.map((one) => inTime(unitOf(one, whole))),
+    ...largest.map((one) => inTime(unitOf(one, { ...oneLeaseEnd, lost: 0 }))),
+    ...largest.map((one) => inTime(unitOf(one, oneLeaseEnd))),
+    ...steps.map((one) => unitOf(one, oneLeaseEnd)),
+    ...largest.map((one) => inTime(unitOf(one, nothingLost))),
+    ...largest.map((one) => ({ ...inTime(unitOf(one, whole)), positionsMax: sampleMax })),
   ];
+}
+
+/** Requests and replies are lost, and not late. */
+function inTime(unit: Unit): Unit {
+  return { ...unit, late: false };
 }
 
 function hasSteps({ plan }: Configuration): boolean {
