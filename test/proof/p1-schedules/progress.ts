@@ -75,7 +75,7 @@ export function resultOf(volume: Sitting["volume"], progress: Progress): TierRes
     notShown: [
       "What a database does itself: the memory store's calls are atomic and its commits are never lost.",
       "A position whose 64 bits of hash are those of another one: it would be taken for explored (one chance in some hundreds, in the largest explorations).",
-      "A process that keeps the order in which it was told things, and shows that only in a third life: of those that are taken for one, two are followed. At smaller bounds all were, and no two differed.",
+      "A process that keeps the order in which it was told things, and shows that only in a third life: of those that are taken for one, two are followed. At smaller bounds, where none are, there are the same schedules and the same ends.",
       "More than one round of each background service while faults go on, deferred operations, cleaning, and more than one key: P2 draws them.",
     ],
     resume: isAll ? null : progress.kept(),
