@@ -37,8 +37,9 @@ export interface Actor extends Part {
   readonly tree: Tree;
 }
 
-export function actorsOf(configuration: Configuration): readonly Actor[] {
-  return rolesOf(configuration).map((part) => ({ ...part, tree: new Tree(part.name, part.role) }));
+/** @param asOne lives that were told the same are taken for one */
+export function actorsOf(configuration: Configuration, asOne: boolean): readonly Actor[] {
+  return rolesOf(configuration).map((part) => ({ ...part, tree: new Tree(part.name, part.role, asOne) }));
 }
 
 export function rolesOf({ plan, other, services }: Configuration): readonly Part[] {

@@ -45,6 +45,15 @@ export class Violation extends Error {
   }
 }
 
+export interface Reductions {
+  /** Whichever of two processes that do the same begins first is the first of them: of two schedules one. */
+  readonly alike: boolean;
+  /** Lives of a process that were told the same are taken for one. */
+  readonly asOne: boolean;
+}
+
+const both: Reductions = { alike: true, asOne: true };
+
 interface Step {
   readonly choice: number;
   readonly name: string;
@@ -73,11 +82,10 @@ export class Explorer {
   #met = 0;
   #digest = 0x811c9dc5 | 0;
 
-  /** @param alike whichever of two processes that do the same begins first is the first of them: of two schedules one */
-  constructor(configuration: Configuration, bound: Bound, alike = true) {
+  constructor(configuration: Configuration, bound: Bound, { alike, asOne }: Reductions = both) {
     this.#configuration = configuration;
     this.#bound = bound;
-    this.#actors = actorsOf(configuration);
+    this.#actors = actorsOf(configuration, asOne);
     const space = new Space(judgeOf(configuration.plan), configuration.plant);
     const { timeMs, late } = configuration;
     const twins = this.#actors.map(({ twin }) => (alike ? twin : null));

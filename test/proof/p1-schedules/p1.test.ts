@@ -69,7 +69,7 @@ describe("without any reduction", () => {
   ] as const;
   test.each(cases)("there are the same ends: %s within %s, %s", { timeout }, async (name, digits, how) => {
     const configuration: Configuration = { ...configurationNamed(name), late: how === "late" };
-    const reduced = await new Explorer(configuration, bound(digits), false).run();
+    const reduced = await new Explorer(configuration, bound(digits), { alike: false, asOne: true }).run();
     const { ends, schedules } = await exploreAll(configuration, bound(digits));
     expect(new Set(reduced.endTexts)).toEqual(ends);
     // A crash where nobody can tell the difference is tried once.
@@ -83,12 +83,28 @@ describe("whichever of two alike begins first is called the first of them", () =
   test.each(Object.entries(alike))("%s: each schedule stands for %d", { timeout }, async (name, count) => {
     const bound = { switches: 1, crashes: 1, leaseEnds: 0, lost: 1 };
     const configuration = configurationNamed(name);
-    const all = await new Explorer(configuration, bound, false).run();
+    const all = await new Explorer(configuration, bound, { alike: false, asOne: true }).run();
     const once = await new Explorer(configuration, bound).run();
     expect(all.schedules).toBe(once.schedules * count);
     expect(once.ends).toBeGreaterThan(1);
   });
 });
+
+test.each(["lease", "enqueue-close", "steps-provider-reconcile", "steps-close-resume"])(
+  "%s: taking lives for one that were told the same changes no schedule",
+  { timeout },
+  async (name) => {
+    const configuration = configurationNamed(name);
+    for (const crashes of [0, 1]) {
+      const bound = { switches: 1 - crashes, crashes, leaseEnds: 1, lost: 0 };
+      const each = await new Explorer(configuration, bound, { alike: true, asOne: false }).run();
+      const once = await new Explorer(configuration, bound).run();
+      expect(once.schedules).toBe(each.schedules);
+      expect(new Set(once.endTexts)).toEqual(new Set(each.endTexts));
+      expect(once.positions).toBeLessThan(each.positions);
+    }
+  },
+);
 
 async function findPlant(plant: string, match: string): Promise<Failure> {
   for (const unit of unitsOf("small")) {

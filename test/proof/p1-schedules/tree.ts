@@ -29,6 +29,7 @@ const keptMax = 500;
 export class Tree {
   readonly actor: string;
   readonly #role: Role;
+  readonly #asOne: boolean;
   readonly #roots = new Map<number, Node>();
   readonly #nodes = new Map<string, Node>();
   /** Of a node, another life that came to it. */
@@ -37,9 +38,11 @@ export class Tree {
   readonly #numbers = new Map<string, number>();
   #compared = 0;
 
-  constructor(actor: string, role: Role) {
+  /** @param asOne lives that were told the same are taken for one */
+  constructor(actor: string, role: Role, asOne = true) {
     this.actor = actor;
     this.#role = role;
+    this.#asOne = asOne;
   }
 
   get size(): number {
@@ -154,6 +157,7 @@ export class Tree {
   #stateOf(life: Life): string {
     const { facts, pending, dueMs, outcome, isOver } = life;
     if (isOver) return `over ${outcome}`;
+    if (!this.#asOne) return `${this.#nodes.size}`;
     const admitted = outcome === null ? admissionToken(life) : null;
     return `${facts.join()};${pending.map(({ id }) => id).join()};${dueMs};${admitted};${outcome}`;
   }
