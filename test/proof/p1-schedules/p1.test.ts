@@ -90,7 +90,7 @@ describe("whichever of two alike begins first is called the first of them", () =
   });
 });
 
-test.each(["lease", "enqueue-close", "steps-provider-reconcile", "steps-close-resume"])(
+test.each(["lease", "steps-provider-reconcile", "steps-close-resume"])(
   "%s: taking lives for one that were told the same changes no schedule",
   { timeout },
   async (name) => {
