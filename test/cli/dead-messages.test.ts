@@ -39,11 +39,11 @@ function parcel(id: string | null, change: Partial<Message> = {}): Message {
 }
 
 async function dead(id: string | null, change: Partial<Message> = {}, from = service): Promise<string> {
+  const before = (await letters()).map((one) => String(one.id));
   expect(await from.inbox.consume(parcel(id, change))).toMatchObject({ settle: "dead" });
-  const { rows } = await place.pool.query(
-    "select id from latchkey.messages order by died_at desc, id desc limit 1",
-  );
-  return String(rows[0].id);
+  const added = (await letters()).map((one) => String(one.id)).filter((one) => !before.includes(one));
+  expect(added).toHaveLength(1);
+  return added[0] ?? "";
 }
 
 const cli = (...args: readonly string[]) => latchkey(place.url, ...args);
@@ -226,7 +226,7 @@ describe("redrive and discard", () => {
 
   test("one that cannot be published stays, and the same command goes on with it", async () => {
     const id = await dead("p-down");
-    process.env.PARCELS_BROKER_DOWN = "1";
+    process.env.PARCELS_BROKER_DOWN = "p-down";
     const down = await cli("redrive", id, "--config", config, ...signed);
     delete process.env.PARCELS_BROKER_DOWN;
     expect(down).toMatchObject({ exitCode: 1, out: "" });
@@ -237,6 +237,28 @@ describe("redrive and discard", () => {
       errors: "",
     });
     expect([published.length, await letters()]).toEqual([1, []]);
+  });
+
+  test("as JSON it is told, too, what was decided before one that cannot be published", async () => {
+    const [first, second] = [await dead("p-up"), await dead("p-down")];
+    process.env.PARCELS_BROKER_DOWN = "p-down";
+    const { exitCode, out, errors } = await cli(
+      "redrive",
+      first,
+      second,
+      "--config",
+      config,
+      "--json",
+      ...signed,
+    );
+    delete process.env.PARCELS_BROKER_DOWN;
+    expect(exitCode).toBe(1);
+    expect(errors).toContain(`${second} could not be published again`);
+    expect(JSON.parse(out)).toMatchObject({
+      event: "redrive",
+      decided: [{ id: first, kind: "message", done: true }],
+    });
+    expect(await letters()).toEqual([{ id: second }]);
   });
 
   test("discarded, it is gone; an id that is of neither says so, and the others are decided", async () => {

@@ -7,7 +7,7 @@ const service = parcelService(process.env.PARCELS_DATABASE_URL ?? "");
 export default defineConfig({
   latchkey: service.latchkey,
   republish(message) {
-    if (process.env.PARCELS_BROKER_DOWN) throw new Error("the broker is down");
+    if (process.env.PARCELS_BROKER_DOWN === message.messageId) throw new Error("the broker is down");
     published.push(message);
   },
 });

@@ -99,25 +99,25 @@ async function decideAll(
 ): Promise<ExitCode> {
   checkIds(ids);
   const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
-  const decided = await withService(context, values, async (service) => {
-    const all: Decided[] = [];
-    for (const id of new Set(ids)) {
-      const one = await decide(service, id, decision, by);
-      all.push(one);
-      // At once: of those before a failure it must be known what was done.
-      if (!values.json) say(context, decision, one);
-    }
-    return all;
-  });
-  if (values.json) {
-    context.print(
-      shownJson({
-        event: decision.event,
-        ...by,
-        decided: decided.map((one) => ({ ...one, done: one.audit !== null })),
-      }),
-    );
+  const decided: Decided[] = [];
+  const print = () => {
+    const all = decided.map((one) => ({ ...one, done: one.audit !== null }));
+    if (values.json) context.print(shownJson({ event: decision.event, ...by, decided: all }));
+  };
+  try {
+    await withService(context, values, async (service) => {
+      for (const id of new Set(ids)) {
+        const one = await decide(service, id, decision, by);
+        decided.push(one);
+        if (!values.json) say(context, decision, one);
+      }
+    });
+  } catch (error) {
+    // Of those before a failure it must be known what was done.
+    if (decided.length > 0) print();
+    throw error;
   }
+  print();
   return decided.every(({ audit }) => audit !== null) ? 0 : 4;
 }
 
