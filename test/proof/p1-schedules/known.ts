@@ -16,6 +16,12 @@ const hash = { high: 0, low: 0 };
 
 /** Hashes what makes the future of a position. */
 export function hashOf({ place, nodes, held, running, left }: Position): typeof hash {
+  let [alive, untold] = [0, 0];
+  for (const node of nodes) {
+    if (node !== null && node.isOver) continue;
+    alive += 1;
+    if (node === null || node.outcome === null) untold += 1;
+  }
   hash.high = 0x9747b28c | 0;
   hash.low = 0x3c6ef372 | 0;
   mix(place.id);
@@ -26,8 +32,10 @@ export function hashOf({ place, nodes, held, running, left }: Position): typeof 
     mix(held.result.reply);
     mix(held.sinceMs);
   }
-  mix(running);
-  mix((left.switches << 24) | (left.crashes << 16) | (left.leaseEnds << 8) | left.lost);
+  // Who was told how it ended is not interrupted any more; who is alone is not left.
+  const [crashes, lost] = untold === 0 ? [0, 0] : [left.crashes, left.lost];
+  mix(alive < 2 && untold === 0 ? -1 : running);
+  mix(((alive < 2 ? 0 : left.switches) << 24) | (crashes << 16) | (left.leaseEnds << 8) | lost);
   hash.high = finished(hash.high ^ hash.low);
   hash.low = finished(hash.low + Math.imul(hash.high, 0x9e3779b1));
   return hash;

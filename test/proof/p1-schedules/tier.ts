@@ -6,7 +6,7 @@ import { required } from "./required.ts";
 import { unitsOf } from "./units.ts";
 import { type Failure, runOnly, type Unit, type UnitResult, unitName } from "./work.ts";
 
-const threads = { small: 1, full: 3 } as const;
+const threads = { small: 1, full: 2 } as const;
 /** Of one thread, beside 16 to 40 bytes for each position. */
 const memoryMb = { small: 3_000, full: 6_000 } as const;
 

@@ -24,11 +24,13 @@ export function unitsOf(volume: Sitting["volume"]): readonly Unit[] {
     // The smaller bounds of all of them first: whatever comes after, that much is known.
     ...configurations.map((one) => unitOf(one, half)),
     ...others.map((one) => unitOf(one, whole)),
-    ...steps.map((one) => inTime(unitOf(one, whole))),
     ...largest.map((one) => inTime(unitOf(one, { ...oneLeaseEnd, lost: 0 }))),
-    ...largest.map((one) => inTime(unitOf(one, oneLeaseEnd))),
+    // Of the whole bound for steps, all but two ends of a lease and a loss together.
     ...steps.map((one) => unitOf(one, oneLeaseEnd)),
-    ...largest.map((one) => inTime(unitOf(one, nothingLost))),
+    ...steps.map((one) => unitOf(one, nothingLost)),
+    ...largest.map((one) => inTime(unitOf(one, oneLeaseEnd))),
+    ...largest.map((one) => unitOf(one, nothingLost)),
+    ...steps.map((one) => inTime(unitOf(one, whole))),
     ...largest.map((one) => ({ ...inTime(unitOf(one, whole)), positionsMax: sampleMax })),
   ];
 }
