@@ -18,7 +18,7 @@ const hash = { high: 0, low: 0 };
 export function hashOf({ place, nodes, held, running, left }: Position): typeof hash {
   let [alive, untold] = [0, 0];
   for (const node of nodes) {
-    if (node !== null && node.isOver) continue;
+    if (node?.isOver) continue;
     alive += 1;
     if (node === null || node.outcome === null) untold += 1;
   }
