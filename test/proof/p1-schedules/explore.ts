@@ -6,7 +6,7 @@ import type { Bound } from "./bound.ts";
 import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
 import { judgeOf } from "./judge.ts";
 import { judgeReason, judgeTold } from "./judge-told.ts";
-import { hashOf, Known } from "./known.ts";
+import { Counted, hashOf, type Known, Seen } from "./known.ts";
 import { type Move, Moves, type Position, type Setting } from "./moves.ts";
 import { Quiet } from "./quiet.ts";
 import { nothing } from "./shared.ts";
@@ -14,8 +14,8 @@ import { Space } from "./space.ts";
 import { textOf } from "./text.ts";
 
 export interface Exploration {
-  /** From the beginning to an end. */
-  readonly schedules: number;
+  /** From the beginning to an end; null: they were not counted. */
+  readonly schedules: number | null;
   /** How many of them were run until they ended, or met one that was run before. */
   readonly walked: number;
   readonly positions: number;
@@ -45,14 +45,16 @@ export class Violation extends Error {
   }
 }
 
-export interface Reductions {
+export interface HowToExplore {
+  /** Null: schedules are counted, and there is room for whatever comes. A number: room for so many positions, in less. */
+  readonly uncounted: number | null;
   /** Whichever of two processes that do the same begins first is the first of them: of two schedules one. */
   readonly alike: boolean;
   /** Lives of a process that were told the same are taken for one. */
   readonly asOne: boolean;
 }
 
-const both: Reductions = { alike: true, asOne: true };
+const usual: HowToExplore = { uncounted: null, alike: true, asOne: true };
 
 interface Step {
   readonly choice: number;
@@ -75,14 +77,18 @@ export class Explorer {
   readonly #actors: readonly Actor[];
   readonly #setting: Setting;
   readonly #quiet: Quiet;
-  readonly #known = new Known();
+  readonly #known: Known;
+  readonly #counts: boolean;
   readonly #ends = new Map<string, Position>();
   readonly #stack: Frame[] = [];
   #moves = 0;
   #met = 0;
   #digest = 0x811c9dc5 | 0;
 
-  constructor(configuration: Configuration, bound: Bound, { alike, asOne }: Reductions = both) {
+  constructor(configuration: Configuration, bound: Bound, how: Partial<HowToExplore> = {}) {
+    const { uncounted, alike, asOne } = { ...usual, ...how };
+    this.#counts = uncounted === null;
+    this.#known = uncounted === null ? new Counted() : new Seen(uncounted);
     this.#configuration = configuration;
     this.#bound = bound;
     this.#actors = actorsOf(configuration, asOne);
@@ -221,7 +227,7 @@ export class Explorer {
     const endTexts = [...this.#ends.values()].map(endText);
     for (const text of endTexts) for (let at = 0; at < text.length; at++) this.#mix(text.charCodeAt(at));
     return {
-      schedules,
+      schedules: this.#counts ? schedules : null,
       walked: this.#met,
       positions: this.#known.size,
       moves: this.#moves,

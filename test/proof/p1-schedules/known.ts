@@ -58,7 +58,15 @@ function finished(value: number): number {
   return part ^ (part >>> 16);
 }
 
-export class Known {
+export interface Known {
+  readonly size: number;
+  /** How many schedules lead on; 0: it has not been explored. */
+  get(high: number, low: number): number;
+  set(high: number, low: number, count: number): void;
+}
+
+/** With counts; it grows. 16 bytes for each slot. */
+export class Counted implements Known {
   readonly #tables = Array.from({ length: tables }, () => new Table());
   #size = 0;
 
@@ -66,7 +74,6 @@ export class Known {
     return this.#size;
   }
 
-  /** How many schedules lead on; 0: it has not been explored. */
   get(high: number, low: number): number {
     return this.#tableOf(high).get(high, low);
   }
@@ -126,5 +133,52 @@ class Table {
       const count = counts[slot] ?? 0;
       if (count !== 0) this.#put(high[slot] ?? 0, low[slot] ?? 0, count);
     }
+  }
+}
+
+/** Fuller than this, looking for a free slot takes long. */
+const fullAt = 0.8;
+
+/**
+ * Without counts, and as large from the beginning as it will ever be: 5 bytes for each slot. Where a hash belongs is said by
+ * the first bits of one half; its last ones are kept, and the other half.
+ */
+export class Seen implements Known {
+  readonly #sizeMax: number;
+  readonly #high: Int32Array;
+  readonly #low: Uint8Array;
+  #size = 0;
+
+  constructor(sizeMax: number) {
+    const slots = Math.ceil(sizeMax / fullAt);
+    this.#sizeMax = sizeMax;
+    this.#high = new Int32Array(slots);
+    this.#low = new Uint8Array(slots);
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get(high: number, low: number): number {
+    return this.#high[this.#slotOf(high || 1, low)] === 0 ? 0 : 1;
+  }
+
+  set(high: number, low: number): void {
+    if (this.#size >= this.#sizeMax) throw new RangeError(`harness: more than ${this.#sizeMax} positions`);
+    const slot = this.#slotOf(high || 1, low);
+    this.#high[slot] = high || 1;
+    this.#low[slot] = low & 0xff;
+    this.#size += 1;
+  }
+
+  /** Its slot, or the free one where it belongs. */
+  #slotOf(high: number, low: number): number {
+    const slots = this.#high.length;
+    let slot = Math.floor(((low >>> 0) / 2 ** 32) * slots);
+    while (this.#high[slot] !== 0 && (this.#high[slot] !== high || this.#low[slot] !== (low & 0xff))) {
+      slot = slot + 1 === slots ? 0 : slot + 1;
+    }
+    return slot;
   }
 }

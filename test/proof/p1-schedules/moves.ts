@@ -86,10 +86,7 @@ export class Moves {
 
   #all(): void {
     const { nodes, running } = this.#at;
-    // First, so that it is known whether leaving it costs anything.
-    const order = nodes
-      .map((_, who) => who)
-      .sort((one, other) => Number(other === running) - Number(one === running));
+    const order = orderOf(nodes.length, running);
     let mustLeave = false;
     for (const who of order) {
       if (this.#comesLater(who)) continue;
@@ -298,6 +295,19 @@ export class Moves {
     const to = { ...this.#at, place: this.#setting.space.afterTime(place, this.#setting.timeMs), left };
     this.#moves.push({ name: "time passes", to, violation: null, told: null });
   }
+}
+
+const orders = new Map<number, readonly number[]>();
+
+/** Who is running comes first, so that it is known whether leaving it costs anything. */
+function orderOf(count: number, running: number): readonly number[] {
+  const name = count * 16 + running;
+  const known = orders.get(name);
+  if (known !== undefined) return known;
+  const all = Array.from({ length: count }, (_, who) => who);
+  const order = running < 0 ? all : [running, ...all.filter((who) => who !== running)];
+  orders.set(name, order);
+  return order;
 }
 
 function waitingFor({ pending }: Node, id: number): Waiting {

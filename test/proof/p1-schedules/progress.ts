@@ -85,10 +85,11 @@ export function resultOf(volume: Sitting["volume"], progress: Progress): TierRes
 function coverageOf(unit: Unit, progress: Progress): Coverage {
   const explored = progress.explored.get(unitName(unit));
   const isTooLarge = progress.tooLarge.some((one) => one.unit === unitName(unit));
+  const count = unit.counts ? explored?.schedules : explored?.positions;
   return {
-    what: `schedules, ${unit.configuration}`,
+    what: `${unit.counts ? "schedules" : "positions"}, ${unit.configuration}`,
     bound: boundText(unit.bound, unit.late),
-    count: explored?.schedules ?? 0,
+    count: count ?? 0,
     of: "all",
     complete: progress.isDone(unit) && !isTooLarge,
   };

@@ -59,9 +59,8 @@ async function runAll(sitting: Sitting, progress: Progress): Promise<void> {
       walked += explored.walked;
       const seconds = ((performance.now() - beganMs) / 1_000).toFixed(1);
       const { schedules, positions, isWhole } = explored;
-      const how = isWhole
-        ? `${schedules} schedules, ${positions} positions`
-        : `stopped at ${positions} positions`;
+      const counted = schedules === null ? "" : `${schedules} schedules, `;
+      const how = isWhole ? `${counted}${positions} positions` : `stopped at ${positions} positions`;
       say(`${unitName(unit)}: ${how}, ${seconds} s`);
       progress.add(unit, explored);
       sitting.keep?.(resultOf(volume, progress));

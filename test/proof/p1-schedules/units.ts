@@ -4,8 +4,8 @@ import type { Bound } from "./bound.ts";
 import { type Configuration, configurations, half, whole } from "./configurations.ts";
 import type { Unit } from "./work.ts";
 
-/** So many fit into one thread's memory: 16 bytes each, and up to as much again for room. */
-const positionsMax = 225_000_000;
+/** So many fit into one thread's memory: 16 bytes each, and up to as much again for room; 6 bytes without counts. */
+const positionsMax = { counted: 110_000_000, uncounted: 400_000_000 } as const;
 /** Where no end is in sight, so many are looked at: some minutes' worth. */
 const sampleMax = 30_000_000;
 const limitMs = 5_400_000;
@@ -28,11 +28,15 @@ export function unitsOf(volume: Sitting["volume"]): readonly Unit[] {
     // Of the whole bound for steps, all but two ends of a lease and a loss together.
     ...steps.map((one) => unitOf(one, oneLeaseEnd)),
     ...steps.map((one) => unitOf(one, nothingLost)),
-    ...largest.map((one) => inTime(unitOf(one, oneLeaseEnd))),
-    ...largest.map((one) => unitOf(one, nothingLost)),
-    ...steps.map((one) => inTime(unitOf(one, whole))),
+    ...largest.map((one) => uncounted(inTime(unitOf(one, oneLeaseEnd)))),
+    ...largest.map((one) => uncounted(unitOf(one, nothingLost))),
+    ...steps.map((one) => uncounted(inTime(unitOf(one, whole)))),
     ...largest.map((one) => ({ ...inTime(unitOf(one, whole)), positionsMax: sampleMax })),
   ];
+}
+
+function uncounted(unit: Unit): Unit {
+  return { ...unit, counts: false, positionsMax: positionsMax.uncounted };
 }
 
 /** Requests and replies are lost, and not late. */
@@ -45,5 +49,6 @@ function hasSteps({ plan }: Configuration): boolean {
 }
 
 function unitOf({ name, late }: Configuration, bound: Bound): Unit {
-  return { configuration: name, bound, late, positionsMax, limitMs, plant: null };
+  const positions = positionsMax.counted;
+  return { configuration: name, bound, late, positionsMax: positions, counts: true, limitMs, plant: null };
 }

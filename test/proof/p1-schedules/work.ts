@@ -12,6 +12,8 @@ export interface Unit {
   readonly late: boolean;
   /** More positions than this do not fit into memory. */
   readonly positionsMax: number;
+  /** Schedules are counted, which takes thrice the memory. */
+  readonly counts: boolean;
   /** So many milliseconds at most. */
   readonly limitMs: number;
   /** Name of a planted mistake. */
@@ -44,11 +46,15 @@ export function unitName({ configuration, bound, late }: Unit): string {
   return `${configuration}, ${boundText(bound, late)}`;
 }
 
+/** Whether it is to go on is asked now and then. */
+const roomBeside = 1_000_000;
+
 export async function runUnit(unit: Unit): Promise<UnitResult> {
   const beganMs = performance.now();
   const explorer = new Explorer(
     { ...configurationNamed(unit.configuration, unit.plant), late: unit.late },
     unit.bound,
+    { uncounted: unit.counts ? null : unit.positionsMax + roomBeside },
   );
   const mayGoOn = (positions: number) =>
     positions < unit.positionsMax && performance.now() - beganMs < unit.limitMs;
