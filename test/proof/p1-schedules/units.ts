@@ -5,7 +5,7 @@ import { type Configuration, configurations, half, whole } from "./configuration
 import type { Unit } from "./work.ts";
 
 /** So many fit into one thread's memory: 16 bytes each, and up to as much again for room; 6 bytes without counts. */
-const positionsMax = { counted: 110_000_000, uncounted: 400_000_000 } as const;
+const positionsMax = { counted: 110_000_000, uncounted: 500_000_000 } as const;
 /** Where no end is in sight, so many are looked at: some minutes' worth. */
 const sampleMax = 30_000_000;
 const limitMs = 5_400_000;
@@ -30,7 +30,7 @@ export function unitsOf(volume: Sitting["volume"]): readonly Unit[] {
     ...steps.map((one) => unitOf(one, nothingLost)),
     ...largest.map((one) => uncounted(inTime(unitOf(one, oneLeaseEnd)))),
     ...largest.map((one) => uncounted(unitOf(one, nothingLost))),
-    ...steps.map((one) => uncounted(inTime(unitOf(one, whole)))),
+    ...steps.toSorted(smallerFirst).map((one) => uncounted(inTime(unitOf(one, whole)))),
     ...largest.map((one) => ({ ...inTime(unitOf(one, whole)), positionsMax: sampleMax })),
   ];
 }
@@ -42,6 +42,11 @@ function uncounted(unit: Unit): Unit {
 /** Requests and replies are lost, and not late. */
 function inTime(unit: Unit): Unit {
   return { ...unit, late: false };
+}
+
+/** What is resumed comes to half as many positions again. */
+function smallerFirst(one: Configuration, other: Configuration): number {
+  return Number(one.plan.leaseEnd === "resume") - Number(other.plan.leaseEnd === "resume");
 }
 
 function hasSteps({ plan }: Configuration): boolean {
