@@ -36,12 +36,15 @@ const shipped = natsRelay(latchkey, "orders.shipped", {
   jetstream: jetstream(nats),
   subject: (_order: Order) => shippedSubject(run),
 });
+/** Declares the queue whenever it connects: a RabbitMQ that is killed soon after it was declared may have forgotten it. */
+const consumer = { queueOptions: { durable: true } };
+
 /** Ships orders. */
 function consume() {
   return rabbitmqConsumer(
     latchkey,
     latchkey.operation("shipments.create"),
-    { connection: rabbit, queue: orderQueue(run), tenant: "shop", decode: readOrder },
+    { connection: rabbit, queue: orderQueue(run), consumer, tenant: "shop", decode: readOrder },
     async ({ tx, attempt, input }) => {
       await tx.query("insert into shipments (order_id, run) values ($1, $2)", [input.id, run]);
       attempt.enqueue(shipped, input);
