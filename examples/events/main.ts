@@ -34,6 +34,8 @@ async function runWith(brokers: Brokers): Promise<void> {
   rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
   const nats = await connect({ servers: brokers.nats.url, maxReconnectAttempts: -1 });
   await declare({ rabbit, nats });
+  // Sooner killed, it would have forgotten its queue, and confirmed messages with it.
+  if (chaos) await brokers.rabbitmq.own?.wrote(orderQueue(run));
 
   const shippers = new Shippers(run, { RABBITMQ_URL: brokers.rabbitmq.url, NATS_URL: brokers.nats.url });
   shippers.start(2);

@@ -255,6 +255,7 @@ async function town(driver: BrokerDriver, { url, pool, databaseUrl, broker }: Br
     driver,
     client,
     broker,
+    wrote: async () => broker.own?.wrote(queue),
     left: () => client.left(),
     publish: client.publish,
     rows: () => committedRows(pool),
@@ -315,7 +316,7 @@ async function survive(given: Town): Promise<void> {
     console.info(JSON.stringify({ ...volumeOf(given.driver), seed: String(seed), ...told, tookSeconds }));
 }
 
-async function underChaos({ publish, spawn, rows, driver, broker, left }: Town, seed: bigint) {
+async function underChaos({ publish, spawn, rows, driver, broker, left, wrote }: Town, seed: bigint) {
   const draw = drawFrom(seed);
   const { messages, kills, restarts, limitMs } = volumeOf(driver);
   const names = Array.from({ length: messages }, (_, index) => `order-${index}`);
@@ -342,6 +343,7 @@ async function underChaos({ publish, spawn, rows, driver, broker, left }: Town, 
       timeoutMs: limitMs,
       intervalMs: 50,
     });
+  await wrote();
   const publishing = publish(all);
   for (const { share, happen } of accidents.toSorted((one, other) => one.share - other.share)) {
     await reached(Math.floor(messages * share));

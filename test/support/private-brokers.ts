@@ -1,7 +1,7 @@
 /** RabbitMQ and NATS of our own: each a process with its files, which can be killed, frozen and started again. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
+import { chownSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { connect as connectNats } from "@nats-io/transport-node";
@@ -29,6 +29,8 @@ interface BrokerRecipe {
   url(place: Place): string;
   /** Rejects or answers false until it takes clients. */
   answers(url: string): Promise<boolean>;
+  /** Whether what was declared under this name is in its files. */
+  wrote(place: Place, name: string): boolean;
 }
 
 export interface Broker {
@@ -87,6 +89,15 @@ export class PrivateBroker {
     if (!pid) throw new Error("the broker is not running");
     await freezeProcess(pid);
     return () => thawProcess(pid);
+  }
+
+  /**
+   * Resolves when what was declared under this name is in its files. A RabbitMQ writes that down some seconds after it has
+   * said that it is done; one that is killed before has forgotten a durable queue, with all confirmed messages in it.
+   */
+  async wrote(name: string): Promise<void> {
+    const what = `${this.#recipe.name} has written ${name} down`;
+    await until(() => this.#recipe.wrote(this.#place, name), { what, timeoutMs: 60_000, intervalMs: 50 });
   }
 
   async restart(): Promise<void> {
@@ -153,6 +164,9 @@ async function startBroker(recipe: BrokerRecipe): Promise<Broker | undefined> {
 /** Seen from a folder such as /usr/sbin. Debian's wrapper there changes the user and the environment; this one does not. */
 const rabbitmqScript = "../lib/rabbitmq/bin/rabbitmq-server";
 
+/** Mnesia's log, and its tables on disk. */
+const definitionFiles = /\.(?:LOG|DCD|DCL)$/u;
+
 export function startRabbitmq(): Promise<Broker | undefined> {
   return startBroker({
     name: "RabbitMQ",
@@ -194,6 +208,10 @@ export function startRabbitmq(): Promise<Broker | undefined> {
         connection.unsafeDestroy();
       }
     },
+    wrote: ({ folder }, name) =>
+      readdirSync(join(folder, "data"), { recursive: true, encoding: "utf8" })
+        .filter((file) => definitionFiles.test(file))
+        .some((file) => readFileSync(join(folder, "data", file)).includes(name)),
   });
 }
 
@@ -212,5 +230,6 @@ export function startNats(): Promise<Broker | undefined> {
       await connection.close();
       return true;
     },
+    wrote: () => true,
   });
 }
