@@ -26,9 +26,11 @@ export class Shippers {
   #startOne(part: "worker" | "consumer"): void {
     const child = spawn(process.execPath, [...process.execArgv, script], {
       env: { ...this.#env, SHIPPING_PART: part },
-      stdio: ["ignore", "pipe", "inherit"],
+      // The last one tells it when this process is gone.
+      stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
     this.#running.add(child);
+    if (child.stdout === null) throw new TypeError("There is no pipe");
     createInterface({ input: child.stdout }).on("line", (line) => {
       if (line === "duplicate") this.duplicates += 1;
     });

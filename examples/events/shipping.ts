@@ -55,6 +55,8 @@ function consume() {
 // One process can do both. Here the worker is apart, because what a killed one was delivering waits for its lease.
 const part = process.env.SHIPPING_PART === "worker" ? latchkey.startWorker() : consume();
 
+// Whoever has started it was killed.
+process.once("disconnect", () => process.exit(1));
 process.once("SIGTERM", async () => {
   await part.stop();
   await Promise.all([rabbit.close(), nats.close()]);
