@@ -40,6 +40,19 @@ test("a sitting goes on where the last one ended", { timeout }, async () => {
   expect(next.covered.filter(({ count }) => count > 0)).toHaveLength(1);
 });
 
+test("nothing is kept as whole before it is known that all was reached", { timeout }, async () => {
+  const rest = (one: Unit) => one.configuration === "transaction-unlocked";
+  const done = unitsOf("small")
+    .filter((unit) => !rest(unit))
+    .map(unitName);
+  const resume = { done, tooLarge: [], reached: {} };
+  const kept: unknown[] = [];
+  const sitting = { volume: "small", seed: 0n, say: () => {}, untilMs: Number.POSITIVE_INFINITY } as const;
+  const run = tier.run({ ...sitting, resume, keep: (result) => void kept.push(result.resume) });
+  await expect(run).rejects.toThrow("never reached");
+  expect(kept).toEqual([]);
+});
+
 test("exploring twice is the same twice", { timeout }, async () => {
   const bound = { switches: 0, crashes: 1, leaseEnds: 0, lost: 0 };
   for (const configuration of configurations) {

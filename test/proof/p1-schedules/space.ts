@@ -83,7 +83,7 @@ export class Space {
   }
 
   afterTime(place: Place, ms: number): Place {
-    return this.#way(place, "time", (shared) => later(shared, ms));
+    return this.#way(place, `time ${ms}`, (shared) => later(shared, ms));
   }
 
   withoutProcess(place: Place, actor: string): Place {

@@ -63,7 +63,9 @@ async function runAll(sitting: Sitting, progress: Progress): Promise<void> {
       const how = isWhole ? `${counted}${positions} positions` : `stopped at ${positions} positions`;
       say(`${unitName(unit)}: ${how}, ${seconds} s`);
       progress.add(unit, explored);
-      sitting.keep?.(resultOf(volume, progress));
+      const soFar = resultOf(volume, progress);
+      // The last one is not the end: what must be reached is looked at first.
+      if (soFar.resume !== null) sitting.keep?.(soFar);
     }
   };
   await Promise.all(Array.from({ length: threads[volume] }, () => withThread(volume, work)));
