@@ -10,6 +10,11 @@ export interface Bound {
   readonly lost: number;
 }
 
+/** What can go wrong on the way: requests and replies are lost or late, or they are lost, or replies alone are. */
+export type Losses = "late" | "lost" | "replies";
+
+const lossText = { late: "lost or late", lost: "lost", replies: "replies lost" } as const;
+
 /** Null: there is not so much left. */
 export function spent(left: Bound, what: Partial<Bound>): Bound | null {
   const { switches = 0, crashes = 0, leaseEnds = 0, lost = 0 } = what;
@@ -22,8 +27,7 @@ export function spent(left: Bound, what: Partial<Bound>): Bound | null {
   return Math.min(next.switches, next.crashes, next.leaseEnds, next.lost) < 0 ? null : next;
 }
 
-/** @param late requests and replies may be late, beside being lost */
-export function boundText({ switches, crashes, leaseEnds, lost }: Bound, late: boolean): string {
-  const how = late ? "lost or late" : "lost";
+export function boundText({ switches, crashes, leaseEnds, lost }: Bound, losses: Losses): string {
+  const how = lossText[losses];
   return `at most ${switches} preemptions, ${crashes} crashes, ${leaseEnds} lease ends, ${lost} ${how}`;
 }

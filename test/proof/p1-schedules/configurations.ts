@@ -1,7 +1,7 @@
 /** Which worlds are explored: what the operation is, who takes part, and within which bounds. */
 
 import type { Plant } from "../harness/store-plants.ts";
-import type { Bound } from "./bound.ts";
+import type { Bound, Losses } from "./bound.ts";
 import type { Plan } from "./operations.ts";
 import type { EffectKind } from "./other-side.ts";
 import type { Role } from "./process.ts";
@@ -16,8 +16,9 @@ export interface Configuration {
   readonly services: readonly ServiceName[];
   /** How far time goes when it passes: past the end of a lease, or of a claim. */
   readonly timeMs: number;
-  /** Requests and replies may be late, beside being lost. */
-  readonly late: boolean;
+  readonly losses: Losses;
+  /** Somebody takes part who is left out, since what that one does is no matter to the others. */
+  readonly isPart: boolean;
   /** What the test command explores; each by itself. */
   readonly small: readonly Bound[];
   readonly plant: Plant | null;
@@ -70,7 +71,7 @@ const both: Bound = { switches: 1, crashes: 1, leaseEnds: 1, lost: 0 };
 const lossy: Bound = { switches: 1, crashes: 1, leaseEnds: 0, lost: 1 };
 
 const direct = { kind: "none", leaseEnd: "reconcile", finishes: false, enqueues: false } as const;
-const common = { other: false, late: true, timeMs: 3_000, plant: null } as const;
+const common = { other: false, losses: "late", isPart: false, timeMs: 3_000, plant: null } as const;
 /** Past the end of a claim on an effect, too. */
 const claimMs = 12_000;
 
@@ -188,6 +189,16 @@ const outbox: readonly Configuration[] = [
     services: ["rescuer", "reconciler", "dispatcher"],
     timeMs: claimMs,
     small: [{ ...crashed, crashes: 1 }],
+  },
+  // The same, while nobody dispatches: see apart.ts.
+  {
+    ...common,
+    name: "steps-enqueue-undispatched",
+    plan: { shape: "steps", kind: "provider", leaseEnd: "resume", finishes: true, enqueues: true },
+    services: ["rescuer", "reconciler"],
+    isPart: true,
+    timeMs: claimMs,
+    small: [unlucky],
   },
 ];
 

@@ -10,6 +10,7 @@ import type {
   TransactionWork,
 } from "../../../packages/latchkey/src/stores/store.ts";
 import type { Plant } from "../harness/store-plants.ts";
+import type { Touch } from "./apart.ts";
 import { type Ask, sideOf } from "./ask.ts";
 import { reply } from "./other-side.ts";
 import type { Write } from "./process-store.ts";
@@ -22,9 +23,11 @@ export interface Done {
   /** What the other side has seen that must not be. */
   readonly violation: string | null;
   readonly reached: readonly string[];
+  /** What it used of what the store keeps. */
+  readonly touched: readonly Touch[];
 }
 
-const quiet = { threw: false, violation: null, reached: [] } as const;
+const quiet = { threw: false, violation: null, reached: [], touched: [] } as const;
 
 /** Asking what became of a COMMIT waits until whoever holds the key has ended, or for as long as its caller said. */
 export function mayHappen(
@@ -55,11 +58,11 @@ export async function execute(shared: Shared, ask: Ask, plant: Plant | null): Pr
       // Its time is over.
       if (holder(shared, args[0] as RecordKey) !== null) return { ...quiet, shared, value: "in_doubt" };
   }
-  const { store, snapshot } = begun(shared, plant, false);
+  const { store, snapshot, touched } = begun(shared, plant, false);
   try {
     const value: unknown = await methodOf(store, port)(...args);
     const reached = port === "resolve" ? [`COMMIT in doubt resolved to ${String(value)}`] : [];
-    return { ...quiet, shared: snapshot(), value, reached };
+    return { ...quiet, shared: snapshot(), value, reached, touched };
   } catch (error) {
     return {
       ...quiet,
@@ -67,6 +70,7 @@ export async function execute(shared: Shared, ask: Ask, plant: Plant | null): Pr
       threw: true,
       value: error,
       violation: `${port} threw ${String(error)}`,
+      touched,
     };
   }
 }
@@ -79,8 +83,8 @@ function holder({ open, now }: Shared, key: RecordKey) {
 }
 
 function begun(shared: Shared, plant: Plant | null, isIdle: boolean) {
-  const { store, snapshot } = restored(shared, isIdle);
-  return { store: plant === null ? store : { ...store, ...plant(store) }, snapshot };
+  const { store, ...rest } = restored(shared, isIdle);
+  return { store: plant === null ? store : { ...store, ...plant(store) }, ...rest };
 }
 
 function methodOf(store: Store<MemoryTransaction>, port: string): (...args: readonly unknown[]) => unknown {
@@ -98,7 +102,7 @@ function ofOtherSide(shared: Shared, { port, args }: Ask): Done {
     port,
     port === "lookUpOperation" ? [attemptOf(shared, args)] : args,
   );
-  return { ...replied, shared: other === shared.other ? shared : { ...shared, other } };
+  return { ...quiet, ...replied, shared: other === shared.other ? shared : { ...shared, other } };
 }
 
 /** It closes the attempt that it finds, and all before it. */
@@ -109,7 +113,7 @@ function attemptOf({ rows }: Shared, [life]: readonly unknown[]) {
 
 async function open(shared: Shared, { actor, args }: Ask, plant: Plant | null): Promise<Done> {
   const [id, request] = args as [string, TransactionRequest];
-  const { store } = begun(shared, plant, false);
+  const { store, touched } = begun(shared, plant, false);
   holdKeys(store, shared);
   const { promise, resolve } = Promise.withResolvers<{
     readonly exclusive: boolean;
@@ -122,7 +126,7 @@ async function open(shared: Shared, { actor, args }: Ask, plant: Plant | null): 
   const value = await promise;
   const { exclusive } = value;
   const opened = { id, actor, key: request.key, exclusive, endsAt: shared.now + request.idleLimitMs };
-  return { ...quiet, shared: { ...shared, open: [...shared.open, opened] }, value };
+  return { ...quiet, shared: { ...shared, open: [...shared.open, opened] }, value, touched };
 }
 
 type Work = Extract<TransactionWork<null>, { readonly end: "commit" }>;
@@ -132,13 +136,13 @@ async function commit(before: Shared, { port, args }: Ask, plant: Plant | null):
   const there = before.open.find((one) => one.id === id);
   const isOver = there !== undefined && before.now >= there.endsAt;
   const shared = withoutTransaction(before, id);
-  const { store, snapshot } = begun(shared, plant, isOver);
+  const { store, snapshot, touched } = begun(shared, plant, isOver);
   const inside = async ({ tx }: { readonly tx: MemoryTransaction }) => {
     for (const { table, row } of writes) await tx.insert(table, row).catch(() => {});
     return { ...work, value: null };
   };
   const { value: _, ...outcome } = await committed(store, port, request, inside);
-  return { ...quiet, shared: snapshot(), value: outcome };
+  return { ...quiet, shared: snapshot(), value: outcome, touched };
 }
 
 function committed(

@@ -4,7 +4,6 @@
  */
 import type { Bound } from "./bound.ts";
 import { type Actor, actorsOf, type Configuration } from "./configurations.ts";
-import { judgeOf } from "./judge.ts";
 import { judgeReason, judgeTold } from "./judge-told.ts";
 import { Counted, hashOf, type Known, Seen } from "./known.ts";
 import { type Move, Moves, type Position, type Setting } from "./moves.ts";
@@ -92,10 +91,10 @@ export class Explorer {
     this.#configuration = configuration;
     this.#bound = bound;
     this.#actors = actorsOf(configuration, asOne);
-    const space = new Space(judgeOf(configuration.plan), configuration.plant);
-    const { timeMs, late } = configuration;
+    const space = new Space(configuration.plan, configuration.plant);
+    const { timeMs, losses, isPart } = configuration;
     const twins = this.#actors.map(({ twin }) => (alike ? twin : null));
-    this.#setting = { space, trees: this.#actors.map(({ tree }) => tree), twins, timeMs, late };
+    this.#setting = { space, trees: this.#actors.map(({ tree }) => tree), twins, timeMs, losses, isPart };
     this.#quiet = new Quiet(configuration, this.#actors, space);
   }
 

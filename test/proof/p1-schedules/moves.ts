@@ -1,6 +1,6 @@
 /** What can happen next, at one position of the world. */
 import { changes, isRollback } from "./ask.ts";
-import { type Bound, spent } from "./bound.ts";
+import { type Bound, type Losses, spent } from "./bound.ts";
 import { mayHappen } from "./execute.ts";
 import type { Hearing } from "./judge-told.ts";
 import type { Waiting } from "./life.ts";
@@ -50,7 +50,7 @@ const dead: Node = {
   outcome: null,
   isOver: true,
   facts: [],
-  state: "dead",
+  key: "dead",
   children: new Map(),
   inputs: new Map(),
 };
@@ -62,8 +62,9 @@ export interface Setting {
   readonly twins: readonly (number | null)[];
   /** How far time goes when it passes. */
   readonly timeMs: number;
-  /** Whether requests and replies may be late, beside being lost. */
-  readonly late: boolean;
+  readonly losses: Losses;
+  /** Others run that are left out of this world: while time passes, who waits is left for one of them. */
+  readonly isPart: boolean;
 }
 
 export class Moves {
@@ -86,6 +87,7 @@ export class Moves {
 
   #all(): void {
     const { nodes, running } = this.#at;
+    const { isPart } = this.#setting;
     const order = orderOf(nodes.length, running);
     let mustLeave = false;
     for (const who of order) {
@@ -98,7 +100,7 @@ export class Moves {
     }
     for (const who of order) this.#crash(who);
     this.#arrivals();
-    this.#time();
+    this.#time(isPart && !mustLeave ? -1 : running);
   }
 
   /** Whichever of two alike begins first is called the first of them. */
@@ -152,7 +154,7 @@ export class Moves {
   }
 
   #call(who: number, node: Node, asked: Waiting, left: Bound): void {
-    const { space, late } = this.#setting;
+    const { space, losses } = this.#setting;
     const { place, held } = this.#at;
     const { port } = asked;
     const ask = { actor: this.#tree(who).actor, port, args: asked.args };
@@ -168,12 +170,12 @@ export class Moves {
     const lostLeft = spent(left, { lost: 1 });
     if (lostLeft === null) return;
     const loss = { asked, reply: 0, threw: true, value: lossOf(port), violation: null };
-    if (changes(port)) {
+    if (changes(port) && losses !== "replies") {
       const without = space.withoutRequest(place, ask);
       this.#tell(`${port}, request lost`, who, node, lostLeft, { ...loss, place: without });
     }
     this.#tell(`${port}, reply lost`, who, node, lostLeft, { ...loss, place: result.place, violation });
-    if (!late) return;
+    if (losses !== "late") return;
     if (changes(port)) {
       const onItsWay = space.withLate(place, name, ask);
       this.#tell(`${port}, request late`, who, node, lostLeft, { ...loss, place: onItsWay });
@@ -285,14 +287,15 @@ export class Moves {
     }
   }
 
-  #time(): void {
+  #time(running: number): void {
     const { place, nodes, held } = this.#at;
     const left = spent(this.#at.left, { leaseEnds: 1 });
     if (left === null) return;
     const somebodyIsIn = nodes.some((node) => node !== null && !node.isOver);
     const somebodyIsLeft = nodes.some((node) => node === null) || place.shared.late.length > 0;
     if (!somebodyIsIn && held === null && !(somebodyIsLeft && hasDeadline(place.shared))) return;
-    const to = { ...this.#at, place: this.#setting.space.afterTime(place, this.#setting.timeMs), left };
+    const { space, timeMs } = this.#setting;
+    const to = { ...this.#at, place: space.afterTime(place, timeMs), running, left };
     this.#moves.push({ name: "time passes", to, violation: null, told: null });
   }
 }

@@ -59,6 +59,8 @@ function defineDirect(system: System, plan: Plan): Submit {
   const { latchkey, actor } = system;
   if (plan.shape === "transaction" || plan.shape === "enqueue") {
     const mail = plan.shape === "enqueue" ? effectOf(system, "mail", plan.kind) : null;
+    // Never enqueued: a dispatcher is the same one as beside steps.
+    if (mail !== null) effectOf(system, "charge", plan.kind);
     const operation = latchkey.operation("op", { execution: "transaction", transactionLimitMs: 2_000 });
     return (body) => {
       const work: Work<MemoryTransaction, "transaction"> = async ({ tx, attempt }) => {

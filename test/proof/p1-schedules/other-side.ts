@@ -18,7 +18,13 @@ export interface SendInput {
 interface Charge {
   readonly key: string;
   readonly place: string;
+  readonly isMail: boolean;
   readonly id: number;
+}
+
+interface Sent {
+  readonly key: string;
+  readonly input: SendInput;
 }
 
 /** What a route's handler did on the other side, without steps. */
@@ -29,10 +35,11 @@ interface DirectCharge {
 }
 
 export interface OtherSide {
+  /** Calls before mails, each in their order. */
   readonly charges: readonly Charge[];
   readonly closed: readonly string[];
-  /** By key, in the order in which they first came. */
-  readonly inputs: readonly { readonly key: string; readonly input: SendInput }[];
+  /** By key; calls before mails, each in the order in which they first came. */
+  readonly inputs: readonly Sent[];
   readonly direct: readonly DirectCharge[];
   /** Attempts of lives up to which no direct charge is taken any more. */
   readonly closedThrough: readonly { readonly life: string; readonly attempt: number }[];
@@ -82,7 +89,7 @@ function sent(before: OtherSide, kind: EffectKind, key: string, input: SendInput
       : before.closed.includes(key)
         ? null
         : newKeyOf(before, key, place);
-  const other = known === undefined ? { ...before, inputs: [...before.inputs, { key, input }] } : before;
+  const other = known === undefined ? { ...before, inputs: withSent(before.inputs, { key, input }) } : before;
   if (other.closed.includes(key)) {
     const value = new EffectRefused({ message: "closed", detail: { closed: true } });
     return { other, value, threw: true, violation, reached: ["a send refused as closed"] };
@@ -92,8 +99,15 @@ function sent(before: OtherSide, kind: EffectKind, key: string, input: SendInput
     const reached = ["the provider de-duplicated a send"];
     return { other, value: { id: there.id }, threw: false, violation, reached };
   }
-  const id = other.charges.length + 1;
-  const charges = [...other.charges, { key, place, id }];
+  const isMail = isMailed(input);
+  const [calls, mails] = [
+    other.charges.filter((one) => !one.isMail),
+    other.charges.filter((one) => one.isMail),
+  ];
+  // Neither tells anything of the other.
+  const id = (isMail ? mails : calls).length + 1;
+  const charge = { key, place, isMail, id };
+  const charges = isMail ? [...calls, ...mails, charge] : [...calls, charge, ...mails];
   const twice = other.charges.some((charge) => charge.place === place);
   return {
     other: { ...other, charges },
@@ -102,6 +116,16 @@ function sent(before: OtherSide, kind: EffectKind, key: string, input: SendInput
     violation: violation ?? (twice ? `I7: ${place} was charged twice (${kind})` : null),
     reached: [],
   };
+}
+
+function isMailed({ place }: SendInput): boolean {
+  return place.startsWith("mail");
+}
+
+function withSent(inputs: readonly Sent[], sent: Sent): readonly Sent[] {
+  const mails = inputs.filter(({ input }) => isMailed(input));
+  const calls = inputs.filter(({ input }) => !isMailed(input));
+  return isMailed(sent.input) ? [...calls, ...mails, sent] : [...calls, sent, ...mails];
 }
 
 /** A place gets a new key only when what was sent under the one before can no longer happen. */

@@ -187,7 +187,7 @@ class World {
         await this.#tell(process, loss);
       }),
     );
-    if (changes(port)) {
+    if (changes(port) && this.#configuration.losses !== "replies") {
       choices.push(
         choice(", request lost", lost, async () => {
           if (isCommit(port)) this.#shared = withoutTransaction(this.#shared, args[0]);
@@ -195,7 +195,7 @@ class World {
         }),
       );
     }
-    if (this.#configuration.late) choices.push(...this.#ofLateCall(process, ask, loss));
+    if (this.#configuration.losses === "late") choices.push(...this.#ofLateCall(process, ask, loss));
     return choices;
   }
 

@@ -38,5 +38,6 @@ export const required = [
   "in the end completed",
   "in the end failed",
   "in the end unknown",
+  "a call touched its own part alone",
   "a second life did the same as the one it was taken for",
 ] as const;

@@ -8,6 +8,7 @@ import { MemoryTables } from "../../../packages/latchkey/src/stores/memory/table
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { AuditEntry } from "../../../packages/latchkey/src/stores/settlement.ts";
 import type { Store, TransactionRequest } from "../../../packages/latchkey/src/stores/store.ts";
+import { type Touch, watched } from "./apart.ts";
 import type { Ask } from "./ask.ts";
 import { type OtherSide, untouched } from "./other-side.ts";
 import type { Write } from "./process-store.ts";
@@ -52,6 +53,8 @@ export interface Restored {
   readonly store: Store<MemoryTransaction>;
   /** What is shared after what was done with it. */
   snapshot(): Shared;
+  /** What it was done with, in order. */
+  readonly touched: readonly Touch[];
 }
 
 class LoggedTables extends MemoryTables {
@@ -81,13 +84,15 @@ export function restored(shared: Shared, isIdle: boolean): Restored {
     },
     keepAlive: () => () => {},
   };
+  const touched: Touch[] = [];
   return {
+    touched,
     store: assembleMemoryStore({
-      rows,
-      effects,
-      tables,
+      rows: watched("rows", rows, touched),
+      effects: watched("effects", effects, touched),
+      tables: watched("tables", tables, touched),
       messages: new MemoryMessages(),
-      audit,
+      audit: watched("audit", audit, touched),
       clock,
       now: () => now,
     }),

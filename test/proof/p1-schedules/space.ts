@@ -2,9 +2,12 @@
 
 import { StoreError } from "../../../packages/latchkey/src/errors.ts";
 import type { Plant } from "../harness/store-plants.ts";
+import { heardBy, judgeApart, reachedApart } from "./apart.ts";
 import { type Ask, isCommit, sideOf } from "./ask.ts";
 import type { Judge } from "./change.ts";
-import { execute } from "./execute.ts";
+import { type Done, execute } from "./execute.ts";
+import { judgeOf } from "./judge.ts";
+import type { Plan } from "./operations.ts";
 import type { Pending } from "./process.ts";
 import { WorldError } from "./roles.ts";
 import { later, type Shared, withoutProcess, withoutTransaction } from "./shared.ts";
@@ -34,13 +37,15 @@ export class Space {
   readonly reached = new Map<string, number>();
   readonly #judge: Judge;
   readonly #plant: Plant | null;
+  readonly #enqueues: boolean;
   readonly #places = new Map<string, Place>();
   readonly #texts = new Map<string, number>();
   readonly #names = new WeakMap<object, string>();
 
-  constructor(judge: Judge, plant: Plant | null) {
-    this.#judge = judge;
+  constructor(plan: Plan, plant: Plant | null) {
+    this.#judge = judgeOf(plan);
     this.#plant = plant;
+    this.#enqueues = plan.enqueues || plan.shape === "enqueue";
   }
 
   get size(): number {
@@ -70,12 +75,19 @@ export class Space {
     const done = await execute(place.shared, ask, this.#plant);
     const judged = this.#judge(place.shared, ask, done);
     for (const what of judged.reached) this.reach(what);
-    const { threw, value } = done;
+    const { threw } = done;
+    const value = heardBy(ask, done.value);
     const reply = this.#numberOf(`${threw} ${textOf(value)}`);
-    const violation = judged.violation;
+    const violation = judged.violation ?? this.#judgeApart(ask, done);
     const result = { place: this.place(done.shared), reply, threw, value, violation };
     place.results.set(name, result);
     return result;
+  }
+
+  #judgeApart(ask: Ask, { touched }: Done): string | null {
+    if (!this.#enqueues) return null;
+    if (touched.length > 0) this.reach(reachedApart);
+    return judgeApart(ask, touched);
   }
 
   reach(what: string): void {

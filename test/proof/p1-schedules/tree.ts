@@ -3,10 +3,11 @@
  * not be told again, wherever in the world that happens.
  *
  * Two lives of a process are taken for one when they have been told the same, in whatever order, and wait for the same now.
- * Nobody can look into a process to see that it has kept nothing else, so one more life is followed beside that of each
- * node from there on, and has to come to the same whatever both are told.
+ * Nobody can look into a process to see that it has kept nothing else, so of the lives that come to a node the first other
+ * one is followed beside it from there on, and has to come to the same whatever both are told.
  */
 import type { LatchkeyRecord } from "../../../packages/latchkey/src/engine/record.ts";
+import { TimeAlone } from "./apart.ts";
 import { admissionToken, inputsTo, type Life, type Waiting } from "./life.ts";
 import { type Input, type Pending, Process, type Role } from "./process.ts";
 import { textOf } from "./text.ts";
@@ -15,7 +16,7 @@ export interface Node extends Life {
   readonly id: number;
   readonly parent: Node | null;
   /** Lives with the same one are taken for one. */
-  readonly state: string;
+  readonly key: string;
   /** By the names of the inputs. */
   readonly children: Map<string, Node>;
   readonly inputs: Map<string, Input>;
@@ -45,10 +46,6 @@ export class Tree {
     this.#asOne = asOne;
   }
 
-  get size(): number {
-    return this.#nodes.size;
-  }
-
   /** How often a second life came to the same as the first. */
   get compared(): number {
     return this.#compared;
@@ -64,7 +61,7 @@ export class Tree {
     const input = { kind: "start", now } as const;
     await process.feed(input);
     const life = this.#lived(process, null, input);
-    const root = this.#added(life, this.#stateOf(life), null);
+    const root = this.#added(life, this.#keyOf(life), null);
     this.#roots.set(now, root);
     return root;
   }
@@ -72,9 +69,9 @@ export class Tree {
   /** @param name of this input among the node's */
   async grown(node: Node, name: string, input: Input): Promise<Node> {
     const life = await this.#fed(node, input);
-    const state = this.#stateOf(life);
-    const known = this.#nodes.get(state);
-    const child = known ?? this.#added(life, state, node);
+    const key = this.#keyOf(life);
+    const known = this.#nodes.get(key);
+    const child = known ?? this.#added(life, key, node);
     node.children.set(name, child);
     node.inputs.set(name, input);
     if (known !== undefined) await this.#follow(known, life);
@@ -83,10 +80,10 @@ export class Tree {
     return child;
   }
 
-  #added(life: Life, state: string, parent: Node | null): Node {
+  #added(life: Life, key: string, parent: Node | null): Node {
     const id = this.#nodes.size + 1;
-    const node = { ...life, id, parent, state, children: new Map<string, Node>(), inputs: new Map() };
-    this.#nodes.set(state, node);
+    const node = { ...life, id, parent, key, children: new Map<string, Node>(), inputs: new Map() };
+    this.#nodes.set(key, node);
     const process = this.#alive.get(life);
     this.#alive.delete(life);
     if (process !== undefined) this.#alive.set(node, process);
@@ -95,16 +92,18 @@ export class Tree {
 
   /** From here on the life goes along with the node's own. */
   async #follow(node: Node, life: Life): Promise<void> {
-    if (node.isOver || this.#seconds.has(node)) return;
+    if (node.isOver || this.#seconds.has(node)) {
+      this.#alive.delete(life);
+      return;
+    }
     this.#seconds.set(node, life);
     for (const [name, input] of node.inputs) await this.#compare(node, life, name, input);
   }
 
   async #compare(node: Node, second: Life, name: string, input: Input): Promise<void> {
     const life = await this.#fed(second, translated(input, node, second));
-    const state = this.#stateOf(life);
     const child = node.children.get(name);
-    if (child?.state !== state) throw new Error(differenceOf(this.actor, node, second, name));
+    if (child?.key !== this.#keyOf(life)) throw new Error(differenceOf(this.actor, node, second, name));
     this.#compared += 1;
     await this.#follow(child, life);
   }
@@ -154,7 +153,7 @@ export class Tree {
   }
 
   /** What the judge looks for in what came before is a part of it. */
-  #stateOf(life: Life): string {
+  #keyOf(life: Life): string {
     const { facts, pending, dueMs, outcome, isOver } = life;
     if (isOver) return `over ${outcome}`;
     if (!this.#asOne) return `${this.#nodes.size}`;
@@ -198,6 +197,7 @@ function factText(input: Input, before: Life | null): string {
 
 /** A look-up leaves no more than what it led to, and what state it found. */
 function heardOf(port: string, { threw, value, now }: Told): readonly unknown[] {
+  if (value instanceof TimeAlone) return [value.now, now];
   if (port === "read" || port === "readById") return threw ? [value] : stateIn(value);
   return [threw, value, now];
 }

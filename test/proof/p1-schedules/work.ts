@@ -1,15 +1,14 @@
 /** One configuration inside one bound, explored in a thread of its own. */
 
 import { plants } from "../harness/store-plants.ts";
-import { type Bound, boundText } from "./bound.ts";
+import { type Bound, boundText, type Losses } from "./bound.ts";
 import { type Configuration, configurations } from "./configurations.ts";
 import { type Exploration, Explorer, Violation } from "./explore.ts";
 
 export interface Unit {
   readonly configuration: string;
   readonly bound: Bound;
-  /** Requests and replies may be late, beside being lost. */
-  readonly late: boolean;
+  readonly losses: Losses;
   /** More positions than this do not fit into memory. */
   readonly positionsMax: number;
   /** Schedules are counted, which takes thrice the memory. */
@@ -42,8 +41,8 @@ export function configurationNamed(name: string, plant: string | null = null): C
   return { ...configuration, plant: planted };
 }
 
-export function unitName({ configuration, bound, late }: Unit): string {
-  return `${configuration}, ${boundText(bound, late)}`;
+export function unitName({ configuration, bound, losses }: Unit): string {
+  return `${configuration}, ${boundText(bound, losses)}`;
 }
 
 /** Whether it is to go on is asked now and then. */
@@ -52,7 +51,7 @@ const roomBeside = 1_000_000;
 export async function runUnit(unit: Unit): Promise<UnitResult> {
   const beganMs = performance.now();
   const explorer = new Explorer(
-    { ...configurationNamed(unit.configuration, unit.plant), late: unit.late },
+    { ...configurationNamed(unit.configuration, unit.plant), losses: unit.losses },
     unit.bound,
     { uncounted: unit.counts ? null : unit.positionsMax + roomBeside },
   );
@@ -67,12 +66,15 @@ export async function runUnit(unit: Unit): Promise<UnitResult> {
   }
 }
 
+/** As `--only` names them, behind the bound. */
+const lossesIn = { late: "", lost: "-", replies: "=" } as const;
+
 function failureOf(
-  { configuration, bound, late }: Unit,
+  { configuration, bound, losses }: Unit,
   { message, names, choices, after }: Violation,
 ): Failure {
   const { switches, crashes, leaseEnds, lost } = bound;
-  const only = `${configuration}:${switches}${crashes}${leaseEnds}${lost}${late ? "" : "-"}:${choices.join(".")}`;
+  const only = `${configuration}:${switches}${crashes}${leaseEnds}${lost}${lossesIn[losses]}:${choices.join(".")}`;
   return { what: message, only, names, after };
 }
 
@@ -84,8 +86,8 @@ export async function runOnly(only: string): Promise<{
   const [configuration = "", digits = "", choices = ""] = only.split(":");
   const [switches = 0, crashes = 0, leaseEnds = 0, lost = 0] = [...digits].map(Number);
   const bound = { switches, crashes, leaseEnds, lost };
-  const late = !digits.endsWith("-");
-  const explorer = new Explorer({ ...configurationNamed(configuration), late }, bound);
+  const losses = digits.endsWith("-") ? "lost" : digits.endsWith("=") ? "replies" : "late";
+  const explorer = new Explorer({ ...configurationNamed(configuration), losses }, bound);
   try {
     const names = await explorer.again(choices === "" ? [] : choices.split(".").map(Number));
     return { names, failure: null };
