@@ -6,6 +6,7 @@ import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { connect as connectNats } from "@nats-io/transport-node";
 import { Connection } from "rabbitmq-client";
+import { isCommitted } from "./mnesia-log.ts";
 import { notRun } from "./not-run.ts";
 import { freePort } from "./postgres-cluster.ts";
 import { endTree, freezeProcess, identify, killTree, thawProcess } from "./process-tree.ts";
@@ -29,7 +30,7 @@ interface BrokerRecipe {
   url(place: Place): string;
   /** Rejects or answers false until it takes clients. */
   answers(url: string): Promise<boolean>;
-  /** Whether what was declared under this name is in its files. */
+  /** Whether what was declared under this name is in its files, for good. */
   wrote(place: Place, name: string): boolean;
 }
 
@@ -59,8 +60,13 @@ export class PrivateBroker {
     this.#endings = [watchDirectory(place.folder), onRelease(() => this.stop())];
   }
 
+  /** Where it keeps its files. */
+  get folder(): string {
+    return this.#place.folder;
+  }
+
   log(): string {
-    return readFileSync(join(this.#place.folder, "log"), "utf8");
+    return readFileSync(join(this.folder, "log"), "utf8");
   }
 
   /** Starts it on its files and waits until it takes clients. */
@@ -92,8 +98,8 @@ export class PrivateBroker {
   }
 
   /**
-   * Resolves when what was declared under this name is in its files. A RabbitMQ writes that down some seconds after it has
-   * said that it is done; one that is killed before has forgotten a durable queue, with all confirmed messages in it.
+   * Resolves when what was declared under this name outlives a kill. RabbitMQ says that it is done before that; one that is
+   * killed too soon has forgotten a durable queue, with all confirmed messages in it.
    */
   async wrote(name: string): Promise<void> {
     const what = `${this.#recipe.name} has written ${name} down`;
@@ -164,8 +170,8 @@ async function startBroker(recipe: BrokerRecipe): Promise<Broker | undefined> {
 /** Seen from a folder such as /usr/sbin. Debian's wrapper there changes the user and the environment; this one does not. */
 const rabbitmqScript = "../lib/rabbitmq/bin/rabbitmq-server";
 
-/** Mnesia's log, and its tables on disk. */
-const definitionFiles = /\.(?:LOG|DCD|DCL)$/u;
+/** Mnesia's logs, from which it fills its tables on disk. */
+const [logs, tables] = [/\.LOG$/u, /\.(?:DCD|DCL)$/u];
 
 export function startRabbitmq(): Promise<Broker | undefined> {
   return startBroker({
@@ -210,8 +216,11 @@ export function startRabbitmq(): Promise<Broker | undefined> {
     },
     wrote: ({ folder }, name) =>
       readdirSync(join(folder, "data"), { recursive: true, encoding: "utf8" })
-        .filter((file) => definitionFiles.test(file))
-        .some((file) => readFileSync(join(folder, "data", file)).includes(name)),
+        .filter((file) => logs.test(file) || tables.test(file))
+        .some((file) => {
+          const text = readFileSync(join(folder, "data", file), "latin1");
+          return logs.test(file) ? isCommitted(text, name) : text.includes(name);
+        }),
   });
 }
 
