@@ -8,6 +8,7 @@ import { startRedis } from "../test/support/private-redis.ts";
 import { releaseAll } from "../test/support/resources.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
+import { byHandSchema } from "./http/peers/by-hand.ts";
 import { startServer } from "./http/server.ts";
 import { isBaselineOf, nameOf, needsRedis, type Subject, subjects } from "./http/subject.ts";
 import { machineOf, serverSettings } from "./machine.ts";
@@ -61,6 +62,7 @@ async function run(options: BenchOptions): Promise<void> {
 async function createSchema(postgres: PrivatePostgres): Promise<void> {
   const pool = new pg.Pool({ connectionString: postgres.url });
   await pool.query(schema);
+  await pool.query(byHandSchema);
   await migratePostgres(pool);
   await pool.end();
 }

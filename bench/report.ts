@@ -133,6 +133,8 @@ function guardText({ guard, job, checkout }: Result): string {
     none: "nothing",
     latchkey: "Latchkey, Postgres",
     "latchkey-memory": "Latchkey, memory",
+    "by-hand": "by hand, Postgres",
+    "by-hand-memory": "by hand, a `Map`",
     "node-idempotency": "node-idempotency, Redis",
     "express-idempotency": "express-idempotency, Redis",
     powertools: "AWS Powertools, Redis",

@@ -11,6 +11,8 @@ export async function startExpress(job: Job, guard: Guard): Promise<RequestListe
   const app = express();
   switch (guard) {
     case "none":
+    case "by-hand":
+    case "by-hand-memory":
     case "node-idempotency":
     case "express-idempotency":
     case "powertools":
@@ -63,6 +65,17 @@ async function handleWithoutLatchkey(app: Express, job: Job, guard: WithoutLatch
     case "none":
       app.post(`/${job}`, handler);
       return;
+    case "by-hand":
+    case "by-hand-memory": {
+      const { answerByHand } = await import("./peers/by-hand.ts");
+      const answerOnce = answerByHand(job, guard);
+      app.post(`/${job}`, async (req, res) => {
+        const request = { tenant: tenant(req), key: req.get("idempotency-key"), body: req.body };
+        const { status, text } = await answerOnce(request);
+        res.status(status).type("json").send(text);
+      });
+      return;
+    }
     case "node-idempotency": {
       const { guardWithNodeIdempotency } = await import("./peers/node-idempotency.ts");
       app.post(`/${job}`, await guardWithNodeIdempotency(), handler);

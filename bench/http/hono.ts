@@ -4,13 +4,14 @@ import { type Context, Hono } from "hono";
 import { honoProtect } from "latchkey/hono";
 import { fixedAnswer, placeOrder, writeOrder } from "./jobs.ts";
 import { openOrders, openPool, openReplays } from "./services.ts";
-import type { Guard, Job } from "./subject.ts";
+import { type ByHand, type Guard, isByHand, type Job } from "./subject.ts";
 
 const tenant = (c: Context) => c.req.header("x-tenant");
 
 export async function startHono(job: Job, guard: Guard): Promise<RequestListener> {
   const app = new Hono();
   if (guard === "none") handlePlainly(app);
+  else if (isByHand(guard)) await handleByHand(app, job, guard);
   else if (job === "order") protectOrders(app);
   else protectReplays(app, guard);
   return getRequestListener(app.fetch);
@@ -23,6 +24,16 @@ function handlePlainly(app: Hono): void {
     // As every endpoint with a body does, and the framework does not do by itself.
     await c.req.json();
     return c.json(fixedAnswer(), 201);
+  });
+}
+
+async function handleByHand(app: Hono, job: Job, guard: ByHand): Promise<void> {
+  const { answerByHand } = await import("./peers/by-hand.ts");
+  const answerOnce = answerByHand(job, guard);
+  app.post(`/${job}`, async (c) => {
+    const request = { tenant: tenant(c), key: c.req.header("idempotency-key"), body: await c.req.json() };
+    const { status, text } = await answerOnce(request);
+    return c.body(text, status as 201, { "content-type": "application/json" });
   });
 }
 

@@ -9,14 +9,25 @@ export type Framework = (typeof frameworks)[number];
  */
 export type Job = "order" | "replay";
 
-/** What stands before the handler. `none` is the baseline that the others are compared with. */
+/**
+ * What stands before the handler. `none` is the baseline that the others are compared with; by hand, the handler itself
+ * keeps keys and answers.
+ */
 export type Guard =
   | "none"
   | "latchkey"
   | "latchkey-memory"
+  | "by-hand"
+  | "by-hand-memory"
   | "node-idempotency"
   | "express-idempotency"
   | "powertools";
+
+export type ByHand = Extract<Guard, `by-hand${string}`>;
+
+export function isByHand(guard: Guard): guard is ByHand {
+  return guard.startsWith("by-hand");
+}
 
 export interface Subject {
   readonly framework: Framework;
@@ -30,10 +41,10 @@ const peers = ["node-idempotency", "express-idempotency", "powertools"] as const
 export const subjects: readonly Subject[] = frameworks.flatMap((framework) => {
   const others = framework === "express" ? peers : [];
   return [
-    ...(["none", "latchkey", ...others] as const).map(
+    ...(["none", "latchkey", "by-hand", ...others] as const).map(
       (guard): Subject => ({ framework, job: "order", guard }),
     ),
-    ...(["none", "latchkey-memory", "latchkey", ...others] as const).map(
+    ...(["none", "latchkey-memory", "by-hand-memory", "latchkey", "by-hand", ...others] as const).map(
       (guard): Subject => ({ framework, job: "replay", guard }),
     ),
   ];
