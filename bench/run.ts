@@ -33,9 +33,9 @@ export interface Plan {
   readonly databaseCpu: () => number | null;
 }
 
-/** Each turn is preceded by this share of its length, unmeasured; the first of each subject by two whole turns. */
+/** Each turn is preceded by this share of its length, unmeasured; the first of each subject by five whole turns: code is compiled by then. */
 export const warmUpShare = 0.2;
-export const firstWarmUpTurns = 2;
+export const firstWarmUpTurns = 5;
 /** What the turn before has left behind, such as requests that were cut off. */
 const settleMs = 30;
 
