@@ -5,7 +5,7 @@
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
-import { restoreHeaders } from "./fastify-reply.ts";
+import { ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
@@ -19,11 +19,13 @@ interface Run {
   readonly report: (error: unknown) => void;
 }
 
+/** Under which a run's reply keeps its run: a WeakMap of every request is a burden on the garbage collector. */
+const runKey = Symbol("latchkey.run");
+
 export class Passage {
   readonly #reply: FastifyAnswer;
   readonly #prepared: FastifyHeaders;
-  /** Made by the first run: most requests are answered without one. */
-  #runs: WeakMap<object, Run> | null = null;
+  #hasRun = false;
   /** The run whose answer counts; null where answers pass. */
   #current: Run | null = null;
   #closed = false;
@@ -44,9 +46,9 @@ export class Passage {
     const run: Run = { waiting: null, report };
     this.#current = run;
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
-    const own: FastifyAnswer = Object.create(this.#reply);
-    this.#runs ??= new WeakMap();
-    this.#runs.set(own, run);
+    const own = ownReply(this.#reply);
+    this.#hasRun = true;
+    Reflect.set(own, runKey, run);
     const result = handle(liveView(own, () => this.#current === run && !this.#closed));
     const payload: unknown = await result;
     if (payload !== undefined || (isThenable(result) && !own.sent)) own.send(payload);
@@ -54,7 +56,7 @@ export class Passage {
 
   /** The `onSend` hook. What runs send that are over already is never answered. */
   onSend(reply: FastifyAnswer, payload: unknown, done: SendDone): void {
-    const run = this.#runs?.get(reply) ?? this.#current;
+    const run = (Reflect.get(reply, runKey) as Run | undefined) ?? this.#current;
     const substitute = this.#substitute;
     if (run !== this.#current) return;
     if (run !== null && !this.#closed) this.#capture(run, reply, payload, done);
@@ -77,7 +79,7 @@ export class Passage {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
-    if (kind === "latchkey" && this.#runs !== null) restoreHeaders(this.#reply, this.#prepared);
+    if (kind === "latchkey" && this.#hasRun) restoreHeaders(this.#reply, this.#prepared);
     if (waiting !== null && answered.kind === "handler") {
       setStatus(waiting.reply, reply);
       for (const [name, value] of answered.added) waiting.reply.header(name, value);

@@ -16,6 +16,21 @@ export function readReply(reply: FastifyAnswer): ReplyState {
   };
 }
 
+/**
+ * A reply as Fastify makes one, with everything that was done to this one so far. Made by the same constructor: an object
+ * that becomes the prototype of another gets a shape of its own, which nothing is compiled for and which keeps the request
+ * in memory until the old generation is collected.
+ */
+export function ownReply(reply: FastifyAnswer): FastifyAnswer {
+  const { raw, request, log } = reply;
+  const own: FastifyAnswer = Reflect.construct(reply.constructor, [raw, request, log]);
+  for (const name of Reflect.ownKeys(reply)) {
+    const value: unknown = Reflect.get(reply, name);
+    if (Reflect.get(own, name) !== value) Reflect.set(own, name, value);
+  }
+  return own;
+}
+
 /** Brings a reply back to an earlier state. Status and reason are the raw response's. */
 export function restoreReply(reply: FastifyAnswer, { headers, own }: ReplyState): void {
   for (const name of Reflect.ownKeys(reply)) if (!own.has(name)) Reflect.deleteProperty(reply, name);

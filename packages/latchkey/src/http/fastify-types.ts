@@ -27,6 +27,8 @@ export interface FastifyMessage {
 /** What the adapter itself needs of a reply. */
 export interface FastifyAnswer {
   readonly raw: ServerResponse;
+  readonly request: Loose;
+  readonly log: Loose;
   readonly sent: boolean;
   getHeaders(): FastifyHeaders;
   // Fastify's own methods return replies whose types depend on the route's.
