@@ -112,7 +112,11 @@ export function withoutFraming(method: string, reply: Reply): Reply {
   return { ...reply, headers, body: bodyless ? new Uint8Array(0) : reply.body };
 }
 
-function isFraming(name: string): boolean {
+/** Headers of one message on one connection, which are the server's own business. */
+export const framing = ["content-length", "transfer-encoding", "trailer"] as const;
+
+/** @param name in lower case */
+export function isFraming(name: string): boolean {
   return name === "content-length" || name === "transfer-encoding" || name === "trailer";
 }
 

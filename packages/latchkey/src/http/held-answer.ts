@@ -17,6 +17,7 @@ export class HeldAnswer {
   /** Made when somebody needs it: an answer given in one piece has no need of a stream. */
   #stream: Writable | null = null;
   #wholeGiven = false;
+  #body: Uint8Array | null = null;
   readonly #ended = Promise.withResolvers<void>();
 
   constructor(limitBytes: number) {
@@ -99,6 +100,11 @@ export class HeldAnswer {
     this.#head = { status, headers: headLines(head), ...(statusText ? { statusText } : {}) };
   }
 
+  /** Whether these bytes are this answer's own, as `reply` gave them. */
+  isBody(bytes: Uint8Array): boolean {
+    return bytes === this.#body;
+  }
+
   /** @throws {LatchkeyError} `answer-twice` once the answer has ended. */
   requireUnended(): void {
     if (!this.ended) return;
@@ -122,7 +128,11 @@ export class HeldAnswer {
    */
   async reply(): Promise<Reply> {
     await this.#ended.promise;
-    return { status: 200, headers: [], ...this.#head, body: Buffer.concat(this.#chunks) };
+    const [only] = this.#chunks;
+    const body = only !== undefined && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+    this.#body = body;
+    const { status, headers, statusText } = this.#head ?? { status: 200, headers: [] };
+    return { status, headers, body, ...(statusText !== undefined && { statusText }) };
   }
 }
 

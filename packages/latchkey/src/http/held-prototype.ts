@@ -15,7 +15,7 @@ const heldPrototypes = new WeakSet<object>();
 
 /** Whether a response, or what stands for one, is held. */
 export function isHeld(res: ServerResponse): boolean {
-  return overlayKey in res;
+  return Reflect.get(res, overlayKey) !== undefined;
 }
 
 /** A method of a held prototype: on a response that is not held, the one beneath. */
@@ -41,19 +41,27 @@ export function prototypeBeneath(res: ServerResponse): object {
 
 /** Lays the held prototype over a response's own one, which may not be the one that it was. */
 export function coverPrototype(res: ServerResponse, descriptors: PropertyDescriptorMap): object {
-  uncoverPrototype(res);
-  const prototype: object = Object.getPrototypeOf(res);
-  const held: object = heldOver.get(prototype) ?? Object.create(prototype, descriptors);
+  const prototype = ownPrototype(res);
+  const held = heldOver.get(prototype) ?? layOver(prototype, descriptors);
+  Object.setPrototypeOf(res, held);
+  return held;
+}
+
+function layOver(prototype: object, descriptors: PropertyDescriptorMap): object {
+  const held: object = Object.create(prototype, descriptors);
   heldOver.set(prototype, held);
   heldPrototypes.add(held);
-  Object.setPrototypeOf(res, held);
   return held;
 }
 
 /** Takes held prototypes away, also one that somebody kept from another hold. */
 export function uncoverPrototype(res: object): void {
+  const prototype = ownPrototype(res);
+  if (prototype !== Object.getPrototypeOf(res)) Object.setPrototypeOf(res, prototype);
+}
+
+function ownPrototype(res: object): object {
   let prototype: object = Object.getPrototypeOf(res);
-  if (!heldPrototypes.has(prototype)) return;
   while (heldPrototypes.has(prototype)) prototype = Object.getPrototypeOf(prototype);
-  Object.setPrototypeOf(res, prototype);
+  return prototype;
 }

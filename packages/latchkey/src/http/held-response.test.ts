@@ -26,7 +26,7 @@ async function withResponse(act: (res: ServerResponse) => unknown): Promise<stri
 }
 
 async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => unknown) {
-  const held = holdResponse(res, limitBytes);
+  const held = holdResponse(res, { limitBytes });
   try {
     const reply = await held.run(handle, report);
     return { ...reply, text: Buffer.from(reply.body).toString() };
@@ -96,14 +96,14 @@ describe("a held response", () => {
         },
       }),
     "is not extensible": (res) => void Object.preventExtensions(res),
-    "is held already": (res) => void holdResponse(res, limitBytes),
+    "is held already": (res) => void holdResponse(res, { limitBytes }),
   };
 
   test.each(Object.keys(unfit))("leaves one alone that %s", (name) => {
     const res = new ServerResponse({ method: "GET", httpVersionMajor: 1, httpVersionMinor: 1 } as never);
     unfit[name]?.(res);
     const before = [Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)];
-    expect(() => holdResponse(res, limitBytes)).toThrow(TypeError);
+    expect(() => holdResponse(res, { limitBytes })).toThrow(TypeError);
     expect([Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)]).toEqual(before);
   });
 

@@ -10,8 +10,8 @@ import type { Socket } from "node:net";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { HeldAnswer } from "./held-answer.ts";
-import { readHead, restoreHead } from "./response-head.ts";
-import { answeringMethods, layOverlay } from "./response-overlay.ts";
+import { readHead, restoreHead, restoreStatus } from "./response-head.ts";
+import { answeringMethods, keepCovered, layOverlay } from "./response-overlay.ts";
 
 export interface HeldResponse<Res> {
   /**
@@ -22,25 +22,40 @@ export interface HeldResponse<Res> {
    * @throws {LatchkeyError} `answer-too-large`, `answer-missing`; and whatever the handler throws.
    */
   run(handle: (res: Res) => unknown, report: (error: unknown) => void): Promise<Reply>;
-  /** Gives the response back as it was before. What runs write from now on goes nowhere. */
-  release(): void;
+  /**
+   * Gives the response back as it was before; its headers are left as they are where they are those of this answer, which
+   * is about to be sent. What runs write from now on goes nowhere.
+   */
+  release(sent?: Reply): void;
 }
 
-export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: number): HeldResponse<Res> {
+export interface HoldOptions {
+  readonly limitBytes: number;
+  /** Whether frameworks may give the response itself another prototype meanwhile. Default false. */
+  readonly swapped?: boolean;
+}
+
+export function holdResponse<Res extends ServerResponse>(
+  res: Res,
+  { limitBytes, swapped = false }: HoldOptions,
+): HeldResponse<Res> {
   const before = readHead(res);
-  let current: HeldAnswer | null = null;
-  const overlay = layOverlay(res, new HeldAnswer(limitBytes));
+  let current: HeldAnswer | null = new HeldAnswer(limitBytes);
+  let hasRun = false;
+  const overlay = layOverlay(res, current, { swapped });
   return {
     async run(handle, report) {
       // The first run finds the response as it was.
-      const again = current !== null;
-      const answer = new HeldAnswer(limitBytes);
-      current = answer;
-      overlay.setCurrent(answer);
-      if (again) restoreHead(res, before);
+      const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
+      if (hasRun) {
+        current = answer;
+        overlay.setCurrent(answer);
+        restoreHead(res, before);
+      }
+      hasRun = true;
       const bytesBefore = bytesOn(overlay.socket());
       try {
-        await handle(liveView(res, () => current === answer));
+        await handle(new Proxy(res, new LiveView<Res>(() => current === answer)));
       } catch (error) {
         if (error !== answer.second) throw error;
         report(error);
@@ -53,10 +68,12 @@ export function holdResponse<Res extends ServerResponse>(res: Res, limitBytes: n
       }
       return reply;
     },
-    release() {
+    release(sent) {
+      const last = current;
       current = null;
       overlay.remove();
-      restoreHead(res, before);
+      if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
+      else restoreHead(res, before);
     },
   };
 }
@@ -70,13 +87,27 @@ function bytesOn(socket: Socket | null): number | null {
 }
 
 /** The response as one run's handler sees it. Once the run is over, it answers nobody any more. */
-function liveView<Res extends ServerResponse>(res: Res, isLive: () => boolean): Res {
-  const view: Res = new Proxy(res, {
-    get(target, name) {
-      if (!isLive() && answeringMethods.has(name)) return () => view;
-      return Reflect.get(target, name);
-    },
-    set: (target, name, value) => !isLive() || Reflect.set(target, name, value),
-  });
-  return view;
+class LiveView<Res extends ServerResponse> implements ProxyHandler<Res> {
+  readonly #isLive: () => boolean;
+
+  constructor(isLive: () => boolean) {
+    this.#isLive = isLive;
+  }
+
+  get(target: Res, name: PropertyKey, view: unknown): unknown {
+    if (!this.#isLive() && answeringMethods.has(name)) return () => view;
+    return Reflect.get(target, name);
+  }
+
+  set(target: Res, name: PropertyKey, value: unknown): boolean {
+    return !this.#isLive() || Reflect.set(target, name, value);
+  }
+
+  /** A mounted Express app gives responses its own. */
+  setPrototypeOf(target: Res, prototype: object | null): boolean {
+    if (!this.#isLive()) return true;
+    const set = Reflect.setPrototypeOf(target, prototype);
+    keepCovered(target);
+    return set;
+  }
 }

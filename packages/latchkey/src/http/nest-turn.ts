@@ -46,7 +46,7 @@ export class NestTurn {
     this.#host = host;
     this.#place = place;
     this.#before = place.reply === null ? null : readReply(place.reply);
-    this.#held = holdResponse(place.res, limitBytes);
+    this.#held = holdResponse(place.res, { limitBytes });
   }
 
   /** Everything, as the Observable that Nest wants. */

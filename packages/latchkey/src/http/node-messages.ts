@@ -1,8 +1,8 @@
 /** Reading Node's requests and writing Node's responses, for every adapter on `node:http`. */
 import { type IncomingMessage, ServerResponse } from "node:http";
-import type { Reply } from "./capture.ts";
+import { framing, isFraming, type Reply } from "./capture.ts";
 import type { BodyReading, HeaderLines } from "./incoming.ts";
-import { setFields } from "./response-head.ts";
+import { hasLines, setFields } from "./response-head.ts";
 
 /**
  * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
@@ -77,16 +77,23 @@ export function badRequest(message: string, type: string, cause: unknown): Error
 /** Sends a handler's own answer: these headers and no others. */
 export function sendHandlerReply(res: ServerResponse, reply: Reply): void {
   const { sendDate } = res;
-  for (const name of res.getHeaderNames()) res.removeHeader(name);
+  const there = hasLines(res, reply.headers, isFraming);
+  for (const name of there ? framing : res.getHeaderNames()) if (res.hasHeader(name)) res.removeHeader(name);
   res.sendDate = sendDate;
   if (reply.statusText !== undefined) res.statusMessage = reply.statusText;
-  sendLatchkeyReply(res, reply);
+  res.statusCode = reply.status;
+  if (!there) setFields(reply.headers, (name, value) => res.setHeader(name, value));
+  endReply(res, reply);
 }
 
 /** Sends an answer of Latchkey's: headers that this response has already stay, unless the reply has the same. */
 export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
   res.statusCode = reply.status;
   setFields(reply.headers, (name, value) => res.setHeader(name, value));
+  endReply(res, reply);
+}
+
+function endReply(res: ServerResponse, reply: Reply): void {
   // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
   if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
   endWith(res, reply.body);

@@ -10,11 +10,33 @@ export interface Head {
 }
 
 export function readHead(res: ServerResponse): Head {
-  // Missing in the types of ServerResponse, there since Node 15.
-  const names = (res as ServerResponse & { getRawHeaderNames(): string[] }).getRawHeaderNames();
-  const headers = names.map((name) => [name, res.getHeader(name) ?? ""] as const);
+  const headers = rawNames(res).map((name) => [name, res.getHeader(name) ?? ""] as const);
   const { statusCode, statusMessage, sendDate } = res;
   return { statusCode, statusMessage, sendDate, headers };
+}
+
+/** As they were written. */
+function rawNames(res: ServerResponse): readonly string[] {
+  // Missing in the types of ServerResponse, there since Node 15.
+  return (res as ServerResponse & { getRawHeaderNames(): string[] }).getRawHeaderNames();
+}
+
+/** Whether these lines are what the response has already, in this order; names that `except` holds (in lower case) aside. */
+export function hasLines(
+  res: ServerResponse,
+  lines: readonly HeaderEntry[],
+  except: (name: string) => boolean,
+): boolean {
+  let at = 0;
+  for (const name of rawNames(res)) {
+    const value = res.getHeader(name);
+    if (except(name.toLowerCase())) continue;
+    for (const each of Array.isArray(value) ? value : [value]) {
+      const line = lines[at++];
+      if (line === undefined || line[0] !== name || line[1] !== String(each)) return false;
+    }
+  }
+  return at === lines.length;
 }
 
 /** Brings a response back to an earlier head. One that has been sent stays. */
@@ -24,11 +46,17 @@ export function restoreHead(res: ServerResponse, head: Head): void {
   const { removeHeader, setHeader } = OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);
-  res.statusCode = head.statusCode;
+  restoreStatus(res, head);
+}
+
+/** Brings back everything of an earlier head but its headers. */
+export function restoreStatus(res: ServerResponse, { statusCode, statusMessage, sendDate }: Head): void {
+  if (res.headersSent) return;
+  res.statusCode = statusCode;
   // Setting it would add a property to a response that never had one.
-  if (res.statusMessage !== head.statusMessage) res.statusMessage = head.statusMessage;
-  // Removing a Date header, as the loop above may, turns Node's own off.
-  res.sendDate = head.sendDate;
+  if (res.statusMessage !== statusMessage) res.statusMessage = statusMessage;
+  // Removing a Date header turns Node's own off.
+  res.sendDate = sendDate;
 }
 
 /** The headers of a head as field lines. */
@@ -45,7 +73,8 @@ export function setHead(res: ServerResponse, status: number, rest: readonly unkn
   const [reason, given] = typeof rest[0] === "string" ? [rest[0], rest[1]] : [undefined, rest[0] ?? rest[1]];
   res.statusCode = status;
   if (reason !== undefined) res.statusMessage = reason;
-  setFields(linesOf(given), (name, value) => res.setHeader(name, value));
+  if (given !== undefined && given !== null)
+    setFields(linesOf(given), (name, value) => res.setHeader(name, value));
 }
 
 /** Sets each field once: lines of one name together, at the place of the first. */
@@ -85,7 +114,7 @@ function groupLines(lines: Iterable<HeaderEntry>): Iterable<readonly [name: stri
   return groups.values();
 }
 
-function linesOf(given: unknown): HeaderEntry[] {
+function linesOf(given: object): HeaderEntry[] {
   return pairsOf(given).flatMap(([name, value]) =>
     Array.isArray(value)
       ? value.map((each): HeaderEntry => [name, String(each)])
@@ -93,8 +122,7 @@ function linesOf(given: unknown): HeaderEntry[] {
   );
 }
 
-function pairsOf(given: unknown): readonly (readonly [name: string, value: unknown])[] {
-  if (given === undefined || given === null) return [];
+function pairsOf(given: object): readonly (readonly [name: string, value: unknown])[] {
   if (!Array.isArray(given)) return Object.entries(given).filter(([, value]) => value !== undefined);
   if (given.every(Array.isArray)) return given.map(([name, value]: unknown[]) => [String(name), value]);
   const pairs: [string, unknown][] = [];

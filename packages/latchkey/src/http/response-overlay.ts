@@ -6,8 +6,8 @@
  * before as a known shape, while an object whose properties are redefined one by one is slow from then on, everywhere. What
  * Node keeps in properties of the response itself gets other values while it is held.
  *
- * Frameworks swap prototypes too (a mounted Express app does). So a few methods, by which a response is used first, lie on
- * the response itself, and put the held prototype back above whatever is there then.
+ * Frameworks swap prototypes too (a mounted Express app does). Where one may do that to the response itself, a few methods,
+ * by which a response is used first, lie on it, and put the held prototype back above whatever is there then.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -274,10 +274,12 @@ function accessor(name: string, read: (answer: HeldAnswer) => unknown): Property
   };
 }
 
+const socketless: ProxyHandler<IncomingMessage> = {
+  get: (target, name) => (name === "socket" || name === "connection" ? null : Reflect.get(target, name)),
+};
+
 function withoutSocket(req: IncomingMessage): IncomingMessage {
-  return new Proxy(req, {
-    get: (target, name) => (name === "socket" || name === "connection" ? null : Reflect.get(target, name)),
-  });
+  return new Proxy(req, socketless);
 }
 
 /** Methods through which a handler could still reach somebody's answer. */
@@ -313,8 +315,20 @@ const heldTwice =
   "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
   "behind `expressRecord`. Mount `expressRecord` over the other routes only, or protect each route once.";
 
-/** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
-export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
+/** Puts the held prototype back where somebody has given the response another one. */
+export function keepCovered(res: ServerResponse): void {
+  if (isHeld(res)) overlayOf(res);
+}
+
+/**
+ * @param swapped frameworks may give the response another prototype while it is held
+ * @throws {TypeError} when the response is held already, or cannot be; then it is as it was.
+ */
+export function layOverlay(
+  response: ServerResponse,
+  first: HeldAnswer,
+  { swapped }: { readonly swapped: boolean },
+): LaidOverlay {
   const { covered, defined } = requireHoldable(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable, req } = res;
@@ -328,10 +342,10 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
     defined,
     held: res,
   };
-  Object.assign(res, { req: withoutSocket(req) });
+  Reflect.set(res, "req", withoutSocket(req));
   res[overlayKey] = overlay;
   overlay.held = coverPrototype(res, descriptors);
-  for (const name of ownNames) {
+  for (const name of swapped ? ownNames : covered.keys()) {
     const value: unknown = descriptors[name]?.value;
     if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
     else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
@@ -357,7 +371,8 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
 
 function remove({ res, real, shown, covered, defined }: Overlay, req: IncomingMessage): void {
   noteWritten(res, real, shown);
-  Object.assign(res, real, { req });
+  Object.assign(res, real);
+  Reflect.set(res, "req", req);
   // In the opposite order: V8 undoes the property that was added last, and gives up the shape for any other.
   for (const name of ownNamesBack) {
     if (!Object.hasOwn(res, name)) continue;
@@ -366,6 +381,7 @@ function remove({ res, real, shown, covered, defined }: Overlay, req: IncomingMe
     else if (covered.has(name)) res[name] = covered.get(name);
     else delete res[name];
   }
-  delete res[overlayKey];
+  // Not deleted: a shape is given up when any but the last property goes, and the response still has to be sent.
+  res[overlayKey] = undefined;
   uncoverPrototype(res);
 }
