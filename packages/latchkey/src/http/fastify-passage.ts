@@ -2,15 +2,17 @@
  * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
  * `onSend` hooks, and wait there; hooks that come later act on what is sent.
  */
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
-import type { Reply } from "./capture.ts";
+import type { HeaderEntry, Reply } from "./capture.ts";
 import { ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
 import { setFields } from "./response-head.ts";
+import { giveAnswer } from "./response-overlay.ts";
 
 /** One run of the handler. */
 interface Run {
@@ -140,15 +142,28 @@ function deliver(reply: FastifyAnswer, given: unknown): void {
     for (const [name, value] of payload.headers) reply.header(name, value);
     payload = payload.body;
   }
-  for (const [name, value] of Object.entries(reply.getHeaders())) {
-    if (value !== undefined) raw.setHeader(name, value);
-  }
+  const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+  if (isWhole(payload) && giveAnswer(raw, headOf(raw, headers), payload)) return;
+  for (const [name, value] of headers) raw.setHeader(name, value ?? "");
   if (payload === undefined || payload === null) raw.end();
   else if (isWhole(payload)) raw.end(payload);
   else if (payload instanceof ReadableStream) pipeline(Readable.fromWeb(payload), raw, () => {});
   else if (isReadable(payload)) pipeline(payload, raw, () => {});
   else raw.destroy(new TypeError(`A payload must be text, bytes or a stream (got ${typeof payload})`));
 }
+
+function headOf({ statusCode, statusMessage }: ServerResponse, given: Fields): Omit<Reply, "body"> {
+  const headers = given.flatMap(([name, value]): HeaderEntry[] => {
+    validateHeaderName(name);
+    return (Array.isArray(value) ? value : [value]).map((each) => {
+      validateHeaderValue(name, String(each));
+      return [name, String(each)];
+    });
+  });
+  return { status: statusCode, headers, ...(statusMessage ? { statusText: statusMessage } : {}) };
+}
+
+type Fields = readonly (readonly [name: string, value: FastifyHeaders[string]])[];
 
 /** Reads as one with `undefined` and `null`: a payload that Fastify can send once more. */
 function isWhole(payload: unknown): payload is string | Buffer | null | undefined {

@@ -54,6 +54,20 @@ export class HeldAnswer {
       Reflect.apply(this.stream.end, this.stream, args);
       return;
     }
+    this.#takeWhole(whole);
+  }
+
+  /** Gives head and body at once. False: somebody writes or listens already, or it is too long, and it must be written. */
+  give(head: Omit<Reply, "body">, chunk: unknown): boolean {
+    if (this.#stream !== null || this.headSent || this.ended) return false;
+    const whole = wholeBody([chunk]);
+    if (whole === null || whole.byteLength > this.#limitBytes) return false;
+    this.#head = checkedHead(head);
+    this.#takeWhole(whole);
+    return true;
+  }
+
+  #takeWhole(whole: Buffer): void {
     this.#chunks.push(whole);
     this.#wholeGiven = true;
     this.#ended.resolve();
@@ -94,10 +108,7 @@ export class HeldAnswer {
   sendHead(res: ServerResponse): void {
     const head = readHead(res);
     const { statusCode: status, statusMessage: statusText } = head;
-    if (!Number.isInteger(status) || status < 100 || status > 999) {
-      throw new RangeError(`Invalid status code: ${status}`);
-    }
-    this.#head = { status, headers: headLines(head), ...(statusText ? { statusText } : {}) };
+    this.#head = checkedHead({ status, headers: headLines(head), ...(statusText ? { statusText } : {}) });
   }
 
   /** Whether these bytes are this answer's own, as `reply` gave them. */
@@ -134,6 +145,12 @@ export class HeldAnswer {
     const { status, headers, statusText } = this.#head ?? { status: 200, headers: [] };
     return { status, headers, body, ...(statusText !== undefined && { statusText }) };
   }
+}
+
+function checkedHead(head: Omit<Reply, "body">): Omit<Reply, "body"> {
+  const { status } = head;
+  if (Number.isInteger(status) && status >= 100 && status <= 999) return head;
+  throw new RangeError(`Invalid status code: ${status}`);
 }
 
 /** The bytes that `end` was given as a whole; null where only a stream knows what to make of the arguments. */

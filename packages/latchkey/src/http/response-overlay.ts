@@ -11,6 +11,7 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Reply } from "./capture.ts";
 import type { HeldAnswer } from "./held-answer.ts";
 import {
   beneath,
@@ -314,6 +315,18 @@ export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | 
 const heldTwice =
   "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
   "behind `expressRecord`. Mount `expressRecord` over the other routes only, or protect each route once.";
+
+/**
+ * Gives the answer of a held response at once, as `writeHead` and `end` would. False: they must be used, since somebody
+ * has wrapped them, writes already or listens.
+ */
+export function giveAnswer(res: ServerResponse, head: Omit<Reply, "body">, chunk: unknown): boolean {
+  if (Object.hasOwn(res, "end") || Object.hasOwn(res, "writeHead")) return false;
+  const overlay = overlayOf(res);
+  const given = overlay.current.give(head, chunk);
+  if (given) show(overlay);
+  return given;
+}
 
 /** Puts the held prototype back where somebody has given the response another one. */
 export function keepCovered(res: ServerResponse): void {
