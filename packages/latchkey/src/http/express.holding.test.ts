@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { fileURLToPath } from "node:url";
-import express, { type Response } from "express";
+import express, { type Request, type Response } from "express";
 import { describe, expect, test } from "vitest";
 import {
   answerAfter409,
@@ -87,6 +87,38 @@ describe("holding", () => {
     expect(answer.header("x-run")).toBe("2");
     expect(answer.header("x-before")).toBe("1");
     expect(answer.lines.filter(([name]) => name === "set-cookie")).toHaveLength(1);
+  });
+
+  const handsOn: Record<string, (req: Request, res: Response) => Response> = {
+    "its own response": (_req, res) => res,
+    "the response that the request knows": (req) => req.res as Response,
+  };
+
+  test.each(Object.keys(handsOn))("an app to which a handler hands %s is held, too", async (which) => {
+    let runs = 0;
+    let sentEarly = false;
+    const handler: Handler = async (req, res) => {
+      runs += 1;
+      const own = express().all(
+        "/run",
+        (_req, inner) => void inner.append("X-Run", `${runs}`).json({ runs }),
+      );
+      const { bytesWritten = 0 } = req.socket;
+      await new Promise<void>((resolve) => {
+        const given = handsOn[which]?.(req, res) as Response;
+        given.once("finish", resolve);
+        own(req, given);
+      });
+      sentEarly ||= req.socket.bytesWritten !== bytesWritten;
+      if (runs === 1) throw Object.assign(new Error("could not serialize access"), { code: "40001" });
+    };
+    const { call } = await serveHandler(handler);
+    const key = newKey();
+    const [first, replay] = [await call({ key }), await call({ key })];
+    expect([sentEarly, first.header("x-run")]).toEqual([false, "2"]);
+    for (const answer of [first, replay]) {
+      expect([answer.status, answer.json()]).toEqual([200, { runs: 2 }]);
+    }
   });
 
   test("a handler that throws leaves the response as middleware had prepared it", async () => {

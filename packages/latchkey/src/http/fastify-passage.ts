@@ -11,14 +11,22 @@ import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts
 import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
-import { setFields } from "./response-head.ts";
+import { type Head, readHead, restoreHead, setFields } from "./response-head.ts";
 import { giveAnswer } from "./response-overlay.ts";
 
 /** One run of the handler. */
 interface Run {
-  /** The payload that waits, and what lets Fastify go on with it. */
-  waiting: { readonly reply: FastifyAnswer; readonly payload: unknown; readonly done: SendDone } | null;
+  waiting: Waiting | null;
   readonly report: (error: unknown) => void;
+}
+
+/** The payload that waits, and what lets Fastify go on with it. */
+interface Waiting {
+  readonly reply: FastifyAnswer;
+  readonly payload: unknown;
+  readonly done: SendDone;
+  /** What the raw response had by then: it is given back clean when the hold ends. */
+  readonly head: Head;
 }
 
 /** Under which a run's reply keeps its run: a WeakMap of every request is a burden on the garbage collector. */
@@ -26,17 +34,16 @@ const runKey = Symbol("latchkey.run");
 
 export class Passage {
   readonly #reply: FastifyAnswer;
-  readonly #prepared: FastifyHeaders;
-  #hasRun = false;
+  /** The headers before the first run; null: there was none. */
+  #prepared: FastifyHeaders | null = null;
   /** The run whose answer counts; null where answers pass. */
   #current: Run | null = null;
   #closed = false;
   /** What goes out instead of a payload that no run has made. */
-  #substitute: Reply | null = null;
+  #substitute: { readonly answer: Reply; readonly prepared: FastifyHeaders } | null = null;
 
   constructor(reply: FastifyAnswer) {
     this.#reply = reply;
-    this.#prepared = reply.getHeaders();
   }
 
   /**
@@ -44,12 +51,12 @@ export class Passage {
    * nowhere.
    */
   async run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<void> {
-    if (this.#current !== null) restoreHeaders(this.#reply, this.#prepared);
+    if (this.#prepared === null) this.#prepared = this.#reply.getHeaders();
+    else restoreHeaders(this.#reply, this.#prepared);
     const run: Run = { waiting: null, report };
     this.#current = run;
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
     const own = ownReply(this.#reply);
-    this.#hasRun = true;
     Reflect.set(own, runKey, run);
     const result = handle(liveView(own, () => this.#current === run && !this.#closed));
     const payload: unknown = await result;
@@ -65,15 +72,19 @@ export class Passage {
     else if (substitute === null) done(null, payload);
     else {
       this.#substitute = null;
-      const bytes = this.#setHead(reply, substitute);
+      const bytes = this.#setHead(reply, substitute.answer, substitute.prepared);
       done(null, textOf(bytes) ?? bytes);
     }
   }
 
   /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
   open(): void {
-    restoreHeaders(this.#reply, this.#prepared);
+    this.#restoreHeaders();
     this.#current = null;
+  }
+
+  #restoreHeaders(): void {
+    if (this.#prepared !== null) restoreHeaders(this.#reply, this.#prepared);
   }
 
   /** Sends what a submission ended with, through the hooks that come later. */
@@ -81,17 +92,22 @@ export class Passage {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
-    if (kind === "latchkey" && this.#hasRun) restoreHeaders(this.#reply, this.#prepared);
+    if (kind === "latchkey") this.#restoreHeaders();
+    const prepared = this.#prepared ?? this.#reply.getHeaders();
     if (waiting !== null && answered.kind === "handler") {
+      restoreHead(waiting.reply.raw, waiting.head);
       setStatus(waiting.reply, reply);
       for (const [name, value] of answered.added) waiting.reply.header(name, value);
       waiting.done(null, isWhole(waiting.payload) ? waiting.payload : asBuffer(reply.body));
     } else if (waiting !== null) {
-      waiting.done(null, this.#setHead(waiting.reply, reply));
+      waiting.done(null, this.#setHead(waiting.reply, reply, prepared));
     } else if (kind === "latchkey") {
       this.#current = null;
-      this.#substitute = reply;
-      this.#reply.send(this.#setHead(this.#reply, reply));
+      this.#substitute = { answer: reply, prepared };
+      // Earlier hooks see it, and Fastify names no type of its own.
+      setStatus(this.#reply, reply);
+      setFields(reply.headers, (name, value) => this.#reply.header(name, value));
+      this.#reply.send(asBuffer(reply.body));
     } else {
       // It was given past Fastify, on the raw response; or by Fastify's last resort for errors.
       this.#reply.hijack();
@@ -106,7 +122,7 @@ export class Passage {
     }
     // It waits long enough for its producer to fill its buffer anew.
     const kept = Buffer.isBuffer(payload) ? Buffer.from(payload) : payload;
-    run.waiting = { reply, payload: kept, done };
+    run.waiting = { reply, payload: kept, done, head: readHead(reply.raw) };
     try {
       deliver(reply, payload);
     } catch (error) {
@@ -116,10 +132,10 @@ export class Passage {
   }
 
   /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
-  #setHead(reply: FastifyAnswer, answer: Reply): Buffer {
+  #setHead(reply: FastifyAnswer, answer: Reply, prepared: FastifyHeaders): Buffer {
     setStatus(reply, answer);
     for (const name of Object.keys(reply.getHeaders())) {
-      if (!name.startsWith("content-") || name in this.#prepared) continue;
+      if (!name.startsWith("content-") || name in prepared) continue;
       if (!answer.headers.some(([own]) => own.toLowerCase() === name)) reply.removeHeader(name);
     }
     setFields(answer.headers, (name, value) => reply.header(name, value));

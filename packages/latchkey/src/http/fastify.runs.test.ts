@@ -1,6 +1,6 @@
 /** Runs of a protected Fastify handler: repeated, failed, too late, or with nobody waiting. */
 import { PassThrough } from "node:stream";
-import fastify from "fastify";
+import fastify, { type FastifyInstance } from "fastify";
 import { describe, expect, test } from "vitest";
 import { closing, serve } from "../../../../test/support/fastify-app.ts";
 import {
@@ -12,6 +12,12 @@ import { listen } from "../../../../test/support/listen.ts";
 import { deferred } from "../../../../test/support/until.ts";
 import { newKey, send } from "../testing/http-conformance/client.ts";
 import { fastifyProtect } from "./fastify.ts";
+
+function preparesRaw(app: FastifyInstance): void {
+  app.addHook("onRequest", async (_request, reply) => {
+    reply.raw.setHeader("X-Before", "1").setHeader("X-Kept", "1");
+  });
+}
 
 describe("a run", () => {
   test("that is repeated starts from a clean reply", async () => {
@@ -65,6 +71,30 @@ describe("a run", () => {
     expect([answer.header("x-run-1"), answer.header("x-run-2")]).toEqual([null, "1"]);
     expect(memory.rows("orders")).toEqual([{ runs: 2 }]);
     expect([runs, sends]).toEqual([2, 1]);
+  });
+
+  test("may set headers on the raw response: they go out, first and replayed", async () => {
+    const { call } = await serve(
+      async (_request, reply) => {
+        reply.raw.setHeader("Link", ["</a>", "</b>"]);
+        reply.raw.setHeader("X-Before", "2");
+        reply.raw.removeHeader("X-Kept");
+        return reply.code(201).header("ETag", '"1"').send("done");
+      },
+      { after: preparesRaw },
+    );
+    const key = newKey();
+    const [first, replay] = [await call({ key }), await call({ key })];
+    expect([first.header("x-before"), first.header("x-kept")]).toEqual(["2", null]);
+    for (const answer of [first, replay]) {
+      expect([answer.status, answer.header("link"), answer.header("etag")]).toEqual([
+        201,
+        "</a>, </b>",
+        '"1"',
+      ]);
+      expect(answer.body.toString()).toBe("done");
+    }
+    expect(replay.header("idempotent-replayed")).toBe("true");
   });
 
   test("that has answered in vain leaves nothing of its answer to the problem", async () => {

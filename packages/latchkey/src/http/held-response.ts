@@ -55,7 +55,9 @@ export function holdResponse<Res extends ServerResponse>(
       hasRun = true;
       const bytesBefore = bytesOn(overlay.socket());
       try {
-        await handle(new Proxy(res, new LiveView<Res>(() => current === answer)));
+        const view = new Proxy(res, new LiveView<Res>(() => current === answer));
+        overlay.lend(view);
+        await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;
         report(error);

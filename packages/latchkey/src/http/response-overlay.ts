@@ -52,6 +52,8 @@ interface Overlay {
 export interface LaidOverlay {
   /** Sets whose answer is being given. */
   setCurrent(answer: HeldAnswer): void;
+  /** Lets the request, too, lead to a run's view: Express keeps its response there. */
+  lend(view: ServerResponse): void;
   /** Whether the real response has begun, past everything laid over it. */
   hasBegun(): boolean;
   /** The real socket. */
@@ -371,14 +373,19 @@ export function layOverlay(
     show(overlay);
   };
   setCurrent(first);
+  const isKept = !swapped && Reflect.get(req, "res") === res;
   return {
     setCurrent,
+    lend: (view) => void (isKept && Reflect.set(req, "res", view)),
     hasBegun() {
       noteWritten(res, real, overlay.shown);
       return typeof real._header === "string";
     },
     socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
-    remove: () => remove(overlay, req),
+    remove() {
+      if (isKept) Reflect.set(req, "res", res);
+      remove(overlay, req);
+    },
   };
 }
 
