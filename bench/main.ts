@@ -34,7 +34,7 @@ async function run(options: BenchOptions): Promise<void> {
   const { chosen, skipped } = choose(options, redis !== null);
   const env = { LATCHKEY_BENCH_POSTGRES: postgres.url, LATCHKEY_BENCH_REDIS: redis ?? "" };
   const entries = await startEntries(chosen, options, env);
-  const { rounds, concurrencies } = options;
+  const { rounds, concurrencies, awake } = options;
   const turns = entries.length * (rounds * concurrencies.length * (1 + warmUpShare) + firstWarmUpTurns);
   const turnSeconds = (options.minutes * 60) / turns;
   const facts = factsOf({ rounds, turnSeconds, skipped }, postgres, redis !== null);
@@ -42,7 +42,7 @@ async function run(options: BenchOptions): Promise<void> {
 
   const measurements: Measurement[] = [];
   const databaseCpu = () => databaseCpuMicros(postgres.pid);
-  for await (const one of measure({ entries, rounds, concurrencies, turnSeconds, databaseCpu })) {
+  for await (const one of measure({ entries, rounds, concurrencies, turnSeconds, awake, databaseCpu })) {
     measurements.push(one);
     const { entry, round, concurrency, requestsPerSecond, serverMicros } = one;
     const where = entry.checkout === null ? "" : " (other checkout)";

@@ -8,6 +8,8 @@ export interface BenchOptions {
   readonly concurrencies: readonly number[];
   /** Run only subjects whose name contains one of these, and their baselines. Empty: all. */
   readonly only: readonly string[];
+  /** Whether the load generator polls instead of sleeping. */
+  readonly awake: boolean;
   /** Another checkout with this bench in it: Latchkey is measured from there too, under the same conditions. */
   readonly against: string | null;
   /** Folder for the CPU profiles of the servers. */
@@ -17,9 +19,10 @@ export interface BenchOptions {
 }
 
 export const usage = `npm run bench -- [--minutes 15] [--rounds 3] [--concurrency 1,8,32] [--only express/order,hono]
-    [--against <checkout>] [--profile <folder>] [--out docs]
+    [--against <checkout>] [--profile <folder>] [--awake] [--out docs]
 
-Without --only the results are written to docs/; with it only where --out says.`;
+Without --only the results are written to docs/; with it only where --out says. With --awake the load generator polls
+instead of sleeping, which takes a core of its own: then no server pays for waking it.`;
 
 /** @throws {TypeError} when an option is unknown or out of range */
 export function parseOptions(args: readonly string[]): BenchOptions {
@@ -33,18 +36,20 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       only: text,
       against: text,
       profile: text,
+      awake: { type: "boolean" },
       out: text,
     },
   });
   const list = (value: string | undefined) => value?.split(",").filter(Boolean) ?? [];
   const only = list(values.only);
-  const partial = only.length > 0 || values.against !== undefined;
+  const partial = only.length > 0 || values.against !== undefined || values.awake === true;
   return {
     minutes: positive("minutes", values.minutes ?? "15"),
     rounds: Math.ceil(positive("rounds", values.rounds ?? "3")),
     concurrencies: list(values.concurrency ?? "1,8,32").map((value) => positive("concurrency", value)),
     only,
     against: values.against ?? null,
+    awake: values.awake ?? false,
     profile: values.profile ?? null,
     out: values.out ?? (partial ? null : "docs"),
   };

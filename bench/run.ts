@@ -1,6 +1,6 @@
 /** Measures subjects beside each other: in every round, at every concurrency, one after the other in short turns. */
 import { setTimeout as pause } from "node:timers/promises";
-import { load } from "./http/load.ts";
+import { load, type Sample } from "./http/load.ts";
 import type { Server } from "./http/server.ts";
 import type { Subject } from "./http/subject.ts";
 
@@ -30,6 +30,8 @@ export interface Plan {
   readonly concurrencies: readonly number[];
   readonly rounds: number;
   readonly turnSeconds: number;
+  /** See `LoadOptions`. */
+  readonly awake: boolean;
   readonly databaseCpu: () => number | null;
 }
 
@@ -42,12 +44,7 @@ const settleMs = 30;
 /** @throws {Error} when a request is not answered with 2xx */
 export async function* measure(plan: Plan): AsyncGenerator<Measurement> {
   for (const entry of plan.entries) {
-    await load(
-      entry.server.url,
-      entry.subject.job,
-      Math.max(...plan.concurrencies),
-      plan.turnSeconds * firstWarmUpTurns,
-    );
+    await loadOf(plan, entry, Math.max(...plan.concurrencies), firstWarmUpTurns);
   }
   for (let round = 1; round <= plan.rounds; round++) {
     for (const concurrency of plan.concurrencies) {
@@ -58,12 +55,17 @@ export async function* measure(plan: Plan): AsyncGenerator<Measurement> {
   }
 }
 
+function loadOf(plan: Plan, { server, subject }: Entry, connections: number, turns: number): Promise<Sample> {
+  const seconds = plan.turnSeconds * turns;
+  return load({ url: server.url, job: subject.job, connections, seconds, awake: plan.awake });
+}
+
 async function turn(plan: Plan, entry: Entry, round: number, concurrency: number): Promise<Measurement> {
   const { subject, server } = entry;
-  await load(server.url, subject.job, concurrency, plan.turnSeconds * warmUpShare);
+  await loadOf(plan, entry, concurrency, warmUpShare);
   await pause(settleMs);
   const [cpuBefore, databaseBefore] = [await server.usage(), plan.databaseCpu()];
-  const sample = await load(server.url, subject.job, concurrency, plan.turnSeconds);
+  const sample = await loadOf(plan, entry, concurrency, 1);
   const [cpuAfter, databaseAfter] = [await server.usage(), plan.databaseCpu()];
   const { requestsPerSecond, p50Ms, p99Ms, failed, completed } = sample;
   if (failed > 0 || completed === 0) {

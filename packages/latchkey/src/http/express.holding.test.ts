@@ -121,6 +121,49 @@ describe("holding", () => {
     }
   });
 
+  test("what a handler passes on to an app that is mounted later is held", async () => {
+    const { latchkey, memory, define, adapterOptions } = arrange();
+    const protect = expressProtect(latchkey, adapterOptions());
+    const protectedRoute = protect(define({ transactionLimitMs: 2_000 }), async (req, _res, { tx }) => {
+      await tx.insert("orders", { id: 1 });
+      req.next?.();
+    });
+    const later = express().post("/run", (_req, res) => void res.status(201).json({ made: true }));
+    const { url, close } = await listen(express().post("/run", protectedRoute).use(later));
+    closing.push(close);
+    const key = newKey();
+    for (const answer of [await send(url, { key }), await send(url, { key })]) {
+      expect([answer.status, answer.json()]).toEqual([201, { made: true }]);
+    }
+    expect(memory.rows("orders")).toHaveLength(1);
+  });
+
+  test("methods that a run has wrapped are not those of the next one", async () => {
+    let runs = 0;
+    const handler: Handler = (_req, res) => {
+      const end = res.end;
+      res.end = ((...args: unknown[]) => Reflect.apply(end, res, args)) as typeof end;
+      runs += 1;
+      if (runs === 1) throw Object.assign(new Error("could not serialize access"), { code: "40001" });
+      res.status(201).set("X-A", "1").end("done");
+    };
+    const { call } = await serveHandler(handler);
+    const answer = await call();
+    expect([answer.status, answer.header("x-a"), `${answer.body}`, runs]).toEqual([201, "1", "done", 2]);
+  });
+
+  test("a header whose value is an object is its text", async () => {
+    const handler: Handler = (_req, res) => {
+      res.setHeader("Location", new URL("https://shop.example/") as unknown as string);
+      res.end();
+    };
+    const { call } = await serveHandler(handler);
+    const key = newKey();
+    for (const answer of [await call({ key }), await call({ key })]) {
+      expect([answer.status, answer.header("location")]).toEqual([200, "https://shop.example/"]);
+    }
+  });
+
   test("a handler that throws leaves the response as middleware had prepared it", async () => {
     const handler: Handler = (_req, res) => {
       res

@@ -94,7 +94,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
     const submit = exchange.mount(operation, overrides);
     return (req, res, next) => {
       const limitBytes = operation.settings.answerHoldBytes;
-      const answer = { res, limitBytes, sends: true, swapped: true };
+      const answer = { res, limitBytes, sends: true };
       submitHeld(submit, req, incomingOf(req), answer, () => next())
         .then((outcome) => {
           if (outcome.kind !== "pass") return sendOutcome(res, outcome);

@@ -61,39 +61,47 @@ type PayloadDone = (error: Error | null, payload: Readable) => void;
 
 /** Whether nothing of a body has arrived: what is in the stream's buffer already has passed every tap. */
 function isUntouched(stream: Readable): boolean {
-  return stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded;
+  return (
+    stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded && !(tapKey in stream)
+  );
 }
+
+/** Under which a message keeps its tap. */
+const tapKey = Symbol("latchkey.tap");
 
 /**
  * A message's own body, kept as the message receives it: a tenth of what another stream costs. Parsers get a stand-in for
  * the message, which tells that they have read the payload: those that take `request.raw` may not have read it as a whole.
+ *
+ * No closure of its own is put on a message: with one, requests stay in memory until the old generation is collected.
  */
 class TappedBody implements KeptBody {
   readonly payload: Readable;
   readonly #message: Readable;
+  readonly #push: Readable["push"];
   readonly #chunks: Buffer[] = [];
   #usedPayload = false;
 
   constructor(message: Readable) {
     this.#message = message;
-    const { push } = message;
-    message.push = (chunk, encoding) => {
-      if (chunk !== null && chunk !== undefined) this.#keep(chunk, encoding);
-      return push.call(message, chunk, encoding);
-    };
-    this.payload = new Proxy(message, {
-      get: (target, name) => {
-        const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== "function") return value;
-        return (...args: unknown[]) => {
-          // Whatever is done with a stream begins with one of its methods.
-          this.#usedPayload = true;
-          const result: unknown = Reflect.apply(value, target, args);
-          return result === target ? this.payload : result;
-        };
-      },
-      set: (target, name, value) => Reflect.set(target, name, value, target),
-    });
+    this.#push = message.push;
+    Reflect.set(message, tapKey, this);
+    message.push = pushThroughTap;
+    this.payload = new Proxy(message, new StandIn(this));
+  }
+
+  push(chunk: Buffer | string | null | undefined, encoding?: BufferEncoding): boolean {
+    if (chunk !== null && chunk !== undefined) {
+      this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : chunk);
+    }
+    return this.#push.call(this.#message, chunk, encoding);
+  }
+
+  /** Whatever is done with a stream begins with one of its methods. */
+  use(method: (...args: unknown[]) => unknown, args: readonly unknown[]): unknown {
+    this.#usedPayload = true;
+    const result: unknown = Reflect.apply(method, this.#message, args);
+    return result === this.#message ? this.payload : result;
   }
 
   bytes(): Uint8Array | null {
@@ -102,11 +110,32 @@ class TappedBody implements KeptBody {
     if (complete && this.#chunks.length === 1) return only;
     return complete ? Buffer.concat(this.#chunks) : null;
   }
+}
 
-  #keep(chunk: Buffer | string, encoding?: BufferEncoding): void {
-    this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : chunk);
+function pushThroughTap(this: Readable, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
+  return (Reflect.get(this, tapKey) as TappedBody).push(chunk, encoding);
+}
+
+class StandIn implements ProxyHandler<Readable> {
+  readonly #body: TappedBody;
+
+  constructor(body: TappedBody) {
+    this.#body = body;
+  }
+
+  get(target: Readable, name: PropertyKey): unknown {
+    const value: unknown = Reflect.get(target, name, target);
+    return typeof value === "function"
+      ? (...args: unknown[]) => this.#body.use(value as Method, args)
+      : value;
+  }
+
+  set(target: Readable, name: PropertyKey, value: unknown): boolean {
+    return Reflect.set(target, name, value, target);
   }
 }
+
+type Method = (...args: unknown[]) => unknown;
 
 /** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
 class BodyCopy extends Readable implements KeptBody {

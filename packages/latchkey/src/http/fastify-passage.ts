@@ -169,13 +169,14 @@ function deliver(reply: FastifyAnswer, given: unknown): void {
 }
 
 function headOf({ statusCode, statusMessage }: ServerResponse, given: Fields): Omit<Reply, "body"> {
-  const headers = given.flatMap(([name, value]): HeaderEntry[] => {
+  const headers: HeaderEntry[] = [];
+  for (const [name, value] of given) {
     validateHeaderName(name);
-    return (Array.isArray(value) ? value : [value]).map((each) => {
+    for (const each of Array.isArray(value) ? value : [value]) {
       validateHeaderValue(name, String(each));
-      return [name, String(each)];
-    });
-  });
+      headers.push([name, String(each)]);
+    }
+  }
   return { status: statusCode, headers, ...(statusMessage ? { statusText: statusMessage } : {}) };
 }
 

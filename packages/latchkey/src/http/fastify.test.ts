@@ -1,5 +1,6 @@
 import { Readable } from "node:stream";
 import { createGzip, gunzipSync } from "node:zlib";
+import express from "express";
 import fastify, { type FastifyReply, type RouteHandlerMethod } from "fastify";
 import { describe, expect, test } from "vitest";
 import { chunks, closing, type Handler, serve } from "../../../../test/support/fastify-app.ts";
@@ -23,6 +24,11 @@ test("bytes go out as they were sent, whatever their buffer is filled with next"
 
 describe("a first answer is what Fastify alone would have sent", () => {
   const answers: Record<string, Handler> = {
+    "an Express app, past Fastify": (request, reply) => {
+      reply.hijack();
+      const app = express().all("/{*any}", (_req, res) => void res.status(201).json({ a: 1 }));
+      app(request.raw as never, reply.raw as never);
+    },
     "a returned object": async () => ({ a: [1, null] }),
     "a returned text": async () => "grüß",
     "a returned number": async () => 0,

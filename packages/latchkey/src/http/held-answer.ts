@@ -5,11 +5,16 @@ import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { headLines, readHead } from "./response-head.ts";
 
+/** Is told when what can be read of an answer has changed by itself. */
+export interface AnswerWatcher {
+  changed(answer: HeldAnswer): void;
+}
+
 export class HeldAnswer {
   /** The error that a second answer was refused with. */
   second: LatchkeyError | null = null;
-  /** Told when what can be read of the answer has changed by itself. */
-  onChange: () => void = () => {};
+  /** Not a closure: with one on each answer, requests stay in memory until the old generation is collected. */
+  watcher: AnswerWatcher | null = null;
   readonly #limitBytes: number;
   readonly #chunks: Buffer[] = [];
   #size = 0;
@@ -86,11 +91,11 @@ export class HeldAnswer {
     });
     stream.once("finish", resolve);
     stream.on("error", (error) => {
-      this.onChange();
+      this.watcher?.changed(this);
       reject(error);
     });
     stream.once("close", () => {
-      this.onChange();
+      this.watcher?.changed(this);
       if (stream.writableFinished) return;
       const message = "The handler destroyed its response before it ended";
       reject(new LatchkeyError("answer-missing", { message }));

@@ -31,24 +31,23 @@ export interface HeldResponse<Res> {
 
 export interface HoldOptions {
   readonly limitBytes: number;
-  /** Whether frameworks may give the response itself another prototype meanwhile. Default false. */
-  readonly swapped?: boolean;
 }
 
 export function holdResponse<Res extends ServerResponse>(
   res: Res,
-  { limitBytes, swapped = false }: HoldOptions,
+  { limitBytes }: HoldOptions,
 ): HeldResponse<Res> {
   const before = readHead(res);
   let current: HeldAnswer | null = new HeldAnswer(limitBytes);
   let hasRun = false;
-  const overlay = layOverlay(res, current, { swapped });
+  const overlay = layOverlay(res, current);
   return {
     async run(handle, report) {
       // The first run finds the response as it was.
       const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
       if (hasRun) {
         current = answer;
+        overlay.clean();
         overlay.setCurrent(answer);
         restoreHead(res, before);
       }
@@ -56,7 +55,6 @@ export function holdResponse<Res extends ServerResponse>(
       const bytesBefore = bytesOn(overlay.socket());
       try {
         const view = new Proxy(res, new LiveView<Res>(() => current === answer));
-        overlay.lend(view);
         await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;

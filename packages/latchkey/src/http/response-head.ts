@@ -61,11 +61,13 @@ export function restoreStatus(res: ServerResponse, { statusCode, statusMessage, 
 
 /** The headers of a head as field lines. */
 export function headLines(head: Head): readonly HeaderEntry[] {
-  return head.headers.flatMap(([name, value]) =>
-    typeof value === "object"
-      ? value.map((each): HeaderEntry => [name, each])
-      : [[name, String(value)] satisfies HeaderEntry],
-  );
+  // Not by `flatMap`, which takes several times as long.
+  const lines: HeaderEntry[] = [];
+  for (const [name, value] of head.headers) {
+    if (Array.isArray(value)) for (const each of value) lines.push([name, String(each)]);
+    else lines.push([name, String(value)]);
+  }
+  return lines;
 }
 
 /** What `writeHead(status, reason?, headers?)` sets; headers are an object, a flat list or a list of pairs. */

@@ -6,13 +6,14 @@
  * before as a known shape, while an object whose properties are redefined one by one is slow from then on, everywhere. What
  * Node keeps in properties of the response itself gets other values while it is held.
  *
- * Frameworks swap prototypes too (a mounted Express app does). Where one may do that to the response itself, a few methods,
- * by which a response is used first, lie on it, and put the held prototype back above whatever is there then.
+ * Frameworks swap prototypes too (a mounted Express app does). So a few methods, by which a response is used first, lie on
+ * the response itself, and put the held prototype back above whatever is there then. A handler's view does not replace
+ * them: the response itself can be reached past it, by `req.next`, Fastify's `reply.raw` or what middleware has kept.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Reply } from "./capture.ts";
-import type { HeldAnswer } from "./held-answer.ts";
+import type { AnswerWatcher, HeldAnswer } from "./held-answer.ts";
 import {
   beneath,
   coverPrototype,
@@ -52,8 +53,8 @@ interface Overlay {
 export interface LaidOverlay {
   /** Sets whose answer is being given. */
   setCurrent(answer: HeldAnswer): void;
-  /** Lets the request, too, lead to a run's view: Express keeps its response there. */
-  lend(view: ServerResponse): void;
+  /** Takes away what an earlier run has put over the response's methods. */
+  clean(): void;
   /** Whether the real response has begun, past everything laid over it. */
   hasBegun(): boolean;
   /** The real socket. */
@@ -76,6 +77,19 @@ function answerOf(res: ServerResponse): HeldAnswer {
 /** What the response would do without the overlay. */
 function original({ res, covered, held }: Overlay, name: string): unknown {
   return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
+}
+
+class Watcher implements AnswerWatcher {
+  readonly #overlay: Overlay;
+
+  constructor(overlay: Overlay) {
+    this.#overlay = overlay;
+  }
+
+  changed(answer: HeldAnswer): void {
+    const { current, res } = this.#overlay;
+    if (current === answer && res[overlayKey] === this.#overlay) show(this.#overlay);
+  }
 }
 
 /** Notes what Node has written to its properties, and shows the held answer's state in them again. */
@@ -323,11 +337,15 @@ const heldTwice =
  * has wrapped them, writes already or listens.
  */
 export function giveAnswer(res: ServerResponse, head: Omit<Reply, "body">, chunk: unknown): boolean {
-  if (Object.hasOwn(res, "end") || Object.hasOwn(res, "writeHead")) return false;
   const overlay = overlayOf(res);
+  if (isWrapped(overlay, "end") || isWrapped(overlay, "writeHead")) return false;
   const given = overlay.current.give(head, chunk);
   if (given) show(overlay);
   return given;
+}
+
+function isWrapped({ res, covered }: Overlay, name: string): boolean {
+  return covered.has(name) || (Object.hasOwn(res, name) && res[name] !== descriptors[name]?.value);
 }
 
 /** Puts the held prototype back where somebody has given the response another one. */
@@ -335,15 +353,8 @@ export function keepCovered(res: ServerResponse): void {
   if (isHeld(res)) overlayOf(res);
 }
 
-/**
- * @param swapped frameworks may give the response another prototype while it is held
- * @throws {TypeError} when the response is held already, or cannot be; then it is as it was.
- */
-export function layOverlay(
-  response: ServerResponse,
-  first: HeldAnswer,
-  { swapped }: { readonly swapped: boolean },
-): LaidOverlay {
+/** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
+export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
   const { covered, defined } = requireHoldable(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable, req } = res;
@@ -360,33 +371,39 @@ export function layOverlay(
   Reflect.set(res, "req", withoutSocket(req));
   res[overlayKey] = overlay;
   overlay.held = coverPrototype(res, descriptors);
-  for (const name of swapped ? ownNames : covered.keys()) {
-    const value: unknown = descriptors[name]?.value;
-    if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
-    else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
-  }
+  layOwn(overlay);
+  const watcher = new Watcher(overlay);
   const setCurrent = (answer: HeldAnswer) => {
     overlay.current = answer;
-    answer.onChange = () => {
-      if (overlay.current === answer && res[overlayKey] === overlay) show(overlay);
-    };
+    answer.watcher = watcher;
     show(overlay);
   };
   setCurrent(first);
-  const isKept = !swapped && Reflect.get(req, "res") === res;
+  const isKept = Reflect.get(req, "res") === res;
   return {
     setCurrent,
-    lend: (view) => void (isKept && Reflect.set(req, "res", view)),
+    clean: () => layOwn(overlay),
     hasBegun() {
       noteWritten(res, real, overlay.shown);
       return typeof real._header === "string";
     },
     socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
     remove() {
-      if (isKept) Reflect.set(req, "res", res);
+      // Express leads the request to the response that it was handed, which may be a run's view.
+      if (isKept && Reflect.get(req, "res") !== res) Reflect.set(req, "res", res);
       remove(overlay, req);
     },
   };
+}
+
+/** Lays the methods on the response itself that lie there, and no others. */
+function layOwn({ res, covered, defined }: Overlay): void {
+  for (const name of ownNames) {
+    const value: unknown = descriptors[name]?.value;
+    if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
+    else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
+    else if (Object.hasOwn(res, name)) delete res[name];
+  }
 }
 
 function remove({ res, real, shown, covered, defined }: Overlay, req: IncomingMessage): void {
