@@ -13,7 +13,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Reply } from "./capture.ts";
-import type { AnswerWatcher, HeldAnswer } from "./held-answer.ts";
+import type { HeldAnswer } from "./held-answer.ts";
 import {
   beneath,
   coverPrototype,
@@ -24,31 +24,8 @@ import {
   uncoverPrototype,
   whileHeld,
 } from "./held-prototype.ts";
+import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 import { setHead } from "./response-head.ts";
-
-/** What Node keeps in properties of its own on each response, and goes on writing. */
-interface NodeState {
-  _header: string | null;
-  destroyed: boolean;
-  finished: boolean;
-  writable: boolean;
-}
-
-type Held = ServerResponse & NodeState & Record<PropertyKey, unknown>;
-
-interface Overlay {
-  readonly res: Held;
-  current: HeldAnswer;
-  /** What is Node's, and what is shown in its place. A property that no longer shows it has been written by Node. */
-  readonly real: NodeState;
-  readonly shown: NodeState;
-  /** What the response had of its own under the names that are covered: mostly methods that middleware has wrapped. */
-  readonly covered: Map<string, unknown>;
-  /** The same as it was defined, where it cannot be assigned. */
-  readonly defined: Map<string, PropertyDescriptor>;
-  /** The prototype that is laid over the response's own one. */
-  held: object;
-}
 
 export interface LaidOverlay {
   /** Sets whose answer is being given. */
@@ -78,38 +55,6 @@ function answerOf(res: ServerResponse): HeldAnswer {
 function original({ res, covered, held }: Overlay, name: string): unknown {
   return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
 }
-
-class Watcher implements AnswerWatcher {
-  readonly #overlay: Overlay;
-
-  constructor(overlay: Overlay) {
-    this.#overlay = overlay;
-  }
-
-  changed(answer: HeldAnswer): void {
-    const { current, res } = this.#overlay;
-    if (current === answer && res[overlayKey] === this.#overlay) show(this.#overlay);
-  }
-}
-
-/** Notes what Node has written to its properties, and shows the held answer's state in them again. */
-function show({ res, real, shown, current }: Overlay): void {
-  noteWritten(res, real, shown);
-  res._header = shown._header = current.headSent ? heldHeader : null;
-  res.destroyed = shown.destroyed = current.destroyed;
-  res.finished = shown.finished = current.ended;
-  res.writable = shown.writable = current.writable;
-}
-
-function noteWritten(res: NodeState, real: NodeState, shown: NodeState): void {
-  if (res._header !== shown._header) real._header = res._header;
-  if (res.destroyed !== shown.destroyed) real.destroyed = res.destroyed;
-  if (res.finished !== shown.finished) real.finished = res.finished;
-  if (res.writable !== shown.writable) real.writable = res.writable;
-}
-
-/** By which Node's parts and some middleware know that the head has been sent. */
-const heldHeader = "held";
 
 /** Through the response's own method: middleware inside the hold may have wrapped it, to add headers at the last moment. */
 function sendImplicitHead(res: ServerResponse): void {
