@@ -21,8 +21,8 @@ export default defineConfig({
     env: { NODE_OPTIONS: "--conditions=latchkey-source", NODE_COMPILE_CACHE: compileCache },
     setupFiles: ["test/support/setup.ts"],
     pool: "forks",
-    // Database tests mostly wait; the default would be one worker on a machine with two cores.
-    maxWorkers: availableParallelism() + 1,
+    // Database and broker tests mostly wait; the default would be one worker on a machine with two cores.
+    maxWorkers: availableParallelism() + 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
