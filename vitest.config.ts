@@ -6,13 +6,14 @@ import { defineConfig } from "vitest/config";
 const compileCache = join(import.meta.dirname, "node_modules/.cache/compiled");
 
 /**
- * Tests that start nothing outside their own process. They share a few processes, where a process of its own for each file
- * takes longer to start than most of these files take to run (87 files: 11 s instead of 29).
+ * Tests under which no server and no process dies. They share a few processes, where a process of its own for each file takes
+ * longer to start than most of these files take to run (87 files: 11 s instead of 29).
  */
-const units = [
+const shared = [
   "packages/latchkey/src/*.test.ts",
-  "packages/latchkey/src/{attempt,effects,engine,fingerprint,http,key,maintenance,resilience,telemetry}/*.test.ts",
-  "test/vectors/*.test.ts",
+  "packages/latchkey/src/!(messages|stores)/**/*.test.ts",
+  "test/{clients,docs,http,vectors}/**/*.test.ts",
+  "scripts/**/*.test.ts",
 ];
 
 export default defineConfig({
@@ -20,20 +21,20 @@ export default defineConfig({
   test: {
     env: { NODE_OPTIONS: "--conditions=latchkey-source", NODE_COMPILE_CACHE: compileCache },
     setupFiles: ["test/support/setup.ts"],
+    globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     // Database and broker tests mostly wait; the default would be one worker on a machine with two cores.
     maxWorkers: availableParallelism() + 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
-      { extends: true, test: { name: "units", include: units, isolate: false } },
+      { extends: true, test: { name: "shared", include: shared, isolate: false } },
       {
         extends: true,
         test: {
-          name: "whole",
-          globalSetup: ["test/support/global-setup.ts"],
-          include: ["packages/*/src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
-          exclude: ["**/node_modules/**", ...units],
+          name: "alone",
+          include: ["packages/*/src/**/*.test.ts", "test/**/*.test.ts"],
+          exclude: ["**/node_modules/**", ...shared],
         },
       },
     ],

@@ -42,7 +42,7 @@ const statements = {
 };
 
 /** Set to a million by the long proofs. */
-const rowCount = Number(process.env.LATCHKEY_PLAN_ROWS ?? "100000");
+const rowCount = Number(process.env.LATCHKEY_PLAN_ROWS ?? "40000");
 
 const fill = `
   insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt,
