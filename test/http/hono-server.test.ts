@@ -1,5 +1,6 @@
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
+import { fetchProtect } from "latchkey/fetch";
 import { honoProtect } from "latchkey/hono";
 import { afterEach, expect, test } from "vitest";
 import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
@@ -42,4 +43,14 @@ test.each(Object.keys(answers))("%s has the type that Hono's server gives it", a
     expect(answer.header("idempotent-replayed")).toBe(replayed);
     expect([answer.header("content-type"), answer.body]).toEqual([plain.header("content-type"), plain.body]);
   }
+});
+
+test("another server's status text is kept, though Hono's has replaced the global Response", async () => {
+  const made = () => new Response("made", { status: 201, statusText: "Made" });
+  expect(Object.getOwnPropertySymbols(made()), "it has").not.toEqual([]);
+  const { latchkey, operation } = httpService();
+  const handler = fetchProtect(latchkey, { tenant: () => "t" })(operation(), made);
+  const headers = { "Idempotency-Key": newKey() };
+  const first = await handler(new Request("https://api.example/run", { method: "POST", headers }));
+  expect([first.status, first.statusText, await first.text()]).toEqual([201, "Made", "made"]);
 });

@@ -60,11 +60,6 @@ export function unread(request: Request, bytes: Uint8Array | null): Request {
  * @throws {LatchkeyError} `answer-missing` when it is none that can be sent; `answer-too-large`.
  */
 export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
-  const kept = response === undefined ? null : keptBytes(response);
-  if (kept !== null && kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
-  if (response !== undefined && kept !== null) {
-    return { status: response.status, headers: [...response.headers], body: kept };
-  }
   if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
   const { status, statusText, headers } = response;
   const reader = response.body?.getReader();
@@ -76,30 +71,7 @@ export async function captureResponse(response: Response | undefined, limitBytes
   return { status, headers: [...headers], body: bytes, ...(statusText === "" ? {} : { statusText }) };
 }
 
-/**
- * The body of a response that `@hono/node-server` has made and nobody has looked into; null elsewhere. That package keeps
- * status, body and headers in a property of the response until somebody needs a real one, which costs more than all else.
- */
-function keptBytes(response: Response): Uint8Array | null {
-  const body = keptParts(response)?.[1];
-  if (body === null) return new Uint8Array(0);
-  return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
-}
-
-/** Status, body and headers, as they were given to such a response. */
-export function keptParts(
-  response: unknown,
-): readonly [status: number, body: unknown, headers: unknown] | null {
-  if (typeof response !== "object" || response === null) return null;
-  for (const symbol of Object.getOwnPropertySymbols(response)) {
-    const kept: unknown = Reflect.get(response, symbol);
-    if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
-    return kept as [number, unknown, unknown];
-  }
-  return null;
-}
-
-function isFinalStatus(status: unknown): boolean {
+export function isFinalStatus(status: unknown): boolean {
   return typeof status === "number" && status >= 200;
 }
 

@@ -1,7 +1,16 @@
 /** Reading Hono's contexts and answering through them. */
 import type { IncomingMessage } from "node:http";
+import { LatchkeyError } from "../errors.ts";
 import type { HeaderEntry, Reply } from "./capture.ts";
-import { joinedHeader, keptParts, readRequestBytes, targetOf, toResponse, unread } from "./fetch-messages.ts";
+import {
+  captureResponse,
+  isFinalStatus,
+  joinedHeader,
+  readRequestBytes,
+  targetOf,
+  toResponse,
+  unread,
+} from "./fetch-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { BodyReading, HeaderLines, Incoming } from "./incoming.ts";
 import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
@@ -35,6 +44,40 @@ export function readContext(c: HonoContext): {
 function preparedHeaders(c: HonoContext): readonly HeaderEntry[] {
   const parts = keptParts(c.body(null));
   return parts !== null && parts[2] === undefined ? [] : [...c.res.headers];
+}
+
+/**
+ * Reads a handler's response to its end.
+ *
+ * @throws {LatchkeyError} as `captureResponse` does.
+ */
+export function captureAnswer(response: Response | undefined, limitBytes: number): Reply | Promise<Reply> {
+  const kept = response === undefined ? null : keptBytes(response);
+  if (response === undefined || kept === null) return captureResponse(response, limitBytes);
+  if (kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
+  // Without a status text, which that server does not send: looking for it would make the real response.
+  return { status: response.status, headers: [...response.headers], body: kept };
+}
+
+/**
+ * The body of a response that `@hono/node-server` has made and nobody has looked into; null elsewhere. That package keeps
+ * status, body and headers in a property of the response until somebody needs a real one, which costs more than all else.
+ */
+function keptBytes(response: Response): Uint8Array | null {
+  const body = keptParts(response)?.[1];
+  if (body === null) return new Uint8Array(0);
+  return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
+}
+
+/** Status, body and headers, as they were given to such a response. */
+function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {
+  if (typeof response !== "object" || response === null) return null;
+  for (const symbol of Object.getOwnPropertySymbols(response)) {
+    const kept: unknown = Reflect.get(response, symbol);
+    if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
+    return kept as [number, unknown, unknown];
+  }
+  return null;
 }
 
 /** A request's body, which validators may have read through Hono's own cache. */

@@ -5,8 +5,8 @@ import type { Latchkey } from "../latchkey.ts";
 import type { Operation } from "../operation.ts";
 import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
-import { captureResponse, targetOf } from "./fetch-messages.ts";
-import { answerWith, readContext, resetResponse } from "./hono-messages.ts";
+import { targetOf } from "./fetch-messages.ts";
+import { answerWith, captureAnswer, readContext, resetResponse } from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import { createServing } from "./serving.ts";
@@ -47,7 +47,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
         if (ran) resetResponse(c, prepared);
         ran = true;
         body.giveBack();
-        return captureResponse(await handler(c, context), operation.settings.answerHoldBytes);
+        return captureAnswer(await handler(c, context), operation.settings.answerHoldBytes);
       };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const outcome = await submit(c as HonoContext as C, incoming, work).catch((error: unknown) => {
