@@ -41,8 +41,8 @@ const statements = {
   ...messageStatements(names),
 };
 
-/** Set to a million by the long proofs. */
-const rowCount = Number(process.env.LATCHKEY_PLAN_ROWS ?? "40000");
+/** For larger tables, set `LATCHKEY_PLAN_ROWS`; nothing here does. */
+const rowCount = Number(process.env.LATCHKEY_PLAN_ROWS ?? "100000");
 
 const fill = `
   insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint, attempt,
