@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { TierId } from "./harness/tier.ts";
 import type { Source } from "./ledger.ts";
 
-/** The protocol and its stores, tests left out. How HTTP frameworks and the command line reach them is not what the tiers run. */
+/** The protocol and its stores, tests left out. How the command line reaches them is not what the tiers run. */
 const folders = [
   "attempt",
   "effects",
@@ -22,15 +22,18 @@ const folders = [
 const unproven = ["stores/redis", "stores/cached", "transactions/drizzle"];
 const databases = ["stores/postgres", "stores/pglite", "stores/migrate-postgres"];
 const overMemory: readonly TierId[] = ["P1", "P2"];
+/** Its servers answer over HTTP, on held responses. */
+const overHttp: TierId = "P6";
 
 /** What a tier runs: its volume starts anew when this changes. */
 export function sourceOf(root: string, tier: TierId): Source {
   const withoutDatabase = overMemory.includes(tier);
   const leftOut = withoutDatabase ? [...unproven, ...databases, "transactions/pg"] : unproven;
   const sql = withoutDatabase ? [] : ["sql"];
+  const run = tier === overHttp ? [...folders, "http"] : folders;
   const library = join(root, "packages/latchkey");
   const hash = createHash("sha256");
-  for (const folder of [...folders.map((name) => join("src", name)), ...sql]) {
+  for (const folder of [...run.map((name) => join("src", name)), ...sql]) {
     const files = readdirSync(join(library, folder), { recursive: true, encoding: "utf8" });
     for (const file of files.filter(isSource).sort()) {
       const path = join(folder, file);
