@@ -23,8 +23,8 @@ export default defineConfig({
     setupFiles: ["test/support/setup.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
-    // Database and broker tests mostly wait; the default would be one worker on a machine with two cores.
-    maxWorkers: availableParallelism() + 2,
+    // Database tests mostly wait; the default would be one worker on a machine with two cores.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
