@@ -5,13 +5,13 @@
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
-import type { HeaderEntry, Reply } from "./capture.ts";
+import type { Reply } from "./capture.ts";
 import { ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 import { textOf } from "./fetch-messages.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
-import { type Head, readHead, restoreHead, setFields } from "./response-head.ts";
+import { type Head, linesOf, readHead, restoreHead, setFields } from "./response-head.ts";
 import { giveAnswer } from "./response-overlay.ts";
 
 /** One run of the handler. */
@@ -49,8 +49,14 @@ export class Passage {
   /**
    * Runs a handler as Fastify would, on a clean reply of its own. What it does with that reply when the run is over goes
    * nowhere.
+   *
+   * @param raw the run's view of the raw response
    */
-  async run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<void> {
+  async run(
+    raw: ServerResponse,
+    handle: (reply: FastifyAnswer) => unknown,
+    report: (error: unknown) => void,
+  ): Promise<void> {
     if (this.#prepared === null) this.#prepared = this.#reply.getHeaders();
     else restoreHeaders(this.#reply, this.#prepared);
     const run: Run = { waiting: null, report };
@@ -58,7 +64,7 @@ export class Passage {
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
     const own = ownReply(this.#reply);
     Reflect.set(own, runKey, run);
-    const result = handle(liveView(own, () => this.#current === run && !this.#closed));
+    const result = handle(liveView(own, raw, () => this.#current === run && !this.#closed));
     const payload: unknown = await result;
     if (payload !== undefined || (isThenable(result) && !own.sent)) own.send(payload);
   }
@@ -169,13 +175,10 @@ function deliver(reply: FastifyAnswer, given: unknown): void {
 }
 
 function headOf({ statusCode, statusMessage }: ServerResponse, given: Fields): Omit<Reply, "body"> {
-  const headers: HeaderEntry[] = [];
-  for (const [name, value] of given) {
+  const headers = linesOf(given);
+  for (const [name, value] of headers) {
     validateHeaderName(name);
-    for (const each of Array.isArray(value) ? value : [value]) {
-      validateHeaderValue(name, String(each));
-      headers.push([name, String(each)]);
-    }
+    validateHeaderValue(name, value);
   }
   return { status: statusCode, headers, ...(statusMessage ? { statusText: statusMessage } : {}) };
 }
@@ -202,9 +205,10 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
 }
 
 /** A run's reply as its handler sees it: once the run is over, it answers nobody any more. */
-function liveView(own: FastifyAnswer, isLive: () => boolean): FastifyAnswer {
+function liveView(own: FastifyAnswer, raw: ServerResponse, isLive: () => boolean): FastifyAnswer {
   const view: FastifyAnswer = new Proxy(own, {
     get(target, name) {
+      if (name === "raw") return raw;
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {

@@ -199,6 +199,54 @@ describe("a run", () => {
     ]);
   });
 
+  test("that is repeated gets nothing of what its first try still writes to the raw response", async () => {
+    let runs = 0;
+    const leftovers: (() => unknown)[] = [];
+    const { call } = await serve(async (_request, reply) => {
+      runs += 1;
+      if (runs === 1) {
+        const { raw } = reply;
+        const write = raw.write.bind(raw, "bound ", "utf8");
+        leftovers.push(
+          write,
+          () => raw.setHeader("X-Late", "1"),
+          () => raw.write("late "),
+          () => raw.end(),
+        );
+        throw serializationFailure();
+      }
+      for (const leftover of leftovers) leftover();
+      reply.hijack();
+      reply.raw.statusCode = 201;
+      reply.raw.end("done");
+    });
+    const answer = await call();
+    expect([answer.status, answer.header("x-late"), `${answer.body}`]).toEqual([201, null, "done"]);
+  });
+
+  test("that has failed writes nothing to the raw response before its error is answered", async () => {
+    let late: () => void = () => {};
+    const { call } = await serve(
+      async (_request, { raw }) => {
+        const write = raw.write.bind(raw, "bound ", "utf8");
+        late = () => {
+          write();
+          raw.writeHead(299).end("late");
+        };
+        throw new Error("no");
+      },
+      {
+        after: (app) =>
+          void app.setErrorHandler(async (error: Error, _request, reply) => {
+            late();
+            return reply.code(500).send({ message: error.message });
+          }),
+      },
+    );
+    const answer = await call();
+    expect([answer.status, `${answer.body}`]).toEqual([500, '{"message":"no"}']);
+  });
+
   test("that Fastify's own time limit answers for is rolled back", async () => {
     const { latchkey, operation, memory } = httpService();
     const app = fastify();

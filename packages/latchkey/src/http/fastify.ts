@@ -83,7 +83,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
         request as FastifyMessage as R,
         bodies.incomingOf(request),
         { res: reply.raw, limitBytes },
-        (_view, context, report) => passage.run((own) => run(own, context), report),
+        (raw, context, report) => passage.run(raw, (own) => run(own, context), report),
       ).catch((error: unknown) => {
         passage.open();
         throw error;

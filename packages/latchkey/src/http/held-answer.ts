@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { Writable } from "node:stream";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
-import { headLines, readHead } from "./response-head.ts";
+import { linesOf, readHead } from "./response-head.ts";
 
 /** Is told when what can be read of an answer has changed by itself. */
 export interface AnswerWatcher {
@@ -111,9 +111,8 @@ export class HeldAnswer {
 
   /** From here on status and headers stand. */
   sendHead(res: ServerResponse): void {
-    const head = readHead(res);
-    const { statusCode: status, statusMessage: statusText } = head;
-    this.#head = checkedHead({ status, headers: headLines(head), ...(statusText ? { statusText } : {}) });
+    const { statusCode: status, statusMessage: statusText, headers } = readHead(res);
+    this.#head = checkedHead({ status, headers: linesOf(headers), ...(statusText ? { statusText } : {}) });
   }
 
   /** Whether these bytes are this answer's own, as `reply` gave them. */

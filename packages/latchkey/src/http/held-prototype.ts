@@ -7,6 +7,9 @@ import type { ServerResponse } from "node:http";
 /** Under which a response keeps its overlay while it is held. */
 export const overlayKey = Symbol("latchkey.overlay");
 
+/** What a run's view of a response has there once the run is over: methods that were bound to it do nothing from then on. */
+export const runOver = Symbol("latchkey.runOver");
+
 export type Method = (this: ServerResponse, ...args: never[]) => unknown;
 
 /** The held prototype over each prototype, and all that there are. */
@@ -21,7 +24,9 @@ export function isHeld(res: ServerResponse): boolean {
 /** A method of a held prototype: on a response that is not held, the one beneath. */
 export function whileHeld(name: string, method: Method): Method {
   return function (...args) {
-    return Reflect.apply(isHeld(this) ? method : (beneath(this, name) as Method), this, args);
+    const overlay: unknown = Reflect.get(this, overlayKey);
+    if (overlay === runOver) return this;
+    return Reflect.apply(overlay === undefined ? (beneath(this, name) as Method) : method, this, args);
   };
 }
 

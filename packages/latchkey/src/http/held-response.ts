@@ -10,6 +10,7 @@ import type { Socket } from "node:net";
 import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { HeldAnswer } from "./held-answer.ts";
+import { overlayKey, runOver } from "./held-prototype.ts";
 import { readHead, restoreHead, restoreStatus } from "./response-head.ts";
 import { answeringMethods, keepCovered, layOverlay } from "./response-overlay.ts";
 
@@ -41,20 +42,22 @@ export function holdResponse<Res extends ServerResponse>(
   let current: HeldAnswer | null = new HeldAnswer(limitBytes);
   let hasRun = false;
   const overlay = layOverlay(res, current);
+  const helpers = new Helpers(res);
   return {
     async run(handle, report) {
       // The first run finds the response as it was.
       const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
       if (hasRun) {
         current = answer;
-        overlay.clean();
-        overlay.setCurrent(answer);
+        helpers.restore();
+        overlay.begin(answer);
         restoreHead(res, before);
       }
       hasRun = true;
       const bytesBefore = bytesOn(overlay.socket());
       try {
-        const view = new Proxy(res, new LiveView<Res>(() => current === answer));
+        const view = new Proxy(res, new LiveView<Res>(() => current === answer, helpers));
+        overlay.lend(view);
         await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;
@@ -71,6 +74,7 @@ export function holdResponse<Res extends ServerResponse>(
     release(sent) {
       const last = current;
       current = null;
+      helpers.restore();
       overlay.remove();
       if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
       else restoreHead(res, before);
@@ -89,18 +93,25 @@ function bytesOn(socket: Socket | null): number | null {
 /** The response as one run's handler sees it. Once the run is over, it answers nobody any more. */
 class LiveView<Res extends ServerResponse> implements ProxyHandler<Res> {
   readonly #isLive: () => boolean;
+  readonly #helpers: Helpers<Res>;
 
-  constructor(isLive: () => boolean) {
+  constructor(isLive: () => boolean, helpers: Helpers<Res>) {
     this.#isLive = isLive;
+    this.#helpers = helpers;
   }
 
   get(target: Res, name: PropertyKey, view: unknown): unknown {
-    if (!this.#isLive() && answeringMethods.has(name)) return () => view;
+    if (!this.#isLive()) {
+      if (answeringMethods.has(name)) return () => view;
+      if (name === overlayKey) return runOver;
+    }
     return Reflect.get(target, name);
   }
 
   set(target: Res, name: PropertyKey, value: unknown): boolean {
-    return !this.#isLive() || Reflect.set(target, name, value);
+    if (!this.#isLive()) return true;
+    if (typeof value === "function") this.#helpers.replace(name);
+    return Reflect.set(target, name, value);
   }
 
   /** A mounted Express app gives responses its own. */
@@ -109,5 +120,34 @@ class LiveView<Res extends ServerResponse> implements ProxyHandler<Res> {
     const set = Reflect.setPrototypeOf(target, prototype);
     keepCovered(target);
     return set;
+  }
+}
+
+/**
+ * What runs put in the place of a response's helpers (`res.json` of Express). It leads to the view of its run, where it would
+ * answer nobody later on: so it goes when the run is over.
+ */
+class Helpers<Res extends ServerResponse> {
+  readonly #res: Res;
+  #before: Map<PropertyKey, PropertyDescriptor | undefined> | null = null;
+
+  constructor(res: Res) {
+    this.#res = res;
+  }
+
+  replace(name: PropertyKey): void {
+    // The overlay sees to those that it covers.
+    if (answeringMethods.has(name)) return;
+    this.#before ??= new Map();
+    if (!this.#before.has(name)) this.#before.set(name, Object.getOwnPropertyDescriptor(this.#res, name));
+  }
+
+  restore(): void {
+    if (this.#before === null) return;
+    for (const [name, own] of this.#before) {
+      if (own === undefined) Reflect.deleteProperty(this.#res, name);
+      else Object.defineProperty(this.#res, name, own);
+    }
+    this.#before = null;
   }
 }

@@ -28,10 +28,10 @@ import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-s
 import { setHead } from "./response-head.ts";
 
 export interface LaidOverlay {
-  /** Sets whose answer is being given. */
-  setCurrent(answer: HeldAnswer): void;
-  /** Takes away what an earlier run has put over the response's methods. */
-  clean(): void;
+  /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
+  begin(answer: HeldAnswer): void;
+  /** Lets the request, too, lead to a run's view: Express keeps its response there. */
+  lend(view: ServerResponse): void;
   /** Whether the real response has begun, past everything laid over it. */
   hasBegun(): boolean;
   /** The real socket. */
@@ -62,25 +62,26 @@ function sendImplicitHead(res: ServerResponse): void {
 }
 
 function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): ServerResponse {
-  const answer = answerOf(this);
+  const overlay = overlayOf(this);
+  const answer = overlay.current;
   answer.requireHeadUnsent();
   // As Node does: a status may be text.
   setHead(this, Math.trunc(Number(status)), rest);
-  const overlay = overlayOf(this);
   answer.sendHead(overlay.res);
   show(overlay);
   return this;
 }
 
 function end(this: ServerResponse, ...args: unknown[]): ServerResponse {
-  const answer = answerOf(this);
+  const overlay = overlayOf(this);
+  const answer = overlay.current;
   const [chunk] = args;
   const empty = chunk === undefined || chunk === null || typeof chunk === "function";
   if (answer.ended && empty) return this;
   answer.requireUnended();
   sendImplicitHead(this);
   answer.end(args);
-  show(overlayOf(this));
+  show(overlay);
   return this;
 }
 
@@ -118,8 +119,8 @@ const nodeEvents: ReadonlySet<string> = new Set([
 
 function headerMethod(name: string): Method {
   return function (...args) {
-    answerOf(this).requireHeadUnsent();
     const overlay = overlayOf(this);
+    overlay.current.requireHeadUnsent();
     const result: unknown = Reflect.apply(original(overlay, name) as Method, overlay.res, args);
     return result === overlay.res ? this : result;
   };
@@ -179,6 +180,7 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   errored: ({ stream }) => stream.errored,
   headersSent: ({ headSent }) => headSent,
   // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
+  connection: () => null,
   socket: () => null,
   writableCorked: ({ stream }) => stream.writableCorked,
   writableEnded: ({ ended }) => ended,
@@ -231,7 +233,8 @@ function accessor(name: string, read: (answer: HeldAnswer) => unknown): Property
       if (!isHeld(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
       const { res, held } = overlayOf(this);
       // A pipelined response gets its socket when its turn comes.
-      if (name === "socket") Reflect.set(Object.getPrototypeOf(held), name, value, res);
+      if (name === "socket" || name === "connection")
+        Reflect.set(Object.getPrototypeOf(held), name, value, res);
     },
   };
 }
@@ -326,16 +329,20 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
   setCurrent(first);
   const isKept = Reflect.get(req, "res") === res;
   return {
-    setCurrent,
-    clean: () => layOwn(overlay),
+    begin(answer) {
+      layOwn(overlay);
+      setCurrent(answer);
+    },
+    lend(view) {
+      if (isKept) Reflect.set(req, "res", view);
+    },
     hasBegun() {
       noteWritten(res, real, overlay.shown);
       return typeof real._header === "string";
     },
     socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
     remove() {
-      // Express leads the request to the response that it was handed, which may be a run's view.
-      if (isKept && Reflect.get(req, "res") !== res) Reflect.set(req, "res", res);
+      if (isKept) Reflect.set(req, "res", res);
       remove(overlay, req);
     },
   };
