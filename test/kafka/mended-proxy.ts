@@ -1,12 +1,25 @@
 /**
  * Stands in front of librdkafka's mock cluster and mends what keeps other clients from using it: it names a controller and a
- * port that exist, answers `ListOffsets` up to version 3 only (version 5 lacks a field), and takes a producer that is new for
- * new. Everything else passes through byte for byte.
+ * port that exist, answers `ListOffsets` up to version 3 only (version 5 lacks a field), takes a producer that is new for new,
+ * and ends the connection of a member that it has forgotten. Everything else passes through byte for byte.
  */
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-const api = { listOffsets: 2, metadata: 3, offsetCommit: 8, apiVersions: 18, initProducerId: 22 } as const;
+const api = {
+  listOffsets: 2,
+  metadata: 3,
+  offsetCommit: 8,
+  joinGroup: 11,
+  syncGroup: 14,
+  apiVersions: 18,
+  initProducerId: 22,
+} as const;
+/**
+ * A member whose session ends while it waits for its group (when another one is frozen, say) is dropped by the mock of
+ * librdkafka 2.0.2 together with the answer, for which clients wait a minute. It gives all others theirs within a session.
+ */
+const forgottenAfterMs = 6_000;
 const brokerId = 1;
 
 export interface MendedProxy {
@@ -16,12 +29,21 @@ export interface MendedProxy {
   close(): void;
 }
 
+interface Asked {
+  readonly key: number;
+  readonly version: number;
+  readonly watch: NodeJS.Timeout | undefined;
+}
+
 export async function mendedProxy(target: { readonly port: number }): Promise<MendedProxy> {
   const sockets = new Set<Socket>();
   let refused = false;
   const server = createServer((client) => {
     const broker = connect(target.port, "127.0.0.1");
-    const asked = new Map<number, { readonly key: number; readonly version: number }>();
+    const asked = new Map<number, Asked>();
+    client.on("close", () => {
+      for (const { watch } of asked.values()) clearTimeout(watch);
+    });
     for (const [one, other] of [
       [client, broker],
       [broker, client],
@@ -37,13 +59,16 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
     onFrames(client, (frame) => {
       const key = frame.readInt16BE(4);
       if (refused && key === api.offsetCommit) return client.destroy();
-      asked.set(frame.readInt32BE(8), { key, version: frame.readInt16BE(6) });
+      const waits = key === api.joinGroup || key === api.syncGroup;
+      const watch = waits ? setTimeout(() => client.destroy(), forgottenAfterMs) : undefined;
+      asked.set(frame.readInt32BE(8), { key, version: frame.readInt16BE(6), watch });
       broker.write(key === api.initProducerId ? newProducer(frame) : frame);
     });
     onFrames(broker, (frame) => {
       const correlation = frame.readInt32BE(4);
       const request = asked.get(correlation);
       asked.delete(correlation);
+      clearTimeout(request?.watch);
       if (request?.key === api.apiVersions) limitVersions(frame);
       if (request?.key === api.metadata) {
         mendMetadata(frame, request.version, (server.address() as AddressInfo).port);
