@@ -1,9 +1,10 @@
 /** What an Express handler's run leaves behind (bound methods, wrapped helpers, listeners) answers nobody once the run is over. */
-import type { ErrorRequestHandler, Response } from "express";
+import express, { type ErrorRequestHandler, type RequestHandler, type Response } from "express";
 import { describe, expect, test } from "vitest";
-import { type Handler, serveHandler } from "../../../../test/support/express-app.ts";
+import { arrange, type Handler, serve, serveHandler } from "../../../../test/support/express-app.ts";
 import { serializationFailure } from "../../../../test/support/http-service.ts";
 import { deferred } from "../../../../test/support/until.ts";
+import { expressRecord } from "./express.ts";
 
 describe("methods that a run has bound", () => {
   const ways: Record<string, (res: Response) => () => unknown> = {
@@ -91,6 +92,29 @@ describe("helpers that a run has wrapped", () => {
     const { call } = await serveHandler(handler, { before: [wrapped] });
     expect((await call()).json()).toMatchObject({ message: "no", wrapped: true });
   });
+});
+
+test("what a run adds to its response is there when the answer has gone out", async () => {
+  const seen: unknown[] = [];
+  const before: RequestHandler = (_req, res, next) => {
+    res.on("finish", () => seen.push(Reflect.get(res, "auditOf")));
+    next();
+  };
+  const auditOf = () => "made";
+  const { call } = await serveHandler((_req, res) => Object.assign(res, { auditOf }).end(), {
+    before: [before],
+  });
+  expect((await call()).status).toBe(200);
+  expect(seen).toEqual([auditOf]);
+});
+
+test("where an app answers through the response itself, requests lead to it", async () => {
+  const { latchkey, adapterOptions } = arrange();
+  const operation = latchkey.operation("run", { execution: "lease" });
+  const app = express().use(expressRecord(latchkey, adapterOptions())(operation));
+  app.post("/run", (req, res) => void res.json({ same: req.res === res }));
+  const call = await serve(app);
+  expect((await call()).json()).toEqual({ same: true });
 });
 
 test("a response that a late handler has from its request answers nobody", async () => {

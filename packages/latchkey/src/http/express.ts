@@ -50,7 +50,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
   return (operation, handler, overrides) => {
     const submit = exchange.route(operation, overrides);
     return (req, res, next) => {
-      const answer = { res, limitBytes: operation.settings.answerHoldBytes, sends: true };
+      const answer = { res, limitBytes: operation.settings.answerHoldBytes, sends: true, lends: true };
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       submitHeld(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
         handler(req, view, context),

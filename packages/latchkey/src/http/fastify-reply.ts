@@ -1,19 +1,17 @@
 /** What has been done to a Fastify reply, as a whole; and an answer sent through one. */
 import type { Reply } from "./capture.ts";
 import type { FastifyAnswer, FastifyHeaders } from "./fastify-types.ts";
+import { type OwnProperties, readOwn, restoreOwn } from "./own-properties.ts";
 import { setFields } from "./response-head.ts";
 
 export interface ReplyState {
   readonly headers: FastifyHeaders;
   /** Fastify keeps on the reply, under symbols, what it has been told and how far its error handlers have got. */
-  readonly own: ReadonlyMap<PropertyKey, unknown>;
+  readonly own: OwnProperties;
 }
 
 export function readReply(reply: FastifyAnswer): ReplyState {
-  return {
-    headers: { ...reply.getHeaders() },
-    own: new Map(Reflect.ownKeys(reply).map((name) => [name, Reflect.get(reply, name)])),
-  };
+  return { headers: { ...reply.getHeaders() }, own: readOwn(reply) };
 }
 
 /**
@@ -33,8 +31,7 @@ export function ownReply(reply: FastifyAnswer): FastifyAnswer {
 
 /** Brings a reply back to an earlier state. Status and reason are the raw response's. */
 export function restoreReply(reply: FastifyAnswer, { headers, own }: ReplyState): void {
-  for (const name of Reflect.ownKeys(reply)) if (!own.has(name)) Reflect.deleteProperty(reply, name);
-  for (const [name, value] of own) Reflect.set(reply, name, value);
+  restoreOwn(reply, own);
   restoreHeaders(reply, headers);
 }
 

@@ -32,11 +32,13 @@ export interface HeldResponse<Res> {
 
 export interface HoldOptions {
   readonly limitBytes: number;
+  /** Whether `req.res` of Express, too, is a run's view: only where handlers are given views. Default false. */
+  readonly lends?: boolean;
 }
 
 export function holdResponse<Res extends ServerResponse>(
   res: Res,
-  { limitBytes }: HoldOptions,
+  { limitBytes, lends = false }: HoldOptions,
 ): HeldResponse<Res> {
   const before = readHead(res);
   let current: HeldAnswer | null = new HeldAnswer(limitBytes);
@@ -49,7 +51,7 @@ export function holdResponse<Res extends ServerResponse>(
       const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
       if (hasRun) {
         current = answer;
-        helpers.restore();
+        helpers.takeBack();
         overlay.begin(answer);
         restoreHead(res, before);
       }
@@ -57,7 +59,7 @@ export function holdResponse<Res extends ServerResponse>(
       const bytesBefore = bytesOn(overlay.socket());
       try {
         const view = new Proxy(res, new LiveView<Res>(() => current === answer, helpers));
-        overlay.lend(view);
+        if (lends) overlay.lend(view);
         await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;
@@ -74,7 +76,8 @@ export function holdResponse<Res extends ServerResponse>(
     release(sent) {
       const last = current;
       current = null;
-      helpers.restore();
+      if (sent === undefined) helpers.takeBack();
+      else helpers.unwrap();
       overlay.remove();
       if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
       else restoreHead(res, before);
@@ -124,12 +127,12 @@ class LiveView<Res extends ServerResponse> implements ProxyHandler<Res> {
 }
 
 /**
- * What runs put in the place of a response's helpers (`res.json` of Express). It leads to the view of its run, where it would
- * answer nobody later on: so it goes when the run is over.
+ * The functions that runs set on a response: helpers that they wrap (`res.json` of Express) or add. They lead to the view of
+ * their run, where they would answer nobody later on.
  */
 class Helpers<Res extends ServerResponse> {
   readonly #res: Res;
-  #before: Map<PropertyKey, PropertyDescriptor | undefined> | null = null;
+  #replaced: Map<PropertyKey, Replaced> | null = null;
 
   constructor(res: Res) {
     this.#res = res;
@@ -137,17 +140,30 @@ class Helpers<Res extends ServerResponse> {
 
   replace(name: PropertyKey): void {
     // The overlay sees to those that it covers.
-    if (answeringMethods.has(name)) return;
-    this.#before ??= new Map();
-    if (!this.#before.has(name)) this.#before.set(name, Object.getOwnPropertyDescriptor(this.#res, name));
+    if (answeringMethods.has(name) || this.#replaced?.has(name)) return;
+    this.#replaced ??= new Map();
+    const own = Object.getOwnPropertyDescriptor(this.#res, name);
+    this.#replaced.set(name, { own, isAdded: !(name in this.#res) });
   }
 
-  restore(): void {
-    if (this.#before === null) return;
-    for (const [name, own] of this.#before) {
-      if (own === undefined) Reflect.deleteProperty(this.#res, name);
-      else Object.defineProperty(this.#res, name, own);
-    }
-    this.#before = null;
+  /** After a run that has failed. */
+  takeBack(): void {
+    for (const [name, { own }] of this.#replaced ?? []) this.#put(name, own);
+    this.#replaced = null;
   }
+
+  /** After the run whose answer is sent: what it has added may be for middleware that looks when the response is finished. */
+  unwrap(): void {
+    for (const [name, { own, isAdded }] of this.#replaced ?? []) if (!isAdded) this.#put(name, own);
+  }
+
+  #put(name: PropertyKey, own: PropertyDescriptor | undefined): void {
+    if (own === undefined) Reflect.deleteProperty(this.#res, name);
+    else Object.defineProperty(this.#res, name, own);
+  }
+}
+
+interface Replaced {
+  readonly own: PropertyDescriptor | undefined;
+  readonly isAdded: boolean;
 }

@@ -221,4 +221,56 @@ describe("honoProtect", () => {
       "1",
     ]);
   });
+
+  describe("a run that is over answers nobody", () => {
+    const leftovers: Record<string, (c: Context) => unknown> = {
+      "a header": (c) => c.header("X-Late", "1"),
+      "a cookie": (c) => c.header("Set-Cookie", "late=1", { append: true }),
+      "a status": (c) => c.status(299 as 200),
+      "an answer with headers": (c) => c.json({ late: true }, 299 as 200, { "X-Late": "1" }),
+      "headers of the response in preparation": (c) => c.res.headers.set("X-Late", "1"),
+      "another response": (c) => {
+        c.res = new Response("late", { headers: { "X-Late": "1" } });
+      },
+    };
+
+    test.each(Object.entries(leftovers))("the next run has not %s", async (_what, leave) => {
+      const left: Context[] = [];
+      const app = appWith((c) => {
+        left.push(c);
+        if (left.length === 1) throw Object.assign(new Error("could not serialize"), { code: "40001" });
+        leave(left[0] as Context);
+        return c.json({ run: left.length });
+      });
+      const answer = await post(app, newKey());
+      expect([answer.status, answer.headers.get("X-Late"), answer.headers.get("Set-Cookie")]).toEqual([
+        200,
+        null,
+        null,
+      ]);
+      expect(await answer.json()).toEqual({ run: 2 });
+    });
+
+    test.each(Object.entries(leftovers))("an error's answer has not %s", async (_what, leave) => {
+      let left: Context | null = null;
+      const app = appWith(
+        (c) => {
+          left = c;
+          throw new Error("no");
+        },
+        (before) =>
+          before.onError(async (error, c) => {
+            leave(left as unknown as Context);
+            return c.json({ message: error.message }, 500);
+          }),
+      );
+      const answer = await post(app, newKey());
+      expect([answer.status, answer.headers.get("X-Late"), answer.headers.get("Set-Cookie")]).toEqual([
+        500,
+        null,
+        null,
+      ]);
+      expect(await answer.json()).toEqual({ message: "no" });
+    });
+  });
 });

@@ -6,6 +6,7 @@ import type { Operation } from "../operation.ts";
 import type { OwnedOperation } from "../owned-operation.ts";
 import { createExchange } from "./exchange.ts";
 import { targetOf } from "./fetch-messages.ts";
+import { contextOfRun } from "./hono-context.ts";
 import { answerWith, captureAnswer, readContext, resetResponse } from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
@@ -42,18 +43,21 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
     const submit = exchange.route(operation, overrides);
     return async (c: Own): Promise<Out> => {
       const { incoming, body, prepared } = readContext(c);
-      let ran = false;
+      let runs = 0;
       const work = async (context: HandlerContext<Tx, E>) => {
-        if (ran) resetResponse(c, prepared);
-        ran = true;
+        if (runs > 0) resetResponse(c, prepared);
+        const run = ++runs;
         body.giveBack();
-        return captureAnswer(await handler(c, context), operation.settings.answerHoldBytes);
+        const own = contextOfRun(c, () => runs === run);
+        return captureAnswer(await handler(own, context), operation.settings.answerHoldBytes);
       };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const outcome = await submit(c as HonoContext as C, incoming, work).catch((error: unknown) => {
+        runs += 1;
         resetResponse(c, prepared);
         throw error;
       });
+      runs += 1;
       if (outcome.kind !== "pass") return answerWith(c, outcome.reply, prepared) as Out;
       body.giveBack();
       // An outcome of operations without `tx` alone, whose whole context is the attempt.

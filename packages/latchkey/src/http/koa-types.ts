@@ -12,6 +12,7 @@ export interface KoaMessage {
   readonly originalUrl: string;
   readonly request: object;
   response: object;
+  readonly cookies: unknown;
   body: unknown;
   status: number;
   message: string;

@@ -1,55 +1,18 @@
 import { PassThrough, Readable } from "node:stream";
 import { gunzipSync, gzipSync } from "node:zlib";
 import Koa, { type Context, type Middleware, type Next } from "koa";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   expectSameAnswer,
   httpService,
   retryAfterHangUp,
   serializationFailure,
 } from "../../../../test/support/http-service.ts";
+import { closing, type Handler, serve } from "../../../../test/support/koa-app.ts";
 import { listen } from "../../../../test/support/listen.ts";
 import { deferred } from "../../../../test/support/until.ts";
-import type { HandlerContext } from "../attempt/attempt.ts";
-import type { OperationOptions } from "../operation.ts";
-import type { MemoryTransaction } from "../stores/memory.ts";
-import { type HttpCall, newKey, send } from "../testing/http-conformance/client.ts";
-import type { HttpSettings } from "./http-options.ts";
+import { newKey, send } from "../testing/http-conformance/client.ts";
 import { koaProtect } from "./koa.ts";
-
-type Handler = (ctx: Context, context: HandlerContext<MemoryTransaction, "transaction">) => unknown;
-
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
-
-interface Surroundings {
-  readonly before?: Middleware[];
-  readonly options?: OperationOptions;
-  readonly settings?: HttpSettings<Context>;
-}
-
-/** `/run` protected, everything else not. */
-async function serve(handler: Handler, { before = [], options, settings = {} }: Surroundings = {}) {
-  const service = httpService();
-  const protect = koaProtect(service.latchkey, {
-    ...settings,
-    tenant: (ctx: Context) => ctx.get("x-tenant"),
-  });
-  const protectedHandler = protect(service.operation(options), handler);
-  const app = new Koa();
-  const errors: unknown[] = [];
-  app.on("error", (error: unknown) => errors.push(error));
-  for (const each of before) app.use(each);
-  app.use(async (ctx: Context) => {
-    if (ctx.path === "/run") await protectedHandler(ctx);
-    else await handler(ctx, {} as HandlerContext<MemoryTransaction, "transaction">);
-  });
-  const { url, close } = await listen(app.callback());
-  closing.push(close);
-  return { ...service, url, errors, call: (call: HttpCall = {}) => send(url, call) };
-}
 
 const plain = { target: "/plain", body: "", contentType: null };
 const bodyOf = (ctx: Context) => (ctx.request as { body?: unknown }).body;

@@ -14,6 +14,7 @@ import type { KoaContext, KoaMessage } from "./koa-types.ts";
 import { readHeldBody } from "./node-body.ts";
 import { headerLines } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
+import { readOwn, restoreOwn } from "./own-properties.ts";
 import { setFields } from "./response-head.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
@@ -57,13 +58,20 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const request = ctx as KoaMessage as C;
       let errors: DeferredErrors | null = null;
+      const before = readOwn(ctx.response);
       const outcome = await submitHeld(submit, request, incomingOf(ctx), answer, async (view, context) => {
-        errors ??= deferErrors(ctx);
+        if (errors === null) errors = deferErrors(ctx);
+        else restoreOwn(ctx.response, before);
         const own = contextOfRun(ctx, view);
         own.onerror = errors.onerror;
         await handler(own, context);
         respond(own);
-      }).finally(() => errors?.release());
+      })
+        .catch((error: unknown) => {
+          restoreOwn(ctx.response, before);
+          throw error;
+        })
+        .finally(() => errors?.release());
       if (outcome.kind !== "pass") return answerWith(ctx, outcome);
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       await handler(ctx, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
@@ -114,12 +122,24 @@ const remedy =
 
 /**
  * A context as Koa itself makes one: an object that inherits, with a response of its own. What a run sets on it is gone
- * with the run, and when it is over nothing it does reaches the app's response.
+ * with the run, and when it is over nothing it does reaches the app's response. Cookies that middleware has asked for already
+ * would write to that one.
  */
 function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
   const own: C = Object.create(ctx);
   own.res = res;
   own.response = Object.assign(Object.create(ctx.response), { ctx: own, res });
+  let cookies: unknown;
+  Object.defineProperty(own, "cookies", {
+    configurable: true,
+    get() {
+      cookies ??= Object.assign(Object.create(ctx.cookies as object), { response: res });
+      return cookies;
+    },
+    set(given: unknown) {
+      cookies = given;
+    },
+  });
   return own;
 }
 

@@ -60,7 +60,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     type E = (typeof operation)["execution"];
     return async (req, res) => {
       const { incoming, body } = read(req);
-      const answer = { res, limitBytes: answerHoldBytes, sends: true };
+      const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const outcome = await submitHeld(
         submit,
