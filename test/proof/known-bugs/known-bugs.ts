@@ -158,7 +158,7 @@ export const knownBugs: readonly KnownBug[] = [
         "an expired claim is fenced: it neither starts, ends nor finishes a delivery",
       ),
       at(
-        `${src}/maintenance/effect-dispatcher.loop.test.ts`,
+        `${src}/maintenance/effect-dispatcher.limits.test.ts`,
         "no more under way than the effect's concurrency",
       ),
     ],
@@ -306,7 +306,7 @@ export const knownBugs: readonly KnownBug[] = [
   {
     bug: "Steps side by side run more than once",
     where: "inngest #2775, #2907",
-    shownBy: [at(`${src}/attempt/run-owned.test.ts`, "run one after the other, each name once")],
+    shownBy: [at(`${src}/attempt/run-owned.steps.test.ts`, "run one after the other, each name once")],
   },
   {
     bug: "An integration sends events without an id: three tickets instead of one",

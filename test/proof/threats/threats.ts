@@ -137,7 +137,7 @@ export const threats: readonly Threat[] = [
     shownBy: [
       { file: `${src}/testing/store-conformance/bytes.ts`, title: "come back as they were" },
       {
-        file: `${src}/stores/postgres.test.ts`,
+        file: `${src}/stores/postgres.database.test.ts`,
         title: "the longest key that is taken can be stored, whatever its bytes",
       },
     ],
@@ -236,17 +236,20 @@ export const threats: readonly Threat[] = [
   {
     threat: "Names from configuration become SQL",
     control: "Only plain lower-case names are taken; everything else is a parameter.",
-    shownBy: [{ file: `${src}/stores/postgres.test.ts`, title: "plain names are taken" }],
+    shownBy: [{ file: `${src}/stores/postgres.options.test.ts`, title: "plain names are taken" }],
   },
   {
     threat: "A hostile schema in the search path, or a role that may do too much",
     control: "Every function and table is qualified; a role that may read and write rows is enough.",
     shownBy: [
       {
-        file: `${src}/stores/postgres.test.ts`,
+        file: `${src}/stores/postgres.database.test.ts`,
         title: "functions of a hostile schema, first in the search path, are not called",
       },
-      { file: `${src}/stores/postgres.test.ts`, title: "a role that may only read and write rows is enough" },
+      {
+        file: `${src}/stores/postgres.database.test.ts`,
+        title: "a role that may only read and write rows is enough",
+      },
     ],
   },
   {
