@@ -8,7 +8,7 @@ export interface ProblemType {
   readonly title: string;
   /** Whether the same request with the same key may be sent again. */
   readonly retryable: boolean;
-  /** Whether the client may send the request with a new key without risking a second effect. */
+  /** Whether it is certain that the client may send the request with a new key without risking a second effect. */
   readonly safeNewKey: boolean;
   /** What happened and what to do, when the occurrence itself has nothing more exact to say. */
   readonly detail: string;
@@ -74,7 +74,7 @@ export const problemTypes = {
     status: 410,
     title: "The answer for this Idempotency-Key has expired",
     retryable: false,
-    safeNewKey: true,
+    safeNewKey: false,
     detail:
       "The request with this idempotency key was completed, and its answer is no longer kept. A new key makes it " +
       "happen again.",
@@ -93,9 +93,10 @@ export const problemTypes = {
     status: 412,
     title: "The request is too old",
     retryable: false,
-    safeNewKey: true,
+    safeNewKey: false,
     detail:
-      "The request was first sent longer ago than answers are kept. Check what became of it, then send a new one.",
+      "The request was first sent longer ago than answers are kept, so it may have taken effect without a trace here. " +
+      "Check what became of it before you send a new one.",
   },
   "invalid-request-date": {
     status: 400,
@@ -116,8 +117,10 @@ export const problemTypes = {
     status: 429,
     title: "Too many idempotency keys",
     retryable: true,
-    safeNewKey: true,
-    detail: "More idempotency keys were used than allowed in this time. Nothing was executed.",
+    safeNewKey: false,
+    detail:
+      "More idempotency keys were used than allowed in this time. This attempt executed nothing; an earlier one with the " +
+      "same key may have. Send the same request again later with the same key.",
   },
   "not-found": {
     status: 404,

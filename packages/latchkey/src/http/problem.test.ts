@@ -32,7 +32,10 @@ describe("problems", () => {
     expect(header(reply, "Retry-After")).toBeUndefined();
   });
 
-  /** The table of the HTTP contract, once more by hand: status, retryable, safe_new_key, status under Stripe's practice. */
+  /**
+   * The table of the HTTP contract, once more by hand: status, retryable, safe_new_key (decision 015), status under Stripe's
+   * practice.
+   */
   test.each([
     ["missing-key", 400, false, true, 400],
     ["invalid-key", 400, false, true, 400],
@@ -41,11 +44,11 @@ describe("problems", () => {
     ["outcome-unknown", 409, false, false, 409],
     ["commit-in-doubt", 503, true, false, 503],
     ["timeout", 408, false, true, 408],
-    ["expired", 410, false, true, 410],
-    ["request-too-old", 412, false, true, 412],
+    ["expired", 410, false, false, 410],
+    ["request-too-old", 412, false, false, 412],
     ["invalid-request-date", 400, false, true, 400],
     ["payload-too-large", 413, false, true, 413],
-    ["too-many-keys", 429, true, true, 429],
+    ["too-many-keys", 429, true, false, 429],
     ["not-found", 404, false, false, 404],
     ["store-unavailable", 503, true, false, 503],
   ] as const)("%s is %i", (code, status, retryable, safeNewKey, stripeStatus) => {

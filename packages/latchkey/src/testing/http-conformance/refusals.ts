@@ -195,7 +195,7 @@ export const refusalCases: readonly HttpCase[] = [
       assertProblem(await subject.send({ key }), "expired", {
         status: 410,
         retryable: false,
-        safeNewKey: true,
+        safeNewKey: false,
       });
       assert.equal(subject.starts(), 1);
       await advance(60_000);
