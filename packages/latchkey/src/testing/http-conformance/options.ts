@@ -109,7 +109,7 @@ export const optionCases: readonly HttpCase[] = [
       const sent = (...times: string[]) =>
         subject.send({ headers: times.map((time) => ["X-First-Sent", time] as const) });
       const old = "Sun, 06 Nov 1994 08:49:37 GMT";
-      assertProblem(await sent(old), "request-too-old", { ...invalid, status: 412 });
+      assertProblem(await sent(old), "request-too-old", { status: 412, retryable: false, safeNewKey: false });
       for (const times of [["yesterday"], [old, old], [old.replace("1994", "9994")]]) {
         assertProblem(await sent(...times), "invalid-request-date", invalid);
       }
@@ -132,7 +132,7 @@ export const optionCases: readonly HttpCase[] = [
       const key = newKey();
       const first = await subject.send({ key });
       const refused = await subject.send({});
-      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: true });
+      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: false });
       assertRetryAfter(refused);
       assertReplay(first, await subject.send({ key }));
       assert.equal((await subject.send({ tenant: "tenant-2" })).status, 201);

@@ -113,7 +113,11 @@ const all: readonly HttpCase[] = [
       assert.ok(parseHttpDate(expires) !== null, `"${expires}" is an HTTP date`);
       assertReplay(first, await subject.send({ key }), ["idempotency-expires"]);
       await advance(minuteMs + 1_000);
-      assertProblem(await subject.send({ key }), "expired", { ...invalid, status: 410 });
+      assertProblem(await subject.send({ key }), "expired", {
+        status: 410,
+        retryable: false,
+        safeNewKey: false,
+      });
       await advance(minuteMs);
       assert.equal((await subject.send({ key })).header("idempotent-replayed"), null);
       assert.equal(subject.starts(), 2);
@@ -126,7 +130,7 @@ const all: readonly HttpCase[] = [
       const settings = { requestAge: { header: "X-First-Sent", maxMs: minuteMs } };
       const subject = await serve({ execution: "lease", settings });
       const old = await subject.send({ headers: [["X-First-Sent", "Sun, 06 Nov 1994 08:49:37 GMT"]] });
-      assertProblem(old, "request-too-old", { ...invalid, status: 412 });
+      assertProblem(old, "request-too-old", { status: 412, retryable: false, safeNewKey: false });
       assert.equal(subject.starts(), 0);
     },
   },
@@ -152,7 +156,7 @@ const all: readonly HttpCase[] = [
       const limiter = { consume: () => Promise.reject({ msBeforeNext: 1_500 }) };
       const subject = await serve({ execution, limits: { newKeys: limiter } });
       const refused = await subject.send({});
-      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: true });
+      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: false });
       assertRetryAfter(refused);
       assert.equal(subject.starts(), 0);
     },

@@ -208,7 +208,7 @@ const all = [
       for (const purge of [async () => {}, subject.clean]) {
         await purge();
         const expired = await subject.look(id);
-        assertProblem(expired, "expired", { status: 410, retryable: false, safeNewKey: true });
+        assertProblem(expired, "expired", { status: 410, retryable: false, safeNewKey: false });
       }
       await advance(minuteMs);
       assertProblem(await subject.look(id), "not-found", absent);
@@ -226,7 +226,7 @@ const all = [
       assertProblem(await subject.look("1"), "not-found", absent);
       assert.equal((await subject.look(id)).status, 202, "what is no id is not counted");
       const refused = await subject.look(id);
-      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: true });
+      assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: false });
       assertRetryAfter(refused);
     },
   },
