@@ -1,6 +1,7 @@
 /** The advice about keys, and that the document shows the code that is tested here. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
 import { documentShows } from "./document.ts";
 import { newKey, submit } from "./settings/keys.ts";
 
@@ -39,16 +40,31 @@ describe("submit", () => {
     // From here on as after a reload: the form may have been filled in differently.
     for (const status of [503, 409, 500, 401, 429, 201]) {
       expect(storage.getItem("order")).not.toBeNull();
-      expect(await submit(storage, "order", { amount: 2 }, send)).toMatchObject({ status });
+      const { response, isEarlier } = await submit(storage, "order", { amount: 2 }, send);
+      expect([response.status, isEarlier]).toEqual([status, true]);
     }
     expect(new Set(sent.map(String)).size).toBe(1);
     expect(sent[0]?.[1]).toBe('{"amount":1}');
     expect(storage.getItem("order")).toBeNull();
-    await submit(storage, "order", { amount: 2 }, send);
+    expect((await submit(storage, "order", { amount: 2 }, send)).isEarlier).toBe(false);
     expect(sent.at(-1)?.[0]).not.toBe(sent[0]?.[0]);
     expect(sent.at(-1)?.[1]).toBe('{"amount":2}');
     expect(storage.getItem("order")).toBeNull();
   });
+
+  test.each(Object.entries(problemTypes))(
+    "after %s it keeps the key unless another is safe",
+    async (code, kind) => {
+      const storage = memoryStorage();
+      const { status, retryable, safeNewKey } = kind;
+      const problem = JSON.stringify({ code, status, retryable, safe_new_key: safeNewKey });
+      const send = async () =>
+        new Response(problem, { status, headers: { "Content-Type": "application/problem+json" } });
+      const { response } = await submit(storage, "order", { amount: 1 }, send);
+      expect(await response.json()).toMatchObject({ code });
+      expect(storage.getItem("order") === null).toBe(safeNewKey);
+    },
+  );
 });
 
 function memoryStorage(): Storage {

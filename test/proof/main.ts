@@ -36,7 +36,7 @@ async function prove(options: ProveOptions): Promise<void> {
 
 async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<void> {
   const { id, title } = tier;
-  const before = readLedger().tiers[id];
+  const before = options.anew ? undefined : readLedger().tiers[id];
   const isSame = before?.source.digest === source.digest;
   if (isSame && before.resume === null && options.only === null && options.volume === "full") {
     console.log(`${id}: covered on this code`);

@@ -11,15 +11,17 @@ export interface ProveOptions {
   readonly seed: bigint | null;
   /** One run, schedule or case of one tier alone, as a failure names it. Nothing is written down. */
   readonly only: string | null;
+  /** Whether what docs/proof.json has counts as covered no longer. */
+  readonly anew: boolean;
   /** Write docs/proof.md from docs/proof.json, and run nothing. */
   readonly report: boolean;
 }
 
 export const usage = `npm run prove -- [--tier P1,P2] [--minutes 60] [--seed 0x1234] [--volume small] [--only <what a failure named>]
-    [--report]
+    [--anew] [--report]
 
 Runs the tiers of docs/proof.md towards their full volumes, each for at most so many minutes, and goes on where the last
-sitting on the same code ended. Writes docs/proof.json and docs/proof.md.`;
+sitting on the same code ended; --anew begins each from nothing. Writes docs/proof.json and docs/proof.md.`;
 
 export const tierIds = ["P0", "P1", "P2", "P3", "P4", "P5", "P6", "P7"] as const satisfies readonly TierId[];
 
@@ -34,6 +36,7 @@ export function parseOptions(args: readonly string[]): ProveOptions {
       volume: text,
       seed: text,
       only: text,
+      anew: { type: "boolean" },
       report: { type: "boolean" },
     },
   });
@@ -43,6 +46,7 @@ export function parseOptions(args: readonly string[]): ProveOptions {
     volume: volumeOf(values.volume ?? "full"),
     seed: values.seed === undefined ? null : seedFrom(values.seed),
     only: values.only ?? null,
+    anew: values.anew ?? false,
     report: values.report ?? false,
   };
 }

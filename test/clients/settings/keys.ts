@@ -7,23 +7,30 @@ export function newKey(now = Date.now()): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${hex.slice(0, 3)}-${variant}${hex.slice(4, 7)}-${hex.slice(8)}`;
 }
 
-/** Sends one request until its answer is final, also over a reload of the page. `name` is new for every form. */
+/**
+ * Sends one request until its answer is final, also over a reload of the page. `name` is new for every form. `isEarlier`: what
+ * became of an earlier order was still open, and this is the answer to that one; then submit the new one.
+ */
 export async function submit(
   storage: Storage,
   name: string,
   order: object,
   send: (key: string, body: string) => Promise<Response>,
-): Promise<Response> {
-  const kept = storage.getItem(name);
-  const pending = kept ?? JSON.stringify({ key: newKey(), body: JSON.stringify(order) });
+): Promise<{ response: Response; isEarlier: boolean }> {
+  const wanted = JSON.stringify(order);
+  const pending = storage.getItem(name) ?? JSON.stringify({ key: newKey(), body: wanted });
   storage.setItem(name, pending);
   const { key, body } = JSON.parse(pending) as { key: string; body: string };
   const response = await send(key, body);
-  if (isFinal(response.status)) storage.removeItem(name);
-  return response;
+  if (await isFinal(response)) storage.removeItem(name);
+  return { response, isEarlier: body !== wanted };
 }
 
 /** After any other, and after none at all, nobody knows what an attempt before it did: the key has to be kept. */
-function isFinal(status: number): boolean {
-  return status < 500 && ![401, 403, 408, 409, 425, 429].includes(status);
+async function isFinal(response: Response): Promise<boolean> {
+  if (response.headers.get("content-type")?.startsWith("application/problem+json")) {
+    const problem = (await response.clone().json()) as { safe_new_key?: unknown };
+    if (typeof problem.safe_new_key === "boolean") return problem.safe_new_key;
+  }
+  return response.status < 500 && ![401, 403, 408, 409, 425, 429].includes(response.status);
 }
