@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "../..");
 const document = readFileSync(join(root, "docs/stores.md"), "utf8");
-const section = document.slice(document.indexOf("## What each can lose"), document.indexOf("## Redis"));
+const section = document.slice(document.indexOf("## What each can lose"), document.indexOf("## Postgres"));
 const lines = section.split("\n");
 
 const notes = new Map(
