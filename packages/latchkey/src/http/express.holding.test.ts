@@ -225,31 +225,6 @@ describe("holding", () => {
     ).toEqual([true]);
   });
 
-  test("a handler that comes too late answers nobody", async () => {
-    const late = deferred<void>();
-    const answered = deferred<void>();
-    const handler: Handler = async (_req, res) => {
-      await late.promise;
-      res.status(201).set("X-Late", "1").json({ late: true });
-      answered.resolve();
-    };
-    const { call } = await serveHandler(handler, {
-      options: { transactionLimitMs: 50 },
-      onError: async (error, _req, res, _next) => {
-        late.resolve();
-        await answered.promise;
-        expect(res.headersSent).toBe(false);
-        res.status(500).json({ code: error.code });
-      },
-    });
-    const answer = await call();
-    expect([answer.status, answer.json(), answer.header("x-late")]).toEqual([
-      500,
-      { code: "attempt-limit" },
-      null,
-    ]);
-  });
-
   test("of two answers the first wins, and the second is reported", async () => {
     const { call, events } = await serveHandler((_req, res) => {
       res.status(201).json({ first: true });

@@ -1,5 +1,5 @@
 /** What an Express handler's run leaves behind (bound methods, wrapped helpers, listeners) answers nobody once the run is over. */
-import express, { type ErrorRequestHandler, type RequestHandler, type Response } from "express";
+import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from "express";
 import { describe, expect, test } from "vitest";
 import { arrange, type Handler, serve, serveHandler } from "../../../../test/support/express-app.ts";
 import { serializationFailure } from "../../../../test/support/http-service.ts";
@@ -117,11 +117,14 @@ test("where an app answers through the response itself, requests lead to it", as
   expect((await call()).json()).toEqual({ same: true });
 });
 
-test("a response that a late handler has from its request answers nobody", async () => {
+test.each<{ from: string; held: (req: Request, res: Response) => Response | undefined }>([
+  { from: "Latchkey", held: (_req, res) => res },
+  { from: "its request", held: (req) => req.res },
+])("a handler that comes too late answers nobody, with the response from $from", async ({ held }) => {
   const late = deferred<void>();
   const answered = deferred<void>();
-  const handler: Handler = async (req) => {
-    const { res } = req;
+  const handler: Handler = async (req, view) => {
+    const res = held(req, view);
     await late.promise;
     res?.status(201).set("X-Late", "1").json({ late: true });
     answered.resolve();
