@@ -23,8 +23,8 @@ export default defineConfig({
     setupFiles: ["test/support/setup.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
-    // Database tests mostly wait; the default would be one worker on a machine with two cores.
-    maxWorkers: availableParallelism() + 1,
+    // Tests of databases and brokers wait a good part of their time: on two cores three workers left a fifth of them idle.
+    maxWorkers: availableParallelism() + 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     projects: [
