@@ -1,4 +1,5 @@
 /** What the servers under measurement connect to; opened on first use. */
+import type { Duplex } from "node:stream";
 import { createLatchkey, type Latchkey, type Store } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { type PgTx, postgresStore } from "latchkey/postgres";
@@ -8,8 +9,16 @@ import type { Guard } from "./subject.ts";
 /** `pg`'s own default, as most services have it. */
 const poolSize = 10;
 
+let stream: pg.PoolConfig["stream"];
+
+/** Lets connections that are opened from now on go over streams of this kind. */
+export function connectOver(given: () => Duplex): void {
+  stream = given;
+}
+
 export function openPool(): pg.Pool {
-  return new pg.Pool({ connectionString: required("LATCHKEY_BENCH_POSTGRES"), max: poolSize });
+  const connectionString = required("LATCHKEY_BENCH_POSTGRES");
+  return new pg.Pool({ connectionString, max: poolSize, ...(stream && { stream, idleTimeoutMillis: 0 }) });
 }
 
 export function redisUrl(): string {

@@ -26,6 +26,8 @@ export interface Overlay {
   readonly covered: Map<string, unknown>;
   /** The same as it was defined, where it cannot be assigned. */
   readonly defined: Map<string, PropertyDescriptor>;
+  /** The response's own one, as it was when it was held. */
+  readonly prototype: ServerResponse;
   /** The prototype that is laid over the response's own one. */
   held: object;
 }

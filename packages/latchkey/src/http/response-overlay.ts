@@ -204,24 +204,44 @@ const descriptors: PropertyDescriptorMap = Object.fromEntries([
   [finishedWatchers, { value: undefined, writable: true, configurable: true }],
 ]);
 
-/** Whoever uses a response in earnest begins with one of these. */
-const usedFirst: ReadonlySet<string> = new Set([
-  "end",
-  "write",
-  "writeHead",
-  "flushHeaders",
-  "setHeader",
-  "on",
-  "once",
-  "destroy",
-  "writeContinue",
-  "writeEarlyHints",
-  "writeInformation",
-  "writeProcessing",
-]);
-/** The names that may be covered on the response itself, and the same from the last to the first. */
+/** The names that may be covered on the response itself. */
 const ownNames = [...Object.keys(methods), finishedWatchers];
-const ownNamesBack = ownNames.toReversed();
+
+/** Whoever uses a response in earnest begins with one of these. */
+type UsedFirst = Pick<
+  ServerResponse,
+  | "destroy"
+  | "end"
+  | "flushHeaders"
+  | "on"
+  | "once"
+  | "setHeader"
+  | "write"
+  | "writeContinue"
+  | "writeEarlyHints"
+  | "writeHead"
+  | "writeProcessing"
+> & { writeInformation?: Method | undefined };
+
+/** One by one: V8 gives up the shape of an object that gets more than a dozen properties under computed names. */
+function putUsedFirst(res: UsedFirst, from: UsedFirst): void {
+  res.destroy = from.destroy;
+  res.end = from.end;
+  res.flushHeaders = from.flushHeaders;
+  res.on = from.on;
+  res.once = from.once;
+  res.setHeader = from.setHeader;
+  res.write = from.write;
+  res.writeContinue = from.writeContinue;
+  res.writeEarlyHints = from.writeEarlyHints;
+  res.writeHead = from.writeHead;
+  res.writeInformation = from.writeInformation;
+  res.writeProcessing = from.writeProcessing;
+}
+
+const heldMethods = {} as UsedFirst;
+putUsedFirst(heldMethods, Object.create(null, descriptors));
+const othersOwn = ownNames.filter((name) => !(name in heldMethods));
 
 function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
   return {
@@ -259,22 +279,26 @@ export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(me
 export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
   if (isHeld(res)) throw new TypeError(heldTwice);
   if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
-  const covered = new Map<string, unknown>();
-  const defined = new Map<string, PropertyDescriptor>();
+  let covered: Map<string, unknown> = nothing;
+  let defined: Map<string, PropertyDescriptor> = nothing;
   for (const name of ownNames) {
     // Most are not there, which this tells faster than a description does.
     if (!Object.hasOwn(res, name)) continue;
     const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
+    if (covered === nothing) covered = new Map();
     covered.set(name, Reflect.get(res, name));
     if (own.writable === true) continue;
     if (own.configurable !== true) {
       const message = `The response has a \`${name}\` that cannot be redefined, so it cannot be held`;
       throw new TypeError(`${message}: define it with \`configurable: true\``);
     }
+    if (defined === nothing) defined = new Map();
     defined.set(name, own);
   }
   return { covered, defined };
 }
+
+const nothing = new Map<string, never>();
 
 const heldTwice =
   "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
@@ -314,6 +338,7 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
     shown: { _header, destroyed, finished, writable },
     covered,
     defined,
+    prototype: prototypeBeneath(res) as ServerResponse,
     held: res,
   };
   Reflect.set(res, "req", withoutSocket(req));
@@ -350,27 +375,32 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
 
 /** Lays the methods on the response itself that lie there, and no others. */
 function layOwn({ res, covered, defined }: Overlay): void {
-  for (const name of ownNames) {
-    const value: unknown = descriptors[name]?.value;
-    if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
-    else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
+  for (const name of defined.keys())
+    Object.defineProperty(res, name, { ...descriptors[name], configurable: true });
+  putUsedFirst(res, heldMethods);
+  for (const name of othersOwn) {
+    if (covered.has(name)) res[name] = descriptors[name]?.value;
     else if (Object.hasOwn(res, name)) delete res[name];
   }
 }
 
-function remove({ res, real, shown, covered, defined }: Overlay, req: IncomingMessage): void {
+function remove({ res, real, shown, covered, defined, prototype }: Overlay, req: IncomingMessage): void {
   noteWritten(res, real, shown);
-  Object.assign(res, real);
+  const { _header, destroyed, finished, writable } = real;
+  res._header = _header;
+  res.destroyed = destroyed;
+  res.finished = finished;
+  res.writable = writable;
   Reflect.set(res, "req", req);
-  // In the opposite order: V8 undoes the property that was added last, and gives up the shape for any other.
-  for (const name of ownNamesBack) {
-    if (!Object.hasOwn(res, name)) continue;
-    const own = defined.get(name);
-    if (own !== undefined) Object.defineProperty(res, name, own);
-    else if (covered.has(name)) res[name] = covered.get(name);
-    else delete res[name];
-  }
-  // Not deleted: a shape is given up when any but the last property goes, and the response still has to be sent.
   res[overlayKey] = undefined;
   uncoverPrototype(res);
+  // Deleting would take V8's shape from a response that still has to be sent.
+  if (Object.getPrototypeOf(res) === prototype) putUsedFirst(res, prototype);
+  else for (const name of Object.keys(heldMethods)) delete res[name];
+  for (const name of othersOwn) if (!covered.has(name) && Object.hasOwn(res, name)) delete res[name];
+  for (const [name, value] of covered) {
+    const own = defined.get(name);
+    if (own === undefined) res[name] = value;
+    else Object.defineProperty(res, name, own);
+  }
 }
