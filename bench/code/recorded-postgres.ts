@@ -1,7 +1,17 @@
-/** Connections of `pg` that answer by themselves what Postgres has answered to the same messages before. */
+/**
+ * Connections of `pg` that answer by themselves, with what Postgres answered to the same statements before: what is left
+ * is the JavaScript on this side of the socket.
+ */
 import { Socket } from "node:net";
 import { Duplex } from "node:stream";
 
+/** A message of the protocol, with its head: a type, and a length that counts itself. */
+interface Message {
+  readonly type: string;
+  readonly bytes: Buffer;
+}
+
+/** What each statement was answered with, by the type of the message and the statement's text. */
 const recorded = new Map<string, Buffer>();
 let live = true;
 
@@ -10,33 +20,45 @@ export function answerFromRecords(): void {
   live = false;
 }
 
+/** A stream for `pg`'s option `stream`. */
 export class RecordedStream extends Duplex {
   readonly #socket = new Socket();
-  #messages = "";
-  #answer: Buffer[] = [];
+  readonly #statements = new Map<string, string>();
+  #asked: string[] = [];
+  #given: Message[] = [];
   #started = false;
+  #status = "I";
 
   constructor() {
     super();
     this.#socket.on("connect", () => this.emit("connect"));
-    this.#socket.on("data", (data: Buffer) => {
-      this.push(data);
-      this.#answer.push(data);
-      if (!endsReady(data)) return;
-      if (this.#started) recorded.set(this.#messages, Buffer.concat(this.#answer));
-      this.#started = true;
-      this.#messages = "";
-      this.#answer = [];
-    });
     this.#socket.on("error", (error) => this.destroy(error));
+    // Postgres answers one flight at a time here, and a flight's answers are never cut within a message for long.
+    let rest: Buffer = Buffer.alloc(0);
+    this.#socket.on("data", (data) => {
+      this.push(data);
+      const messages = split(Buffer.concat([rest, data]));
+      rest = messages.rest;
+      this.#given.push(...messages.whole);
+      if (this.#given.at(-1)?.type !== "Z") return;
+      if (this.#started) this.#record();
+      this.#started = true;
+      this.#asked = [];
+      this.#given = [];
+    });
   }
 
-  connect(port: number, host: string): this {
-    this.#socket.connect(port, host);
-    return this;
+  #record(): void {
+    const given = this.#given.values();
+    for (const asked of this.#asked) {
+      const parts: Buffer[] = [];
+      for (const message of given) {
+        parts.push(message.bytes);
+        if (ends(asked.slice(0, 1)).includes(message.type)) break;
+      }
+      recorded.set(asked, Buffer.concat(parts));
+    }
   }
-
-  override _read(): void {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
     this.#take(chunk);
@@ -49,21 +71,51 @@ export class RecordedStream extends Duplex {
   }
 
   #take(chunk: Buffer): void {
-    if (!this.#started) {
+    if (this.#started) for (const message of split(chunk).whole) this.#note(message);
+    if (live || !this.#started) {
       this.#socket.write(chunk);
       return;
     }
-    this.#messages += namesOf(chunk);
-    if (live) {
-      this.#socket.write(chunk);
-      return;
-    }
-    if (!this.#messages.endsWith("S;") && !this.#messages.endsWith("Q;")) return;
-    const answer = recorded.get(this.#messages);
-    if (answer === undefined) { console.error(`Nothing is recorded for ${this.#messages}`); process.exit(1); }
-    this.#messages = "";
+    const last = this.#asked.at(-1) ?? "";
+    if (!last.startsWith("S") && !last.startsWith("Q")) return;
+    const answer = Buffer.concat(this.#asked.map((asked) => this.#answerTo(asked)));
+    this.#asked = [];
     // In a turn of its own, as from a socket.
     setImmediate(() => this.push(answer));
+  }
+
+  #note({ type, bytes }: Message): void {
+    const [first = "", second = ""] = bytes.toString("latin1", 5).split("\0", 2);
+    if (type === "P") this.#statements.set(first, second);
+    const name = type === "B" ? second : first;
+    const text = type === "Q" ? first : (this.#statements.get(type === "B" ? second : this.#bound) ?? name);
+    if (type === "B") this.#bound = second;
+    this.#asked.push("BEDQ".includes(type) ? `${type}${text}` : type);
+  }
+
+  #bound = "";
+
+  #answerTo(asked: string): Buffer {
+    const text = asked.slice(1).toLowerCase();
+    if (/^(?:begin|start)/u.test(text)) this.#status = "T";
+    if (/^(?:commit|rollback)/u.test(text)) this.#status = "I";
+    if (asked === "S") return readyForQuery(this.#status);
+    const answer = recorded.get(asked);
+    if (answer !== undefined) return answer;
+    console.error(`Postgres has not been asked before: ${asked}`);
+    process.exit(1);
+  }
+
+  connect(port: number, host: string): this {
+    this.#socket.connect(port, host);
+    return this;
+  }
+
+  override _read(): void {}
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#socket.destroy();
+    done(error);
   }
 
   setNoDelay(): this {
@@ -83,34 +135,26 @@ export class RecordedStream extends Duplex {
     this.#socket.unref();
     return this;
   }
-
-  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
-    this.#socket.destroy();
-    done(error);
-  }
 }
 
-/** ReadyForQuery is the last message of every answer: `Z`, length 5, a status. */
-function endsReady(data: Buffer): boolean {
-  const at = data.length - 6;
-  return at >= 0 && data[at] === 0x5a && data.readInt32BE(at + 1) === 5;
+/** The types of messages of which one ends the answer to a message of this type. */
+function ends(type: string): string {
+  const types: Readonly<Record<string, string>> = { P: "1", B: "2", C: "3", D: "Tn", E: "CsI", S: "Z", Q: "Z" };
+  return types[type] ?? "Z";
 }
 
-/** The messages of a flight by their types, with the texts and names of statements: values do not change an answer here. */
-function namesOf(chunk: Buffer): string {
-  let names = "";
-  for (let at = 0; at < chunk.length; ) {
-    const type = String.fromCharCode(chunk[at] ?? 0);
-    const next = at + 1 + chunk.readInt32BE(at + 1);
-    const body = chunk.subarray(at + 5, next);
-    if (type === "Q") names += body.toString("latin1");
-    else if (type === "P") names += body.toString("latin1");
-    else if (type === "B") {
-      const portal = body.indexOf(0);
-      names += body.subarray(portal + 1, body.indexOf(0, portal + 1)).toString("latin1");
-    }
-    names += `${type};`;
+function readyForQuery(status: string): Buffer {
+  return Buffer.from(["Z".charCodeAt(0), 0, 0, 0, 5, status.charCodeAt(0)]);
+}
+
+function split(bytes: Buffer): { readonly whole: readonly Message[]; readonly rest: Buffer } {
+  const whole: Message[] = [];
+  let at = 0;
+  while (at + 5 <= bytes.length) {
+    const next = at + 1 + bytes.readInt32BE(at + 1);
+    if (next > bytes.length) break;
+    whole.push({ type: String.fromCharCode(bytes[at] ?? 0), bytes: bytes.subarray(at, next) });
     at = next;
   }
-  return names;
+  return { whole, rest: bytes.subarray(at) };
 }

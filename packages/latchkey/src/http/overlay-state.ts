@@ -23,11 +23,11 @@ export interface Overlay {
   readonly real: NodeState;
   readonly shown: NodeState;
   /** What the response had of its own under the names that are covered: mostly methods that middleware has wrapped. */
-  readonly covered: Map<string, unknown>;
+  readonly covered: ReadonlyMap<string, unknown>;
   /** The same as it was defined, where it cannot be assigned. */
-  readonly defined: Map<string, PropertyDescriptor>;
+  readonly defined: ReadonlyMap<string, PropertyDescriptor>;
   /** The response's own one, as it was when it was held. */
-  readonly prototype: ServerResponse;
+  readonly prototype: object;
   /** The prototype that is laid over the response's own one. */
   held: object;
 }

@@ -26,6 +26,7 @@ import {
 } from "./held-prototype.ts";
 import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 import { setHead } from "./response-head.ts";
+import { hasMethods, hasOtherMethods, methodNames, putUsedFirst } from "./response-methods.ts";
 
 export interface LaidOverlay {
   /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
@@ -191,9 +192,6 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   writableObjectMode: ({ stream }) => stream.writableObjectMode,
 };
 
-/** Where the package `on-finished` keeps those who wait for the socket's end. */
-const finishedWatchers = "__onFinished";
-
 /** Made once, for all responses. */
 const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ...Object.entries(methods).map(
@@ -201,47 +199,10 @@ const descriptors: PropertyDescriptorMap = Object.fromEntries([
       [name, { value: whileHeld(name, method), writable: true, configurable: true }] as const,
   ),
   ...Object.entries(properties).map(([name, read]) => [name, accessor(name, read)] as const),
-  [finishedWatchers, { value: undefined, writable: true, configurable: true }],
+  ["__onFinished", { value: undefined, writable: true, configurable: true }],
 ]);
 
-/** The names that may be covered on the response itself. */
-const ownNames = [...Object.keys(methods), finishedWatchers];
-
-/** Whoever uses a response in earnest begins with one of these. */
-type UsedFirst = Pick<
-  ServerResponse,
-  | "destroy"
-  | "end"
-  | "flushHeaders"
-  | "on"
-  | "once"
-  | "setHeader"
-  | "write"
-  | "writeContinue"
-  | "writeEarlyHints"
-  | "writeHead"
-  | "writeProcessing"
-> & { writeInformation?: Method | undefined };
-
-/** One by one: V8 gives up the shape of an object that gets more than a dozen properties under computed names. */
-function putUsedFirst(res: UsedFirst, from: UsedFirst): void {
-  res.destroy = from.destroy;
-  res.end = from.end;
-  res.flushHeaders = from.flushHeaders;
-  res.on = from.on;
-  res.once = from.once;
-  res.setHeader = from.setHeader;
-  res.write = from.write;
-  res.writeContinue = from.writeContinue;
-  res.writeEarlyHints = from.writeEarlyHints;
-  res.writeHead = from.writeHead;
-  res.writeInformation = from.writeInformation;
-  res.writeProcessing = from.writeProcessing;
-}
-
-const heldMethods = {} as UsedFirst;
-putUsedFirst(heldMethods, Object.create(null, descriptors));
-const othersOwn = ownNames.filter((name) => !(name in heldMethods));
+const heldMethods: object = Object.create(null, descriptors);
 
 function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
   return {
@@ -270,35 +231,48 @@ function withoutSocket(req: IncomingMessage): IncomingMessage {
 /** Methods through which a handler could still reach somebody's answer. */
 export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(methods));
 
+/** @throws {TypeError} when the response is held already, or cannot be. */
+export function requireHoldable(res: ServerResponse): void {
+  if (isHeld(res)) throw new TypeError(heldTwice);
+  if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
+  if (!hasMethods(res, Object.getPrototypeOf(res))) readOwn(res);
+}
+
+type Own = Pick<Overlay, "covered" | "defined">;
+
 /**
  * What a response has of its own under the names that will be covered, read before anything is changed: it is held as a
  * whole or not at all.
  *
- * @throws {TypeError} when it is held already, or cannot be.
+ * @throws {TypeError} when it cannot be.
  */
-export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
-  if (isHeld(res)) throw new TypeError(heldTwice);
-  if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
-  let covered: Map<string, unknown> = nothing;
-  let defined: Map<string, PropertyDescriptor> = nothing;
-  for (const name of ownNames) {
-    // Most are not there, which this tells faster than a description does.
-    if (!Object.hasOwn(res, name)) continue;
-    const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
-    if (covered === nothing) covered = new Map();
+function readOwn(res: ServerResponse): Own {
+  const covered = new Map<string, unknown>();
+  const defined = new Map<string, PropertyDescriptor>();
+  for (const name of [...methodNames.usedFirst, ...methodNames.others]) {
+    const own = Object.getOwnPropertyDescriptor(res, name);
+    if (own === undefined) continue;
     covered.set(name, Reflect.get(res, name));
     if (own.writable === true) continue;
     if (own.configurable !== true) {
       const message = `The response has a \`${name}\` that cannot be redefined, so it cannot be held`;
       throw new TypeError(`${message}: define it with \`configurable: true\``);
     }
-    if (defined === nothing) defined = new Map();
     defined.set(name, own);
   }
   return { covered, defined };
 }
 
-const nothing = new Map<string, never>();
+const nothing: Own = { covered: new Map(), defined: new Map() };
+
+/** Lays the held prototype over the response's own one, once it is known what would shine through. */
+function coverWhole(res: ServerResponse): Own & Pick<Overlay, "held"> {
+  const held = coverPrototype(res, descriptors);
+  if (hasMethods(res, held)) return { ...nothing, held };
+  uncoverPrototype(res);
+  const own = readOwn(res);
+  return { ...own, held: coverPrototype(res, descriptors) };
+}
 
 const heldTwice =
   "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
@@ -327,23 +301,16 @@ export function keepCovered(res: ServerResponse): void {
 
 /** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
 export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
-  const { covered, defined } = requireHoldable(response);
+  requireHoldable(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable, req } = res;
   const real = { _header, destroyed, finished, writable };
-  const overlay: Overlay = {
-    res,
-    current: first,
-    real,
-    shown: { _header, destroyed, finished, writable },
-    covered,
-    defined,
-    prototype: prototypeBeneath(res) as ServerResponse,
-    held: res,
-  };
+  const shown = { _header, destroyed, finished, writable };
+  const prototype = prototypeBeneath(res);
+  const { covered, defined, held } = coverWhole(res);
+  const overlay: Overlay = { res, current: first, real, shown, covered, defined, prototype, held };
   Reflect.set(res, "req", withoutSocket(req));
   res[overlayKey] = overlay;
-  overlay.held = coverPrototype(res, descriptors);
   layOwn(overlay);
   const watcher = new Watcher(overlay);
   const setCurrent = (answer: HeldAnswer) => {
@@ -374,17 +341,22 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
 }
 
 /** Lays the methods on the response itself that lie there, and no others. */
-function layOwn({ res, covered, defined }: Overlay): void {
-  for (const name of defined.keys())
+function layOwn({ res, covered, defined, held }: Overlay): void {
+  for (const name of defined.keys()) {
     Object.defineProperty(res, name, { ...descriptors[name], configurable: true });
+  }
   putUsedFirst(res, heldMethods);
-  for (const name of othersOwn) {
+  if (hasOtherMethods(res, held)) return;
+  for (const name of methodNames.others) {
     if (covered.has(name)) res[name] = descriptors[name]?.value;
     else if (Object.hasOwn(res, name)) delete res[name];
   }
 }
 
-function remove({ res, real, shown, covered, defined, prototype }: Overlay, req: IncomingMessage): void {
+function remove(
+  { res, real, shown, covered, defined, held, prototype }: Overlay,
+  req: IncomingMessage,
+): void {
   noteWritten(res, real, shown);
   const { _header, destroyed, finished, writable } = real;
   res._header = _header;
@@ -393,11 +365,12 @@ function remove({ res, real, shown, covered, defined, prototype }: Overlay, req:
   res.writable = writable;
   Reflect.set(res, "req", req);
   res[overlayKey] = undefined;
+  const deleted = hasOtherMethods(res, held) ? [] : methodNames.others;
   uncoverPrototype(res);
   // Deleting would take V8's shape from a response that still has to be sent.
   if (Object.getPrototypeOf(res) === prototype) putUsedFirst(res, prototype);
-  else for (const name of Object.keys(heldMethods)) delete res[name];
-  for (const name of othersOwn) if (!covered.has(name) && Object.hasOwn(res, name)) delete res[name];
+  else for (const name of methodNames.usedFirst) delete res[name];
+  for (const name of deleted) if (!covered.has(name)) delete res[name];
   for (const [name, value] of covered) {
     const own = defined.get(name);
     if (own === undefined) res[name] = value;
