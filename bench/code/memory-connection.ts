@@ -1,27 +1,56 @@
-/** A client's connection to an HTTP server in the same process: no kernel, no network. */
+/** Clients of an HTTP server in the same process: no kernel, no network. */
 import type { Server } from "node:http";
 import { Duplex } from "node:stream";
 
-/** The server's end. What it writes is counted, not parsed: every answer to one request is as long as the first. */
+/** One client, on a connection of its own. */
+export class MemoryConnection {
+  readonly #end: ServerEnd;
+
+  constructor(server: Server) {
+    this.#end = new ServerEnd();
+    server.emit("connection", this.#end);
+  }
+
+  /**
+   * Sends a request, and waits for the end of its answer.
+   *
+   * @throws {Error} when it is not 2xx
+   */
+  async request(bytes: Buffer): Promise<void> {
+    const answer = await this.#end.exchange(bytes);
+    if (!answer.startsWith("HTTP/1.1 2")) throw new Error(answer);
+  }
+}
+
+/** The server's end of a connection. */
 class ServerEnd extends Duplex {
   readonly remoteAddress = "127.0.0.1";
-  readonly #answered: (bytes: number, data: Buffer) => void;
+  #answer = "";
+  #answered: ((answer: string) => void) | null = null;
 
-  constructor(answered: (bytes: number, data: Buffer) => void) {
-    super();
-    this.#answered = answered;
+  exchange(request: Buffer): Promise<string> {
+    this.#answer = "";
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#answered = resolve;
+    this.push(request);
+    return promise;
   }
 
   override _read(): void {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    this.#answered(chunk.byteLength, chunk);
+    this.#take(chunk);
     done();
   }
 
-  override _writev(chunks: { chunk: Buffer; encoding: BufferEncoding }[], done: () => void): void {
-    for (const { chunk } of chunks) this.#answered(chunk.byteLength, chunk);
+  override _writev(chunks: readonly { readonly chunk: Buffer }[], done: () => void): void {
+    for (const { chunk } of chunks) this.#take(chunk);
     done();
+  }
+
+  #take(chunk: Buffer): void {
+    this.#answer += chunk.toString("latin1");
+    if (isWhole(this.#answer)) this.#answered?.(this.#answer);
   }
 
   setTimeout(): this {
@@ -37,47 +66,9 @@ class ServerEnd extends Duplex {
   }
 }
 
-export interface MemoryConnection {
-  /** @throws {Error} when the answer is not 2xx */
-  request(bytes: Buffer): Promise<void>;
-}
-
-export function connect(server: Server, repeats: boolean): MemoryConnection {
-  let length: number | null = null;
-  let seen: Buffer[] = [];
-  let received = 0;
-  let waiting: { resolve: () => void; reject: (error: Error) => void } | null = null;
-  const end = new ServerEnd((bytes, data) => {
-    received += bytes;
-    if (length === null) {
-      seen.push(data);
-      const text = Buffer.concat(seen).toString("latin1");
-      const head = text.indexOf("\r\n\r\n");
-      const [, announced] = /content-length: (\d+)/iu.exec(text) ?? [];
-      if (head < 0 || announced === undefined) return;
-      const whole = head + 4 + Number(announced);
-      if (text.length < whole) return;
-      if (!/^HTTP\/1.1 2/u.test(text)) {
-        waiting?.reject(new Error(text));
-        return;
-      }
-      if (repeats) length = whole;
-    } else if (received < length) return;
-    if (length !== null && received > length)
-      waiting?.reject(new Error(`${received} bytes instead of ${length}: ${data}`));
-    const { resolve } = waiting!;
-    waiting = null;
-    resolve();
-  });
-  server.emit("connection", end);
-  return {
-    request(bytes) {
-      received = 0;
-      seen = [];
-      return new Promise((resolve, reject) => {
-        waiting = { resolve, reject };
-        end.push(bytes);
-      });
-    },
-  };
+/** Every answer here says how long it is. */
+function isWhole(answer: string): boolean {
+  const head = answer.indexOf("\r\n\r\n");
+  const [, length] = /\r\ncontent-length: (\d+)/iu.exec(answer) ?? [];
+  return head >= 0 && answer.length >= head + 4 + Number(length);
 }

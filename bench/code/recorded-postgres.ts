@@ -24,6 +24,8 @@ export function answerFromRecords(): void {
 export class RecordedStream extends Duplex {
   readonly #socket = new Socket();
   readonly #statements = new Map<string, string>();
+  /** The statement of the last Bind. */
+  #bound = "";
   #asked: string[] = [];
   #given: Message[] = [];
   #started = false;
@@ -33,7 +35,6 @@ export class RecordedStream extends Duplex {
     super();
     this.#socket.on("connect", () => this.emit("connect"));
     this.#socket.on("error", (error) => this.destroy(error));
-    // Postgres answers one flight at a time here, and a flight's answers are never cut within a message for long.
     let rest: Buffer = Buffer.alloc(0);
     this.#socket.on("data", (data) => {
       this.push(data);
@@ -84,21 +85,19 @@ export class RecordedStream extends Duplex {
     setImmediate(() => this.push(answer));
   }
 
+  /** Answers depend on texts of statements alone: values change none here. */
   #note({ type, bytes }: Message): void {
     const [first = "", second = ""] = bytes.toString("latin1", 5).split("\0", 2);
     if (type === "P") this.#statements.set(first, second);
-    const name = type === "B" ? second : first;
-    const text = type === "Q" ? first : (this.#statements.get(type === "B" ? second : this.#bound) ?? name);
     if (type === "B") this.#bound = second;
-    this.#asked.push("BEDQ".includes(type) ? `${type}${text}` : type);
+    if (type === "Q") this.#asked.push(type + first);
+    else this.#asked.push("ED".includes(type) ? type + this.#statements.get(this.#bound) : type);
   }
-
-  #bound = "";
 
   #answerTo(asked: string): Buffer {
     const text = asked.slice(1).toLowerCase();
-    if (/^(?:begin|start)/u.test(text)) this.#status = "T";
-    if (/^(?:commit|rollback)/u.test(text)) this.#status = "I";
+    if (text.startsWith("begin")) this.#status = "T";
+    else if (text.startsWith("commit")) this.#status = "I";
     if (asked === "S") return readyForQuery(this.#status);
     const answer = recorded.get(asked);
     if (answer !== undefined) return answer;
@@ -139,7 +138,15 @@ export class RecordedStream extends Duplex {
 
 /** The types of messages of which one ends the answer to a message of this type. */
 function ends(type: string): string {
-  const types: Readonly<Record<string, string>> = { P: "1", B: "2", C: "3", D: "Tn", E: "CsI", S: "Z", Q: "Z" };
+  const types: Readonly<Record<string, string>> = {
+    P: "1",
+    B: "2",
+    C: "3",
+    D: "Tn",
+    E: "CsI",
+    S: "Z",
+    Q: "Z",
+  };
   return types[type] ?? "Z";
 }
 

@@ -1,37 +1,50 @@
-/** `worker.ts <framework> <job> <guard>`: the server and its clients in one process. Each line `{"run":n}` is answered with the time that n requests took. */
+/**
+ * `worker.ts <framework> <job> <guard>`: a server and its clients in one process. It answers each line `{"ask":n,"count":m}`
+ * on stdin with how long each of m requests took.
+ */
 import { randomUUID } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import { Session } from "node:inspector";
+import { createServer } from "node:http";
 import { createInterface } from "node:readline";
+import { startListener } from "../http/listener.ts";
 import { connectOver } from "../http/services.ts";
 import type { Framework, Guard, Job } from "../http/subject.ts";
-import { connect } from "./memory-connection.ts";
+import { MemoryConnection } from "./memory-connection.ts";
 import { answerFromRecords, RecordedStream } from "./recorded-postgres.ts";
 
-const [framework, job, guard] = process.argv.slice(2) as [Framework, Job, Guard];
-const starts: Readonly<
-  Record<Framework, () => Promise<(job: Job, guard: Guard) => Promise<RequestListener>>>
-> = {
-  express: async () => (await import("../http/express.ts")).startExpress,
-  fastify: async () => (await import("../http/fastify.ts")).startFastify,
-  hono: async () => (await import("../http/hono.ts")).startHono,
-};
-connectOver(() => new RecordedStream());
-const start = await starts[framework]();
-const server = createServer(await start(job, guard));
-let connections = Array.from({ length: 8 }, () => connect(server, false));
-let sent = 0;
-const session = new Session();
-const body = JSON.stringify({ account: 1, item: "book", amount: 42 });
-const keys = Array.from({ length: 200 }, () => randomUUID());
+const connectionCount = 8;
+/** How many keys replays go round. */
+const replayKeyCount = 200;
+/** Until each statement of each connection has its name. */
+const recordedRequests = 400;
 
-function nextRequest(): Buffer {
-  const key = job === "order" ? randomUUID() : keys[sent++ % keys.length];
-  return Buffer.from(
-    `POST /${job} HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive\r\ncontent-type: application/json\r\nx-tenant: bench\r\nidempotency-key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-  );
+const [framework, job, guard] = process.argv.slice(2) as [Framework, Job, Guard];
+
+connectOver(() => new RecordedStream());
+const server = createServer(await startListener(framework, job, guard));
+const connections = Array.from({ length: connectionCount }, () => new MemoryConnection(server));
+const keys = Array.from({ length: replayKeyCount }, () => randomUUID());
+let sent = 0;
+
+if (job === "order") {
+  await run(recordedRequests);
+  // A look-up beforehand, which one key in 260,000 gets that looks like another that was seen.
+  const again = nextRequest();
+  for (const connection of [...connections, ...connections]) await connection.request(again);
+  answerFromRecords();
+} else {
+  await run(replayKeyCount);
 }
+write({ ready: true });
+
+createInterface({ input: process.stdin }).on("line", async (line) => {
+  const { ask, count } = JSON.parse(line) as { ask: number; count: number };
+  const startedAt = performance.now();
+  await run(count);
+  write({ told: ask, micros: ((performance.now() - startedAt) * 1000) / count });
+});
+
+// An exit that Node notices, so that it writes the profile it was asked for.
+process.once("SIGTERM", () => process.exit(0));
 
 async function run(count: number): Promise<void> {
   let left = count;
@@ -42,38 +55,20 @@ async function run(count: number): Promise<void> {
   );
 }
 
-if (job === "order") {
-  await run(400);
-  answerFromRecords();
-} else {
-  for (let i = 0; i < 200; i++) await connections[0]!.request(nextRequest());
+function nextRequest(): Buffer {
+  const key = job === "order" ? randomUUID() : keys[sent++ % replayKeyCount];
+  const body = '{"account":1,"item":"book","amount":42}';
+  const head = [
+    `POST /${job} HTTP/1.1`,
+    "Host: localhost",
+    "Content-Type: application/json",
+    "X-Tenant: bench",
+    `Idempotency-Key: ${key}`,
+    `Content-Length: ${body.length}`,
+  ];
+  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
 }
-connections = Array.from({ length: 8 }, () => connect(server, true));
-process.stdout.write('{"ready":true}\n');
-createInterface({ input: process.stdin }).on("line", async (line) => {
-  const { run: count, id, profile } = JSON.parse(line);
-  if (profile) {
-    session.connect();
-    session.post("Profiler.enable");
-    session.post("Profiler.setSamplingInterval", { interval: 100 });
-    session.post("Profiler.start");
-    process.once("SIGTERM", () => {
-      session.post("Profiler.stop", (_error: unknown, { profile }: any) => {
-        writeFileSync(
-          `${process.env.PROF}/${framework}-${job}-${guard}.json`,
-          JSON.stringify({ ...profile, requests: done }),
-        );
-        process.exit(0);
-      });
-    });
-  }
-  done += count;
-  const before = process.cpuUsage();
-  const from = performance.now();
-  await run(count);
-  const micros = (performance.now() - from) * 1000;
-  const { user, system } = process.cpuUsage(before);
-  process.stdout.write(`${JSON.stringify({ id, micros: micros / count, cpu: (user + system) / count })}\n`);
-});
-if (!process.env.PROF) process.once("SIGTERM", () => process.exit(0));
-let done = 0;
+
+function write(line: object): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}

@@ -3,24 +3,16 @@
  * JSON, and answers each line `{"ask":n}` on stdin with what it has used so far.
  */
 import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { fixedAnswerCount } from "./jobs.ts";
+import { startListener } from "./listener.ts";
 import type { Framework, Guard, Job } from "./subject.ts";
 
 const [framework, job, guard] = process.argv.slice(2) as [Framework, Job, Guard];
 
-const starts: Readonly<
-  Record<Framework, () => Promise<(job: Job, guard: Guard) => Promise<RequestListener>>>
-> = {
-  express: async () => (await import("./express.ts")).startExpress,
-  fastify: async () => (await import("./fastify.ts")).startFastify,
-  hono: async () => (await import("./hono.ts")).startHono,
-};
-
-const start = await starts[framework]();
-const server = createServer(await start(job, guard));
+const server = createServer(await startListener(framework, job, guard));
 server.listen(0, "127.0.0.1");
 await once(server, "listening");
 write({ ready: true, port: (server.address() as AddressInfo).port });
