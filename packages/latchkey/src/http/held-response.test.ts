@@ -1,7 +1,11 @@
 import { ServerResponse } from "node:http";
+import { setFlagsFromString } from "node:v8";
+import { runInThisContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
 import { listen } from "../../../../test/support/listen.ts";
 import { holdResponse } from "./held-response.ts";
+import { methodNames } from "./response-methods.ts";
+import { answeringMethods } from "./response-overlay.ts";
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -34,6 +38,21 @@ async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => u
     held.release();
   }
 }
+
+/** Whether V8 keeps an object's properties in known places, where they are read several times as fast. */
+function hasShape(value: object): boolean {
+  setFlagsFromString("--allow-natives-syntax");
+  try {
+    return runInThisContext("(value) => %HasFastProperties(value)")(value);
+  } finally {
+    setFlagsFromString("--no-allow-natives-syntax");
+  }
+}
+
+test("every method that is covered is known by its name", () => {
+  const { usedFirst, others } = methodNames;
+  expect([...usedFirst, ...others].sort()).toEqual([...answeringMethods, "__onFinished"].sort());
+});
 
 describe("a held response", () => {
   test("keeps bytes as they were written, whatever their buffer is filled with next", async () => {
@@ -145,5 +164,21 @@ describe("a held response", () => {
       return text;
     });
     expect(said).toBe("twice");
+  });
+
+  test("keeps its shape, also when it is free again and has been held before", async () => {
+    const shapes: boolean[] = [];
+    const said = await withResponse(async (res) => {
+      for (const text of ["first", "second"]) {
+        const answer = await holdOnce(res, (view) => {
+          view.writeHead(201, { "X-A": text }).end(text);
+          shapes.push(hasShape(res));
+        });
+        shapes.push(hasShape(res), answer.text === text);
+      }
+      res.statusCode = 202;
+      return "free";
+    });
+    expect([said, ...shapes]).toEqual(["free", true, true, true, true, true, true]);
   });
 });
