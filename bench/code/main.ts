@@ -19,10 +19,9 @@ import { positive } from "../machine.ts";
 const root = resolve(import.meta.dirname, "../..");
 const guards: readonly string[] = ["none", "latchkey", "latchkey-memory", "by-hand", "by-hand-memory"];
 const requestsEachTurn = { order: 300, replay: 1000 } as const;
-/** Code is compiled by then. */
-const warmUpTurns = 100;
+const usage = `npm run bench:code -- [--only hono/order,express] [--turns 80] [--warm-up 100] [--against <checkout>] [--profile <folder>]
 
-const usage = `npm run bench:code -- [--only hono/order,express] [--turns 80] [--against <checkout>] [--profile <folder>]`;
+A turn is 300 first requests or 1,000 replays. After about 100 of them code is compiled.`;
 
 interface Entry {
   readonly name: string;
@@ -42,8 +41,10 @@ try {
 
 async function run(): Promise<void> {
   const text = { type: "string" } as const;
-  const { values } = parseArgs({ options: { only: text, turns: text, against: text, profile: text } });
+  const options = { only: text, turns: text, "warm-up": text, against: text, profile: text };
+  const { values } = parseArgs({ options });
   const turns = positive("turns", values.turns ?? "80");
+  const warmUpTurns = positive("warm-up", values["warm-up"] ?? "100");
   const wanted = values.only?.split(",") ?? ["/none", "/latchkey", "/by-hand"];
   const chosen = subjects.filter(
     (subject) => guards.includes(subject.guard) && wanted.some((part) => nameOf(subject).includes(part)),

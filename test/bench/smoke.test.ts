@@ -79,3 +79,14 @@ it("refuses options that it does not know", async () => {
     stderr: expect.stringContaining("--minutes must be"),
   });
 });
+
+it("measures the JavaScript of a request without network and database", async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/code/main.ts"),
+    ...["--only", "hono/order/latchkey,hono/replay/none", "--turns", "2", "--warm-up", "1"],
+  ]);
+  const rows = [...stdout.matchAll(/^\| (hono\S+) \| (\d+\.\d) \| (\d+\.\d) \| (\d+\.\d) \|$/gmu)];
+  expect(rows.map(([, name]) => name).toSorted()).toEqual(["hono/order/latchkey", "hono/replay/none"]);
+  for (const [, , ...micros] of rows) expect(Math.min(...micros.map(Number))).toBeGreaterThan(0);
+}, 120_000);
