@@ -69,27 +69,15 @@ function keptBytes(response: Response): Uint8Array | null {
   return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
 }
 
-type KeptParts = readonly [status: number, body: unknown, headers: unknown];
-
-/** Where they were found last: looking through all symbols takes longer. */
-let lastKeptIn: symbol | null = null;
-
 /** Status, body and headers, as they were given to such a response. */
-function keptParts(response: unknown): KeptParts | null {
+function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {
   if (typeof response !== "object" || response === null) return null;
-  const found: unknown = lastKeptIn === null ? null : Reflect.get(response, lastKeptIn);
-  if (isKept(found)) return found;
   for (const symbol of Object.getOwnPropertySymbols(response)) {
     const kept: unknown = Reflect.get(response, symbol);
-    if (!isKept(kept)) continue;
-    lastKeptIn = symbol;
-    return kept;
+    if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
+    return kept as [number, unknown, unknown];
   }
   return null;
-}
-
-function isKept(parts: unknown): parts is KeptParts {
-  return Array.isArray(parts) && parts.length === 3 && isFinalStatus(parts[0]);
 }
 
 /** A request's body, which validators may have read through Hono's own cache. */
