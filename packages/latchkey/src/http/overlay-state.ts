@@ -26,8 +26,8 @@ export interface Overlay {
   readonly covered: ReadonlyMap<string, unknown>;
   /** The same as it was defined, where it cannot be assigned. */
   readonly defined: ReadonlyMap<string, PropertyDescriptor>;
-  /** The response's own one, as it was when it was held. */
-  readonly prototype: object;
+  /** The response's own prototype, as it was when it was held, if its methods are Node's; otherwise null. */
+  readonly nodes: object | null;
   /** The prototype that is laid over the response's own one. */
   held: object;
 }

@@ -2,6 +2,7 @@
  * The methods of a response that a hold covers, each written out: V8 compiles `res.end` to the read of a known place, and
  * gives up the shape of an object that gets more than a dozen properties under computed names.
  */
+import { ServerResponse } from "node:http";
 
 /** Whoever uses a response in earnest begins with one of these. */
 const usedFirst = [
@@ -42,6 +43,33 @@ const others = [
   "writeHeader",
 ] as const;
 
+const assigned: readonly string[] = [...usedFirst, "statusCode", "statusMessage"];
+
+/** Whether assigning makes properties of the response itself, by prototype: no accessor and nothing read-only is in the way. */
+const assignable = new WeakMap<object, boolean>();
+
+/**
+ * Whether a prototype's methods are Node's own, so that they can lie on a response as well. One that has others of its own,
+ * as a mounted app may, counts only as long as it is the response's.
+ */
+export function hasNodesMethods(prototype: object): boolean {
+  let isAssignable = assignable.get(prototype);
+  if (isAssignable === undefined) {
+    isAssignable = assigned.every((name) => descriptorOf(prototype, name)?.writable !== false);
+    assignable.set(prototype, isAssignable);
+  }
+  return isAssignable && hasMethods(prototype, ServerResponse.prototype);
+}
+
+/** An accessor counts as what cannot be written. */
+function descriptorOf(prototype: object, name: string): { readonly writable: boolean } | null {
+  for (let each: object | null = prototype; each !== null; each = Object.getPrototypeOf(each)) {
+    const own = Object.getOwnPropertyDescriptor(each, name);
+    if (own !== undefined) return { writable: own.writable === true };
+  }
+  return null;
+}
+
 /** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
 export const methodNames: {
   readonly usedFirst: readonly string[];
@@ -52,8 +80,12 @@ type Methods<Name extends string> = Record<Name, unknown>;
 
 /** Whether a response has nothing else than a prototype under all these names: mostly, nothing of its own. */
 export function hasMethods(response: object, prototype: object): boolean {
+  return hasUsedFirst(response, prototype) && hasOtherMethods(response, prototype);
+}
+
+function hasUsedFirst(response: object, methods: object): boolean {
   const res = response as Methods<(typeof usedFirst)[number]>;
-  const from = prototype as typeof res;
+  const from = methods as typeof res;
   return (
     res.destroy === from.destroy &&
     res.end === from.end &&
@@ -66,8 +98,7 @@ export function hasMethods(response: object, prototype: object): boolean {
     res.writeEarlyHints === from.writeEarlyHints &&
     res.writeHead === from.writeHead &&
     res.writeInformation === from.writeInformation &&
-    res.writeProcessing === from.writeProcessing &&
-    hasOtherMethods(response, prototype)
+    res.writeProcessing === from.writeProcessing
   );
 }
 
@@ -98,7 +129,19 @@ export function hasOtherMethods(response: object, prototype: object): boolean {
   );
 }
 
+/** Lays methods on a response in the place of whatever is there, accessors and what cannot be assigned, too. */
 export function putUsedFirst(response: object, methods: object): void {
+  try {
+    assignUsedFirst(response, methods);
+    if (hasUsedFirst(response, methods)) return;
+  } catch {
+    // One cannot be assigned.
+  }
+  for (const name of usedFirst) Reflect.deleteProperty(response, name);
+  assignUsedFirst(response, methods);
+}
+
+function assignUsedFirst(response: object, methods: object): void {
   const res = response as Methods<(typeof usedFirst)[number]>;
   const from = methods as typeof res;
   res.destroy = from.destroy;

@@ -10,7 +10,7 @@
  * the response itself, and put the held prototype back above whatever is there then. A handler's view does not replace
  * them: the response itself can be reached past it, by `req.next`, Fastify's `reply.raw` or what middleware has kept.
  */
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Reply } from "./capture.ts";
 import type { HeldAnswer } from "./held-answer.ts";
@@ -26,7 +26,13 @@ import {
 } from "./held-prototype.ts";
 import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 import { setHead } from "./response-head.ts";
-import { hasMethods, hasOtherMethods, methodNames, putUsedFirst } from "./response-methods.ts";
+import {
+  hasMethods,
+  hasNodesMethods,
+  hasOtherMethods,
+  methodNames,
+  putUsedFirst,
+} from "./response-methods.ts";
 
 export interface LaidOverlay {
   /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
@@ -237,8 +243,10 @@ export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(me
  *
  * @throws {TypeError} when it is held already, or cannot be.
  */
-function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
+function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined" | "nodes"> {
   if (isHeld(res)) throw new TypeError(heldTwice);
+  const prototype = prototypeBeneath(res);
+  const nodes = hasNodesMethods(prototype) ? prototype : null;
   if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
   const covered = new Map<string, unknown>();
   const defined = new Map<string, PropertyDescriptor>();
@@ -246,6 +254,7 @@ function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "define
     // Most are not there, which this tells faster than a description does.
     if (!Object.hasOwn(res, name)) continue;
     const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
+    if (isLeftover(name, own, nodes)) continue;
     covered.set(name, Reflect.get(res, name));
     if (own.writable === true) continue;
     if (own.configurable !== true) {
@@ -254,19 +263,26 @@ function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "define
     }
     defined.set(name, own);
   }
-  return { covered, defined };
+  return { covered, defined, nodes };
+}
+
+/** Left by an earlier hold, or by who has kept one of its methods and put it back. */
+function isLeftover(name: string, own: PropertyDescriptor, nodes: object | null): boolean {
+  if (own.writable !== true || own.configurable !== true) return false;
+  return own.value === descriptors[name]?.value || (nodes !== null && own.value === Reflect.get(nodes, name));
 }
 
 const ownNames = [...methodNames.usedFirst, ...methodNames.others];
 
 /**
- * Refuses a response before anything is done for its request. One whose methods are its prototype's is looked at when it
+ * Refuses a response before anything is done for its request. One whose methods are Node's is looked at when it
  * is held: most requests are answered without.
  *
  * @throws {TypeError} when it is held already, or cannot be.
  */
 export function refuseUnholdable(res: ServerResponse): void {
-  if (isHeld(res) || !hasMethods(res, Object.getPrototypeOf(res))) requireHoldable(res);
+  const isNodes = Object.isExtensible(res) && !isHeld(res) && hasMethods(res, ServerResponse.prototype);
+  if (!isNodes) requireHoldable(res);
 }
 
 const heldTwice =
@@ -296,20 +312,19 @@ export function keepCovered(res: ServerResponse): void {
 
 /** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
 export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
-  const { covered, defined } = requireHoldable(response);
+  const { covered, defined, nodes } = requireHoldable(response);
   const res = response as Held;
-  const { _header, destroyed, finished, writable, req, statusCode, statusMessage } = res;
+  const { _header, destroyed, finished, writable, req } = res;
   const real = { _header, destroyed, finished, writable };
   const shown = { _header, destroyed, finished, writable };
-  const prototype = prototypeBeneath(res);
-  const overlay: Overlay = { res, current: first, real, shown, covered, defined, prototype, held: res };
-  Reflect.set(res, "req", withoutSocket(req));
+  const overlay: Overlay = { res, current: first, real, shown, covered, defined, nodes, held: res };
   // All properties before the prototype: in Node 22 each that comes after it costs more than the whole hold.
-  res.statusCode = statusCode;
-  res.statusMessage = statusMessage;
+  if (nodes !== null) for (const name of ["statusCode", "statusMessage"]) Reflect.set(res, name, res[name]);
+  Reflect.set(res, "req", withoutSocket(req));
   res[overlayKey] = overlay;
-  layUsedFirst(overlay);
+  if (nodes !== null) layUsedFirst(overlay);
   overlay.held = coverPrototype(res, descriptors);
+  if (nodes === null) layUsedFirst(overlay);
   layOthers(overlay);
   const watcher = new Watcher(overlay);
   const setCurrent = (answer: HeldAnswer) => {
@@ -356,10 +371,7 @@ function layOthers({ res, covered, held }: Overlay): void {
   }
 }
 
-function remove(
-  { res, real, shown, covered, defined, held, prototype }: Overlay,
-  req: IncomingMessage,
-): void {
+function remove({ res, real, shown, covered, defined, held, nodes }: Overlay, req: IncomingMessage): void {
   noteWritten(res, real, shown);
   const { _header, destroyed, finished, writable } = real;
   res._header = _header;
@@ -371,9 +383,9 @@ function remove(
   const deleted = hasOtherMethods(res, held) ? [] : methodNames.others;
   uncoverPrototype(res);
   // Deleting would take V8's shape from a response that still has to be sent.
-  if (Object.getPrototypeOf(res) === prototype) putUsedFirst(res, prototype);
+  if (nodes !== null && Object.getPrototypeOf(res) === nodes) putUsedFirst(res, nodes);
   else for (const name of methodNames.usedFirst) delete res[name];
-  for (const name of deleted) if (!covered.has(name)) delete res[name];
+  for (const name of deleted) delete res[name];
   for (const [name, value] of covered) {
     const own = defined.get(name);
     if (own === undefined) res[name] = value;
