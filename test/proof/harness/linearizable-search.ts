@@ -91,8 +91,10 @@ function isTrue(open: Open, one: Configuration, around: Surroundings): boolean {
       return kind === "misuse" || (kind === "free" && runs(open, one, around, "other"));
     case "unknown":
     case "expired":
-    case "accepted":
       return kind === answered.kind;
+    case "accepted":
+      // Settled so that it may run again, and a worker will.
+      return kind === "accepted" || (around.known.workers && kind === "retryable");
     case "executed":
     case "doubt":
     case "done":

@@ -65,6 +65,17 @@ const possible: readonly Case[] = [
     [lost(1), submit(2, 3, unknown), set(4, 5, settlesRetryable), submit(6, 7, executed("C"))],
   ],
   [
+    "settled by workers, and not run again yet",
+    [
+      submit(1, 2, answers.accepted),
+      submit(3, 4, unknown),
+      submit(5, 6, misuse, "g"),
+      submit(7, 8, answers.accepted),
+      submit(9, 10, replay()),
+    ],
+    { unseen: "workers" },
+  ],
+  [
     "settled by workers",
     [submit(1, 2, unknown), submit(3, 4, in_progress), submit(5, 6, replay())],
     { unseen: "workers" },
@@ -127,6 +138,15 @@ const impossible: readonly Case[] = [
     [submit(1, 2, executed()), set(3, 4, forgets), submit(5, 6, executed("B")), submit(7, 8, replay())],
   ],
   ["expired without its time", [submit(1, 2, executed()), submit(3, 4, answers.expired)]],
+  [
+    "taken in again, though nobody has settled it",
+    [submit(1, 2, answers.accepted), submit(3, 4, unknown), submit(5, 6, answers.accepted)],
+  ],
+  [
+    "taken in again after its answer",
+    [submit(1, 2, answers.accepted), submit(3, 4, replay()), submit(5, 6, answers.accepted)],
+    { unseen: "workers" },
+  ],
   ["runs after it was accepted", [submit(1, 2, answers.accepted), submit(3, 4, executed())]],
   [
     "workers complete it twice",

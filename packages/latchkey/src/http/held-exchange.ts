@@ -8,7 +8,7 @@ import { type HeldResponse, type HoldOptions, holdResponse } from "./held-respon
 import type { Incoming } from "./incoming.ts";
 import { sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
 import type { Answered, Outcome } from "./outcome.ts";
-import { refuseUnholdable } from "./response-overlay.ts";
+import { requireHoldable } from "./response-overlay.ts";
 
 export interface HeldPlace<Res> extends HoldOptions {
   readonly res: Res;
@@ -31,19 +31,21 @@ export async function submitHeld<R, Tx, E extends Execution, Res extends ServerR
   handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
 ): Promise<Outcome> {
   const { res } = place;
-  refuseUnholdable(res);
+  requireHoldable(res);
   // Most requests are answered without running a handler, and need no held response.
   let held: HeldResponse<Res> | null = null;
   let sent: Reply | undefined;
+  let isAnswered = false;
   try {
     const outcome = await submit(request, incoming, (context, report) => {
       held ??= holdResponse(res, place);
       return held.run((view) => handle(view, context, report), report);
     });
+    isAnswered = outcome.kind === "handler";
     if (place.sends === true && outcome.kind === "handler") sent = outcome.reply;
     return outcome;
   } finally {
-    (held as HeldResponse<Res> | null)?.release(sent);
+    (held as HeldResponse<Res> | null)?.release(sent, isAnswered);
   }
 }
 

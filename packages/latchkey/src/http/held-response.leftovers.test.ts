@@ -60,6 +60,9 @@ describe("after a hold, a response has its own methods", () => {
         wrapAndUnwrap(view);
         view.end("one");
       });
+      const left = Reflect.get(res, name) as (...args: unknown[]) => unknown;
+      const between = (...args: unknown[]) => Reflect.apply(left, res, args);
+      Reflect.set(res, name, between);
       const said = await holdOnce(res, (view) => {
         view.appendHeader("X-A", "1").removeHeader("X-A");
         view.setHeaders(new Map([["X-B", "2"]]));
@@ -67,7 +70,7 @@ describe("after a hold, a response has its own methods", () => {
         view.end("two");
       });
       res.setHeader("X-C", "3");
-      expect([said, res.getHeader("x-c")]).toEqual(["two", "3"]);
+      expect([said, res.getHeader("x-c"), Reflect.get(res, name) === between]).toEqual(["two", "3", true]);
     },
   );
 
@@ -113,6 +116,28 @@ describe("a response is held and given back", () => {
     expect(await holdOnce(res, (view) => void view.end("answer"))).toBe("answer");
     expect([seen, foreign(res)]).toEqual([[], []]);
   });
+
+  test.each(["end", "emit"] as const)(
+    "that has a fixed place for `%s`, which its class has, too, and a run wraps",
+    async (name) => {
+      class Own extends ServerResponse {
+        override setHeader(header: string, value: number | string | readonly string[]): this {
+          return super.setHeader(header, value);
+        }
+      }
+      for (const res of [responseOf(), responseOf(Own)]) {
+        const wrapper = (...args: unknown[]) => Reflect.apply(ServerResponse.prototype[name], res, args);
+        Object.defineProperty(res, name, { value: wrapper, writable: true, configurable: false });
+        const said = await holdOnce(res, (view) => {
+          const method: unknown = Reflect.get(view, name);
+          Reflect.set(view, name, (...args: unknown[]) => Reflect.apply(method as () => void, view, args));
+          Object.setPrototypeOf(view, Object.create(ServerResponse.prototype));
+          view.end("answer");
+        });
+        expect([said, Reflect.get(res, name) === wrapper]).toEqual(["answer", true]);
+      }
+    },
+  );
 
   test("whose status text cannot be set", async () => {
     const res = responseOf();

@@ -26,8 +26,11 @@ export interface HeldResponse<Res> {
   /**
    * Gives the response back as it was before; its headers are left as they are where they are those of this answer, which
    * is about to be sent. What runs write from now on goes nowhere.
+   *
+   * `isAnswered`: an answer of a run goes out next, whoever sends it, and no other part of an app is asked for one. Default:
+   * whether `sent` is given.
    */
-  release(sent?: Reply): void;
+  release(sent?: Reply, isAnswered?: boolean): void;
 }
 
 export interface HoldOptions {
@@ -73,12 +76,12 @@ export function holdResponse<Res extends ServerResponse>(
       }
       return reply;
     },
-    release(sent) {
+    release(sent, isAnswered = sent !== undefined) {
       const last = current;
       current = null;
       if (sent === undefined) helpers.takeBack();
       else helpers.unwrap();
-      overlay.remove();
+      overlay.remove(isAnswered);
       if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
       else restoreHead(res, before);
     },

@@ -23,11 +23,9 @@ export interface Overlay {
   readonly real: NodeState;
   readonly shown: NodeState;
   /** What the response had of its own under the names that are covered: mostly methods that middleware has wrapped. */
-  readonly covered: ReadonlyMap<string, unknown>;
+  readonly covered: Map<string, unknown>;
   /** The same as it was defined, where it cannot be assigned. */
-  readonly defined: ReadonlyMap<string, PropertyDescriptor>;
-  /** The response's own prototype, as it was when it was held, if its methods are Node's; otherwise null. */
-  readonly nodes: object | null;
+  readonly defined: Map<string, PropertyDescriptor>;
   /** The prototype that is laid over the response's own one. */
   held: object;
 }

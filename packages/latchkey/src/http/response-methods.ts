@@ -45,29 +45,25 @@ const others = [
 
 const assigned: readonly string[] = [...usedFirst, "statusCode", "statusMessage"];
 
-/** Whether assigning makes properties of the response itself, by prototype: no accessor and nothing read-only is in the way. */
-const assignable = new WeakMap<object, boolean>();
+/** Whether a prototype, seen before, is without accessors under the names that are assigned. */
+const plain = new WeakMap<object, boolean>();
 
-/**
- * Whether a prototype's methods are Node's own, so that they can lie on a response as well. One that has others of its own,
- * as a mounted app may, counts only as long as it is the response's.
- */
+/** Whether a prototype has Node's methods, so that they may as well lie on a response for as long as it is sent. */
 export function hasNodesMethods(prototype: object): boolean {
-  let isAssignable = assignable.get(prototype);
-  if (isAssignable === undefined) {
-    isAssignable = assigned.every((name) => descriptorOf(prototype, name)?.writable !== false);
-    assignable.set(prototype, isAssignable);
+  let isPlain = plain.get(prototype);
+  if (isPlain === undefined) {
+    isPlain = assigned.every((name) => !hasAccessor(prototype, name));
+    plain.set(prototype, isPlain);
   }
-  return isAssignable && hasMethods(prototype, ServerResponse.prototype);
+  return isPlain && hasUsedFirst(prototype, ServerResponse.prototype);
 }
 
-/** An accessor counts as what cannot be written. */
-function descriptorOf(prototype: object, name: string): { readonly writable: boolean } | null {
+function hasAccessor(prototype: object, name: string): boolean {
   for (let each: object | null = prototype; each !== null; each = Object.getPrototypeOf(each)) {
     const own = Object.getOwnPropertyDescriptor(each, name);
-    if (own !== undefined) return { writable: own.writable === true };
+    if (own !== undefined) return !("value" in own);
   }
-  return null;
+  return false;
 }
 
 /** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
@@ -77,11 +73,6 @@ export const methodNames: {
 } = { usedFirst, others };
 
 type Methods<Name extends string> = Record<Name, unknown>;
-
-/** Whether a response has nothing else than a prototype under all these names: mostly, nothing of its own. */
-export function hasMethods(response: object, prototype: object): boolean {
-  return hasUsedFirst(response, prototype) && hasOtherMethods(response, prototype);
-}
 
 function hasUsedFirst(response: object, methods: object): boolean {
   const res = response as Methods<(typeof usedFirst)[number]>;
@@ -102,43 +93,17 @@ function hasUsedFirst(response: object, methods: object): boolean {
   );
 }
 
-/** The same, for those that do not lie on a held response itself. */
-export function hasOtherMethods(response: object, prototype: object): boolean {
-  const res = response as Methods<(typeof others)[number]>;
-  const from = prototype as typeof res;
-  return (
-    res.__onFinished === from.__onFinished &&
-    res.addListener === from.addListener &&
-    res.addTrailers === from.addTrailers &&
-    res.appendHeader === from.appendHeader &&
-    res.cork === from.cork &&
-    res.emit === from.emit &&
-    res.eventNames === from.eventNames &&
-    res.listenerCount === from.listenerCount &&
-    res.listeners === from.listeners &&
-    res.off === from.off &&
-    res.prependListener === from.prependListener &&
-    res.prependOnceListener === from.prependOnceListener &&
-    res.rawListeners === from.rawListeners &&
-    res.removeAllListeners === from.removeAllListeners &&
-    res.removeHeader === from.removeHeader &&
-    res.removeListener === from.removeListener &&
-    res.setHeaders === from.setHeaders &&
-    res.uncork === from.uncork &&
-    res.writeHeader === from.writeHeader
-  );
-}
-
-/** Lays methods on a response in the place of whatever is there, accessors and what cannot be assigned, too. */
-export function putUsedFirst(response: object, methods: object): void {
+/**
+ * Lays methods on a response by assigning them, which keeps its shape. False: some are not there as they are given, since
+ * something cannot be assigned or is an accessor.
+ */
+export function putUsedFirst(response: object, methods: object): boolean {
   try {
     assignUsedFirst(response, methods);
-    if (hasUsedFirst(response, methods)) return;
+    return hasUsedFirst(response, methods);
   } catch {
-    // One cannot be assigned.
+    return false;
   }
-  for (const name of usedFirst) Reflect.deleteProperty(response, name);
-  assignUsedFirst(response, methods);
 }
 
 function assignUsedFirst(response: object, methods: object): void {

@@ -26,13 +26,7 @@ import {
 } from "./held-prototype.ts";
 import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 import { setHead } from "./response-head.ts";
-import {
-  hasMethods,
-  hasNodesMethods,
-  hasOtherMethods,
-  methodNames,
-  putUsedFirst,
-} from "./response-methods.ts";
+import { hasNodesMethods, methodNames, putUsedFirst } from "./response-methods.ts";
 
 export interface LaidOverlay {
   /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
@@ -43,7 +37,8 @@ export interface LaidOverlay {
   hasBegun(): boolean;
   /** The real socket. */
   socket(): Socket | null;
-  remove(): void;
+  /** `isAnswered`: the response is sent next, and goes to no other part of an app, whose methods it would need. */
+  remove(isAnswered: boolean): void;
 }
 
 /** The response's own, or the view that a handler has of it: both lead to the same overlay. */
@@ -210,6 +205,11 @@ const descriptors: PropertyDescriptorMap = Object.fromEntries([
 
 const heldMethods: object = Object.create(null, descriptors);
 
+const usedFirst: ReadonlySet<string> = new Set(methodNames.usedFirst);
+/** The names that may be covered on the response itself, and the same from the last to the first. */
+const ownNames = [...methodNames.usedFirst, ...methodNames.others];
+const ownNamesBack = ownNames.toReversed();
+
 function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
   return {
     configurable: true,
@@ -243,10 +243,8 @@ export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(me
  *
  * @throws {TypeError} when it is held already, or cannot be.
  */
-function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined" | "nodes"> {
+export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
   if (isHeld(res)) throw new TypeError(heldTwice);
-  const prototype = prototypeBeneath(res);
-  const nodes = hasNodesMethods(prototype) ? prototype : null;
   if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
   const covered = new Map<string, unknown>();
   const defined = new Map<string, PropertyDescriptor>();
@@ -254,7 +252,6 @@ function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "define
     // Most are not there, which this tells faster than a description does.
     if (!Object.hasOwn(res, name)) continue;
     const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
-    if (isLeftover(name, own, nodes)) continue;
     covered.set(name, Reflect.get(res, name));
     if (own.writable === true) continue;
     if (own.configurable !== true) {
@@ -263,26 +260,7 @@ function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "define
     }
     defined.set(name, own);
   }
-  return { covered, defined, nodes };
-}
-
-/** Left by an earlier hold, or by who has kept one of its methods and put it back. */
-function isLeftover(name: string, own: PropertyDescriptor, nodes: object | null): boolean {
-  if (own.writable !== true || own.configurable !== true) return false;
-  return own.value === descriptors[name]?.value || (nodes !== null && own.value === Reflect.get(nodes, name));
-}
-
-const ownNames = [...methodNames.usedFirst, ...methodNames.others];
-
-/**
- * Refuses a response before anything is done for its request. One whose methods are Node's is looked at when it
- * is held: most requests are answered without.
- *
- * @throws {TypeError} when it is held already, or cannot be.
- */
-export function refuseUnholdable(res: ServerResponse): void {
-  const isNodes = Object.isExtensible(res) && !isHeld(res) && hasMethods(res, ServerResponse.prototype);
-  if (!isNodes) requireHoldable(res);
+  return { covered, defined };
 }
 
 const heldTwice =
@@ -312,20 +290,24 @@ export function keepCovered(res: ServerResponse): void {
 
 /** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
 export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
-  const { covered, defined, nodes } = requireHoldable(response);
+  const { covered, defined } = requireHoldable(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable, req } = res;
   const real = { _header, destroyed, finished, writable };
-  const shown = { _header, destroyed, finished, writable };
-  const overlay: Overlay = { res, current: first, real, shown, covered, defined, nodes, held: res };
-  // All properties before the prototype: in Node 22 each that comes after it costs more than the whole hold.
-  if (nodes !== null) for (const name of ["statusCode", "statusMessage"]) Reflect.set(res, name, res[name]);
+  const overlay: Overlay = {
+    res,
+    current: first,
+    real,
+    shown: { _header, destroyed, finished, writable },
+    covered,
+    defined,
+    held: res,
+  };
   Reflect.set(res, "req", withoutSocket(req));
   res[overlayKey] = overlay;
-  if (nodes !== null) layUsedFirst(overlay);
+  const keepsShape = covered.size === 0 && layFast(overlay);
   overlay.held = coverPrototype(res, descriptors);
-  if (nodes === null) layUsedFirst(overlay);
-  layOthers(overlay);
+  if (!keepsShape) layOwn(overlay);
   const watcher = new Watcher(overlay);
   const setCurrent = (answer: HeldAnswer) => {
     overlay.current = answer;
@@ -336,8 +318,7 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
   const isKept = Reflect.get(req, "res") === res;
   return {
     begin(answer) {
-      layUsedFirst(overlay);
-      layOthers(overlay);
+      layOwn(overlay);
       setCurrent(answer);
     },
     lend(view) {
@@ -348,47 +329,57 @@ export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOve
       return typeof real._header === "string";
     },
     socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
-    remove() {
+    remove(isAnswered) {
       if (isKept) Reflect.set(req, "res", res);
-      remove(overlay, req);
+      noteWritten(res, real, overlay.shown);
+      Object.assign(res, real);
+      Reflect.set(res, "req", req);
+      if (!(keepsShape && isAnswered && removeFast(overlay))) removeOwn(overlay);
+      // Not deleted: a shape is given up when any but the last property goes, and the response still has to be sent.
+      res[overlayKey] = undefined;
+      uncoverPrototype(res);
     },
   };
 }
 
-function layUsedFirst({ res, defined }: Overlay): void {
-  for (const name of defined.keys()) {
-    Object.defineProperty(res, name, { ...descriptors[name], configurable: true });
-  }
-  putUsedFirst(res, heldMethods);
-}
-
-/** Covers what shines through the held prototype, and takes away what a run has put there. */
-function layOthers({ res, covered, held }: Overlay): void {
-  if (hasOtherMethods(res, held)) return;
-  for (const name of methodNames.others) {
-    if (covered.has(name)) res[name] = descriptors[name]?.value;
+/** Lays the methods on the response itself that lie there, and no others. */
+function layOwn({ res, covered, defined }: Overlay): void {
+  for (const name of ownNames) {
+    const value: unknown = descriptors[name]?.value;
+    if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
+    else if (covered.has(name) || usedFirst.has(name)) res[name] = value;
     else if (Object.hasOwn(res, name)) delete res[name];
   }
 }
 
-function remove({ res, real, shown, covered, defined, held, nodes }: Overlay, req: IncomingMessage): void {
-  noteWritten(res, real, shown);
-  const { _header, destroyed, finished, writable } = real;
-  res._header = _header;
-  res.destroyed = destroyed;
-  res.finished = finished;
-  res.writable = writable;
-  Reflect.set(res, "req", req);
-  res[overlayKey] = undefined;
-  const deleted = hasOtherMethods(res, held) ? [] : methodNames.others;
-  uncoverPrototype(res);
-  // Deleting would take V8's shape from a response that still has to be sent.
-  if (nodes !== null && Object.getPrototypeOf(res) === nodes) putUsedFirst(res, nodes);
-  else for (const name of methodNames.usedFirst) delete res[name];
-  for (const name of deleted) delete res[name];
-  for (const [name, value] of covered) {
+function removeOwn({ res, covered, defined }: Overlay): void {
+  // In the opposite order: V8 undoes the property that was added last, and gives up the shape for any other.
+  for (const name of ownNamesBack) {
+    if (!Object.hasOwn(res, name)) continue;
     const own = defined.get(name);
-    if (own === undefined) res[name] = value;
-    else Object.defineProperty(res, name, own);
+    if (own !== undefined) Object.defineProperty(res, name, own);
+    else if (covered.has(name)) res[name] = covered.get(name);
+    else delete res[name];
   }
+}
+
+/**
+ * The same as `layOwn`, for a response that has nothing of its own there, before its prototype is covered: in Node 22 each
+ * property that comes after that costs more than the whole hold. False: it has to be laid as any other.
+ */
+function layFast({ res }: Overlay): boolean {
+  if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, heldMethods)) return false;
+  for (const name of ["statusCode", "statusMessage"])
+    if (!Object.hasOwn(res, name)) Reflect.set(res, name, res[name]);
+  return true;
+}
+
+/**
+ * Leaves Node's methods where the held ones lay: V8 gives up the shape of a response that a property is deleted from. False:
+ * a run has left something else there, or the prototype is another now.
+ */
+function removeFast({ res, held }: Overlay): boolean {
+  if (Object.getPrototypeOf(res) !== held || !hasNodesMethods(prototypeBeneath(res))) return false;
+  if (methodNames.others.some((name) => Object.hasOwn(res, name))) return false;
+  return putUsedFirst(res, ServerResponse.prototype);
 }
