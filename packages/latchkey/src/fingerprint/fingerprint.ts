@@ -1,6 +1,6 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import { checkFieldNames, pickFields } from "./business-fields.ts";
-import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
+import { type CanonicalJsonLimits, canonicalBytes, canonicalText, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
 import { encodeFields, type Field } from "./length-prefixed.ts";
 import { parseMediaType } from "./media-type.ts";
@@ -69,20 +69,47 @@ export interface FingerprintOptions {
  * @throws NotFingerprintableError (a TypeError) for a parsed body that JSON cannot carry.
  */
 export function fingerprint(request: FingerprintRequest, options: FingerprintOptions = {}): Fingerprint {
+  const version = checkedVersion(options);
   const body = requestBody(request, options);
-  return seal(
-    "request",
-    [
-      request.operation,
-      request.method,
-      request.path,
-      sortedQuery(request.query),
-      request.mediaType === null ? null : parseMediaType(request.mediaType).normalized,
-      sortedHeaders(request.headers),
-    ],
-    body,
-    options,
+  return seal(version, prefixOf(request, version), body, options);
+}
+
+/** What is hashed before a body. */
+function prefixOf(request: FingerprintRequest, version: number): Uint8Array {
+  if (isLike(latest.request, request) && latest.version === version) return latest.prefix;
+  const { operation, method, path, query, mediaType, headers } = request;
+  const type = mediaType === null ? null : parseMediaType(mediaType).normalized;
+  const subject = [operation, method, path, sortedQuery(query), type, sortedHeaders(headers)];
+  const prefix = encoded(version, "request", subject);
+  // Without the body, which would stay in memory.
+  if (headers.length === 0)
+    latest = { request: { operation, method, path, query, mediaType }, version, prefix };
+  return prefix;
+}
+
+type Subject = Omit<FingerprintRequest, "headers" | "body">;
+
+/** Of the last request without chosen headers: at a busy route the next one is for the same. */
+let latest: { readonly request: Subject | null; readonly version: number; readonly prefix: Uint8Array } = {
+  request: null,
+  version: 0,
+  prefix: new Uint8Array(0),
+};
+
+function isLike(left: Subject | null, right: FingerprintRequest): boolean {
+  return (
+    left !== null &&
+    right.headers.length === 0 &&
+    left.operation === right.operation &&
+    left.method === right.method &&
+    left.path === right.path &&
+    left.query === right.query &&
+    left.mediaType === right.mediaType
   );
+}
+
+function encoded(version: number, kind: "request" | "value", subject: readonly Field[]): Uint8Array {
+  return Buffer.concat(encodeFields(["latchkey fingerprint", String(version), kind, subject]));
 }
 
 /**
@@ -97,8 +124,9 @@ export function fingerprintOf(
   value: unknown,
   options: Pick<FingerprintOptions, "secret" | "limits" | "version"> = {},
 ): Fingerprint {
+  const version = checkedVersion(options);
   const body = value instanceof Uint8Array ? rawBody(value) : parsedBody(value, options.limits);
-  return seal("value", [operation], body, options);
+  return seal(version, encoded(version, "value", [operation]), body, options);
 }
 
 /** Whether two fingerprints are of one version and digest; in a time that does not depend on the digests. */
@@ -144,14 +172,22 @@ function jsonBody(
   limits: CanonicalJsonLimits = {},
 ): Body {
   if (names === null) {
-    const canonical = canonicalJson(bytes, limits);
-    return canonical.ok ? { form: "canonical-json", content: [canonical.bytes] } : rawBody(bytes);
+    const canonical = canonicalText(bytes, limits);
+    return typeof canonical === "string" ? canonicalBody(canonical) : rawBody(bytes);
   }
   const tree = parseExactJson(bytes, limits);
   if (!tree.ok) return rawBody(bytes);
   const fields = pickFields(tree.root, names);
   if (fields !== null) return { form: "fields", content: fields };
   return { form: "canonical-json", content: [canonicalBytes(tree.root)] };
+}
+
+/** Longer text becomes bytes of its own, which are hashed where they are. */
+const writtenTextMax = 4_096;
+
+function canonicalBody(text: string): Body {
+  const content = text.length > writtenTextMax ? Buffer.from(text, "utf8") : { utf8: text };
+  return { form: "canonical-json", content: [content] };
 }
 
 /** Names in lower case, sorted; values of a repeated name keep their order. */
@@ -162,17 +198,15 @@ function sortedHeaders(headers: FingerprintRequest["headers"]): Field[] {
     .sort(([left], [right]) => compareCodeUnits(left, right));
 }
 
-function seal(
-  kind: "request" | "value",
-  subject: readonly Field[],
-  body: Body,
-  options: FingerprintOptions,
-): Fingerprint {
-  const { secret, version = FINGERPRINT_VERSION } = options;
+function checkedVersion({ secret, version = FINGERPRINT_VERSION }: FingerprintOptions): number {
   if (version !== FINGERPRINT_VERSION) throw new TypeError(`unknown fingerprint version ${version}`);
   if (secret !== undefined && secret.length === 0)
     throw new TypeError("the fingerprint secret must not be empty");
-  const fields = ["latchkey fingerprint", String(version), kind, subject, body.form, body.content];
+  return version;
+}
+
+function seal(version: number, prefix: Uint8Array, body: Body, { secret }: FingerprintOptions): Fingerprint {
+  const fields = [{ encoded: prefix }, body.form, body.content];
   return { version, digest: digestOf(encodeFields(fields), secret), bodyForm: body.form };
 }
 

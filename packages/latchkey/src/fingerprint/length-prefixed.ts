@@ -1,5 +1,16 @@
 /** Text, bytes, absence, or a list of these. */
-export type Field = string | Uint8Array | null | readonly Field[];
+export type Field = string | Uint8Array | Utf8Bytes | EncodedFields | null | readonly Field[];
+
+/** The bytes of a text in UTF-8, which are written where they belong instead of being made first. */
+export interface Utf8Bytes {
+  /** Well-formed. */
+  readonly utf8: string;
+}
+
+/** Fields in a row that were encoded before. */
+export interface EncodedFields {
+  readonly encoded: Uint8Array;
+}
 
 const TAG_TEXT = 0x74; // "t": UTF-8
 const TAG_UTF16 = 0x75; // "u": UTF-16 code units, little-endian
@@ -39,7 +50,8 @@ function sizeOf(field: Field): number {
   // A UTF-16 code unit takes 3 bytes of UTF-8 at most.
   if (typeof field === "string") return field.length * 3;
   if (field instanceof Uint8Array) return field.length > copiedBytesMax ? 0 : field.length;
-  return sizeOfAll(field);
+  if ("utf8" in field) return field.utf8.length * 3;
+  return "encoded" in field ? field.encoded.length : sizeOfAll(field);
 }
 
 class FieldWriter {
@@ -57,6 +69,8 @@ class FieldWriter {
     if (field === null) this.#header(TAG_NULL, 0);
     else if (typeof field === "string") this.#text(field);
     else if (field instanceof Uint8Array) this.#bytes(field);
+    else if ("utf8" in field) this.#utf8(field.utf8);
+    else if ("encoded" in field) this.#copy(field.encoded);
     else {
       this.#header(TAG_LIST, field.length);
       for (const inner of field) this.field(inner);
@@ -82,13 +96,21 @@ class FieldWriter {
   #text(text: string): void {
     const start = this.#at + headerBytes;
     if (text.length <= loopedTextMax && this.#writeAscii(text, start)) {
-      this.#header(TAG_TEXT, text.length);
-      this.#at += text.length;
+      this.#passed(TAG_TEXT, text.length);
       return;
     }
     const utf8 = text.isWellFormed();
     const length = this.#buffer.write(text, start, utf8 ? "utf8" : "utf16le");
-    this.#header(utf8 ? TAG_TEXT : TAG_UTF16, length);
+    this.#passed(utf8 ? TAG_TEXT : TAG_UTF16, length);
+  }
+
+  #utf8(text: string): void {
+    this.#passed(TAG_BYTES, this.#buffer.write(text, this.#at + headerBytes));
+  }
+
+  /** Puts its header before content that is there already. */
+  #passed(tag: number, length: number): void {
+    this.#header(tag, length);
     this.#at += length;
   }
 
@@ -107,8 +129,12 @@ class FieldWriter {
     if (bytes.length > copiedBytesMax) {
       this.end().push(bytes);
     } else {
-      this.#buffer.set(bytes, this.#at);
-      this.#at += bytes.length;
+      this.#copy(bytes);
     }
+  }
+
+  #copy(bytes: Uint8Array): void {
+    this.#buffer.set(bytes, this.#at);
+    this.#at += bytes.length;
   }
 }

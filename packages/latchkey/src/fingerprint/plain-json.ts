@@ -48,18 +48,17 @@ class PlainReader {
   #value(code: number): string | null {
     if (code === QUOTE) return this.#string();
     if (isDigit(code) || code === 0x2d) return this.#number();
-    if (code === 0x7b) return this.#nested(() => this.#object());
-    if (code === 0x5b) return this.#nested(() => this.#array());
+    if (code === 0x7b || code === 0x5b) return this.#nested(code === 0x7b);
     if (code === 0x74) return this.#literal("true");
     if (code === 0x66) return this.#literal("false");
     return code === 0x6e ? this.#literal("null") : null;
   }
 
-  #nested(read: () => string | null): string | null {
+  #nested(isObject: boolean): string | null {
     if (this.#depth === this.#maxDepth) return null;
     this.#depth++;
     this.#position++;
-    const value = read();
+    const value = isObject ? this.#object() : this.#array();
     this.#depth--;
     return value;
   }

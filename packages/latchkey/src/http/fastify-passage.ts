@@ -9,6 +9,7 @@ import type { Reply } from "./capture.ts";
 import { ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
 import { textOf } from "./fetch-messages.ts";
+import { LateHold, type LateRun } from "./late-hold.ts";
 import { sendHandlerReply } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
 import { type Head, linesOf, readHead, restoreHead, setFields } from "./response-head.ts";
@@ -17,6 +18,7 @@ import { giveAnswer } from "./response-overlay.ts";
 /** One run of the handler. */
 interface Run {
   waiting: Waiting | null;
+  readonly late: LateRun;
   readonly report: (error: unknown) => void;
 }
 
@@ -34,6 +36,7 @@ const runKey = Symbol("latchkey.run");
 
 export class Passage {
   readonly #reply: FastifyAnswer;
+  readonly #hold: LateHold;
   /** The headers before the first run; null: there was none. */
   #prepared: FastifyHeaders | null = null;
   /** The run whose answer counts; null where answers pass. */
@@ -42,36 +45,39 @@ export class Passage {
   /** What goes out instead of a payload that no run has made. */
   #substitute: { readonly answer: Reply; readonly prepared: FastifyHeaders } | null = null;
 
-  constructor(reply: FastifyAnswer) {
+  constructor(reply: FastifyAnswer, limitBytes: number) {
     this.#reply = reply;
+    this.#hold = new LateHold(reply.raw, limitBytes);
   }
 
   /**
    * Runs a handler as Fastify would, on a clean reply of its own. What it does with that reply when the run is over goes
    * nowhere.
-   *
-   * @param raw the run's view of the raw response
    */
-  async run(
-    raw: ServerResponse,
+  run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<Reply> {
+    if (this.#prepared === null) this.#prepared = this.#reply.getHeaders();
+    else restoreHeaders(this.#reply, this.#prepared);
+    return this.#hold.run((late) => this.#handle(late, handle, report), report);
+  }
+
+  async #handle(
+    late: LateRun,
     handle: (reply: FastifyAnswer) => unknown,
     report: (error: unknown) => void,
   ): Promise<void> {
-    if (this.#prepared === null) this.#prepared = this.#reply.getHeaders();
-    else restoreHeaders(this.#reply, this.#prepared);
-    const run: Run = { waiting: null, report };
+    const run: Run = { waiting: null, late, report };
     this.#current = run;
     // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
-    const own = ownReply(this.#reply);
-    Reflect.set(own, runKey, run);
-    const result = handle(liveView(own, raw, () => this.#current === run && !this.#closed));
+    const own: FastifyAnswer & { [runKey]?: Run } = ownReply(this.#reply);
+    own[runKey] = run;
+    const result = handle(liveView(own, late));
     const payload: unknown = await result;
     if (payload !== undefined || (isThenable(result) && !own.sent)) own.send(payload);
   }
 
   /** The `onSend` hook. What runs send that are over already is never answered. */
-  onSend(reply: FastifyAnswer, payload: unknown, done: SendDone): void {
-    const run = (Reflect.get(reply, runKey) as Run | undefined) ?? this.#current;
+  onSend(reply: FastifyAnswer & { [runKey]?: Run }, payload: unknown, done: SendDone): void {
+    const run = reply[runKey] ?? this.#current;
     const substitute = this.#substitute;
     if (run !== this.#current) return;
     if (run !== null && !this.#closed) this.#capture(run, reply, payload, done);
@@ -85,6 +91,7 @@ export class Passage {
 
   /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
   open(): void {
+    this.#hold.release(false);
     this.#restoreHeaders();
     this.#current = null;
   }
@@ -98,6 +105,7 @@ export class Passage {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
     this.#closed = true;
+    this.#hold.release(kind === "handler");
     if (kind === "latchkey") this.#restoreHeaders();
     const prepared = this.#prepared ?? this.#reply.getHeaders();
     if (waiting !== null && answered.kind === "handler") {
@@ -130,7 +138,7 @@ export class Passage {
     const kept = Buffer.isBuffer(payload) ? Buffer.from(payload) : payload;
     run.waiting = { reply, payload: kept, done, head: readHead(reply.raw) };
     try {
-      deliver(reply, payload);
+      deliver(run.late, reply, payload, () => deliver(run.late, reply, kept));
     } catch (error) {
       // A header that cannot be sent: nobody above this hook would end the attempt.
       reply.raw.destroy(error instanceof Error ? error : new Error(String(error)));
@@ -155,8 +163,8 @@ function setStatus({ raw }: FastifyAnswer, { status, statusText }: Reply): void 
   if (statusText !== undefined) raw.statusMessage = statusText;
 }
 
-/** Writes a payload to the raw response, which is held, as Fastify does at the end of its pipeline. */
-function deliver(reply: FastifyAnswer, given: unknown): void {
+/** Hands a payload over, or writes it to the raw response, which is held then, as Fastify does at the end of its pipeline. */
+function deliver(late: LateRun, reply: FastifyAnswer, given: unknown, again = () => {}): void {
   const { raw } = reply;
   let payload = given;
   if (payload instanceof Response) {
@@ -165,6 +173,8 @@ function deliver(reply: FastifyAnswer, given: unknown): void {
     payload = payload.body;
   }
   const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+  if (isWhole(payload) && late.give(headOf(raw, headers), payload, again)) return;
+  late.hold();
   if (isWhole(payload) && giveAnswer(raw, headOf(raw, headers), payload)) return;
   for (const [name, value] of headers) raw.setHeader(name, value ?? "");
   if (payload === undefined || payload === null) raw.end();
@@ -204,20 +214,48 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** A run's reply as its handler sees it: once the run is over, it answers nobody any more. */
-function liveView(own: FastifyAnswer, raw: ServerResponse, isLive: () => boolean): FastifyAnswer {
+/** What handlers mostly do with a reply, none of which needs the raw response held. */
+const untouching: ReadonlySet<PropertyKey> = new Set([
+  "code",
+  "getHeader",
+  "getHeaders",
+  "hasHeader",
+  "header",
+  "headers",
+  "log",
+  "redirect",
+  "request",
+  "send",
+  "sent",
+  "serializer",
+  "status",
+  "statusCode",
+  "type",
+]);
+
+/**
+ * A run's reply as its handler sees it: once the run is over, it answers nobody any more. Whatever else than the usual is
+ * asked of it, decorators above all, may lead to the raw response, so that is held from then on.
+ */
+function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
   const view: FastifyAnswer = new Proxy(own, {
     get(target, name) {
-      if (name === "raw") return raw;
+      if (name === "raw") return late.hold();
+      if (late.isLive && !isUntouching(target, name)) late.hold();
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {
-        if (!isLive()) return view;
+        if (!late.isLive) return view;
         const result: unknown = Reflect.apply(value, target, args);
         return result === target ? view : result;
       };
     },
-    set: (target, name, value) => !isLive() || Reflect.set(target, name, value),
+    set: (target, name, value) => !late.isLive || Reflect.set(target, name, value),
   });
   return view;
+}
+
+/** Where an answer was given, `then` only says so. */
+function isUntouching(reply: FastifyAnswer, name: PropertyKey): boolean {
+  return untouching.has(name) || typeof name === "symbol" || (name === "then" && reply.sent);
 }

@@ -14,6 +14,9 @@ export function readReply(reply: FastifyAnswer): ReplyState {
   return { headers: { ...reply.getHeaders() }, own: readOwn(reply) };
 }
 
+/** Read and assigned by key, which is several times as fast as by `Reflect`. */
+type Properties = Record<PropertyKey, unknown>;
+
 /**
  * A reply as Fastify makes one, with everything that was done to this one so far. Made by the same constructor: an object
  * that becomes the prototype of another gets a shape of its own, which nothing is compiled for and which keeps the request
@@ -22,10 +25,8 @@ export function readReply(reply: FastifyAnswer): ReplyState {
 export function ownReply(reply: FastifyAnswer): FastifyAnswer {
   const { raw, request, log } = reply;
   const own: FastifyAnswer = Reflect.construct(reply.constructor, [raw, request, log]);
-  for (const name of Reflect.ownKeys(reply)) {
-    const value: unknown = Reflect.get(reply, name);
-    if (Reflect.get(own, name) !== value) Reflect.set(own, name, value);
-  }
+  const [from, to] = [reply, own] as unknown as readonly [Properties, Properties];
+  for (const name of Reflect.ownKeys(reply)) if (to[name] !== from[name]) to[name] = from[name];
   return own;
 }
 

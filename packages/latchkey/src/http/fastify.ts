@@ -15,8 +15,9 @@ import type {
   FastifyReply,
   FastifyRequest,
 } from "./fastify-types.ts";
-import { submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
+import type { Outcome } from "./outcome.ts";
+import { requireHoldable } from "./response-overlay.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -73,21 +74,22 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes: limitBytes } = operation.settings;
     async function protectedHandler(this: unknown, request: Req, reply: Rep): Promise<void> {
-      const passage = new Passage(reply);
-      Reflect.set(request, passageKey, passage);
+      const passage = new Passage(reply, limitBytes);
+      (request as FastifyMessage & Record<symbol, unknown>)[passageKey] = passage;
       const run = (own: FastifyAnswer, context: HandlerContext<Tx, E>) =>
         handler.call(this, request, own as Rep, context);
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
-      const outcome = await submitHeld(
-        submit,
-        request as FastifyMessage as R,
-        bodies.incomingOf(request),
-        { res: reply.raw, limitBytes },
-        (raw, context, report) => passage.run(raw, (own) => run(own, context), report),
-      ).catch((error: unknown) => {
+      const given = request as FastifyMessage as R;
+      let outcome: Outcome;
+      try {
+        requireHoldable(reply.raw);
+        outcome = await submit(given, bodies.incomingOf(request), (context, report) =>
+          passage.run((own) => run(own, context), report),
+        );
+      } catch (error) {
         passage.open();
         throw error;
-      });
+      }
       if (outcome.kind !== "pass") {
         passage.close(outcome);
         return reply as unknown as Promise<void>;

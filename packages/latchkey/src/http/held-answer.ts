@@ -151,14 +151,15 @@ export class HeldAnswer {
   }
 }
 
-function checkedHead(head: Omit<Reply, "body">): Omit<Reply, "body"> {
+/** @throws {RangeError} when the status is none. */
+export function checkedHead(head: Omit<Reply, "body">): Omit<Reply, "body"> {
   const { status } = head;
   if (Number.isInteger(status) && status >= 100 && status <= 999) return head;
   throw new RangeError(`Invalid status code: ${status}`);
 }
 
 /** The bytes that `end` was given as a whole; null where only a stream knows what to make of the arguments. */
-function wholeBody([chunk, encoding, callback]: readonly unknown[]): Buffer | null {
+export function wholeBody([chunk, encoding, callback]: readonly unknown[]): Buffer | null {
   const plain = encoding === undefined || encoding === null || encoding === "utf8";
   if (!plain || callback !== undefined) return null;
   if (chunk === undefined || chunk === null) return Buffer.alloc(0);

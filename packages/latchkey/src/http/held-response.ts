@@ -11,7 +11,7 @@ import { LatchkeyError } from "../errors.ts";
 import type { Reply } from "./capture.ts";
 import { HeldAnswer } from "./held-answer.ts";
 import { overlayKey, runOver } from "./held-prototype.ts";
-import { readHead, restoreHead, restoreStatus } from "./response-head.ts";
+import { type Head, readHead, restoreHead, restoreStatus } from "./response-head.ts";
 import { answeringMethods, keepCovered, layOverlay } from "./response-overlay.ts";
 
 export interface HeldResponse<Res> {
@@ -37,13 +37,14 @@ export interface HoldOptions {
   readonly limitBytes: number;
   /** Whether `req.res` of Express, too, is a run's view: only where handlers are given views. Default false. */
   readonly lends?: boolean;
+  /** What the response is given back with. Default: what it has now. */
+  readonly before?: Head;
 }
 
 export function holdResponse<Res extends ServerResponse>(
   res: Res,
-  { limitBytes, lends = false }: HoldOptions,
+  { limitBytes, lends = false, before = readHead(res) }: HoldOptions,
 ): HeldResponse<Res> {
-  const before = readHead(res);
   let current: HeldAnswer | null = new HeldAnswer(limitBytes);
   let hasRun = false;
   const overlay = layOverlay(res, current);
@@ -71,8 +72,7 @@ export function holdResponse<Res extends ServerResponse>(
       const reply = await answer.reply();
       const bytesNow = bytesOn(overlay.socket()) ?? bytesBefore;
       if (overlay.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
-        const message = "The handler wrote to the socket, past the response that is held for it";
-        throw new LatchkeyError("answer-twice", { message });
+        throw wroteToSocket();
       }
       return reply;
     },
@@ -88,12 +88,22 @@ export function holdResponse<Res extends ServerResponse>(
   };
 }
 
+export function wroteToSocket(): LatchkeyError {
+  const message = "The handler wrote to the socket, past the response that is held for it";
+  return new LatchkeyError("answer-twice", { message });
+}
+
 /**
  * How much was written to the connection so far; null where that cannot be told: a pipelined response has no connection
  * until its turn comes, and an encrypted one may write on its own account.
  */
-function bytesOn(socket: Socket | null): number | null {
+export function bytesOn(socket: Socket | null): number | null {
   return socket === null || socket.destroyed || "encrypted" in socket ? null : socket.bytesWritten;
+}
+
+/** A response as a handler sees it whose run is over. */
+export function deadView<Res extends ServerResponse>(res: Res): Res {
+  return new Proxy(res, new LiveView<Res>(() => false, new Helpers(res)));
 }
 
 /** The response as one run's handler sees it. Once the run is over, it answers nobody any more. */

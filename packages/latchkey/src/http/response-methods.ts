@@ -66,6 +66,34 @@ function hasAccessor(prototype: object, name: string): boolean {
   return false;
 }
 
+/** Whether a response has Node's methods under all names that may be covered, be they its own or its prototype's. */
+export function looksPristine(response: object): boolean {
+  const res = response as Methods<(typeof usedFirst)[number] | (typeof others)[number]>;
+  const node = ServerResponse.prototype as object as typeof res;
+  return (
+    hasUsedFirst(res, node) &&
+    res.__onFinished === undefined &&
+    res.addListener === node.addListener &&
+    res.addTrailers === node.addTrailers &&
+    res.appendHeader === node.appendHeader &&
+    res.cork === node.cork &&
+    res.emit === node.emit &&
+    res.eventNames === node.eventNames &&
+    res.listenerCount === node.listenerCount &&
+    res.listeners === node.listeners &&
+    res.off === node.off &&
+    res.prependListener === node.prependListener &&
+    res.prependOnceListener === node.prependOnceListener &&
+    res.rawListeners === node.rawListeners &&
+    res.removeAllListeners === node.removeAllListeners &&
+    res.removeHeader === node.removeHeader &&
+    res.removeListener === node.removeListener &&
+    res.setHeaders === node.setHeaders &&
+    res.uncork === node.uncork &&
+    res.writeHeader === node.writeHeader
+  );
+}
+
 /** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
 export const methodNames: {
   readonly usedFirst: readonly string[];

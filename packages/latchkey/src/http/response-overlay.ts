@@ -26,7 +26,7 @@ import {
 } from "./held-prototype.ts";
 import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 import { setHead } from "./response-head.ts";
-import { hasNodesMethods, methodNames, putUsedFirst } from "./response-methods.ts";
+import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./response-methods.ts";
 
 export interface LaidOverlay {
   /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
@@ -238,14 +238,28 @@ function withoutSocket(req: IncomingMessage): IncomingMessage {
 export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(methods));
 
 /**
- * What a response has of its own under the names that will be covered, read before anything is changed: it is held as a
- * whole or not at all.
+ * Looks beforehand whether a response can be held, so that nothing is begun for one that cannot.
  *
  * @throws {TypeError} when it is held already, or cannot be.
  */
-export function requireHoldable(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
+export function requireHoldable(res: ServerResponse): void {
+  requireFree(res);
+  // Nearly all are as Node has made them, which this tells at a glance.
+  if (!looksPristine(res)) readOwnMethods(res);
+}
+
+function requireFree(res: ServerResponse): void {
   if (isHeld(res)) throw new TypeError(heldTwice);
   if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
+}
+
+/**
+ * What a response has of its own under the names that will be covered, read before anything is changed: it is held as a
+ * whole or not at all.
+ *
+ * @throws {TypeError} when it cannot be held.
+ */
+function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
   const covered = new Map<string, unknown>();
   const defined = new Map<string, PropertyDescriptor>();
   for (const name of ownNames) {
@@ -290,7 +304,8 @@ export function keepCovered(res: ServerResponse): void {
 
 /** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
 export function layOverlay(response: ServerResponse, first: HeldAnswer): LaidOverlay {
-  const { covered, defined } = requireHoldable(response);
+  requireFree(response);
+  const { covered, defined } = readOwnMethods(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable, req } = res;
   const real = { _header, destroyed, finished, writable };
