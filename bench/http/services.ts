@@ -25,8 +25,11 @@ export function redisUrl(): string {
   return required("LATCHKEY_BENCH_REDIS");
 }
 
+/** The handlers use nothing of the pool but their `tx`, so none of its connections has to stay free for them. */
+const transactionsMax = poolSize;
+
 export function openOrders() {
-  const latchkey = createLatchkey({ store: postgresStore({ pool: openPool() }) });
+  const latchkey = createLatchkey({ store: postgresStore({ pool: openPool(), transactionsMax }) });
   return { latchkey, operation: latchkey.operation("orders.create") };
 }
 

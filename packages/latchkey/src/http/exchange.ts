@@ -17,7 +17,7 @@ import { type Reply, storedForm, withoutFraming } from "./capture.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
-import { type HttpSubmission, receive } from "./receive.ts";
+import { type HttpSubmission, isPromise, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";
 import { standInAttempt, standInSubmission } from "./unprotected.ts";
 
@@ -87,17 +87,32 @@ function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
   };
 }
 
-async function submit<R, Tx, E extends Execution>(
+function submit<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
   identity: Identity<R>,
   request: R,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
 ): Promise<Outcome> {
-  const received = await receive(route, identity, request, incoming);
+  try {
+    const received = receive(route, identity, request, incoming);
+    return isPromise(received)
+      ? received.then((there) => proceed(route, there, incoming, work))
+      : proceed(route, received, incoming, work);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function proceed<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  received: Received,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+): Promise<Outcome> {
   switch (received.kind) {
     case "refused":
-      return received.outcome;
+      return Promise.resolve(received.outcome);
     case "keyless":
       return runUnprotected(route, received.tenant, incoming, work);
     case "keyed":

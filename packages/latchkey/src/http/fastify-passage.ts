@@ -148,11 +148,14 @@ export class Passage {
   /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
   #setHead(reply: FastifyAnswer, answer: Reply, prepared: FastifyHeaders): Buffer {
     setStatus(reply, answer);
-    for (const name of Object.keys(reply.getHeaders())) {
+    const there = reply.getHeaders();
+    for (const name of Object.keys(there)) {
       if (!name.startsWith("content-") || name in prepared) continue;
       if (!answer.headers.some(([own]) => own.toLowerCase() === name)) reply.removeHeader(name);
     }
-    setFields(answer.headers, (name, value) => reply.header(name, value));
+    setFields(answer.headers, (name, value) => {
+      if (there[name.toLowerCase()] !== value) reply.header(name, value);
+    });
     return asBuffer(answer.body);
   }
 }

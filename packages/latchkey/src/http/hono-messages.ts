@@ -52,22 +52,38 @@ function preparedHeaders(c: HonoContext): readonly HeaderEntry[] {
  * @throws {LatchkeyError} as `captureResponse` does.
  */
 export function captureAnswer(response: Response | undefined, limitBytes: number): Reply | Promise<Reply> {
-  const kept = response === undefined ? null : keptBytes(response);
-  if (response === undefined || kept === null) return captureResponse(response, limitBytes);
+  const parts = response === undefined ? null : keptParts(response);
+  const kept = parts === null ? null : keptBytes(parts[1]);
+  if (response === undefined || parts === null || kept === null) return captureResponse(response, limitBytes);
   if (kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
   // Without a status text, which that server does not send: looking for it would make the real response.
-  return { status: response.status, headers: [...response.headers], body: kept };
+  return { status: response.status, headers: loneHeader(parts[2]) ?? [...response.headers], body: kept };
 }
 
 /**
  * The body of a response that `@hono/node-server` has made and nobody has looked into; null elsewhere. That package keeps
  * status, body and headers in a property of the response until somebody needs a real one, which costs more than all else.
  */
-function keptBytes(response: Response): Uint8Array | null {
-  const body = keptParts(response)?.[1];
+function keptBytes(body: unknown): Uint8Array | null {
   if (body === null) return new Uint8Array(0);
   return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
 }
+
+/** Headers as Hono gives them where there is but the type: what `Headers` would make of it. Null: there are others. */
+function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
+  if (typeof headers !== "object" || headers === null) return null;
+  if (Object.getPrototypeOf(headers) !== Object.prototype) return null;
+  const [entry, ...others] = Object.entries(headers);
+  if (entry === undefined || others.length > 0) return null;
+  const [name, value] = entry;
+  return plainName.test(name) && typeof value === "string" && plainValue.test(value)
+    ? [[name.toLowerCase(), value]]
+    : null;
+}
+
+const plainName = /^[A-Za-z-]+$/u;
+/** Nothing that is trimmed or refused. */
+const plainValue = /^[!-~](?:[ -~]*[!-~])?$/u;
 
 /** Status, body and headers, as they were given to such a response. */
 function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {

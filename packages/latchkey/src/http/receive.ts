@@ -39,38 +39,57 @@ export async function identify<R>(
 }
 
 /**
- * Looks at a request, up to its fingerprint.
+ * Looks at a request, up to its fingerprint; at once, where nothing has to be waited for.
  *
  * @throws {LatchkeyError} `tenant-missing`, `body-consumed`; and what the adapter throws while it reads the body.
  */
-export async function receive<R, Tx, E extends Execution>(
+export function receive<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
   identity: Identity<R>,
   request: R,
   incoming: Incoming,
-): Promise<Received> {
-  const givenTenant = identifyTenant(identity, request);
-  const tenant = checkTenant(isPromise(givenTenant) ? await givenTenant : givenTenant);
-  const givenPrincipal: unknown = identity.principal(request);
-  const principal = checkPrincipal(isPromise(givenPrincipal) ? await givenPrincipal : givenPrincipal);
+): Received | Promise<Received> {
+  return whenThere(identifyTenant(identity, request), (givenTenant) => {
+    const tenant = checkTenant(givenTenant);
+    const givenPrincipal: unknown = identity.principal(request);
+    return whenThere(givenPrincipal, (principal) =>
+      receiveFrom(route, { tenant, principal: checkPrincipal(principal) }, incoming),
+    );
+  });
+}
+
+interface Sender {
+  readonly tenant: string;
+  readonly principal: string | null;
+}
+
+function receiveFrom<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  sender: Sender,
+  incoming: Incoming,
+): Received | Promise<Received> {
   const reading = readKey(route, incoming);
   if (reading.kind === "refused") return reading;
   const outcome = reading.kind === "present" ? refuseAge(route, incoming) : null;
   if (outcome !== null) return { kind: "refused", outcome };
-  const givenBody = incoming.readBody(route.rules.bodyLimitBytes);
-  const body = "kind" in givenBody ? givenBody : await givenBody;
-  if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
-  if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
-  const key = { tenant, scope: scopeOf(route.operation), key: reading.key };
-  return {
-    kind: "keyed",
-    submission: {
+  return whenThere(incoming.readBody(route.rules.bodyLimitBytes), (body): Received => {
+    if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
+    const { tenant, principal } = sender;
+    if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
+    const key = { tenant, scope: scopeOf(route.operation), key: reading.key };
+    const submission = {
       key,
       fingerprint: fingerprintOf(route, incoming, body),
       principal,
       addressable: route.rules.inProgress === 202,
-    },
-  };
+    };
+    return { kind: "keyed", submission };
+  });
+}
+
+/** Goes on at once with what is there, which takes less time than a promise does. */
+function whenThere<T, U>(value: T | PromiseLike<T>, goOn: (value: T) => U | Promise<U>): U | Promise<U> {
+  return isPromise(value) ? Promise.resolve(value).then(goOn) : goOn(value);
 }
 
 function identifyTenant<R>(identity: Identity<R>, request: R): unknown {
@@ -83,7 +102,7 @@ function identifyTenant<R>(identity: Identity<R>, request: R): unknown {
   }
 }
 
-function isPromise(value: unknown): value is PromiseLike<unknown> {
+export function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
