@@ -10,26 +10,25 @@ export interface Bodies {
   incomingOf(request: FastifyMessage): Incoming;
 }
 
-/** What has passed of a body on its way to a parser. */
+/** What parsers read a body through, and what has passed through it. */
 interface KeptBody {
   /** All of the body; null while its end has not passed. */
   bytes(): Uint8Array | null;
 }
 
-/** Fastify has no raw body: what its parsers read is kept as it passes. */
+/** By assignment, which is several times as fast as by `Reflect`. */
+type KeepingRequest = FastifyMessage & Record<symbol, KeptBody | undefined>;
+
+/** Fastify has no raw body: its parsers read through something that keeps what passes. */
 export function keepBodies(app: FastifyApp): Bodies {
   const handlers = new WeakSet<object>();
   // A property of the request: a WeakMap of every request is a burden on the garbage collector.
   const bodyKey = Symbol("latchkey.body");
   const keep = (request: FastifyMessage, _reply: unknown, payload: Readable, done: PayloadDone) => {
-    if (payload === request.raw && isUntouched(payload)) {
-      keepOn(request, bodyKey, new TappedBody(payload));
-      done(null, payload);
-    } else {
-      const copy = new BodyCopy(payload);
-      keepOn(request, bodyKey, copy);
-      done(null, copy);
-    }
+    const fresh = payload === request.raw && isUntouched(payload);
+    const body = fresh ? new TappedBody(payload) : new BodyCopy(payload);
+    (request as KeepingRequest)[bodyKey] = body;
+    done(null, body instanceof BodyCopy ? body : body.payload);
   };
   app.addHook("onRoute", (route: { handler: object; preParsing?: unknown }) => {
     if (handlers.has(route.handler)) route.preParsing = [route.preParsing ?? [], keep].flat();
@@ -40,8 +39,7 @@ export function keepBodies(app: FastifyApp): Bodies {
       method: request.method,
       target: request.originalUrl,
       header: (name) => headerLines(request.raw, name),
-      readBody: (limitBytes) =>
-        readBody(request, (request as FastifyMessage & Record<symbol, KeptBody>)[bodyKey], limitBytes),
+      readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
     }),
   };
 }
@@ -57,14 +55,9 @@ function readBody(request: FastifyMessage, body: KeptBody | undefined, limitByte
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 
-/** By assignment: as fast as any other property, which a definition, or `Reflect.set`, is not. */
-function keepOn(request: FastifyMessage, key: symbol, body: KeptBody): void {
-  (request as FastifyMessage & Record<symbol, unknown>)[key] = body;
-}
-
 const remedy =
   "Call fastifyProtect (or fastifyServe) on the instance that has the route, give the route what `protect` returned as its handler, and " +
-  'let a content type parser read the body to its end; or opt in to `fingerprint: "parsed"`.';
+  'let a content type parser read the body from its payload; or opt in to `fingerprint: "parsed"`.';
 
 type PayloadDone = (error: Error | null, payload: Readable) => void;
 
@@ -78,24 +71,25 @@ function isUntouched(stream: Readable): boolean {
 /** Under which a message keeps its tap. */
 const tapKey = Symbol("latchkey.tap");
 
-type Tapped = Readable & { [tapKey]?: TappedBody };
-
 /**
- * A message's own body, kept as the message receives it: a tenth of what another stream costs. Whoever reads it, all of it
- * has passed here once it has ended.
+ * A message's own body, kept as the message receives it: a tenth of what another stream costs. Parsers get a stand-in for
+ * the message, which tells that they have read the payload: those that take `request.raw` may not have read it as a whole.
  *
  * No closure of its own is put on a message: with one, requests stay in memory until the old generation is collected.
  */
 class TappedBody implements KeptBody {
+  readonly payload: Readable;
   readonly #message: Readable;
   readonly #push: Readable["push"];
   readonly #chunks: Buffer[] = [];
+  #usedPayload = false;
 
   constructor(message: Tapped) {
     this.#message = message;
     this.#push = message.push;
     message[tapKey] = this;
     message.push = pushThroughTap;
+    this.payload = new Proxy(message, new StandIn(this));
   }
 
   push(chunk: Buffer | string | null | undefined, encoding?: BufferEncoding): boolean {
@@ -105,16 +99,47 @@ class TappedBody implements KeptBody {
     return this.#push.call(this.#message, chunk, encoding);
   }
 
+  /** Whatever is done with a stream begins with one of its methods. */
+  use(method: (...args: unknown[]) => unknown, args: readonly unknown[]): unknown {
+    this.#usedPayload = true;
+    const result: unknown = Reflect.apply(method, this.#message, args);
+    return result === this.#message ? this.payload : result;
+  }
+
   bytes(): Uint8Array | null {
-    if (!this.#message.readableEnded) return null;
-    const [only] = this.#chunks;
-    return only !== undefined && this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+    const complete = this.#usedPayload && this.#message.readableEnded;
+    const [only = null] = this.#chunks;
+    if (complete && this.#chunks.length === 1) return only;
+    return complete ? Buffer.concat(this.#chunks) : null;
   }
 }
+
+type Tapped = Readable & { [tapKey]?: TappedBody };
 
 function pushThroughTap(this: Tapped, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
   return this[tapKey]?.push(chunk, encoding) ?? false;
 }
+
+class StandIn implements ProxyHandler<Readable> {
+  readonly #body: TappedBody;
+
+  constructor(body: TappedBody) {
+    this.#body = body;
+  }
+
+  get(target: Readable, name: PropertyKey): unknown {
+    const value: unknown = Reflect.get(target, name, target);
+    return typeof value === "function"
+      ? (...args: unknown[]) => this.#body.use(value as Method, args)
+      : value;
+  }
+
+  set(target: Readable, name: PropertyKey, value: unknown): boolean {
+    return Reflect.set(target, name, value, target);
+  }
+}
+
+type Method = (...args: unknown[]) => unknown;
 
 /** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
 class BodyCopy extends Readable implements KeptBody {

@@ -55,6 +55,7 @@ export class Passage {
    * nowhere.
    */
   run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<Reply> {
+    this.#hold.endRun();
     if (this.#prepared === null) this.#prepared = this.#reply.getHeaders();
     else restoreHeaders(this.#reply, this.#prepared);
     return this.#hold.run((late) => this.#handle(late, handle, report), report);

@@ -35,6 +35,13 @@ describe("a response that a hook has kept", () => {
       },
     ],
     ["writeHead", (raw) => raw.writeHead(200, { "X-Past": "1" }).end("past")],
+    [
+      "writeHeader",
+      (raw) =>
+        (raw as ServerResponse & { writeHeader(status: number): ServerResponse })
+          .writeHeader(200)
+          .end("past"),
+    ],
     ["a pipeline", (raw) => pipeline(new PassThrough().end("past"), raw)],
     [
       "a method that was kept",
@@ -75,11 +82,15 @@ describe("a response that a hook has kept", () => {
     expect(seen).toEqual([true, true, true, false]);
   });
 
-  test("takes no second answer after the handler's, and that one stands", async () => {
+  test.each<[string, (raw: ServerResponse) => unknown]>([
+    ["end", (raw) => raw.end("second")],
+    ["removeHeader", (raw) => raw.removeHeader("X-Any")],
+    ["appendHeader", (raw) => raw.appendHeader("X-Any", "1")],
+  ])("takes no second answer after the handler's, and that one stands: %s", async (_name, second) => {
     const { call, reported } = await serve(
       async (_request, reply) => {
         reply.code(201).send({ first: true });
-        kept.raw().end("second");
+        second(kept.raw());
       },
       { before: kept.hook },
     );
@@ -94,6 +105,22 @@ describe("a response that a hook has kept", () => {
   test.each<[string, Handler]>([
     ["that throws", async () => kept.raw().setHeader("X-Failed", "1").write("half")],
     ["that had answered", async (_request, reply) => void reply.header("X-Failed", "1").send("half")],
+    [
+      "that wrapped a method",
+      async () => {
+        const raw = kept.raw();
+        const { writeHead } = raw;
+        raw.writeHead = function wrapped(this: ServerResponse, ...args: never[]) {
+          this.setHeader("X-Failed", "1");
+          return Reflect.apply(writeHead, this, args);
+        } as typeof writeHead;
+      },
+    ],
+    [
+      "that began the head",
+      async () => void (kept.raw() as ServerResponse & { writeHeader(s: number): void }).writeHeader(299),
+    ],
+    ["that left trailers", async () => kept.raw().addTrailers({ "X-Failed": "1" })],
     [
       "that had answered, and went on",
       async (_request, reply) => {
@@ -128,6 +155,19 @@ describe("a response that a hook has kept", () => {
     );
     const response = await call();
     expect([response.status, response.json().message]).toEqual([418, "teapot"]);
+  });
+
+  test("whose head has begun past its methods fails the run, which commits nothing", async () => {
+    const { call, memory } = await serve(
+      async (_request, _reply, { tx }) => {
+        await tx.insert("orders", {});
+        Object.getPrototypeOf(kept.raw()).writeHead.call(kept.raw(), 299);
+        return { done: true };
+      },
+      { before: kept.hook },
+    );
+    await call().catch(() => {});
+    expect(memory.rows("orders")).toEqual([]);
   });
 
   test("answers nobody when the run is over", async () => {

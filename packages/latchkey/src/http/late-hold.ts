@@ -31,11 +31,9 @@ export class LateHold {
   async run(handle: (run: LateRun) => unknown, report: (error: unknown) => void): Promise<Reply> {
     const { res } = this;
     const run = new LateRun(this, report);
-    this.#watch?.show(false);
     this.#current = run;
-    if (this.#before === null) this.#before = readHead(res);
-    else if (this.#held === null) restoreHead(res, this.#before);
-    this.#watch ??= this.#held === null ? watchResponse(res, () => void this.#current?.hold()) : null;
+    this.#before ??= readHead(res);
+    this.#watch = this.#held === null ? watchResponse(res, () => void run.hold()) : null;
     if (this.#watch === null) run.hold();
     const bytesBefore = bytesOn(res.socket);
     try {
@@ -49,21 +47,31 @@ export class LateHold {
     return reply;
   }
 
+  /** Ends a run that another one is to follow. */
+  endRun(): void {
+    this.#current = null;
+    this.#watch?.stop(false);
+    this.#watch = null;
+    if (this.#held === null && this.#before !== null) restoreHead(this.res, this.#before);
+  }
+
   isCurrent(run: LateRun): boolean {
     return this.#current === run;
   }
 
-  /** Shows to those who look at the response that an answer has been given. */
-  showAnswered(): void {
-    this.#watch?.show(true);
+  /** Shows to those who look at the response that an answer has been given. False: it has to be given through the response. */
+  showAnswered(): boolean {
+    return this.#watch?.showAnswered() ?? false;
   }
 
   /** The response, held from now on. */
   hold(): HeldResponse<ServerResponse> {
     const { res, limitBytes } = this;
-    this.#watch?.stop(false);
+    const left = this.#watch?.stop(false);
     this.#watch = null;
     this.#held ??= holdResponse(res, { limitBytes, before: this.#before ?? readHead(res) });
+    // A run's own, which go with it.
+    for (const [name, method] of left ?? []) Reflect.set(res, name, method);
     return this.#held;
   }
 
@@ -133,9 +141,10 @@ export class LateRun {
     if (this.#held !== null) return false;
     const body = wholeBody([chunk]);
     if (body === null || body.byteLength > this.#hold.limitBytes) return false;
-    this.#answer.resolve({ ...checkedHead(head), body });
+    const reply = { ...checkedHead(head), body };
+    if (!this.#hold.showAnswered()) return false;
+    this.#answer.resolve(reply);
     this.#giveAgain = again;
-    this.#hold.showAnswered();
     return true;
   }
 

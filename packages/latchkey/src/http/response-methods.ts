@@ -43,6 +43,18 @@ const others = [
   "writeHeader",
 ] as const;
 
+/** What is watched besides those that are used first: all else that leaves something on a response. */
+const watchedToo = [
+  "addListener",
+  "addTrailers",
+  "appendHeader",
+  "prependListener",
+  "prependOnceListener",
+  "removeHeader",
+  "setHeaders",
+  "writeHeader",
+] as const;
+
 const assigned: readonly string[] = [...usedFirst, "statusCode", "statusMessage"];
 
 /** Whether a prototype, seen before, is without accessors under the names that are assigned. */
@@ -68,37 +80,77 @@ function hasAccessor(prototype: object, name: string): boolean {
 
 /** Whether a response has Node's methods under all names that may be covered, be they its own or its prototype's. */
 export function looksPristine(response: object): boolean {
-  const res = response as Methods<(typeof usedFirst)[number] | (typeof others)[number]>;
+  const node = ServerResponse.prototype;
+  return hasUsedFirst(response, node) && hasWatchedToo(response, node) && hasNodesRest(response);
+}
+
+/** Whether a response has these methods where it is watched, and Node's elsewhere. */
+export function looksWatched(response: object, methods: object): boolean {
+  return hasUsedFirst(response, methods) && hasWatchedToo(response, methods) && hasNodesRest(response);
+}
+
+function hasWatchedToo(response: object, methods: object): boolean {
+  const res = response as Methods<(typeof watchedToo)[number]>;
+  const from = methods as typeof res;
+  return (
+    res.addListener === from.addListener &&
+    res.addTrailers === from.addTrailers &&
+    res.appendHeader === from.appendHeader &&
+    res.prependListener === from.prependListener &&
+    res.prependOnceListener === from.prependOnceListener &&
+    res.removeHeader === from.removeHeader &&
+    res.setHeaders === from.setHeaders &&
+    res.writeHeader === from.writeHeader
+  );
+}
+
+function hasNodesRest(response: object): boolean {
+  const res = response as Methods<Exclude<(typeof others)[number], (typeof watchedToo)[number]>>;
   const node = ServerResponse.prototype as object as typeof res;
   return (
-    hasUsedFirst(res, node) &&
     res.__onFinished === undefined &&
-    res.addListener === node.addListener &&
-    res.addTrailers === node.addTrailers &&
-    res.appendHeader === node.appendHeader &&
     res.cork === node.cork &&
     res.emit === node.emit &&
     res.eventNames === node.eventNames &&
     res.listenerCount === node.listenerCount &&
     res.listeners === node.listeners &&
     res.off === node.off &&
-    res.prependListener === node.prependListener &&
-    res.prependOnceListener === node.prependOnceListener &&
     res.rawListeners === node.rawListeners &&
     res.removeAllListeners === node.removeAllListeners &&
-    res.removeHeader === node.removeHeader &&
     res.removeListener === node.removeListener &&
-    res.setHeaders === node.setHeaders &&
-    res.uncork === node.uncork &&
-    res.writeHeader === node.writeHeader
+    res.uncork === node.uncork
   );
+}
+
+/** Lays all methods that are watched on a response, as `putUsedFirst` does. */
+export function putWatched(response: object, methods: object): boolean {
+  return putUsedFirst(response, methods) && putWatchedToo(response, methods);
+}
+
+function putWatchedToo(response: object, methods: object): boolean {
+  try {
+    const res = response as Methods<(typeof watchedToo)[number]>;
+    const from = methods as typeof res;
+    res.addListener = from.addListener;
+    res.addTrailers = from.addTrailers;
+    res.appendHeader = from.appendHeader;
+    res.prependListener = from.prependListener;
+    res.prependOnceListener = from.prependOnceListener;
+    res.removeHeader = from.removeHeader;
+    res.setHeaders = from.setHeaders;
+    res.writeHeader = from.writeHeader;
+    return hasWatchedToo(response, methods);
+  } catch {
+    return false;
+  }
 }
 
 /** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
 export const methodNames: {
   readonly usedFirst: readonly string[];
   readonly others: readonly string[];
-} = { usedFirst, others };
+  readonly watched: readonly string[];
+} = { usedFirst, others, watched: [...usedFirst, ...watchedToo] };
 
 type Methods<Name extends string> = Record<Name, unknown>;
 

@@ -203,7 +203,8 @@ const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ["__onFinished", { value: undefined, writable: true, configurable: true }],
 ]);
 
-const heldMethods: object = Object.create(null, descriptors);
+/** On a response that is not held, each is the one beneath. */
+export const heldMethods: Readonly<Record<string, unknown>> = Object.create(null, descriptors);
 
 const usedFirst: ReadonlySet<string> = new Set(methodNames.usedFirst);
 /** The names that may be covered on the response itself, and the same from the last to the first. */

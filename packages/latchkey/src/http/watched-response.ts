@@ -3,34 +3,39 @@
  * For adapters whose handlers hardly ever use it: watching costs a fifth of holding.
  */
 import { ServerResponse } from "node:http";
-import { beneath } from "./held-prototype.ts";
-import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./response-methods.ts";
+import { hasNodesMethods, looksPristine, looksWatched, methodNames, putWatched } from "./response-methods.ts";
+import { heldMethods } from "./response-overlay.ts";
 
 export interface ResponseWatch {
-  /** Shows to all who look whether the answer has been given. */
-  show(answered: boolean): void;
+  /** Shows to all who look that the answer has been given. False: somebody has left something on the response. */
+  showAnswered(): boolean;
   /** Whether the response has begun all the same, past its methods. */
   hasBegun(): boolean;
   /**
-   * Leaves the response as it was. `keepsShape`: it is sent next, and keeps Node's own methods where the watching ones lay: V8
+   * Leaves the response as it was. `isSent`: it is sent next, and keeps Node's own methods where the watching ones lay: V8
    * gives up the shape of a response that a property is deleted from.
+   *
+   * @returns the methods that somebody has laid on the response meanwhile; they are gone
    */
-  stop(keepsShape: boolean): void;
+  stop(isSent: boolean): ReadonlyMap<string, unknown>;
 }
 
 /**
  * Watches a response until somebody uses it or `stop` is called.
  *
- * @param onUse called once, before the method that was used; the response is as it was by then, and the method is called on it
- * @returns null when it has methods of its own, which must be seen to before they are used: then it is not watched
+ * @param onUse called once, before the method that was used; it must stop the watch
+ * @returns null when the response has methods of its own, which must be seen to before they are used: it is not watched
  */
 export function watchResponse(response: ServerResponse, onUse: () => void): ResponseWatch | null {
   const res = response as Watched;
   if (!looksPristine(res) || !hasNodesMethods(Object.getPrototypeOf(res))) return null;
-  if (!putUsedFirst(res, watchingMethods)) return null;
   const watch = new Watch(res, onUse);
-  res[watchKey] = watch;
-  return watch;
+  if (putWatched(res, watchingMethods)) {
+    res[watchKey] = watch;
+    return watch;
+  }
+  watch.stop(false);
+  return null;
 }
 
 /** Under which a response keeps its watch. */
@@ -49,72 +54,82 @@ type Watched = Omit<ServerResponse, "writable"> &
 /** By which Node's parts know that a head has been sent. */
 const shownHeader = "watched";
 
+/** What may lie on a response, from the last to the first: V8 undoes the property that was added last. */
+const coveredNames = [
+  ...methodNames.watched,
+  ...methodNames.others.filter((name) => !methodNames.watched.includes(name)),
+].reverse();
+
+const none: ReadonlyMap<string, unknown> = new Map();
+
 class Watch implements ResponseWatch {
   readonly #res: Watched;
+  readonly #prototype: object;
   readonly #onUse: () => void;
   /** What is Node's; null while that is what is shown. */
   #real: NodeState | null = null;
 
   constructor(res: Watched, onUse: () => void) {
     this.#res = res;
+    this.#prototype = Object.getPrototypeOf(res);
     this.#onUse = onUse;
   }
 
-  show(answered: boolean): void {
+  showAnswered(): boolean {
     const res = this.#res;
-    if (answered === (this.#real !== null)) return;
-    if (this.#real !== null) {
-      // Unless Node has written to it meanwhile.
-      if (res._header === shownHeader) Object.assign(res, this.#real);
-      this.#real = null;
-      return;
-    }
+    if (!this.#isUntouched()) return false;
     const { _header, finished, writable } = res;
     this.#real = { _header, finished, writable };
     res._header = shownHeader;
     res.finished = true;
     res.writable = false;
+    return true;
   }
 
   hasBegun(): boolean {
     const { _header } = this.#res;
-    return typeof _header === "string" && (this.#real === null || _header !== shownHeader);
+    return typeof (_header === shownHeader ? this.#real?._header : _header) === "string";
   }
 
-  stop(keepsShape: boolean): void {
+  stop(isSent: boolean): ReadonlyMap<string, unknown> {
     const res = this.#res;
-    if (res[watchKey] !== this) return;
-    res[watchKey] = undefined;
-    this.show(false);
-    if (keepsShape && methodNames.usedFirst.every((name) => isWatching(res, name))) {
-      putUsedFirst(res, ServerResponse.prototype);
-      return;
-    }
-    // In the opposite order: V8 undoes the property that was added last.
-    for (const name of methodNames.usedFirst.toReversed())
-      if (isWatching(res, name)) Reflect.deleteProperty(res, name);
+    if (res[watchKey] === this) res[watchKey] = undefined;
+    // Unless Node has written to it meanwhile.
+    if (this.#real !== null && res._header === shownHeader) Object.assign(res, this.#real);
+    this.#real = null;
+    return isSent && this.#isUntouched() && putWatched(res, ServerResponse.prototype) ? none : this.#clear();
   }
 
-  use(): void {
-    this.stop(false);
+  notice(): void {
     this.#onUse();
+  }
+
+  #isUntouched(): boolean {
+    const res = this.#res;
+    const isAsWatched = looksWatched(res, watchingMethods) && Object.getPrototypeOf(res) === this.#prototype;
+    return isAsWatched && !this.hasBegun();
+  }
+
+  #clear(): ReadonlyMap<string, unknown> {
+    const left = new Map<string, unknown>();
+    for (const name of coveredNames) {
+      if (!Object.hasOwn(this.#res, name)) continue;
+      const value: unknown = Reflect.get(this.#res, name);
+      if (value !== watchingMethods[name]) left.set(name, value);
+      Reflect.deleteProperty(this.#res, name);
+    }
+    return left;
   }
 }
 
 const watchingMethods: Readonly<Record<string, unknown>> = Object.fromEntries(
-  methodNames.usedFirst.map((name) => [name, watching(name)]),
+  methodNames.watched.map((name) => [name, watching(name)]),
 );
 
-function isWatching(res: ServerResponse, name: string): boolean {
-  return Reflect.get(res, name) === watchingMethods[name];
-}
-
+/** Somebody may keep such a method, or wrap it, beyond its watch: then it is the held one, or Node's. */
 function watching(name: string) {
   return function (this: Watched, ...args: unknown[]): unknown {
-    const watch = this[watchKey];
-    watch?.use();
-    // Somebody may have kept this method, or wrapped it, from when the response was watched.
-    const method = watch === undefined ? beneath(this, name) : Reflect.get(this, name);
-    return Reflect.apply(method as (...given: unknown[]) => unknown, this, args);
+    this[watchKey]?.notice();
+    return Reflect.apply(heldMethods[name] as (...given: unknown[]) => unknown, this, args);
   };
 }
