@@ -69,8 +69,8 @@ export interface FingerprintOptions {
  * @throws NotFingerprintableError (a TypeError) for a parsed body that JSON cannot carry.
  */
 export function fingerprint(request: FingerprintRequest, options: FingerprintOptions = {}): Fingerprint {
-  const version = checkedVersion(options);
   const body = requestBody(request, options);
+  const version = checkedVersion(options);
   return seal(version, prefixOf(request, version), body, options);
 }
 
@@ -124,8 +124,8 @@ export function fingerprintOf(
   value: unknown,
   options: Pick<FingerprintOptions, "secret" | "limits" | "version"> = {},
 ): Fingerprint {
-  const version = checkedVersion(options);
   const body = value instanceof Uint8Array ? rawBody(value) : parsedBody(value, options.limits);
+  const version = checkedVersion(options);
   return seal(version, encoded(version, "value", [operation]), body, options);
 }
 

@@ -50,8 +50,12 @@ function sizeOf(field: Field): number {
   // A UTF-16 code unit takes 3 bytes of UTF-8 at most.
   if (typeof field === "string") return field.length * 3;
   if (field instanceof Uint8Array) return field.length > copiedBytesMax ? 0 : field.length;
-  if ("utf8" in field) return field.utf8.length * 3;
-  return "encoded" in field ? field.encoded.length : sizeOfAll(field);
+  if (isList(field)) return sizeOfAll(field);
+  return "utf8" in field ? field.utf8.length * 3 : field.encoded.length;
+}
+
+function isList(field: Field): field is readonly Field[] {
+  return Array.isArray(field);
 }
 
 class FieldWriter {
@@ -69,12 +73,11 @@ class FieldWriter {
     if (field === null) this.#header(TAG_NULL, 0);
     else if (typeof field === "string") this.#text(field);
     else if (field instanceof Uint8Array) this.#bytes(field);
-    else if ("utf8" in field) this.#utf8(field.utf8);
-    else if ("encoded" in field) this.#copy(field.encoded);
-    else {
+    else if (isList(field)) {
       this.#header(TAG_LIST, field.length);
       for (const inner of field) this.field(inner);
-    }
+    } else if ("utf8" in field) this.#utf8(field.utf8);
+    else this.#copy(field.encoded);
   }
 
   end(): Uint8Array[] {

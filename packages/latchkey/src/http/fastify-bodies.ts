@@ -94,7 +94,8 @@ class TappedBody implements KeptBody {
 
   push(chunk: Buffer | string | null | undefined, encoding?: BufferEncoding): boolean {
     if (chunk !== null && chunk !== undefined) {
-      this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : chunk);
+      // A copy: whoever reads the chunk may change it in place.
+      this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
     }
     return this.#push.call(this.#message, chunk, encoding);
   }
@@ -107,17 +108,22 @@ class TappedBody implements KeptBody {
   }
 
   bytes(): Uint8Array | null {
-    const complete = this.#usedPayload && this.#message.readableEnded;
+    // Over HTTP/2 a body that was cut off ends, too.
+    const complete = this.#usedPayload && this.#message.readableEnded && !isAborted(this.#message);
     const [only = null] = this.#chunks;
     if (complete && this.#chunks.length === 1) return only;
     return complete ? Buffer.concat(this.#chunks) : null;
   }
 }
 
+function isAborted(source: Readable): boolean {
+  return Reflect.get(source, "aborted") === true;
+}
+
 type Tapped = Readable & { [tapKey]?: TappedBody };
 
 function pushThroughTap(this: Tapped, chunk: Buffer | string | null, encoding?: BufferEncoding): boolean {
-  return this[tapKey]?.push(chunk, encoding) ?? false;
+  return (this[tapKey] as TappedBody).push(chunk, encoding);
 }
 
 class StandIn implements ProxyHandler<Readable> {
@@ -145,16 +151,25 @@ type Method = (...args: unknown[]) => unknown;
 class BodyCopy extends Readable implements KeptBody {
   readonly #source: Readable;
   readonly #chunks: Buffer[] = [];
+  /** Whether nobody has read the beginning. */
+  readonly #isWhole: boolean;
   #started = false;
   #complete = false;
 
   constructor(source: Readable) {
     super();
     this.#source = source;
+    this.#isWhole = !source.readableDidRead;
   }
 
   bytes(): Uint8Array | null {
-    return this.#complete ? Buffer.concat(this.#chunks) : null;
+    const complete = this.#complete && this.#isWhole && !isAborted(this.#source);
+    return complete ? Buffer.concat(this.#chunks) : null;
+  }
+
+  /** As a request does: a client that hangs up is an error to those who ask for errors, and to nobody else. */
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    done(this.listenerCount("error") > 0 ? error : null);
   }
 
   /** By which Fastify compares a decompressed body with the announced length. */

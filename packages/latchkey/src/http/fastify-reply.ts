@@ -26,7 +26,12 @@ export function ownReply(reply: FastifyAnswer): FastifyAnswer {
   const { raw, request, log } = reply;
   const own: FastifyAnswer = Reflect.construct(reply.constructor, [raw, request, log]);
   const [from, to] = [reply, own] as unknown as readonly [Properties, Properties];
-  for (const name of Reflect.ownKeys(reply)) if (to[name] !== from[name]) to[name] = from[name];
+  for (const name of Reflect.ownKeys(reply)) {
+    if (to[name] === from[name]) continue;
+    if (Object.hasOwn(to, name)) to[name] = from[name];
+    // What hides an accessor that cannot be set stays behind.
+    else Reflect.set(to, name, from[name]);
+  }
   return own;
 }
 

@@ -1,5 +1,6 @@
 /** Request bodies on Fastify, whoever parses them. */
 import { once } from "node:events";
+import { connect } from "node:net";
 import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -7,6 +8,7 @@ import { gzipSync } from "node:zlib";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
 import { chunks, type Handler, serve } from "../../../../test/support/fastify-app.ts";
+import { deferred } from "../../../../test/support/until.ts";
 import { newKey } from "../testing/http-conformance/client.ts";
 
 describe("bodies", () => {
@@ -147,6 +149,71 @@ describe("bodies", () => {
     expect((await parsed.call({ ...own, body: "x" })).header("idempotent-replayed")).toBe("true");
     expect((await parsed.call({ ...own, body: "y" })).status).toBe(422);
   });
+
+  test("chunks that a parser changes in place are seen as they arrived", async () => {
+    const { call } = await serve(echo, {
+      after: (app) =>
+        void app.addContentTypeParser("text/own", async (_request: FastifyRequest, payload: Readable) => {
+          let size = 0;
+          for await (const chunk of payload) size += (chunk as Buffer).fill(0).length;
+          return size;
+        }),
+    });
+    const own = { key: newKey(), contentType: "text/own" };
+    expect((await call({ ...own, body: "one" })).json()).toEqual({ received: 3 });
+    expect((await call({ ...own, body: "two" })).status).toBe(422);
+    expect((await call({ ...own, body: "one" })).header("idempotent-replayed")).toBe("true");
+  });
+
+  test("one whose beginning somebody has read leaves nothing: the rest is another body", async () => {
+    const { call } = await serve(echo, {
+      before: (app) =>
+        void app.addHook("onRequest", async ({ raw }) => {
+          await once(raw, "readable");
+          raw.read(1);
+        }),
+      after: (app) =>
+        void app.addContentTypeParser("text/own", async (_request: FastifyRequest, payload: Readable) =>
+          (await payload.toArray()).join(""),
+        ),
+    });
+    const answer = await call({ contentType: "text/own", body: "body" });
+    expect([answer.status, answer.json().code]).toEqual([500, "body-consumed"]);
+  });
+
+  test.each(["before its parser", "after a hook that waits"])(
+    "one that is cut off %s disturbs nobody",
+    async (when) => {
+      const reading = deferred<void>();
+      const gone = deferred<void>();
+      const { url, call } = await serve(echo, {
+        before: (app) =>
+          void app.addHook("onRequest", async ({ raw }) => {
+            raw.once("close", () => gone.resolve());
+            if (when !== "before its parser") await once(raw, "readable");
+          }),
+        after: (app) =>
+          void app.addContentTypeParser("text/own", (_request: FastifyRequest, payload: Readable, done) => {
+            let text = "";
+            payload.on("data", (chunk) => {
+              text += chunk;
+              reading.resolve();
+            });
+            payload.on("end", () => done(null, text));
+          }),
+      });
+      const socket = connect(Number(new URL(url).port), "127.0.0.1");
+      socket.write(
+        "POST /run HTTP/1.1\r\nHost: a\r\nX-Tenant: a\r\nIdempotency-Key: cut\r\nContent-Type: text/own\r\nContent-Length: 10\r\n\r\nhalf",
+      );
+      await reading.promise;
+      socket.destroy();
+      await gone.promise;
+      // An error that nobody listens for would end the process.
+      await nextTurn();
+      expect((await call()).status).toBe(200);
+    },
+  );
 
   test("one over Latchkey's cap but under Fastify's is refused with Latchkey's problem", async () => {
     const { call } = await serve(echo, { settings: { bodyLimitBytes: 10 } });

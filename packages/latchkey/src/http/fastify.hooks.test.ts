@@ -17,6 +17,16 @@ describe("hooks", () => {
     "onResponse",
   ] as const;
 
+  test("may hide what every reply has", async () => {
+    const { call } = await serve(async () => ({ made: true }), {
+      before: (app) =>
+        void app.addHook("onRequest", async (_request, reply) => {
+          Object.defineProperty(reply, "elapsedTime", { value: 7, configurable: true });
+        }),
+    });
+    expect((await call()).json()).toEqual({ made: true });
+  });
+
   test("run once for each request: first answers, replays and problems", async () => {
     const counts = new Map<string, number>();
     const count = (app: FastifyInstance) => {

@@ -73,9 +73,9 @@ function keptBytes(body: unknown): Uint8Array | null {
 function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
   if (typeof headers !== "object" || headers === null) return null;
   if (Object.getPrototypeOf(headers) !== Object.prototype) return null;
-  const [entry, ...others] = Object.entries(headers);
-  if (entry === undefined || others.length > 0) return null;
-  const [name, value] = entry;
+  const [name, ...others] = Reflect.ownKeys(headers);
+  if (typeof name !== "string" || others.length > 0) return null;
+  const value: unknown = Reflect.get(headers, name);
   return plainName.test(name) && typeof value === "string" && plainValue.test(value)
     ? [[name.toLowerCase(), value]]
     : null;
