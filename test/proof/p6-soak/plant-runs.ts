@@ -59,7 +59,8 @@ export const plantPlans: Readonly<Record<Plant, PlantPlan>> = {
     lanes: [["Postgres killed", "connections cut", "connections cut"]],
     routes: ["grab"],
     shownBy: ["L1", "L5"],
-    epochsMax: 10,
+    // It shows where a connection is cut in the middle of an insert, which takes under a millisecond on a quick machine.
+    epochsMax: 40,
   },
 };
 
