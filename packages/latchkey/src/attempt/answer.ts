@@ -41,8 +41,26 @@ export function decodeAnswer(encoded: Uint8Array): Answer {
   const bytes = Buffer.isBuffer(encoded) ? encoded : Buffer.from(buffer, byteOffset, byteLength);
   const end = bytes.indexOf(newline);
   if (end < 0) throw new Error("Stored answer has no head");
-  const head = JSON.parse(bytes.toString("utf8", 0, end)) as AnswerHead;
-  if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
+  const head = decodeHead(bytes.toString("utf8", 0, end));
   const body = new Uint8Array(buffer, byteOffset + end + 1, byteLength - end - 1);
   return { status: head.s, headers: head.h, body, omitted: head.o };
+}
+
+/** The last head, as answers of one operation often have the same one. Frozen, since every such answer has these headers. */
+let latest: { readonly line: string; readonly head: AnswerHead | null } = { line: "", head: null };
+
+function decodeHead(line: string): AnswerHead {
+  const seen = latest.line === line;
+  if (seen && latest.head !== null) return latest.head;
+  const head = JSON.parse(line) as AnswerHead;
+  if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
+  // Only what comes twice in a row is worth keeping.
+  latest = { line, head: seen ? frozen(head) : null };
+  return head;
+}
+
+function frozen(head: AnswerHead): AnswerHead {
+  for (const header of head.h) Object.freeze(header);
+  Object.freeze(head.h);
+  return head;
 }

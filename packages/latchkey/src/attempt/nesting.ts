@@ -14,24 +14,50 @@ interface Frame {
 
 const running = new AsyncLocalStorage<readonly Frame[]>();
 
+const outermost: readonly Frame[] = [];
+
 /**
  * Runs a submission of the key. What it calls through `inside` counts as inside the attempt, until `run` is over.
- *
- * @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key.
+ * Rejects with `nested-key` when this call is inside an attempt of the same key.
  */
-export async function guardNesting<T>(
+export function guardNesting<T>(
   key: RecordKey,
   run: (inside: <R>(call: () => R) => R) => Promise<T>,
 ): Promise<T> {
-  const outer = running.getStore()?.filter((frame) => !frame.over) ?? [];
-  if (outer.some((frame) => sameKey(frame.key, key))) throw new LatchkeyError("nested-key");
-  const frame: Frame = { key, over: false };
+  const outer = running.getStore()?.filter((frame) => !frame.over) ?? outermost;
+  if (outer.some((frame) => sameKey(frame.key, key))) return Promise.reject(new LatchkeyError("nested-key"));
+  const entry: Entry<T> = { key, outer, frame: null, whole: null };
   try {
-    // Only what runs a handler enters the frame: most submissions are answered without one.
-    return await run((call) => running.run([...outer, frame], call));
-  } finally {
-    frame.over = true;
+    entry.whole = run((call) => enter(entry, call));
+  } catch (error) {
+    entry.whole = Promise.reject(error);
   }
+  if (entry.frame !== null) leaveAfter(entry.whole, entry.frame);
+  return entry.whole;
+}
+
+interface Entry<T> {
+  readonly key: RecordKey;
+  readonly outer: readonly Frame[];
+  /** Null until something is called inside: most submissions are answered without a handler. */
+  frame: Frame | null;
+  /** Null while `run` has not returned. */
+  whole: Promise<T> | null;
+}
+
+function enter<T, R>(entry: Entry<T>, call: () => R): R {
+  if (entry.frame === null) {
+    entry.frame = { key: entry.key, over: false };
+    if (entry.whole !== null) leaveAfter(entry.whole, entry.frame);
+  }
+  return running.run([...entry.outer, entry.frame], call);
+}
+
+function leaveAfter(whole: Promise<unknown>, frame: Frame): void {
+  const leave = () => {
+    frame.over = true;
+  };
+  whole.then(leave, leave);
 }
 
 function sameKey(left: RecordKey, right: RecordKey): boolean {

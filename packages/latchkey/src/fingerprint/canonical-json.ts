@@ -37,23 +37,14 @@ export type CanonicalJsonResult =
  * @throws TypeError if a limit is not a positive whole number.
  */
 export function canonicalJson(bytes: Uint8Array, limits: CanonicalJsonLimits = {}): CanonicalJsonResult {
-  const canonical = canonicalText(bytes, limits);
-  return typeof canonical === "string" ? { ok: true, bytes: Buffer.from(canonical, "utf8") } : canonical;
-}
-
-/** As `canonicalJson`, as text. */
-export function canonicalText(
-  bytes: Uint8Array,
-  limits: CanonicalJsonLimits,
-): string | Extract<CanonicalJsonResult, { readonly ok: false }> {
   const { maxDepth, maxBytes } = checkLimits(limits);
   if (bytes.length > maxBytes) return { ok: false, reason: "too-large" };
+  const plain = plainCanonical(bytes, maxDepth);
+  if (plain !== null) return { ok: true, bytes: plain };
   const text = decodeUtf8(bytes);
-  if (text === null) return { ok: false, reason: "not-json" };
-  const plain = plainCanonical(text, maxDepth);
-  if (plain !== null) return plain;
-  const tree = parseJsonTree(text, maxDepth);
-  return tree.ok ? writeCanonical(tree.root) : tree;
+  const tree = text === null ? null : parseJsonTree(text, maxDepth);
+  if (tree === null) return { ok: false, reason: "not-json" };
+  return tree.ok ? { ok: true, bytes: canonicalBytes(tree.root) } : tree;
 }
 
 /** Whether the bytes are one JSON text of RFC 8259 in valid UTF-8 without byte order mark; of any size and depth. */

@@ -1,6 +1,6 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import { checkFieldNames, pickFields } from "./business-fields.ts";
-import { type CanonicalJsonLimits, canonicalBytes, canonicalText, parseExactJson } from "./canonical-json.ts";
+import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
 import { encodeFields, type Field } from "./length-prefixed.ts";
 import { parseMediaType } from "./media-type.ts";
@@ -172,22 +172,14 @@ function jsonBody(
   limits: CanonicalJsonLimits = {},
 ): Body {
   if (names === null) {
-    const canonical = canonicalText(bytes, limits);
-    return typeof canonical === "string" ? canonicalBody(canonical) : rawBody(bytes);
+    const canonical = canonicalJson(bytes, limits);
+    return canonical.ok ? { form: "canonical-json", content: [canonical.bytes] } : rawBody(bytes);
   }
   const tree = parseExactJson(bytes, limits);
   if (!tree.ok) return rawBody(bytes);
   const fields = pickFields(tree.root, names);
   if (fields !== null) return { form: "fields", content: fields };
   return { form: "canonical-json", content: [canonicalBytes(tree.root)] };
-}
-
-/** Longer text becomes bytes of its own, which are hashed where they are. */
-const writtenTextMax = 4_096;
-
-function canonicalBody(text: string): Body {
-  const content = text.length > writtenTextMax ? Buffer.from(text, "utf8") : { utf8: text };
-  return { form: "canonical-json", content: [content] };
 }
 
 /** Names in lower case, sorted; values of a repeated name keep their order. */

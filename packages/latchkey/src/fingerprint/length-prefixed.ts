@@ -1,11 +1,5 @@
 /** Text, bytes, absence, or a list of these. */
-export type Field = string | Uint8Array | Utf8Bytes | EncodedFields | null | readonly Field[];
-
-/** The bytes of a text in UTF-8, which are written where they belong instead of being made first. */
-export interface Utf8Bytes {
-  /** Well-formed. */
-  readonly utf8: string;
-}
+export type Field = string | Uint8Array | EncodedFields | null | readonly Field[];
 
 /** Fields in a row that were encoded before. */
 export interface EncodedFields {
@@ -51,7 +45,7 @@ function sizeOf(field: Field): number {
   if (typeof field === "string") return field.length * 3;
   if (field instanceof Uint8Array) return field.length > copiedBytesMax ? 0 : field.length;
   if (isList(field)) return sizeOfAll(field);
-  return "utf8" in field ? field.utf8.length * 3 : field.encoded.length;
+  return field.encoded.length;
 }
 
 function isList(field: Field): field is readonly Field[] {
@@ -76,8 +70,7 @@ class FieldWriter {
     else if (isList(field)) {
       this.#header(TAG_LIST, field.length);
       for (const inner of field) this.field(inner);
-    } else if ("utf8" in field) this.#utf8(field.utf8);
-    else this.#copy(field.encoded);
+    } else this.#copy(field.encoded);
   }
 
   end(): Uint8Array[] {
@@ -105,10 +98,6 @@ class FieldWriter {
     const utf8 = text.isWellFormed();
     const length = this.#buffer.write(text, start, utf8 ? "utf8" : "utf16le");
     this.#passed(utf8 ? TAG_TEXT : TAG_UTF16, length);
-  }
-
-  #utf8(text: string): void {
-    this.#passed(TAG_BYTES, this.#buffer.write(text, this.#at + headerBytes));
   }
 
   /** Puts its header before content that is there already. */

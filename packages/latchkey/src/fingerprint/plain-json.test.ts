@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseJsonTree, writeCanonical } from "./json-tree.ts";
-import { plainCanonical } from "./plain-json.ts";
+import { plainCanonical as plainBytes } from "./plain-json.ts";
+
+function plainCanonical(text: string, maxDepth: number): string | null {
+  const bytes = plainBytes(Buffer.from(text), maxDepth);
+  return bytes === null ? null : Buffer.from(bytes).toString();
+}
 
 /** What the tree makes of a text; null where it has no canonical form. */
 function fromTree(text: string, maxDepth = 512): string | null {
@@ -67,7 +72,17 @@ const number = fc.oneof(
 const string = fc.oneof(
   fc.string({ maxLength: 4 }).map((text) => JSON.stringify(text)),
   fc.string({ unit: fc.constantFrom("a", "b", "\\", "n", "u", '"', "/", "\u0001", "é"), maxLength: 5 }),
-  fc.constantFrom('"a"', '"b"', '"a!"', '"\\n"', '"\\/"', '"\\u0061"', '"\ud83d"'),
+  fc.constantFrom(
+    '"a"',
+    '"b"',
+    '"a!"',
+    '"\\n"',
+    '"\\/"',
+    '"\\u0061"',
+    '"\ud7ff"',
+    '"\ue000"',
+    '"\ud83d\ude00"',
+  ),
 );
 const { value: source } = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
@@ -94,6 +109,30 @@ test("whatever is plain has the form that the tree gives it", () => {
     { numRuns: 5_000 },
   );
   expect(plain).toBeGreaterThan(1_000);
+});
+
+test("what is not UTF-8 is not plain, wherever it is", () => {
+  const faults = [[0x80], [0xc3], [0xc0, 0xaf], [0xed, 0xa0, 0xbd], [0xf4, 0x90, 0x80, 0x80], [0xff]];
+  for (const fault of faults) {
+    for (const [before, after] of [
+      ['"', '"'],
+      ['{"a', '":1}'],
+      ["", "1"],
+      ["1", ""],
+    ] as const) {
+      const bytes = Buffer.concat([Buffer.from(before), Buffer.from(fault), Buffer.from(after)]);
+      expect([bytes.toString("latin1"), plainBytes(bytes, 512)]).toEqual([bytes.toString("latin1"), null]);
+    }
+  }
+  expect(plainBytes(Buffer.from('\ufeff"a"'), 512)).toBeNull();
+});
+
+test("names are put in the order of their UTF-16 code units, or left to the tree", () => {
+  expect(plainCanonical('{"\ucfff":1,"é":2,"z":3}', 512)).toBe('{"z":3,"é":2,"\ucfff":1}');
+  for (const name of ["\ud7ff", "\ue000", "\ud83d\ude00"]) {
+    expect(plainCanonical(`{"${name}":1}`, 512)).toBeNull();
+    expect(plainCanonical(`{"a":"${name}"}`, 512)).toBe(`{"a":"${name}"}`);
+  }
 });
 
 test("and what JSON.stringify writes of usual values is plain", () => {

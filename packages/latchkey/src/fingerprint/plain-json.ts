@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { isDigit } from "./characters.ts";
 import { canonicalNumber } from "./json-number.ts";
 
@@ -6,158 +7,245 @@ const membersMax = 32;
 const depthMax = 32;
 /** A double holds every whole number of so many digits. */
 const exactDigitsMax = 15;
+/** Longer fractions are rare. */
+const fractionMax = 32;
 
 /**
- * The canonical form (RFC 8785) of a plain JSON text, in a third of the time of `parseJsonTree`. Null: it is not plain (it
- * has an exponent, an escape that is not needed, many members, deep nesting), or has no canonical form; `parseJsonTree` then says which.
+ * The canonical form (RFC 8785) of a plain JSON text, in a fifth of the time of `parseJsonTree`. Null: it is not plain (it
+ * has an exponent, an escape that is not needed, many members, deep nesting, a name beyond U+CFFF), or has no canonical
+ * form; `parseJsonTree` then says which.
  */
-export function plainCanonical(text: string, maxDepth: number): string | null {
-  return new PlainReader(text, Math.min(maxDepth, depthMax)).read();
+export function plainCanonical(source: Uint8Array, maxDepth: number): Uint8Array | null {
+  return new PlainReader(source, Math.min(maxDepth, depthMax)).read();
 }
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
+const COLON = 0x3a;
+/** Where the source ends; no byte has it. */
+const END = -1;
+/** From here on bytes begin characters whose order in UTF-16 is not that of their bytes. */
+const unorderedFrom = 0xed;
 
-/** Every method returns null where the text is not plain, or the canonical part after moving past it. */
+/** For members while they are put in order. */
+const spare = Buffer.alloc(2_048);
+
+/**
+ * Writes the canonical form of what it reads, which is never longer. Every method that reads returns false where the text
+ * is not plain.
+ */
 class PlainReader {
-  readonly #text: string;
+  readonly #source: Uint8Array;
+  readonly #target: Buffer;
   readonly #maxDepth: number;
-  #position = 0;
+  /** Where the next byte is read, and written. */
+  #from = 0;
+  #to = 0;
   #depth = 0;
+  #isAscii = true;
 
-  constructor(text: string, maxDepth: number) {
-    this.#text = text;
+  constructor(source: Uint8Array, maxDepth: number) {
+    this.#source = source;
+    this.#target = Buffer.allocUnsafe(source.length);
     this.#maxDepth = maxDepth;
   }
 
-  read(): string | null {
-    const value = this.#value(this.#next());
-    return Number.isNaN(this.#next()) ? value : null;
+  read(): Uint8Array | null {
+    if (!this.#value(this.#next()) || this.#next() !== END) return null;
+    if (!this.#isAscii && !isUtf8(this.#source)) return null;
+    return this.#target.subarray(0, this.#to);
   }
 
-  /** The next character that is no whitespace; NaN at the end. */
+  #byteAt(position: number): number {
+    return position < this.#source.length ? (this.#source[position] as number) : END;
+  }
+
+  #write(byte: number): void {
+    this.#target[this.#to++] = byte;
+  }
+
+  /** The next byte that is no whitespace. */
   #next(): number {
-    let code = this.#text.charCodeAt(this.#position);
+    let code = this.#byteAt(this.#from);
     while (code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09) {
-      code = this.#text.charCodeAt(++this.#position);
+      code = this.#byteAt(++this.#from);
     }
     return code;
   }
 
-  #value(code: number): string | null {
+  /** Passes the next byte that is no whitespace, and writes it, if it is this one. */
+  #pass(code: number): boolean {
+    if (this.#next() !== code) return false;
+    this.#from++;
+    this.#write(code);
+    return true;
+  }
+
+  #value(code: number): boolean {
     if (code === QUOTE) return this.#string();
     if (isDigit(code) || code === 0x2d) return this.#number();
     if (code === 0x7b || code === 0x5b) return this.#nested(code === 0x7b);
     if (code === 0x74) return this.#literal("true");
     if (code === 0x66) return this.#literal("false");
-    return code === 0x6e ? this.#literal("null") : null;
+    return code === 0x6e && this.#literal("null");
   }
 
-  #nested(isObject: boolean): string | null {
-    if (this.#depth === this.#maxDepth) return null;
+  #nested(isObject: boolean): boolean {
+    if (this.#depth === this.#maxDepth) return false;
     this.#depth++;
-    this.#position++;
-    const value = isObject ? this.#object() : this.#array();
+    const isPlain = isObject ? this.#object() : this.#array();
     this.#depth--;
-    return value;
+    return isPlain;
   }
 
-  #object(): string | null {
-    const names: string[] = [];
-    const values: string[] = [];
-    if (this.#next() === 0x7d) return this.#closed("{}");
+  #object(): boolean {
+    this.#pass(0x7b);
+    if (this.#pass(0x7d)) return true;
+    // Where the members are written, in the order of their names.
+    const starts: number[] = [];
+    const ends: number[] = [];
+    const first = this.#to;
+    let inOrder = true;
     for (;;) {
-      const name = this.#next() === QUOTE ? this.#name() : null;
-      if (name === null || this.#next() !== 0x3a) return null;
-      this.#position++;
-      const value = this.#value(this.#next());
-      if (value === null || !insert(names, values, name, value)) return null;
-      const code = this.#next();
-      if (code === 0x7d) return this.#closed(joined(names, values));
-      if (code !== COMMA) return null;
-      this.#position++;
+      const start = this.#to;
+      if (this.#next() !== QUOTE || !this.#name() || !this.#pass(COLON)) return false;
+      if (!this.#value(this.#next())) return false;
+      const place = this.#placeOf(start, starts);
+      if (place === null) return false;
+      if (place < starts.length) inOrder = false;
+      insert(starts, place, start);
+      insert(ends, place, this.#to);
+      if (this.#next() === 0x7d) break;
+      if (!this.#pass(COMMA)) return false;
     }
+    if (!inOrder) this.#putInOrder(first, starts, ends);
+    return this.#pass(0x7d);
   }
 
-  #array(): string | null {
-    if (this.#next() === 0x5d) return this.#closed("[]");
-    let items = "[";
+  /** Null: there is a member of that name, or there are too many. */
+  #placeOf(start: number, starts: readonly number[]): number | null {
+    let place = starts.length;
+    if (place === membersMax) return null;
+    for (; place > 0; place--) {
+      const order = this.#compareNames(starts[place - 1] as number, start);
+      if (order === 0) return null;
+      if (order < 0) break;
+    }
+    return place;
+  }
+
+  #array(): boolean {
+    this.#pass(0x5b);
+    if (this.#pass(0x5d)) return true;
     for (;;) {
-      const value = this.#value(this.#next());
-      if (value === null) return null;
-      items += value;
-      const code = this.#next();
-      if (code === 0x5d) return this.#closed(`${items}]`);
-      if (code !== COMMA) return null;
-      items += ",";
-      this.#position++;
+      if (!this.#value(this.#next())) return false;
+      if (this.#pass(0x5d)) return true;
+      if (!this.#pass(COMMA)) return false;
     }
   }
 
-  #closed(value: string): string {
-    this.#position++;
-    return value;
-  }
-
-  /** With its quotes. The source is the canonical form where its only escapes are those that have to be there. */
-  #string(): string | null {
-    const start = this.#position++;
+  /** The source is the canonical form where its only escapes are those that have to be there. */
+  #string(): boolean {
+    this.#from++;
+    this.#write(QUOTE);
     for (;;) {
-      const code = this.#text.charCodeAt(this.#position++);
-      // NaN, the end of the text, fails this comparison too.
-      if (!(code >= 0x20)) return null;
-      if (code === QUOTE) return this.#text.slice(start, this.#position);
-      if (code === BACKSLASH && !isNeededEscape(this.#text.charCodeAt(this.#position++))) return null;
+      const code = this.#byteAt(this.#from++);
+      if (code < 0x20) return false;
+      this.#write(code);
+      if (code === QUOTE) return true;
+      if (code >= 0x80) this.#isAscii = false;
+      if (code !== BACKSLASH) continue;
+      const escaped = this.#byteAt(this.#from++);
+      if (!isNeededEscape(escaped)) return false;
+      this.#write(escaped);
     }
   }
 
-  /** Without its quotes. Names are put in order as they read, so none may have escapes. */
-  #name(): string | null {
-    const start = this.#position + 1;
-    for (let at = start; ; at++) {
-      const code = this.#text.charCodeAt(at);
-      if (!(code >= 0x20) || code === BACKSLASH) return null;
-      if (code === QUOTE) {
-        this.#position = at + 1;
-        return this.#text.slice(start, at);
-      }
+  /** Names are put in order as they are written, so none may have escapes. */
+  #name(): boolean {
+    this.#from++;
+    this.#write(QUOTE);
+    for (;;) {
+      const code = this.#byteAt(this.#from++);
+      if (code < 0x20 || code === BACKSLASH || code >= unorderedFrom) return false;
+      this.#write(code);
+      if (code === QUOTE) return true;
+      if (code >= 0x80) this.#isAscii = false;
     }
   }
 
-  #number(): string | null {
-    const start = this.#position;
-    const negative = this.#text.charCodeAt(start) === 0x2d;
-    if (negative) this.#position++;
-    const first = this.#position;
+  /** Of two names as they are written, from their first quotes on. */
+  #compareNames(left: number, right: number): number {
+    for (let at = 1; ; at++) {
+      const one = this.#target[left + at] as number;
+      const other = this.#target[right + at] as number;
+      // The shorter one comes first, though `!` is less than a quote.
+      if (one !== other) return one === QUOTE ? -1 : other === QUOTE ? 1 : one - other;
+      if (one === QUOTE) return 0;
+    }
+  }
+
+  /** Writes the members of an object again, which are all that is written from `first` on. */
+  #putInOrder(first: number, starts: readonly number[], ends: readonly number[]): void {
+    const size = this.#to - first;
+    const written = size > spare.length ? Buffer.allocUnsafe(size) : spare;
+    this.#target.copy(written, 0, first, this.#to);
+    this.#to = first;
+    for (let index = 0; index < starts.length; index++) {
+      if (index > 0) this.#write(COMMA);
+      const end = (ends[index] as number) - first;
+      for (let at = (starts[index] as number) - first; at < end; at++) this.#write(written[at] as number);
+    }
+  }
+
+  #number(): boolean {
+    const start = this.#from;
+    const negative = this.#byteAt(start) === 0x2d;
+    if (negative) this.#from++;
+    const first = this.#from;
     const digits = this.#digits();
     // A leading zero belongs to zero alone and to fractions, and minus zero to neither.
-    const zero = this.#text.charCodeAt(first) === 0x30;
-    if (digits === 0 || digits > exactDigitsMax || (zero && digits > 1)) return null;
-    const code = this.#text.charCodeAt(this.#position);
+    const zero = this.#byteAt(first) === 0x30;
+    if (digits === 0 || digits > exactDigitsMax || (zero && digits > 1)) return false;
+    const code = this.#byteAt(this.#from);
     if (code === 0x2e) return this.#fraction(start);
-    if (code === 0x65 || code === 0x45 || (zero && negative)) return null;
-    return this.#text.slice(start, this.#position);
+    if (code === 0x65 || code === 0x45 || (zero && negative)) return false;
+    for (let at = start; at < this.#from; at++) this.#write(this.#byteAt(at));
+    return true;
   }
 
-  #fraction(start: number): string | null {
-    this.#position++;
-    if (this.#digits() === 0) return null;
-    const code = this.#text.charCodeAt(this.#position);
-    return code === 0x65 || code === 0x45 ? null : canonicalNumber(this.#text.slice(start, this.#position));
+  #fraction(start: number): boolean {
+    this.#from++;
+    if (this.#digits() === 0) return false;
+    const code = this.#byteAt(this.#from);
+    const length = this.#from - start;
+    if (code === 0x65 || code === 0x45 || length > fractionMax) return false;
+    const canonical = canonicalNumber(String.fromCharCode(...this.#source.subarray(start, this.#from)));
+    if (canonical === null || canonical.length > length) return false;
+    for (let at = 0; at < canonical.length; at++) this.#write(canonical.charCodeAt(at));
+    return true;
   }
 
   #digits(): number {
-    const start = this.#position;
-    while (isDigit(this.#text.charCodeAt(this.#position))) this.#position++;
-    return this.#position - start;
+    const start = this.#from;
+    while (isDigit(this.#byteAt(this.#from))) this.#from++;
+    return this.#from - start;
   }
 
-  #literal(literal: string): string | null {
-    if (!this.#text.startsWith(literal, this.#position)) return null;
-    this.#position += literal.length;
-    return literal;
+  #literal(literal: string): boolean {
+    for (let at = 0; at < literal.length; at++) {
+      const code = literal.charCodeAt(at);
+      if (this.#byteAt(this.#from++) !== code) return false;
+      this.#write(code);
+    }
+    return true;
   }
+}
+
+function insert(list: number[], place: number, value: number): void {
+  for (let at = list.length; at > place; at--) list[at] = list[at - 1] as number;
+  list[place] = value;
 }
 
 /** One of `"` `\\` `b` `f` `n` `r` `t`: the canonical form escapes these characters in the same way. */
@@ -171,26 +259,4 @@ function isNeededEscape(code: number): boolean {
     code === 0x72 ||
     code === 0x74
   );
-}
-
-/** Puts a member in its place among the others. False: there is one of that name, or there are too many. */
-function insert(names: string[], values: string[], name: string, value: string): boolean {
-  let at = names.length;
-  if (at === membersMax) return false;
-  while (at > 0 && name < (names[at - 1] ?? "")) {
-    names[at] = names[at - 1] ?? "";
-    values[at] = values[at - 1] ?? "";
-    at--;
-  }
-  names[at] = name;
-  values[at] = value;
-  return at === 0 || names[at - 1] !== name;
-}
-
-function joined(names: readonly string[], values: readonly string[]): string {
-  let members = "{";
-  for (let index = 0; index < names.length; index++) {
-    members += `${index === 0 ? "" : ","}"${names[index]}":${values[index]}`;
-  }
-  return `${members}}`;
 }

@@ -101,23 +101,18 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
   let taken: { readonly bytes: Uint8Array; readonly raw: Request } | null = null;
   let unreadStill = false;
   return {
-    async read(limitBytes) {
-      const cached = await cachedBytes(c);
-      if (cached !== null) {
-        return cached.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: cached };
-      }
-      const { raw } = c.req;
+    read(limitBytes) {
+      const { raw, bodyCache } = c.req;
+      if (bodyCache.arrayBuffer !== undefined || bodyCache.text !== undefined)
+        return readCache(c, limitBytes);
       const message = untouchedMessage(c);
       unreadStill = message !== null;
-      const reading =
-        message === null ? await readRequestBytes(raw, limitBytes) : await readAhead(message, limitBytes);
-      if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
-      if (reading.kind !== "consumed") return reading;
-      return {
-        kind: "consumed",
-        remedy:
-          "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.",
-      };
+      const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
+      return reads.then((reading) => {
+        if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
+        if (reading.kind === "bytes" && message !== null) leaveIn(message, reading.bytes);
+        return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
+      });
     },
     giveBack() {
       if (taken !== null && !unreadStill) c.req.raw = unread(taken.raw, taken.bytes);
@@ -125,6 +120,9 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
     },
   };
 }
+
+const remedy =
+  "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.";
 
 /**
  * Node's own message under a request that `@hono/node-server` has made and nobody has looked into; null elsewhere. That
@@ -149,21 +147,20 @@ function isUntouched(raw: Request, incoming: IncomingMessage): boolean {
 }
 
 /**
- * Reads a message past the request, and leaves the bytes in `rawBody`, where `@hono/node-server` looks for them before it
- * reads: the request stays unread, and no web stream is made for it.
+ * Leaves what was read past the request in `rawBody`, where `@hono/node-server` looks before it reads: the request stays
+ * unread, and no web stream is made for it.
  */
-async function readAhead(message: IncomingMessage, limitBytes: number): Promise<BodyReading> {
-  const reading = await readBytes(message, limitBytes);
+function leaveIn(message: IncomingMessage, bytes: Uint8Array): void {
   // By assignment: as fast as any other property, which a definition is not.
-  if (reading.kind === "bytes") Reflect.set(message, "rawBody", reading.bytes);
-  return reading;
+  Reflect.set(message, "rawBody", bytes);
 }
 
-/** Only these two hold what was sent; the cached forms of other kinds would be written anew. */
-async function cachedBytes(c: HonoContext): Promise<Uint8Array | null> {
+/** Only two of the cached forms hold what was sent; those of other kinds would be written anew. */
+async function readCache(c: HonoContext, limitBytes: number): Promise<BodyReading> {
   const { arrayBuffer, text } = c.req.bodyCache;
-  if (arrayBuffer !== undefined) return new Uint8Array(await arrayBuffer);
-  return text === undefined ? null : Buffer.from(await text, "utf8");
+  const bytes =
+    arrayBuffer === undefined ? Buffer.from((await text) ?? "", "utf8") : new Uint8Array(await arrayBuffer);
+  return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 
 /** Takes back what a handler has set on the response in preparation. */

@@ -109,15 +109,16 @@ function isOver({ state }: LatchkeyRecord): boolean {
 function copyRecord<R extends LatchkeyRecord>(record: R): R {
   const fence = { attempt: record.fence.attempt, token: record.fence.token };
   const { version, digest } = record.fingerprint;
-  const fingerprint = { version, digest: new Uint8Array(digest) };
+  const fingerprint = { version, digest: copyBytes(digest) };
   if (!("answer" in record) || record.answer === null) return { ...record, fence, fingerprint };
   return { ...record, fence, fingerprint, answer: copyBytes(record.answer) };
 }
 
-/** Small ones out of Node's pool, which is faster than memory of their own. */
+/** V8 keeps so few bytes in the object itself; more are quicker had from Node's pool than by themselves. */
+const bytesInObjectMax = 64;
+
 function copyBytes(bytes: Uint8Array): Uint8Array {
-  const { buffer, byteOffset, byteLength } = Buffer.from(bytes);
-  return new Uint8Array(buffer, byteOffset, byteLength);
+  return bytes.length > bytesInObjectMax ? Buffer.from(bytes) : new Uint8Array(bytes);
 }
 
 function copyLife(life: KeptLife): KeptLife {
