@@ -10,6 +10,7 @@ import { contextOfRun } from "./hono-context.ts";
 import { answerWith, captureAnswer, readContext, resetResponse } from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
+import type { Outcome } from "./outcome.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -52,12 +53,15 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
         return captureAnswer(await handler(own, context), operation.settings.answerHoldBytes);
       };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
-      const outcome = await submit(c as HonoContext as C, incoming, work).catch((error: unknown) => {
-        runs += 1;
+      let outcome: Outcome;
+      try {
+        outcome = await submit(c as HonoContext as C, incoming, work);
+      } catch (error) {
         resetResponse(c, prepared);
         throw error;
-      });
-      runs += 1;
+      } finally {
+        runs += 1;
+      }
       if (outcome.kind !== "pass") return answerWith(c, outcome.reply, prepared) as Out;
       body.giveBack();
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
