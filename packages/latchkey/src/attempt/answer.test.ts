@@ -46,3 +46,30 @@ test.each(["", "{}", '{"v":2,"s":200,"h":[],"o":null}\n'])(
     expect(() => decodeAnswer(Buffer.from(bytes))).toThrow();
   },
 );
+
+test("answers with the same head have their headers from one place, which nobody can change", () => {
+  const of = (status: number, type: string) =>
+    encodeAnswer({ status, headers: [["content-type", type]], body: everyByte, omitted: null }, 1_000);
+  const [text, json] = [of(200, "text/plain"), of(200, "application/json")];
+  const [first, second, third] = [decodeAnswer(text), decodeAnswer(text), decodeAnswer(text)];
+  expect(third.headers).toBe(second.headers);
+  // The first one's are its own: changing them changes nobody else's.
+  expect(first.headers).not.toBe(second.headers);
+  for (const change of [
+    () => Reflect.set(second.headers, 0, ["x", "y"]),
+    () => Reflect.set(second.headers[0] ?? [], 1, "y"),
+    () => Reflect.set(second.headers, "length", 0),
+  ]) {
+    expect(change()).toBe(false);
+  }
+  for (const [encoded, headers] of [
+    [json, [["content-type", "application/json"]]],
+    [text, [["content-type", "text/plain"]]],
+    [of(201, "text/plain"), [["content-type", "text/plain"]]],
+    [text, [["content-type", "text/plain"]]],
+  ] as const) {
+    expect(decodeAnswer(encoded).headers).toEqual(headers);
+    expect(decodeAnswer(encoded).headers).toEqual(headers);
+  }
+  expect([decodeAnswer(of(201, "text/plain")).status, decodeAnswer(text).status]).toEqual([201, 200]);
+});

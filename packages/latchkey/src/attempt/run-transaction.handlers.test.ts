@@ -111,6 +111,19 @@ describe("a handler", () => {
     });
   });
 
+  test("that has left something running is over for it once it has answered", async () => {
+    const { submit } = setUp();
+    const answered = Promise.withResolvers<void>();
+    let later: Promise<unknown> = Promise.resolve();
+    const first = submit(async (context) => {
+      later = answered.promise.then(() => submit(insertsOrder));
+      return insertsOrder(context);
+    });
+    expect(await first).toMatchObject({ kind: "executed" });
+    answered.resolve();
+    expect(await later).toMatchObject({ kind: "replay" });
+  });
+
   test("keeps its answer for as long as it says", async () => {
     const { submit, ports, starts } = setUp({ options: { retentionMs: 1_000 } });
     const work: Work<MemoryTransaction, "transaction"> = async (context) => {

@@ -68,8 +68,7 @@ export async function runTransaction<Tx>(
   if (runtime.limits.lookups) seen = await limited(runtime, operation, submission, "lookups");
   if (runtime.store.finished) seen ??= await answerOfCopy(runtime, operation, submission);
   if (seen === null && runtime.finishedKeys.has(submission.key)) {
-    const known = answerOf(runtime, operation, submission, await runtime.store.read(submission.key));
-    seen = known instanceof Promise ? await known : known;
+    seen = await answerOf(runtime, operation, submission, await runtime.store.read(submission.key));
   }
   const result = seen ?? (await decided({ runtime, operation, submission, support, work }));
   report(runtime, operation, submission, result);
