@@ -46,21 +46,19 @@ export function decodeAnswer(encoded: Uint8Array): Answer {
   return { status: head.s, headers: head.h, body, omitted: head.o };
 }
 
-/** The last head, as answers of one operation often have the same one. Frozen, since every such answer has these headers. */
+/** The last head, as answers of one operation often have the same one. Its lists are given to nobody. */
 let latest: { readonly line: string; readonly head: AnswerHead | null } = { line: "", head: null };
 
 function decodeHead(line: string): AnswerHead {
-  const seen = latest.line === line;
-  if (seen && latest.head !== null) return latest.head;
+  const isLatest = latest.line === line;
+  if (isLatest && latest.head !== null) return copyOf(latest.head);
   const head = JSON.parse(line) as AnswerHead;
   if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
   // Only what comes twice in a row is worth keeping.
-  latest = { line, head: seen ? frozen(head) : null };
+  latest = { line, head: isLatest ? copyOf(head) : null };
   return head;
 }
 
-function frozen(head: AnswerHead): AnswerHead {
-  for (const header of head.h) Object.freeze(header);
-  Object.freeze(head.h);
-  return head;
+function copyOf({ v, s, h, o }: AnswerHead): AnswerHead {
+  return { v, s, h: h.map(([name, value]) => [name, value]), o };
 }

@@ -26,38 +26,23 @@ export function guardNesting<T>(
 ): Promise<T> {
   const outer = running.getStore()?.filter((frame) => !frame.over) ?? outermost;
   if (outer.some((frame) => sameKey(frame.key, key))) return Promise.reject(new LatchkeyError("nested-key"));
-  const entry: Entry<T> = { key, outer, frame: null, whole: null };
+  const frame: Frame = { key, over: false };
   try {
-    entry.whole = run((call) => enter(entry, call));
+    // Only what runs a handler enters the frame: most submissions are answered without one.
+    return run((call) => running.run([...outer, frame], call)).then(
+      (value) => {
+        frame.over = true;
+        return value;
+      },
+      (error) => {
+        frame.over = true;
+        throw error;
+      },
+    );
   } catch (error) {
-    entry.whole = Promise.reject(error);
-  }
-  if (entry.frame !== null) leaveAfter(entry.whole, entry.frame);
-  return entry.whole;
-}
-
-interface Entry<T> {
-  readonly key: RecordKey;
-  readonly outer: readonly Frame[];
-  /** Null until something is called inside: most submissions are answered without a handler. */
-  frame: Frame | null;
-  /** Null while `run` has not returned. */
-  whole: Promise<T> | null;
-}
-
-function enter<T, R>(entry: Entry<T>, call: () => R): R {
-  if (entry.frame === null) {
-    entry.frame = { key: entry.key, over: false };
-    if (entry.whole !== null) leaveAfter(entry.whole, entry.frame);
-  }
-  return running.run([...entry.outer, entry.frame], call);
-}
-
-function leaveAfter(whole: Promise<unknown>, frame: Frame): void {
-  const leave = () => {
     frame.over = true;
-  };
-  whole.then(leave, leave);
+    return Promise.reject(error);
+  }
 }
 
 function sameKey(left: RecordKey, right: RecordKey): boolean {

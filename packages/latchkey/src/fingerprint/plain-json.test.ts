@@ -37,6 +37,7 @@ test.each([
   "1234567890123456",
   `{${Array.from({ length: 33 }, (_, index) => `"${index}":0`).join()}}`,
   `${"[".repeat(33)}${"]".repeat(33)}`,
+  `${'{"b":'.repeat(20)}"${"x".repeat(2_000)}"${',"a":0}'.repeat(20)}`,
 ])("%s is left to the tree", (text) => {
   expect(plainCanonical(text, 512)).toBeNull();
   expect(fromTree(text)).not.toBeNull();

@@ -30,6 +30,10 @@ const unorderedFrom = 0xed;
 
 /** For members while they are put in order. */
 const spare = Buffer.alloc(2_048);
+/** Longer members are not copied byte by byte. */
+const loopedMemberMax = 64;
+/** How often a text's bytes are moved at most: objects inside objects, none in order, would move the inner ones each time. */
+const movesMax = 4;
 
 /**
  * Writes the canonical form of what it reads, which is never longer. Every method that reads returns false where the text
@@ -44,6 +48,8 @@ class PlainReader {
   #to = 0;
   #depth = 0;
   #isAscii = true;
+  /** How many bytes were written again. */
+  #moved = 0;
 
   constructor(source: Uint8Array, maxDepth: number) {
     this.#source = source;
@@ -119,8 +125,7 @@ class PlainReader {
       if (this.#next() === 0x7d) break;
       if (!this.#pass(COMMA)) return false;
     }
-    if (!inOrder) this.#putInOrder(first, starts, ends);
-    return this.#pass(0x7d);
+    return (inOrder || this.#putInOrder(first, starts, ends)) && this.#pass(0x7d);
   }
 
   /** Null: there is a member of that name, or there are too many. */
@@ -187,16 +192,23 @@ class PlainReader {
   }
 
   /** Writes the members of an object again, which are all that is written from `first` on. */
-  #putInOrder(first: number, starts: readonly number[], ends: readonly number[]): void {
+  #putInOrder(first: number, starts: readonly number[], ends: readonly number[]): boolean {
     const size = this.#to - first;
+    this.#moved += size;
+    if (this.#moved > movesMax * this.#source.length) return false;
     const written = size > spare.length ? Buffer.allocUnsafe(size) : spare;
     this.#target.copy(written, 0, first, this.#to);
     this.#to = first;
     for (let index = 0; index < starts.length; index++) {
       if (index > 0) this.#write(COMMA);
-      const end = (ends[index] as number) - first;
-      for (let at = (starts[index] as number) - first; at < end; at++) this.#write(written[at] as number);
+      this.#append(written, (starts[index] as number) - first, (ends[index] as number) - first);
     }
+    return true;
+  }
+
+  #append(from: Buffer, start: number, end: number): void {
+    if (end - start > loopedMemberMax) this.#to += from.copy(this.#target, this.#to, start, end);
+    else for (let at = start; at < end; at++) this.#write(from[at] as number);
   }
 
   #number(): boolean {
@@ -221,7 +233,9 @@ class PlainReader {
     const code = this.#byteAt(this.#from);
     const length = this.#from - start;
     if (code === 0x65 || code === 0x45 || length > fractionMax) return false;
-    const canonical = canonicalNumber(String.fromCharCode(...this.#source.subarray(start, this.#from)));
+    let text = "";
+    for (let at = start; at < this.#from; at++) text += String.fromCharCode(this.#byteAt(at));
+    const canonical = canonicalNumber(text);
     if (canonical === null || canonical.length > length) return false;
     for (let at = 0; at < canonical.length; at++) this.#write(canonical.charCodeAt(at));
     return true;

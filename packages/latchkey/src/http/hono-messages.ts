@@ -103,8 +103,9 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
   return {
     read(limitBytes) {
       const { raw, bodyCache } = c.req;
-      if (bodyCache.arrayBuffer !== undefined || bodyCache.text !== undefined)
-        return readCache(c, limitBytes);
+      // Only these two hold what was sent; the cached forms of other kinds would be written anew.
+      const cached = bodyCache.arrayBuffer ?? bodyCache.text;
+      if (cached !== undefined) return readCached(cached, limitBytes);
       const message = untouchedMessage(c);
       unreadStill = message !== null;
       const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
@@ -155,11 +156,12 @@ function leaveIn(message: IncomingMessage, bytes: Uint8Array): void {
   Reflect.set(message, "rawBody", bytes);
 }
 
-/** Only two of the cached forms hold what was sent; those of other kinds would be written anew. */
-async function readCache(c: HonoContext, limitBytes: number): Promise<BodyReading> {
-  const { arrayBuffer, text } = c.req.bodyCache;
-  const bytes =
-    arrayBuffer === undefined ? Buffer.from((await text) ?? "", "utf8") : new Uint8Array(await arrayBuffer);
+async function readCached(
+  cached: ArrayBuffer | string | Promise<ArrayBuffer | string>,
+  limitBytes: number,
+): Promise<BodyReading> {
+  const body = await cached;
+  const bytes = typeof body === "string" ? Buffer.from(body, "utf8") : new Uint8Array(body);
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 

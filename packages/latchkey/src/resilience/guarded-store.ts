@@ -90,7 +90,7 @@ export function createBreaker(
 /** A store that throws at once has failed, too. */
 function called<T>(call: () => Promise<T>): Promise<T> {
   try {
-    return call();
+    return Promise.resolve(call());
   } catch (error) {
     return Promise.reject(error);
   }

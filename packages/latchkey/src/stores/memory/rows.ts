@@ -109,16 +109,15 @@ function isOver({ state }: LatchkeyRecord): boolean {
 function copyRecord<R extends LatchkeyRecord>(record: R): R {
   const fence = { attempt: record.fence.attempt, token: record.fence.token };
   const { version, digest } = record.fingerprint;
-  const fingerprint = { version, digest: copyBytes(digest) };
+  const fingerprint = { version, digest: new Uint8Array(digest) };
   if (!("answer" in record) || record.answer === null) return { ...record, fence, fingerprint };
   return { ...record, fence, fingerprint, answer: copyBytes(record.answer) };
 }
 
-/** V8 keeps so few bytes in the object itself; more are quicker had from Node's pool than by themselves. */
-const bytesInObjectMax = 64;
-
+/** Small ones out of Node's pool, which is faster than memory of their own. */
 function copyBytes(bytes: Uint8Array): Uint8Array {
-  return bytes.length > bytesInObjectMax ? Buffer.from(bytes) : new Uint8Array(bytes);
+  const { buffer, byteOffset, byteLength } = Buffer.from(bytes);
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function copyLife(life: KeptLife): KeptLife {
