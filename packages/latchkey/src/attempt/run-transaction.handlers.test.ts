@@ -1,5 +1,5 @@
 /** Handlers inside the transaction: what they may do, and what comes of it. */
-import { AsyncResource } from "node:async_hooks";
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { describe, expect, test } from "vitest";
 import { answer, failFirst, insertsOrder, setUp } from "../../../../test/support/transaction-world.ts";
 import { LatchkeyError } from "../errors.ts";
@@ -111,17 +111,16 @@ describe("a handler", () => {
     });
   });
 
-  test("that has left something running is over for it once it has answered", async () => {
+  test("is over for what it has left behind as soon as its caller has the answer", async () => {
     const { submit } = setUp();
-    const answered = Promise.withResolvers<void>();
-    let later: Promise<unknown> = Promise.resolve();
+    let within: <R>(call: () => R) => R = (call) => call();
     const first = submit(async (context) => {
-      later = answered.promise.then(() => submit(insertsOrder));
+      within = AsyncLocalStorage.snapshot();
+      await expect(within(() => submit(insertsOrder))).rejects.toMatchObject({ code: "nested-key" });
       return insertsOrder(context);
     });
     expect(await first).toMatchObject({ kind: "executed" });
-    answered.resolve();
-    expect(await later).toMatchObject({ kind: "replay" });
+    expect(await within(() => submit(insertsOrder))).toMatchObject({ kind: "replay" });
   });
 
   test("keeps its answer for as long as it says", async () => {
