@@ -32,29 +32,34 @@ export interface HttpServiceOptions {
   readonly refusedCommits?: number;
   /** Lets everything else go on between the end of a transaction and the news of it, as a network does. Default false. */
   readonly distant?: boolean;
+  /** The news of a COMMIT comes after it. Default: at once. */
+  readonly committing?: Promise<unknown>;
 }
 
-export function httpService({ refusedCommits = 0, distant = false }: HttpServiceOptions = {}): HttpService {
+export function httpService(options: HttpServiceOptions = {}): HttpService {
   const events: LatchkeyEvent[] = [];
   const memory = memoryStore();
-  const store = withCommits(memory, refusedCommits, distant);
+  const store = withCommits(memory, options);
   const latchkey = createLatchkey({ store, onEvent: (event) => events.push(event) });
   return {
     latchkey,
     memory,
     events,
-    operation: (options = {}) =>
-      latchkey.operation("run", { writes: "none", ...options, execution: "transaction" }),
-    lease: (options = {}) => latchkey.operation("run", { ...options, execution: "lease" }),
+    operation: (given = {}) =>
+      latchkey.operation("run", { writes: "none", ...given, execution: "transaction" }),
+    lease: (given = {}) => latchkey.operation("run", { ...given, execution: "lease" }),
     reported: () => events.flatMap((event) => (event.type === "attempt_failed" ? [event.error] : [])),
   };
 }
 
 /** Where a COMMIT is refused, a handler has answered, and all the same its transaction is rolled back and runs again. */
-function withCommits(inner: MemoryStore, refusals: number, distant: boolean): Store<MemoryTransaction> {
+function withCommits(
+  inner: MemoryStore,
+  { refusedCommits = 0, distant = false, committing }: HttpServiceOptions,
+): Store<MemoryTransaction> {
   const { transactions } = inner;
   if (transactions === null) throw new TypeError("the memory store has transactions");
-  let left = refusals;
+  let left = refusedCommits;
   return {
     ...inner,
     transactions: {
@@ -66,6 +71,7 @@ function withCommits(inner: MemoryStore, refusals: number, distant: boolean): St
           refused = end.end === "commit" && left-- > 0;
           return refused ? { end: "rollback", value: end.value } : end;
         });
+        await committing;
         for (let round = 0; distant && round < 20; round++) {
           await new Promise((resolve) => setImmediate(resolve));
         }

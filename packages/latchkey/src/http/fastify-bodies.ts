@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyApp, FastifyMessage } from "./fastify-types.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines } from "./node-messages.ts";
+import { announcesBody, headerLines, requireHttp1 } from "./node-messages.ts";
 
 export interface Bodies {
   /** Keeps the bytes that arrive for the routes of this handler. */
@@ -35,12 +35,15 @@ export function keepBodies(app: FastifyApp): Bodies {
   });
   return {
     keepFor: (handler) => handlers.add(handler),
-    incomingOf: (request) => ({
-      method: request.method,
-      target: request.originalUrl,
-      header: (name) => headerLines(request.raw, name),
-      readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
-    }),
+    incomingOf(request) {
+      requireHttp1(request.raw);
+      return {
+        method: request.method,
+        target: request.originalUrl,
+        header: (name) => headerLines(request.raw, name),
+        readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
+      };
+    },
   };
 }
 
@@ -108,16 +111,11 @@ class TappedBody implements KeptBody {
   }
 
   bytes(): Uint8Array | null {
-    // Over HTTP/2 a body that was cut off ends, too.
-    const complete = this.#usedPayload && this.#message.readableEnded && !isAborted(this.#message);
+    const complete = this.#usedPayload && this.#message.readableEnded;
     const [only = null] = this.#chunks;
     if (complete && this.#chunks.length === 1) return only;
     return complete ? Buffer.concat(this.#chunks) : null;
   }
-}
-
-function isAborted(source: Readable): boolean {
-  return Reflect.get(source, "aborted") === true;
 }
 
 type Tapped = Readable & { [tapKey]?: TappedBody };
@@ -163,7 +161,7 @@ class BodyCopy extends Readable implements KeptBody {
   }
 
   bytes(): Uint8Array | null {
-    const complete = this.#complete && this.#isWhole && !isAborted(this.#source);
+    const complete = this.#complete && this.#isWhole;
     return complete ? Buffer.concat(this.#chunks) : null;
   }
 

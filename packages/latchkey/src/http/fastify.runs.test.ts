@@ -1,6 +1,6 @@
 /** Runs of a protected Fastify handler: repeated, failed, too late, or with nobody waiting. */
 import { PassThrough } from "node:stream";
-import fastify, { type FastifyInstance } from "fastify";
+import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
 import { describe, expect, test } from "vitest";
 import { closing, serve } from "../../../../test/support/fastify-app.ts";
 import {
@@ -272,6 +272,40 @@ describe("a run", () => {
     expect([stopped.status, stopped.json().code]).toEqual([503, "FST_ERR_HANDLER_TIMEOUT"]);
     expect(memory.rows("orders")).toEqual([]);
     expect((await send(url, call)).json()).toEqual({ runs: 2 });
+  });
+
+  test.each([
+    ["through its reply", (reply: FastifyReply) => reply.code(201).send({ done: true })],
+    ["past its reply", ({ raw }: FastifyReply) => raw.writeHead(201).end('{"done":true}')],
+  ])("that has answered %s has no time limit but its COMMIT's", async (_how, answer) => {
+    const late = deferred<void>();
+    const { latchkey, operation, memory } = httpService({ committing: late.promise });
+    const app = fastify();
+    const protect = fastifyProtect(app, latchkey, { singleTenant: true });
+    const errors: unknown[] = [];
+    app.addHook("onError", async (_request, _reply, error) => void errors.push(error));
+    const limitMs = 20;
+    app.post(
+      "/run",
+      { handlerTimeout: limitMs },
+      protect(operation(), async (_request, reply, { tx }) => {
+        await tx.insert("orders", {});
+        answer(reply as FastifyReply);
+        // Timers end in the order of their times, so Fastify's has ended by then.
+        setTimeout(late.resolve, limitMs + 1);
+        return reply;
+      }),
+    );
+    await app.ready();
+    const { url, close } = await listen(app.routing);
+    closing.push(close);
+    const call = { key: newKey(), body: "", contentType: null };
+    for (const replayed of [null, "true"]) {
+      const response = await send(url, call);
+      expect([response.status, response.json()]).toEqual([201, { done: true }]);
+      expect(response.header("idempotent-replayed")).toBe(replayed);
+    }
+    expect([memory.rows("orders").length, errors]).toEqual([1, []]);
   });
 
   test("of two answers the first wins, and the second is reported", async () => {

@@ -10,7 +10,7 @@ import type { Incoming } from "./incoming.ts";
 import { lastOf, NestTurn, placeOf } from "./nest-turn.ts";
 import type { NestHost, NestInterceptor, NestMessage, NestPlace, NestRequest } from "./nest-types.ts";
 import { readHeldBody } from "./node-body.ts";
-import { headerLines } from "./node-messages.ts";
+import { headerLines, requireHttp1 } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -101,6 +101,7 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
 }
 
 function incomingOf({ request, message }: NestPlace): Incoming {
+  requireHttp1(message);
   return {
     method: request.method,
     target: request.originalUrl,

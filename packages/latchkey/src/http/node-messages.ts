@@ -23,6 +23,19 @@ export function headerLines(req: Pick<IncomingMessage, "rawHeaders" | "headers">
   return { lines: typeof joined === "string" ? [joined] : joined, joined: true };
 }
 
+/**
+ * Refuses messages of `node:http2`: their heads need not announce a body, so that a fingerprint would miss it, and their
+ * responses cannot be held.
+ *
+ * @throws {TypeError} for HTTP/2.
+ */
+export function requireHttp1({ httpVersionMajor }: IncomingMessage): void {
+  if (httpVersionMajor >= 2) throw new TypeError(http2Refused);
+}
+
+const http2Refused =
+  "Messages of `node:http2` cannot be protected: let a proxy speak HTTP/2 to clients, and HTTP/1.1 to this server";
+
 /** Whether the request's head announces a body. */
 export function announcesBody(req: IncomingMessage): boolean {
   return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;

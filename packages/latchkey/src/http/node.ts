@@ -9,7 +9,7 @@ import { createExchange } from "./exchange.ts";
 import { sendOutcome, submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
+import { announcesBody, headerLines, readBytes, requireHttp1 } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -44,8 +44,8 @@ export type NodeProtect<R extends IncomingMessage, Tx> = <
  * Makes `protect(operation, handler)` for `node:http` and everything that passes its requests and responses on.
  *
  * The answer is held until it is confirmed; `res` has no socket meanwhile: bytes are collected up to `answerHoldBytes`,
- * trailers and informational responses are dropped. A handler that throws is rolled back. HTTP/1 only: `node:http2` has
- * responses of another class.
+ * trailers and informational responses are dropped. A handler that throws is rolled back. HTTP/1 only: messages of
+ * `node:http2` are refused.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -111,6 +111,7 @@ export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
 
 /** A request, and the bytes of its body once they have been read. */
 function read(req: IncomingMessage): { readonly incoming: Incoming; body(): Buffer } {
+  requireHttp1(req);
   let body: Buffer = Buffer.alloc(0);
   return {
     incoming: {
