@@ -1,6 +1,7 @@
 import { type JsonSink, scanJson } from "./json-scanner.ts";
 import { type JsonNode, parseJsonTree, type TreeFault, writeCanonical } from "./json-tree.ts";
 import { plainCanonical } from "./plain-json.ts";
+import { decodeUtf8 } from "./utf8.ts";
 
 export interface CanonicalJsonLimits {
   /** Arrays and objects that may be open at once. Default 512. */
@@ -76,17 +77,6 @@ function checkLimits({ maxDepth = 512, maxBytes = 1_048_576 }: CanonicalJsonLimi
 function checkLimit(name: string, limit: number): number {
   if (Number.isSafeInteger(limit) && limit > 0) return limit;
   throw new TypeError(`${name} must be a positive whole number`);
-}
-
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Null if invalid. A byte order mark is kept, so that it is refused as a character outside the grammar. */
-function decodeUtf8(bytes: Uint8Array): string | null {
-  try {
-    return utf8.decode(bytes);
-  } catch {
-    return null;
-  }
 }
 
 function ignore(): void {}

@@ -1,6 +1,6 @@
-import { isUtf8 } from "node:buffer";
 import { isDigit } from "./characters.ts";
 import { canonicalNumber } from "./json-number.ts";
+import { decodeUtf8 } from "./utf8.ts";
 
 /** Beyond these a text is not plain: the members of one object are put in order one by one, and values are read by recursion. */
 const membersMax = 32;
@@ -59,7 +59,7 @@ class PlainReader {
 
   read(): Uint8Array | null {
     if (!this.#value(this.#next()) || this.#next() !== END) return null;
-    if (!this.#isAscii && !isUtf8(this.#source)) return null;
+    if (!this.#isAscii && decodeUtf8(this.#source) === null) return null;
     return this.#target.subarray(0, this.#to);
   }
 
