@@ -1,5 +1,6 @@
 /** Calls on stores, written down so that they can be made again, one after the other, on the memory store. */
 import { StoreError } from "../../../packages/latchkey/src/errors.ts";
+import type { Owner } from "../../../packages/latchkey/src/stores/journal.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import type { Session, Tx, World } from "./scenario.ts";
@@ -18,8 +19,10 @@ export interface AnyStore {
  * - `exact`: nothing.
  * - `may_miss`: what `isMiss` says is an answer of somebody who came upon another's unfinished work, and changed nothing.
  * - `sweep`: it is several statements, each for itself; its counts say nothing.
+ * - `outlasts`: a lease may be renewed that this owner's own end has left behind. Nothing depends on it, and the
+ *   record-cleaner finds it.
  */
-export type Rule = "exact" | "may_miss" | "sweep";
+export type Rule = "exact" | "may_miss" | "sweep" | { readonly outlasts: Owner };
 
 export type Told =
   | { readonly kind: "said"; readonly text: string; readonly missed: boolean }
