@@ -7,11 +7,11 @@ import { text } from "node:stream/consumers";
 import fastify from "fastify";
 import Koa from "koa";
 import { afterEach, expect, test } from "vitest";
-import { httpService } from "../../../../test/support/http-service.ts";
-import { newKey } from "../testing/http-conformance/client.ts";
-import { fastifyProtect, fastifyServe } from "./fastify.ts";
-import { koaProtect, koaServe } from "./koa.ts";
-import { nodeProtect, nodeServe } from "./node.ts";
+import { fastifyProtect, fastifyServe } from "../../packages/latchkey/src/http/fastify.ts";
+import { koaProtect, koaServe } from "../../packages/latchkey/src/http/koa.ts";
+import { nodeProtect, nodeServe } from "../../packages/latchkey/src/http/node.ts";
+import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { httpService } from "../support/http-service.ts";
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
