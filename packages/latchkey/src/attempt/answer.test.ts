@@ -46,29 +46,3 @@ test.each(["", "{}", '{"v":2,"s":200,"h":[],"o":null}\n'])(
     expect(() => decodeAnswer(Buffer.from(bytes))).toThrow();
   },
 );
-
-test("answers with the same head have headers of their own, and answers with others theirs", () => {
-  const of = (status: number, type: string) =>
-    encodeAnswer({ status, headers: [["content-type", type]], body: everyByte, omitted: null }, 1_000);
-  const [text, json, created] = [of(200, "text/plain"), of(200, "application/json"), of(201, "text/plain")];
-  for (let time = 0; time < 4; time++) {
-    const { headers } = decodeAnswer(text);
-    expect(headers).toEqual([["content-type", "text/plain"]]);
-    Reflect.set(headers[0] ?? [], 1, "changed");
-    Reflect.set(headers, 1, ["x", "added"]);
-  }
-  for (const encoded of [json, json, json]) {
-    expect(decodeAnswer(encoded)).toMatchObject({
-      status: 200,
-      headers: [["content-type", "application/json"]],
-    });
-  }
-  for (const [encoded, status] of [
-    [created, 201],
-    [created, 201],
-    [text, 200],
-    [created, 201],
-  ] as const) {
-    expect(decodeAnswer(encoded)).toMatchObject({ status, headers: [["content-type", "text/plain"]] });
-  }
-});

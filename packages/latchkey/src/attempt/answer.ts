@@ -41,24 +41,8 @@ export function decodeAnswer(encoded: Uint8Array): Answer {
   const bytes = Buffer.isBuffer(encoded) ? encoded : Buffer.from(buffer, byteOffset, byteLength);
   const end = bytes.indexOf(newline);
   if (end < 0) throw new Error("Stored answer has no head");
-  const head = decodeHead(bytes.toString("utf8", 0, end));
+  const head = JSON.parse(bytes.toString("utf8", 0, end)) as AnswerHead;
+  if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
   const body = new Uint8Array(buffer, byteOffset + end + 1, byteLength - end - 1);
   return { status: head.s, headers: head.h, body, omitted: head.o };
-}
-
-/** The last head, as answers of one operation often have the same one. Its lists are given to nobody. */
-let latest: { readonly line: string; readonly head: AnswerHead | null } = { line: "", head: null };
-
-function decodeHead(line: string): AnswerHead {
-  const isLatest = latest.line === line;
-  if (isLatest && latest.head !== null) return copyOf(latest.head);
-  const head = JSON.parse(line) as AnswerHead;
-  if (head.v !== answerSchemaVersion) throw new Error(`Stored answer has schema version ${head.v}`);
-  // Only what comes twice in a row is worth keeping.
-  latest = { line, head: isLatest ? copyOf(head) : null };
-  return head;
-}
-
-function copyOf({ v, s, h, o }: AnswerHead): AnswerHead {
-  return { v, s, h: h.map(([name, value]) => [name, value]), o };
 }

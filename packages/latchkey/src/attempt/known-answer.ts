@@ -19,8 +19,26 @@ export function answerOfCopy<Tx>(
     .then((reading) => (reading === null ? null : answerOf(runtime, operation, submission, reading)));
 }
 
-/** What a reading of a key says. Null: it is not finished, or it may run as new. */
-export function answerOf<Tx>(
+/**
+ * From a copy, or from one reading where this process has seen the key finished. Null: it has not, the key is finished no
+ * more, or it may run as new.
+ */
+export function answerOfSeen<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+): Promise<Result | null> | null {
+  const read = () =>
+    runtime.finishedKeys.has(submission.key)
+      ? runtime.store
+          .read(submission.key)
+          .then((reading) => answerOf(runtime, operation, submission, reading))
+      : null;
+  const copied = answerOfCopy(runtime, operation, submission);
+  return copied === null ? read() : copied.then((result) => result ?? read());
+}
+
+function answerOf<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submission,

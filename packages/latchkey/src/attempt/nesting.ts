@@ -14,34 +14,23 @@ interface Frame {
 
 const running = new AsyncLocalStorage<readonly Frame[]>();
 
-const outermost: readonly Frame[] = [];
-
 /**
  * Runs a submission of the key. What it calls through `inside` counts as inside the attempt, until `run` is over.
- * Rejects with `nested-key` when this call is inside an attempt of the same key.
+ *
+ * @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key.
  */
-export function guardNesting<T>(
+export async function guardNesting<T>(
   key: RecordKey,
   run: (inside: <R>(call: () => R) => R) => Promise<T>,
 ): Promise<T> {
-  const outer = running.getStore()?.filter((frame) => !frame.over) ?? outermost;
-  if (outer.some((frame) => sameKey(frame.key, key))) return Promise.reject(new LatchkeyError("nested-key"));
+  const outer = running.getStore()?.filter((frame) => !frame.over) ?? [];
+  if (outer.some((frame) => sameKey(frame.key, key))) throw new LatchkeyError("nested-key");
   const frame: Frame = { key, over: false };
   try {
     // Only what runs a handler enters the frame: most submissions are answered without one.
-    return run((call) => running.run([...outer, frame], call)).then(
-      (value) => {
-        frame.over = true;
-        return value;
-      },
-      (error) => {
-        frame.over = true;
-        throw error;
-      },
-    );
-  } catch (error) {
+    return await run((call) => running.run([...outer, frame], call));
+  } finally {
     frame.over = true;
-    return Promise.reject(error);
   }
 }
 

@@ -25,7 +25,7 @@ import { type Answer, encodeAnswer } from "./answer.ts";
 import type { Enqueue, Result, Submission, Work } from "./attempt.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
 import { type AttemptHandle, createHandle } from "./handle.ts";
-import { answerOf, answerOfCopy } from "./known-answer.ts";
+import { answerOfSeen } from "./known-answer.ts";
 import { withLimit } from "./limit.ts";
 import type { Start } from "./lose-transaction.ts";
 import type { Runtime } from "./runtime.ts";
@@ -64,24 +64,21 @@ export async function runTransaction<Tx>(
   checkSubmission(submission);
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
-  let seen: Result | null = null;
-  if (runtime.limits.lookups) seen = await limited(runtime, operation, submission, "lookups");
-  if (runtime.store.finished) seen ??= await answerOfCopy(runtime, operation, submission);
-  if (seen === null && runtime.finishedKeys.has(submission.key)) {
-    seen = await answerOf(runtime, operation, submission, await runtime.store.read(submission.key));
-  }
-  const result = seen ?? (await decided({ runtime, operation, submission, support, work }));
-  report(runtime, operation, submission, result);
-  return result;
-}
-
-/** In a transaction, or as what another one has decided. */
-async function decided<Tx>(request: Omit<Job<Tx>, "countNewKey" | "stepless">): Promise<Result> {
-  const { runtime, operation, submission } = request;
+  const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
   const countNewKey = newKeyCounter(runtime, operation, submission);
-  const job: Job<Tx> = { ...request, countNewKey, stepless: { guard: null } };
-  const result = await waiting(runtime, operation, () => untilDecided(job));
-  if (isFinished(result)) runtime.finishedKeys.note(submission.key);
+  const job: Job<Tx> = {
+    runtime,
+    operation,
+    submission,
+    support,
+    work,
+    countNewKey,
+    stepless: { guard: null },
+  };
+  const seen = lookup ?? (await answerOfSeen(runtime, operation, submission));
+  const result = seen ?? (await waiting(runtime, operation, () => untilDecided(job)));
+  if (seen === null && isFinished(result)) runtime.finishedKeys.note(submission.key);
+  report(runtime, operation, submission, result);
   return result;
 }
 

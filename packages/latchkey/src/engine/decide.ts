@@ -146,10 +146,7 @@ function misuseOf(
 /** Equality of two digests of one version; digests of different versions never compare equal. */
 export function sameFingerprint(left: Fingerprint, right: Fingerprint): boolean {
   if (left.version !== right.version || left.digest.length !== right.digest.length) return false;
-  for (let index = 0; index < left.digest.length; index++) {
-    if (left.digest[index] !== right.digest[index]) return false;
-  }
-  return true;
+  return left.digest.every((byte, index) => byte === right.digest[index]);
 }
 
 function answer(decision: Decision): Verdict {

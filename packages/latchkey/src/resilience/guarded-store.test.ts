@@ -239,20 +239,3 @@ describe("what a breaker hears", () => {
     expect(types).toEqual([]);
   });
 });
-
-test("a store that throws at once, as none should, has failed like one that rejects", async () => {
-  const { clock } = manualPorts();
-  const events: string[] = [];
-  const breaker = createBreaker("s", { failureThreshold: 2, openMs: 1_000 }, clock, ({ type }) =>
-    events.push(type),
-  );
-  const broken = (): never => {
-    throw new StoreError("not_sent", { message: "no" });
-  };
-  for (let time = 0; time < 2; time++) {
-    const watched = breaker.watch(broken);
-    await expect(watched).rejects.toThrow("no");
-  }
-  expect(events).toEqual(["circuit_opened"]);
-  await expect(breaker.watch(async () => 1)).resolves.toBe(1);
-});

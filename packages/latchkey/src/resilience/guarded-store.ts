@@ -17,10 +17,8 @@ export interface Breaker {
    * @throws {StoreError} `not_sent`, while the circuit is open.
    */
   guard<T>(run: () => Promise<T>): Promise<T>;
-  /** Watches one call. */
-  watch<T>(call: () => Promise<T>): Promise<T>;
-  /** Watches one call that goes on after the store has answered; what it says first counts. */
-  watchOpen<T>(call: (answered: () => void) => Promise<T>): Promise<T>;
+  /** Watches one call; what it says first counts. `answered` says that the store did, before the call is over. */
+  watch<T>(call: (answered: () => void) => Promise<T>): Promise<T>;
 }
 
 export function createBreaker(
@@ -55,20 +53,7 @@ export function createBreaker(
   };
   return {
     guard: (run) => (state.kind === "closed" ? run() : guardOpen(run)),
-    watch(call) {
-      const begunMs = clock.monotonicMs();
-      return called(call).then(
-        (result) => {
-          note(true, begunMs);
-          return result;
-        },
-        (error) => {
-          if (error instanceof StoreError) note(!isStoreFailure(error), begunMs);
-          throw error;
-        },
-      );
-    },
-    async watchOpen(call) {
+    async watch(call) {
       const begunMs = clock.monotonicMs();
       let noted = false;
       const noteOnce = (ok: boolean) => {
@@ -87,21 +72,12 @@ export function createBreaker(
   };
 }
 
-/** A store that throws at once has failed, too. */
-function called<T>(call: () => Promise<T>): Promise<T> {
-  try {
-    return Promise.resolve(call());
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
 /** The store, watched. */
-export function guardedStore<Tx>(inner: Store<Tx>, { watch, watchOpen }: Breaker): Store<Tx> {
+export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx> {
   return {
     name: inner.name,
     capabilities: inner.capabilities,
-    transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watchOpen),
+    transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
     journal: guardedJournal(inner.journal, watch),
     settlement: guardedSettlement(inner.settlement, watch),
     outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
@@ -131,25 +107,25 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch, watchOpen }: Breaker
 /** An open transaction has heard from the store; what its work then does says nothing about it. */
 function guardedTransactions<Tx>(
   inner: TransactionSupport<Tx>,
-  watchOpen: Breaker["watchOpen"],
+  watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return {
     deliver: (request, work) =>
-      watchOpen((answered) =>
+      watch((answered) =>
         inner.deliver(request, (open: OpenPhase<Tx>) => {
           answered();
           return work(open);
         }),
       ),
     phase: (request, work) =>
-      watchOpen((answered) =>
+      watch((answered) =>
         inner.phase(request, (open: OpenPhase<Tx>) => {
           answered();
           return work(open);
         }),
       ),
     run: (request, work) =>
-      watchOpen((answered) =>
+      watch((answered) =>
         inner.run(request, (open: OpenTransaction<Tx>) => {
           answered();
           return work(open);
