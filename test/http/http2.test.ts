@@ -4,10 +4,13 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { connect, createServer } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { getRequestListener } from "@hono/node-server";
 import fastify from "fastify";
+import { Hono } from "hono";
 import Koa from "koa";
 import { afterEach, expect, test } from "vitest";
 import { fastifyProtect, fastifyServe } from "../../packages/latchkey/src/http/fastify.ts";
+import { honoProtect, honoServe } from "../../packages/latchkey/src/http/hono.ts";
 import { koaProtect, koaServe } from "../../packages/latchkey/src/http/koa.ts";
 import { nodeProtect, nodeServe } from "../../packages/latchkey/src/http/node.ts";
 import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
@@ -89,6 +92,13 @@ function overKoa(middleware: Koa.Middleware): RequestListener {
   return app.callback();
 }
 
+function overHono(handler: unknown): RequestListener {
+  const app = new Hono();
+  app.onError((error, c) => c.text(error.message, 500));
+  app.post("/run", handler as never);
+  return getRequestListener(app.fetch) as unknown as RequestListener;
+}
+
 const fronts: Record<string, (world: World) => Promise<number>> = {
   nodeProtect: ({ latchkey, operation, handler, all }) =>
     listenOverHttp2(overNode(nodeProtect(latchkey, all)(operation(), handler))),
@@ -98,6 +108,17 @@ const fronts: Record<string, (world: World) => Promise<number>> = {
     listenOverHttp2(overKoa(koaProtect(latchkey, all)(operation(), handler) as Koa.Middleware)),
   koaServe: ({ latchkey, owned, all }) =>
     listenOverHttp2(overKoa(koaServe(latchkey, all)(owned, () => ({}) as never) as Koa.Middleware)),
+  honoProtect: ({ latchkey, operation, handler, all }) =>
+    listenOverHttp2(
+      overHono(
+        honoProtect(latchkey, all)(operation(), async (c) => {
+          await handler();
+          return c.json({});
+        }),
+      ),
+    ),
+  honoServe: ({ latchkey, owned, all }) =>
+    listenOverHttp2(overHono(honoServe(latchkey, all)(owned, () => ({}) as never))),
   fastifyProtect: ({ latchkey, operation, handler, all }) =>
     overFastify((app) => fastifyProtect(app, latchkey, all)(operation(), handler)),
   fastifyServe: ({ latchkey, owned, all }) =>

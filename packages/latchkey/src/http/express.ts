@@ -12,7 +12,7 @@ import { sendOutcome, submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { keepBytes, readHeldBody } from "./node-body.ts";
-import { headerLines, requireHttp1 } from "./node-messages.ts";
+import { headerLines } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -141,7 +141,6 @@ export function expressServe<Tx, R extends ExpressMessage = ExpressRequest>(
 }
 
 function incomingOf(req: ExpressMessage): Incoming {
-  requireHttp1(req);
   return {
     method: req.method ?? "",
     target: req.originalUrl,

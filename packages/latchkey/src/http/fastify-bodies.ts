@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import type { FastifyApp, FastifyMessage } from "./fastify-types.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines, requireHttp1 } from "./node-messages.ts";
+import { announcesBody, headerLines } from "./node-messages.ts";
 
 export interface Bodies {
   /** Keeps the bytes that arrive for the routes of this handler. */
@@ -35,15 +35,12 @@ export function keepBodies(app: FastifyApp): Bodies {
   });
   return {
     keepFor: (handler) => handlers.add(handler),
-    incomingOf(request) {
-      requireHttp1(request.raw);
-      return {
-        method: request.method,
-        target: request.originalUrl,
-        header: (name) => headerLines(request.raw, name),
-        readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
-      };
-    },
+    incomingOf: (request) => ({
+      method: request.method,
+      target: request.originalUrl,
+      header: (name) => headerLines(request.raw, name),
+      readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
+    }),
   };
 }
 

@@ -13,7 +13,7 @@ import {
 } from "./fetch-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 import type { BodyReading, HeaderLines, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
+import { announcesBody, headerLines, readBytes, requireHttp1 } from "./node-messages.ts";
 
 /** On Node the raw field lines are there; elsewhere `Headers` has joined them. */
 function keyLines(c: HonoContext, name: string): HeaderLines {
@@ -106,6 +106,7 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
       // Only these two hold what was sent; the cached forms of other kinds would be written anew.
       const cached = bodyCache.arrayBuffer ?? bodyCache.text;
       if (cached !== undefined) return readCached(cached, limitBytes);
+      refuseHttp2(c);
       const message = untouchedMessage(c);
       unreadStill = message !== null;
       const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
@@ -120,6 +121,11 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
       unreadStill = false;
     },
   };
+}
+
+function refuseHttp2({ env }: HonoContext): void {
+  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming !== undefined) requireHttp1(incoming);
 }
 
 const remedy =

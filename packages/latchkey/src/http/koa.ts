@@ -12,7 +12,7 @@ import type { Incoming } from "./incoming.ts";
 import { respond } from "./koa-respond.ts";
 import type { KoaContext, KoaMessage } from "./koa-types.ts";
 import { readHeldBody } from "./node-body.ts";
-import { headerLines, requireHttp1 } from "./node-messages.ts";
+import { headerLines } from "./node-messages.ts";
 import type { Answered } from "./outcome.ts";
 import { readOwn, restoreOwn } from "./own-properties.ts";
 import { setFields } from "./response-head.ts";
@@ -108,7 +108,6 @@ export function koaServe<Tx, C extends KoaMessage = KoaContext>(
 }
 
 function incomingOf(ctx: KoaMessage): Incoming {
-  requireHttp1(ctx.req);
   return {
     method: ctx.method,
     target: ctx.originalUrl,

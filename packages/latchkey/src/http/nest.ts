@@ -46,6 +46,8 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
     return {
       intercept(host, next) {
         const place = placeOf(host);
+        // Before the response is held.
+        requireHttp1(place.message);
         const { request } = place;
         const turn = new NestTurn(host, place, answerHoldBytes);
         return turn.take(
@@ -86,6 +88,7 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
     return {
       intercept(host, next) {
         const place = placeOf(host);
+        requireHttp1(place.message);
         const turn = new NestTurn(host, place, answerHoldBytes);
         // What the method returns is the input, as its annotation says.
         const input = () => lastOf(next.handle()) as Promise<I>;
@@ -101,7 +104,6 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
 }
 
 function incomingOf({ request, message }: NestPlace): Incoming {
-  requireHttp1(message);
   return {
     method: request.method,
     target: request.originalUrl,

@@ -24,8 +24,8 @@ export function headerLines(req: Pick<IncomingMessage, "rawHeaders" | "headers">
 }
 
 /**
- * Refuses messages of `node:http2`: their heads need not announce a body, so that a fingerprint would miss it, and their
- * responses cannot be held.
+ * Refuses messages of `node:http2`: their heads need not announce a body, so that a fingerprint would miss it; a body that
+ * was cut off ends as a whole one does; and their responses cannot be held.
  *
  * @throws {TypeError} for HTTP/2.
  */
@@ -36,8 +36,13 @@ export function requireHttp1({ httpVersionMajor }: IncomingMessage): void {
 const http2Refused =
   "Messages of `node:http2` cannot be protected: let a proxy speak HTTP/2 to clients, and HTTP/1.1 to this server";
 
-/** Whether the request's head announces a body. */
+/**
+ * Whether the request's head announces a body.
+ *
+ * @throws {TypeError} for HTTP/2.
+ */
 export function announcesBody(req: IncomingMessage): boolean {
+  requireHttp1(req);
   return req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
 }
 

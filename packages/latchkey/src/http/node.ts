@@ -9,7 +9,7 @@ import { createExchange } from "./exchange.ts";
 import { sendOutcome, submitHeld } from "./held-exchange.ts";
 import type { HttpOptions, RouteOptions } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines, readBytes, requireHttp1 } from "./node-messages.ts";
+import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
 import { createServing } from "./serving.ts";
 import { createStatus } from "./status.ts";
 
@@ -111,7 +111,6 @@ export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
 
 /** A request, and the bytes of its body once they have been read. */
 function read(req: IncomingMessage): { readonly incoming: Incoming; body(): Buffer } {
-  requireHttp1(req);
   let body: Buffer = Buffer.alloc(0);
   return {
     incoming: {

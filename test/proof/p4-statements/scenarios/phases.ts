@@ -52,7 +52,7 @@ function phase(script: Script, on: AnyStore, { owner, name, by, completes, effec
 
 function heartbeat(script: Script, index: number, owner: Owner): void {
   const { key, id, fence } = owner;
-  // Elsewhere the lease goes in the statement that ends the attempt.
+  // Above that the lease goes after the COMMIT, and may stay behind.
   const rule = script.world.isolation === "read committed" ? "exact" : { outlasts: owner };
   script.actor("heartbeat", index, async (call) => {
     await call("renew", ({ store }) => store.renew(key, id, fence, leaseMs), rule);
