@@ -92,9 +92,10 @@ function overKoa(middleware: Koa.Middleware): RequestListener {
   return app.callback();
 }
 
-function overHono(handler: unknown): RequestListener {
+function overHono(handler: unknown, reads = false): RequestListener {
   const app = new Hono();
   app.onError((error, c) => c.text(error.message, 500));
+  if (reads) app.use(async (c, next) => void ((await c.req.text()) && (await next())));
   app.post("/run", handler as never);
   return getRequestListener(app.fetch) as unknown as RequestListener;
 }
@@ -116,6 +117,20 @@ const fronts: Record<string, (world: World) => Promise<number>> = {
           return c.json({});
         }),
       ),
+    ),
+  "honoServe, behind a reader of the body": ({ latchkey, owned, all }) =>
+    listenOverHttp2(
+      overHono(
+        honoServe(latchkey, all)(owned, () => ({}) as never),
+        true,
+      ),
+    ),
+  "koaServe, behind a parser": ({ latchkey, owned, all }) =>
+    listenOverHttp2(
+      overKoa(async (ctx) => {
+        Object.assign(ctx.request, { rawBody: await text(ctx.req) });
+        await koaServe(latchkey, all)(owned, () => ({}) as never)(ctx as never);
+      }),
     ),
   honoServe: ({ latchkey, owned, all }) =>
     listenOverHttp2(overHono(honoServe(latchkey, all)(owned, () => ({}) as never))),

@@ -101,20 +101,19 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
   let taken: { readonly bytes: Uint8Array; readonly raw: Request } | null = null;
   let unreadStill = false;
   return {
-    read(limitBytes) {
+    async read(limitBytes) {
+      refuseHttp2(c);
       const { raw, bodyCache } = c.req;
       // Only these two hold what was sent; the cached forms of other kinds would be written anew.
       const cached = bodyCache.arrayBuffer ?? bodyCache.text;
       if (cached !== undefined) return readCached(cached, limitBytes);
-      refuseHttp2(c);
       const message = untouchedMessage(c);
       unreadStill = message !== null;
       const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
-      return reads.then((reading) => {
-        if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
-        if (reading.kind === "bytes" && message !== null) leaveIn(message, reading.bytes);
-        return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
-      });
+      const reading = await reads;
+      if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
+      if (reading.kind === "bytes" && message !== null) leaveIn(message, reading.bytes);
+      return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
     },
     giveBack() {
       if (taken !== null && !unreadStill) c.req.raw = unread(taken.raw, taken.bytes);

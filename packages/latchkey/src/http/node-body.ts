@@ -1,7 +1,7 @@
 /** Bodies of requests that Node received, whoever has read them. */
 import type { IncomingMessage } from "node:http";
 import type { BodyReading } from "./incoming.ts";
-import { announcesBody, badRequest, readBytes } from "./node-messages.ts";
+import { announcesBody, badRequest, readBytes, requireHttp1 } from "./node-messages.ts";
 import { parseJsonBody } from "./request-body.ts";
 
 /** Where a framework keeps a request's body: Node's own message, or an object of the framework's beside it. */
@@ -32,6 +32,8 @@ export function readHeldBody(
   limitBytes: number,
   remedy: string,
 ): BodyReading | Promise<BodyReading> {
+  // Before what a parser has kept, which may be half of a body.
+  requireHttp1(message);
   const kept = keptBytes(message, holder);
   if (kept !== null)
     return kept.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: kept };
