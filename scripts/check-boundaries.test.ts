@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { findBoundaryProblems, rules } from "./check-boundaries.ts";
+import { findBoundaryProblems, findPortProblems, rules } from "./check-boundaries.ts";
 
 const publicFiles = new Set([
   "index.ts",
   "stores/store.ts",
   "stores/memory.ts",
   "stores/postgres.ts",
-  "http/hono.ts",
+  "http/hono/hono.ts",
 ]);
 
 /** Problems of one module, as `line: message`. */
@@ -20,25 +20,28 @@ test.each([
   ["engine/decide.ts", 'import { LatchkeyError } from "../errors.ts";'],
   ["engine/decide.ts", 'import type { Store } from "../stores/store.ts";'],
   ["engine/decide.ts", 'import { createHash } from "node:crypto";'],
-  ["key/parse-key.ts", 'import type { Policy } from "../policies/policy.ts";'],
+  ["key/parse-key.ts", 'import type { Policy } from "../operations/policies/policy.ts";'],
   ["key/parse-key.ts", 'import { fingerprint } from "../fingerprint/fingerprint.ts";'],
   ["fingerprint/fingerprint.ts", 'import { parseKey } from "../key/parse-key.ts";'],
   ["key/hash-key.ts", 'import { fingerprint } from "../fingerprint/fingerprint.ts";'],
   ["fingerprint/fingerprint.ts", 'import { decide } from "../engine/decide.ts";'],
   ["fingerprint/fingerprint.ts", 'import { readFileSync } from "node:fs";'],
-  ["policies/stripe.ts", 'import { problemTypes } from "../http/problem-types.ts";'],
+  ["operations/policies/stripe.ts", 'import { problemTypes } from "../../http/protocol/problem-types.ts";'],
   ["stores/postgres.ts", 'import { memoryStore } from "./memory.ts";'],
   ["stores/postgres.ts", 'export { memoryStore } from "./memory.ts";'],
   ["stores/postgres/admit.ts", 'import { memoryStore } from "../memory.ts";'],
-  ["attempt/run.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
-  ["attempt/run.ts", 'const { postgresStore } = await import("../stores/postgres.ts");'],
-  ["attempt/run.ts", 'import { fakeClock } from "../testing/fake-clock.ts";'],
+  ["execution/run.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
+  ["execution/run.ts", 'const { postgresStore } = await import("../stores/postgres.ts");'],
+  ["execution/run.ts", 'import { fakeClock } from "../testing/fake-clock.ts";'],
+  ["stores/store.ts", 'import type { Runtime } from "../execution/runtime.ts";'],
+  ["execution/settle.ts", 'import { effectResult } from "../outbox/delivery.ts";'],
+  ["execution/run.ts", 'import { helper } from "../helpers/helper.ts";'],
   ["index.ts", 'import { main } from "./cli/main.ts";'],
-  ["transactions/pg.ts", 'import { Pool } from "pg";'],
-  ["transactions/pg.ts", 'import type { Pool } from "pg";'],
-  ["transactions/pg.ts", 'type Pool = import("pg").Pool;'],
-  ["http/express.ts", 'import type { Store } from "latchkey/stores/store";'],
-  ["attempt/run.ts", 'import { scheduler } from "node:timers/promises";'],
+  ["sql/pg.ts", 'import { Pool } from "pg";'],
+  ["sql/pg.ts", 'import type { Pool } from "pg";'],
+  ["sql/pg.ts", 'type Pool = import("pg").Pool;'],
+  ["http/express/express.ts", 'import type { Store } from "latchkey/stores/store";'],
+  ["execution/run.ts", 'import { scheduler } from "node:timers/promises";'],
   ["index.ts", 'import manifest from "../package.json" with { type: "json" };'],
 ])("%s may not have: %s", (path, text) => {
   const problems = problemsOf(path, `// first line\n${text}`);
@@ -54,12 +57,18 @@ test.each([
   ["fingerprint/fingerprint.ts", 'import { createHash } from "node:crypto";'],
   ["stores/postgres.ts", 'import type { Store } from "./store.ts";'],
   ["stores/postgres.ts", 'import { admit } from "./postgres/admit.ts";'],
-  ["attempt/run.ts", 'import type { Store } from "../stores/store.ts";'],
+  ["execution/run.ts", 'import type { Store } from "../stores/store.ts";'],
   ["cli/main.ts", 'import { postgresStore } from "../stores/postgres.ts";'],
   ["testing/index.ts", 'import { memoryStore } from "../stores/memory.ts";'],
   ["http/node.ts", 'import type { IncomingMessage } from "node:http";'],
 ])("%s may have: %s", (path, text) => {
   expect(problemsOf(path, text)).toEqual([]);
+});
+
+test("a module on no floor is a problem", () => {
+  expect(problemsOf("helpers/helper.ts", "")).toEqual([
+    "helpers/helper.ts:1: is on no floor; give its folder a place in `floors`",
+  ]);
 });
 
 test.each([
@@ -74,14 +83,14 @@ test.each([
   "AbortSignal.timeout(1000)",
 ])("only ports.ts and the CLI may write %s", (use) => {
   const text = `export const value = ${use};`;
-  expect(problemsOf("attempt/lease.ts", text)).toHaveLength(1);
+  expect(problemsOf("execution/lease.ts", text)).toHaveLength(1);
   expect(problemsOf("ports.ts", text)).toEqual([]);
   expect(problemsOf("cli/main.ts", text)).toEqual([]);
 });
 
 test("a date made from a stored number is no use of the clock", () => {
   expect(
-    problemsOf("http/problem.ts", "export const date = (ms: number) => new Date(ms).toUTCString();"),
+    problemsOf("http/protocol/problem.ts", "export const date = (ms: number) => new Date(ms).toUTCString();"),
   ).toEqual([]);
 });
 
@@ -95,4 +104,13 @@ test("an exception allows one import of one file and nothing else", () => {
   expect(
     problemsOf("stores/other.ts", 'import { memoryStore } from "./memory.ts";', withException),
   ).toHaveLength(1);
+});
+
+test("no module of another package touches the clock or randomness either, whatever its name", () => {
+  const sources = new Map([
+    ["ports.ts", "export const at = Date.now();"],
+    ["jobs.ts", 'import { randomUUID } from "node:crypto";\nexport const id = randomUUID();'],
+    ["reads.ts", "export const text = (at: number) => new Date(at).toISOString();"],
+  ]);
+  expect(findPortProblems(sources).map(({ where }) => where)).toEqual(["ports.ts:1", "jobs.ts:1", "jobs.ts:2"]);
 });

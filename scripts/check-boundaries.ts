@@ -10,6 +10,11 @@ import { type ModuleImport, type ModuleSyntax, readSyntax } from "./support/synt
 
 /** Paths are relative to `packages/latchkey/src`; a path that ends in `/` means everything below it. */
 export interface BoundaryRules {
+  /**
+   * The library's floors, top to bottom. A module imports from its own floor and those below it, types included. A module
+   * on no floor is a problem, so that a new folder has to be given its place.
+   */
+  readonly floors: readonly (readonly string[])[];
   /** Folders that may import only their own files and what is listed here. */
   readonly closed: readonly {
     readonly folder: string;
@@ -21,8 +26,6 @@ export interface BoundaryRules {
   }[];
   /** Folders of one contract and its adapters. A public file that is not `core` is an adapter. */
   readonly families: readonly { readonly folder: string; readonly core: readonly string[] }[];
-  /** What nothing outside it may import. */
-  readonly entrances: readonly string[];
   /** Who may import adapters from outside their family. */
   readonly assemblers: readonly string[];
   /** Imports that break a rule for a reason. */
@@ -37,6 +40,32 @@ export interface BoundaryRules {
 }
 
 export const rules: BoundaryRules = {
+  floors: [
+    ["testing/"],
+    ["cli/"],
+    ["index.ts", "config.ts"],
+    ["operator/"],
+    ["http/", "messages/"],
+    ["latchkey.ts"],
+    ["workers/"],
+    ["outbox/"],
+    ["execution/", "routing/"],
+    ["operations/", "caching/"],
+    ["effects/"],
+    ["telemetry/"],
+    ["stores/"],
+    ["sql/"],
+    ["time/", "key/", "codec.ts", "encryption.ts"],
+    [
+      "engine/",
+      "fingerprint/",
+      "ports.ts",
+      "errors.ts",
+      "known-options.ts",
+      "node-version.ts",
+      "plain-text.ts",
+    ],
+  ],
   closed: [
     { folder: "engine/", types: [], builtins: [] },
     {
@@ -46,18 +75,22 @@ export const rules: BoundaryRules = {
       builtins: ["node:crypto"],
     },
     { folder: "fingerprint/", types: ["engine/"], builtins: ["node:crypto"] },
-    { folder: "policies/", types: ["engine/"], builtins: ["node:crypto"] },
+    { folder: "operations/policies/", types: ["engine/"], builtins: ["node:crypto"] },
   ],
   families: [
     { folder: "stores/", core: ["stores/store.ts"] },
-    { folder: "transactions/", core: ["transactions/transaction.ts"] },
+    { folder: "sql/", core: ["sql/transaction.ts"] },
     {
       folder: "http/",
-      core: ["http/exchange.ts", "http/problem.ts", "http/problem-types.ts", "http/capture.ts"],
+      core: [
+        "http/protocol/exchange.ts",
+        "http/protocol/problem.ts",
+        "http/protocol/problem-types.ts",
+        "http/protocol/capture.ts",
+      ],
     },
     { folder: "messages/", core: ["messages/broker.ts", "messages/inbox.ts"] },
   ],
-  entrances: ["testing/", "cli/"],
   assemblers: ["testing/", "cli/"],
   exceptions: [],
   ports: {
@@ -104,7 +137,7 @@ export function findBoundaryProblems(
         message,
       })),
     );
-    return [...imports, ...portProblems(from, syntax, boundaries)];
+    return [...placeProblems(from, boundaries), ...imports, ...portProblems(from, syntax, boundaries)];
   });
 }
 
@@ -120,13 +153,27 @@ function importProblems(
   if (boundaries.exceptions.some((exception) => exception.from === from && exception.to === to)) return [];
   if (to.startsWith("..")) return [`imports ${to}, which is outside src`];
   if (!item.specifier.startsWith(".")) return packageProblems(from, to, boundaries);
+  const upwards = floorProblems(from, to, boundaries);
+  if (upwards.length > 0) return upwards;
   return [
     ...closedProblems(from, to, item.typeOnly, boundaries),
     ...adapterProblems(from, to, publicFiles, boundaries),
-    ...boundaries.entrances
-      .filter((entrance) => isWithin(to, entrance) && !isWithin(from, entrance))
-      .map((entrance) => `imports ${to}; nothing outside ${entrance} may import it`),
   ];
+}
+
+function floorProblems(from: string, to: string, { floors }: BoundaryRules): readonly string[] {
+  const [own, other] = [floorOf(from, floors), floorOf(to, floors)];
+  if (other === -1) return [`imports ${to}, which is on no floor`];
+  return other < own ? [`imports ${to}, which is on a floor above it`] : [];
+}
+
+function placeProblems(path: string, { floors }: BoundaryRules): readonly Problem[] {
+  if (floorOf(path, floors) !== -1) return [];
+  return [{ where: `${path}:1`, message: "is on no floor; give its folder a place in `floors`" }];
+}
+
+function floorOf(path: string, floors: BoundaryRules["floors"]): number {
+  return floors.findIndex((floor) => isOneOf(path, floor));
 }
 
 function packageProblems(from: string, specifier: string, boundaries: BoundaryRules): readonly string[] {
@@ -171,6 +218,14 @@ function adapterProblems(
   return [`imports the sibling adapter ${to}; ${shared}`];
 }
 
+/** Uses of the process's clock, timers and randomness in modules of another package, by path below its `src`. */
+export function findPortProblems(
+  sources: ReadonlyMap<string, string>,
+  boundaries: BoundaryRules = { ...rules, ports: { ...rules.ports, files: [] } },
+): readonly Problem[] {
+  return [...sources].flatMap(([from, text]) => portProblems(from, readSyntax(text), boundaries));
+}
+
 function portProblems(from: string, syntax: ModuleSyntax, boundaries: BoundaryRules): readonly Problem[] {
   if (isOneOf(from, boundaries.ports.files)) return [];
   const uses = [
@@ -201,14 +256,22 @@ export function readPublicFiles(packageFolder: string): ReadonlySet<string> {
   return new Set(sources.map((source) => source.replace(/^\.\/src\//, "")));
 }
 
+function sourcesOf(packagePath: string): ReadonlyMap<string, string> {
+  const all = readFiles(join(repositoryRoot, packagePath, "src"), "**/*.ts");
+  return new Map([...all].filter(([path]) => !path.endsWith(".test.ts")));
+}
+
+function inFolder(folder: string, problems: readonly Problem[]): readonly Problem[] {
+  return problems.map(({ where, message }) => ({ where: `${folder}/${where}`, message }));
+}
+
 if (import.meta.main) {
   const packageFolder = join(repositoryRoot, "packages/latchkey");
-  const all = readFiles(join(packageFolder, "src"), "**/*.ts");
-  const sources = new Map([...all].filter(([path]) => !path.endsWith(".test.ts")));
+  const sources = sourcesOf("packages/latchkey");
   const problems = findBoundaryProblems(sources, readPublicFiles(packageFolder));
-  const located = problems.map(({ where, message }) => ({
-    where: `packages/latchkey/src/${where}`,
-    message,
-  }));
+  const located = [
+    ...inFolder("packages/latchkey/src", problems),
+    ...inFolder("packages/latchkey-console/src", findPortProblems(sourcesOf("packages/latchkey-console"))),
+  ];
   report("boundaries", located, `${sources.size} modules of packages/latchkey/src`);
 }

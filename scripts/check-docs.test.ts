@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
-import { findLinkProblems, findTypeProblems } from "./check-docs.ts";
+import { findLinkProblems, findTypeProblems, readNamed } from "./check-docs.ts";
 import { readMarkdown } from "./support/markdown.ts";
+import { findNameProblems } from "./support/named-files.ts";
 
 const document = (...lines: readonly string[]) => readMarkdown("docs/page.md", lines.join("\n"));
 
@@ -113,5 +114,20 @@ test("a block with a file's name can be imported by that name, until a later ver
   expect(page.problems).toEqual([]);
   expect(findTypeProblems(page.snippets)).toEqual([
     { where: "docs/page.md:8:7", message: expect.stringContaining("TS2322") },
+  ]);
+});
+
+test("pages about the code name files, folders and functions that exist", () => {
+  const page = [
+    "`decide()` in `engine/decide.ts`, `engine/`, `ports.ts`, `docs/README.md` and `<name>.test.ts`",
+    "`engine/decides.ts`, `engines/` and `engine`",
+    "`decides()` in `engine/decide.ts`; `npm run check`; `{ a: 1 }`",
+    "`decide()`, which has no file on its line",
+  ].join("\n");
+  expect(findNameProblems("docs/page.md", page, readNamed)).toEqual([
+    { where: "docs/page.md:2", message: "names engine/decides.ts, which does not exist" },
+    { where: "docs/page.md:2", message: "names engines/, which does not exist" },
+    { where: "docs/page.md:3", message: "names decides(), which no file named on its line has" },
+    { where: "docs/page.md:4", message: "names decide(), which no file named on its line has" },
   ]);
 });

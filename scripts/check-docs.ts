@@ -1,14 +1,17 @@
 /**
  * Checks that the documents are true as far as a machine can say: every TypeScript block type-checks against the
- * sources, and every link between files leads to a file and a heading.
+ * sources, every link between files leads to a file and a heading, and the pages about the code name files that exist.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { type MarkdownDocument, readMarkdown, type Snippet } from "./support/markdown.ts";
+import { findNameProblems } from "./support/named-files.ts";
 import { type Problem, readFiles, report, repositoryRoot } from "./support/repository.ts";
 
 const documentPattern = "{*.md,docs/**/*.md,packages/*/*.md,examples/*/*.md}";
+/** Those that tell contributors where things are. Elsewhere a name may be of the reader's own file. */
+const pagesAboutTheCode = ["CONTRIBUTING.md", "docs/architecture.md"];
 
 /** Links to files or headings that do not exist. `exists` is asked for paths relative to the repository's root. */
 export function findLinkProblems(
@@ -89,7 +92,9 @@ function compile(folder: string, snippets: readonly Snippet[]): readonly Problem
     noUnusedLocals: false,
     noUnusedParameters: false,
     moduleDetection: "force",
-    experimentalDecorators: true, // as Nest has them
+    // As projects of Nest have them.
+    experimentalDecorators: true,
+    erasableSyntaxOnly: false,
   };
   const base = join(repositoryRoot, "tsconfig.base.json");
   const files = [...places.keys()];
@@ -120,16 +125,24 @@ function parseCompilerOutput(output: string, places: ReadonlyMap<string, Snippet
   return [...new Map(problems).values()];
 }
 
+/** A file's text, nothing for a folder. */
+export function readNamed(path: string): string | undefined {
+  const named = join(repositoryRoot, path);
+  const found = statSync(named, { throwIfNoEntry: false });
+  if (found === undefined || found.isDirectory() !== path.endsWith("/")) return undefined;
+  return found.isDirectory() ? "" : readFileSync(named, "utf8");
+}
+
 if (import.meta.main) {
-  const documents = [...readFiles(repositoryRoot, documentPattern)].map(([path, text]) =>
-    readMarkdown(path, text),
-  );
+  const texts = readFiles(repositoryRoot, documentPattern);
+  const documents = [...texts].map(([path, text]) => readMarkdown(path, text));
   const snippets = documents.flatMap((document) => document.snippets);
   const problems = [
     ...documents.flatMap(({ path, problems }) =>
       problems.map(({ line, message }) => ({ where: `${path}:${line}`, message })),
     ),
     ...findLinkProblems(documents, (path) => existsSync(join(repositoryRoot, path))),
+    ...pagesAboutTheCode.flatMap((path) => findNameProblems(path, texts.get(path) ?? "", readNamed)),
     ...findTypeProblems(snippets),
   ];
   const links = documents.reduce((sum, document) => sum + document.links.length, 0);

@@ -34,6 +34,7 @@ interface Packed {
 }
 
 const packageFolder = "packages/latchkey";
+const consoleFolder = "packages/latchkey-console";
 /** What every tarball must hold besides what `exports` and `bin` name. */
 const neededFiles = ["LICENSE", "README.md", "package.json"];
 /** What no tarball may hold: sources (they would be a second copy of the library), tests, build leftovers. */
@@ -54,7 +55,8 @@ export function findContentProblems(manifest: Manifest, files: readonly string[]
   const named = [...exported, ...Object.values(manifest.bin ?? {})].map(
     (path) => path?.replace(/^\.\//, "") ?? "",
   );
-  const missing = [...neededFiles, ...named].filter((path) => !files.includes(path));
+  const maps = named.filter((path) => path.endsWith(".js")).map((path) => `${path}.map`);
+  const missing = [...neededFiles, ...named, ...maps].filter((path) => !files.includes(path));
   return [
     ...missing.map((path) => `the tarball lacks ${path}`),
     ...files.filter((path) => strayFile.test(path)).map((path) => `the tarball holds ${path}`),
@@ -93,10 +95,10 @@ function nodeTool(path: string): string {
 }
 
 /** Packs a copy, so that the build starts from nothing and leaves nothing in the working tree. */
-function pack(scratch: string): Packed | string {
-  const copy = join(scratch, packageFolder);
+export function pack(scratch: string, folder: string = packageFolder): Packed | string {
+  const copy = join(scratch, folder);
   const skip = new Set(["dist", "node_modules"]);
-  cpSync(join(repositoryRoot, packageFolder), copy, {
+  cpSync(join(repositoryRoot, folder), copy, {
     recursive: true,
     filter: (path) => !skip.has(basename(path)),
   });
@@ -116,12 +118,18 @@ function pack(scratch: string): Packed | string {
   return { tarball: join(scratch, first.filename), files: first.files.map(({ path }) => path) };
 }
 
+/** As npm installs it. Returns the folder. */
+function unpackInto(folder: string, name: string, tarball: string): string {
+  const installed = join(folder, "node_modules", name);
+  mkdirSync(installed, { recursive: true });
+  const failure = failureOf("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], folder);
+  if (failure) throw new Error(failure);
+  return installed;
+}
+
 /** Unpacks the tarball beside Node's types and nothing else, outside the repository. Returns the folder. */
 function installConsumer(tarball: string, consumer: string): Manifest {
-  const installed = join(consumer, "node_modules/latchkey");
-  mkdirSync(installed, { recursive: true });
-  const failure = failureOf("tar", ["-xzf", tarball, "--strip-components=1", "-C", installed], consumer);
-  if (failure) throw new Error(failure);
+  const installed = unpackInto(consumer, "latchkey", tarball);
   for (const types of ["@types/node", "undici-types"]) {
     cpSync(nodeTool(types), join(consumer, "node_modules", types), { recursive: true });
   }
@@ -167,9 +175,21 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
   const packed = pack(scratch);
   if (typeof packed === "string") return [packed];
   const manifest = installConsumer(packed.tarball, consumer);
-  const tarball = relative(scratch, packed.tarball);
   return [
     ...findManifestProblems(manifest),
+    ...tarballProblems(scratch, manifest, packed),
+    ...consumerProblems(manifest, consumer),
+    ...consoleProblems(scratch, consumer, packed.tarball),
+  ].filter((problem) => problem !== undefined);
+}
+
+function tarballProblems(
+  scratch: string,
+  manifest: Manifest,
+  packed: Packed,
+): readonly (string | undefined)[] {
+  const tarball = relative(scratch, packed.tarball);
+  return [
     ...findContentProblems(manifest, packed.files),
     failureOf(process.execPath, [nodeTool("publint/src/cli.js"), "run", tarball, "--strict"], scratch),
     failureOf(
@@ -177,8 +197,52 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
       [nodeTool("@arethetypeswrong/cli/dist/index.js"), tarball, "--profile", "esm-only", "--no-emoji"],
       scratch,
     ),
-    ...consumerProblems(manifest, consumer),
-  ].filter((problem) => problem !== undefined);
+  ];
+}
+
+/** Serves the page as a service does that has both packages, and reads each file that the page names. */
+const consoleUse = `
+import { createLatchkey } from "latchkey";
+import { memoryStore } from "latchkey/memory";
+import { consoleHandler } from "latchkey-console";
+
+const handler = consoleHandler({ latchkey: createLatchkey({ store: memoryStore() }), token: "a token of the check" });
+const get = (path: string, headers: Record<string, string> = {}) => handler(new Request("http://check.test" + path, { headers }));
+const page = await (await get("/")).text();
+for (const [, path] of page.matchAll(/(?:src|href)="(\\/[^"]+)"/gu)) {
+  const response = await get(path ?? "");
+  if (response.status !== 200 || response.headers.get("content-type")?.includes("html")) throw new Error("no " + path);
+  console.log(path);
+}
+const counted = await get("/api/depths", { authorization: "Bearer a token of the check" });
+console.log("counted", counted.status);
+`;
+
+/** Built against the packed library, which its users have beside it. */
+function consoleProblems(
+  scratch: string,
+  consumer: string,
+  library: string,
+): readonly (string | undefined)[] {
+  const missing = failureOf(
+    "npx",
+    ["--no", "latchkey", "console", "--database-url", "postgres://x@localhost/x"],
+    consumer,
+  );
+  const says = missing?.includes('"latchkey-console" is not installed') === true;
+  unpackInto(scratch, "latchkey", library);
+  const packed = pack(scratch, consoleFolder);
+  if (typeof packed === "string") return [packed];
+  const installed = unpackInto(consumer, "latchkey-console", packed.tarball);
+  const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  writeFileSync(join(consumer, "consumer.ts"), consoleUse);
+  return [
+    says ? undefined : `latchkey console does not say that its package is missing:\n${missing}`,
+    manifest.dependencies === undefined ? undefined : "latchkey-console has dependencies",
+    ...tarballProblems(scratch, manifest, packed),
+    failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
+    failureOf(process.execPath, ["consumer.ts"], consumer, /index-.*\.js[\s\S]*counted 200/u),
+  ];
 }
 
 if (import.meta.main) {

@@ -7,7 +7,10 @@ const checks = [
   "check:boundaries",
   "check:exports",
   "check:generated",
+  "check:proof",
+  "check:lists",
   "check:docs",
+  "check:site",
   "check:unused",
   "check:package",
 ];

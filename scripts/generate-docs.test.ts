@@ -1,6 +1,18 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
+import { rules } from "./check-boundaries.ts";
 import { findStalePages, generatePages, renderErrors, renderStateMachine } from "./generate-docs.ts";
-import { renderCaptured, renderOptions, renderPolicies, replaceSection } from "./support/sections.ts";
+import { renderEvents } from "./support/events.ts";
+import { renderFloors } from "./support/floors.ts";
+import { repositoryRoot } from "./support/repository.ts";
+import {
+  renderCaptured,
+  renderOptions,
+  renderPolicies,
+  renderProgram,
+  replaceSection,
+} from "./support/sections.ts";
 
 test("the generated documents in the repository are what the code says now", async () => {
   const { pages } = await generatePages();
@@ -34,6 +46,24 @@ test("the options' table has every option with its default", () => {
   expect(text).toContain("| `key` | the policy's |");
 });
 
+test("every event has a row with its meaning and the members that its type has", () => {
+  const text = renderEvents();
+  expect(text).toMatch(
+    /^\| `settled` \| An unknown was settled.*\| `recordId`, `event`, `actor`, `proof` \|$/mu,
+  );
+  expect(text).toMatch(/^\| `worker_started` \| [^|]+ \| no \| {2}\|$/mu);
+  const events = readFileSync(join(repositoryRoot, "packages/latchkey/src/telemetry/events.ts"), "utf8");
+  const types = [...events.matchAll(/readonly type: "(\w+)"/gu)].map(([, name]) => name);
+  expect([...text.matchAll(/^\| `(\w+)` \|/gmu)].map(([, name]) => name).sort()).toEqual(types.sort());
+});
+
+test("a program in a page is the file, under its name", () => {
+  const program = readFileSync(join(repositoryRoot, "examples/recipes/golden-path/audit.ts"), "utf8");
+  expect(renderProgram("examples/recipes/golden-path/audit.ts")).toBe(
+    `<!-- file: audit.ts -->\n\`\`\`ts\n${program}\`\`\``,
+  );
+});
+
 test("a table of what is captured has the rows of its framework, and not those it has no way for", () => {
   expect(renderCaptured("express")).toContain("| sends trailers | left out | left out |");
   expect(renderCaptured("fetch")).not.toContain("trailers");
@@ -65,4 +95,15 @@ test("every problem has a heading that its code links to, and every error a row"
   expect(text).toContain("### key-misuse\n\nStatus 422. Key misuse.\n\nAnother body.\n");
   expect(text).toContain("(`retryable`): **no**\n- Use a new key (`safe_new_key`): yes");
   expect(text).toContain("| `tx-revoked` | Used too late. | Await it. |");
+});
+
+test("the floors are one arrow down and a row for each path; a path without a text is a mistake", () => {
+  const { floors } = rules;
+  const text = renderFloors();
+  for (const [at, floor] of floors.entries())
+    expect(text).toContain(`  floor${at + 1}["${floor.join(", ")}"]\n`);
+  expect(text).toContain("\n  floor1 --> floor2 --> floor3");
+  for (const path of floors.flat()) expect(text).toContain(`| \`${path}\` | `);
+  expect(() => renderFloors([...floors, ["cellar/"]])).toThrow("does not say what cellar/ is");
+  expect(() => renderFloors(floors.slice(1))).toThrow("No floor has testing/");
 });

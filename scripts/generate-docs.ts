@@ -6,15 +6,27 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Edge, edges } from "../packages/latchkey/src/engine/edges.ts";
 import { errorCodes } from "../packages/latchkey/src/errors.ts";
+import { edgeEvents } from "../packages/latchkey/src/telemetry/edge-events.ts";
+import { renderNeighbours } from "../test/neighbours/render.ts";
+import { idempotencyBugs } from "../test/proof/known-bugs/idempotency-bugs.ts";
 import { knownBugs } from "../test/proof/known-bugs/known-bugs.ts";
+import { neighbourBugs } from "../test/proof/known-bugs/neighbour-bugs.ts";
+import { peerBugs } from "../test/proof/known-bugs/peer-bugs.ts";
 import { renderKnownBugs } from "../test/proof/known-bugs/render.ts";
+import { pagePath, renderProofPage } from "../test/proof/page.ts";
 import { renderThreats } from "../test/proof/threats/render.ts";
 import { threats } from "../test/proof/threats/threats.ts";
+import { renderDecisions } from "./support/decisions.ts";
+import { renderEvents } from "./support/events.ts";
+import { renderFloors } from "./support/floors.ts";
+import { renderMigrations } from "./support/migrations.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 import {
   renderCaptured,
+  renderMetrics,
   renderOptions,
   renderPolicies,
+  renderProgram,
   renderStoredHeaders,
   renderTable,
   replaceSection,
@@ -56,13 +68,15 @@ export async function generatePages(): Promise<{
         text: withSections(path, sections),
       })),
     ],
-    missing: problemTypes ? [] : [`${sourceFolder}/http/problem-types.ts`],
+    missing: problemTypes ? [] : [`${sourceFolder}/http/protocol/problem-types.ts`],
   };
 }
 
 type Sections = Readonly<Record<string, () => string>>;
 
 /** Documents written by hand, and the parts of them that are generated. */
+const ofIdempotency = [...idempotencyBugs, ...peerBugs];
+
 const writtenPages: Readonly<Record<string, Sections>> = {
   "docs/adapters/README.md": { "stored headers": renderStoredHeaders },
   "docs/adapters/express.md": { captured: () => renderCaptured("express") },
@@ -74,11 +88,44 @@ const writtenPages: Readonly<Record<string, Sections>> = {
     "captured on Express": () => renderCaptured("nest on Express"),
     "captured on Fastify": () => renderCaptured("nest on Fastify"),
   },
+  "docs/adapters/neighbours.md": { neighbours: renderNeighbours },
   "docs/adapters/node.md": { captured: () => renderCaptured("node") },
+  "docs/architecture.md": { floors: () => renderFloors() },
   "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
-  "docs/known-bugs.md": { "known bugs": () => renderKnownBugs(knownBugs) },
+  "docs/decisions/README.md": { decisions: () => renderDecisions() },
+  "docs/events.md": { events: renderEvents },
+  "docs/known-bugs.md": {
+    "known bugs": () => renderKnownBugs(knownBugs),
+    "idempotency bugs": () => renderKnownBugs(ofIdempotency, knownBugs.length),
+    "neighbour bugs": () => renderKnownBugs(neighbourBugs, knownBugs.length + ofIdempotency.length),
+  },
+  "docs/metrics.md": { metrics: renderMetrics },
+  ...recipePages({
+    "five-states": ["service.ts"],
+    "golden-path": ["app.ts", "audit.ts", "main.ts"],
+    "recovery-points": ["service.ts"],
+    "redis-in-front": ["service.ts", "shipping.ts", "bench.ts"],
+    "uncertain-outcome": ["service.ts"],
+  }),
+  "docs/upgrading.md": { migrations: () => renderMigrations() },
   "docs/threat-model.md": { threats: () => renderThreats(threats) },
 };
+
+/** A page for each recipe, with its programs. */
+function recipePages(
+  programs: Readonly<Record<string, readonly string[]>>,
+): Readonly<Record<string, Sections>> {
+  const sectionsOf = (recipe: string, files: readonly string[]): Sections =>
+    Object.fromEntries(
+      files.map((file) => [file, () => renderProgram(`examples/recipes/${recipe}/${file}`)]),
+    );
+  return Object.fromEntries(
+    Object.entries(programs).map(([recipe, files]) => [
+      `docs/recipes/${recipe}.md`,
+      sectionsOf(recipe, files),
+    ]),
+  );
+}
 
 function withSections(path: string, sections: Sections): string {
   const written = readFileSync(join(repositoryRoot, path), "utf8");
@@ -89,7 +136,7 @@ function withSections(path: string, sections: Sections): string {
 }
 
 async function loadProblemTypes(): Promise<Readonly<Record<string, ProblemType>> | undefined> {
-  const path = join(repositoryRoot, sourceFolder, "http/problem-types.ts");
+  const path = join(repositoryRoot, sourceFolder, "http/protocol/problem-types.ts");
   if (!existsSync(path)) return undefined;
   const module: { problemTypes?: Readonly<Record<string, ProblemType>> } = await import(
     pathToFileURL(path).href
@@ -106,7 +153,7 @@ export function renderStateMachine(table: readonly Edge[]): string {
     "State machine of a record",
     `${sourceFolder}/engine/edges.ts`,
     "These are all the edges; no other exists. `(none)`, drawn as a dot, is the absence of a record: no row, or a row " +
-      "that admission treats as forgotten.",
+      "that admission treats as forgotten. The last column names the event that `onEvent` is given.",
     [
       "```mermaid",
       "stateDiagram-v2",
@@ -114,16 +161,23 @@ export function renderStateMachine(table: readonly Edge[]): string {
       "```",
     ].join("\n"),
     renderTable(
-      ["From", "Event", "Who", "To", "When"],
+      ["From", "Event", "Who", "To", "When", "Reported as"],
       table.map(({ from, event, by, to, note }) => [
         cell(from),
         `\`${event}\``,
         by.join(", "),
         cell(to),
         note ?? "",
+        reportedAs(`${from} ${event}`),
       ]),
     ),
   );
+}
+
+/** The event of `onEvent`, in code. */
+function reportedAs(edge: string): string {
+  const event = Object.entries(edgeEvents).find(([name]) => name === edge)?.[1];
+  return event === undefined ? "" : `\`${event}\``;
 }
 
 /** Problem types (HTTP answers), then the codes of thrown errors. */
@@ -133,7 +187,7 @@ export function renderErrors(
 ): string {
   return page(
     "Problems and errors",
-    `${sourceFolder}/http/problem-types.ts and ${sourceFolder}/errors.ts`,
+    `${sourceFolder}/http/protocol/problem-types.ts and ${sourceFolder}/errors.ts`,
     "A *problem* is an HTTP answer that Latchkey gives in a handler's place (`application/problem+json`, RFC 9457); " +
       "its `code` is the heading. An *error* is thrown at the service's own code; its `code` never changes between " +
       "minor versions.",
@@ -183,7 +237,8 @@ if (import.meta.main) {
   if (process.argv.includes("--check")) {
     report("generated docs", findStalePages(pages), pages.map(({ path }) => path).join(", "));
   } else {
-    for (const { path, text } of pages) writeFileSync(join(repositoryRoot, path), text);
-    console.log(`generated docs: wrote ${pages.map(({ path }) => path).join(", ")}`);
+    const all = [...pages, { path: pagePath, text: renderProofPage(repositoryRoot) }];
+    for (const { path, text } of all) writeFileSync(join(repositoryRoot, path), text);
+    console.log(`generated docs: wrote ${all.map(({ path }) => path).join(", ")}`);
   }
 }

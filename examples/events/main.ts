@@ -26,7 +26,7 @@ if (brokers === null) process.exitCode = 2;
 else await runWith(brokers).finally(() => brokers.release());
 
 async function runWith(brokers: Brokers): Promise<void> {
-  const pool = new pg.Pool({ connectionString: settings.databaseUrl });
+  const pool = new pg.Pool({ connectionString: settings.databaseUrl, connectionTimeoutMillis: 3_000 });
   pool.on("error", (error) => console.error(`Lost a database connection: ${error.message}`));
   await migratePostgres(pool);
   await pool.query(tables);

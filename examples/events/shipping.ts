@@ -19,7 +19,7 @@ if (rabbitmqUrl === null || natsUrl === null) throw new TypeError("Set RABBITMQ_
 const lifetime = 30;
 let executed = 0;
 
-const pool = new pg.Pool({ connectionString: settings.databaseUrl });
+const pool = new pg.Pool({ connectionString: settings.databaseUrl, connectionTimeoutMillis: 3_000 });
 pool.on("error", () => {});
 const rabbit = new Connection({ url: rabbitmqUrl, retryLow: 200 });
 rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
@@ -56,12 +56,13 @@ function consume() {
 }
 
 // One process can do both. Here the worker is apart, because what a killed one was delivering waits for its lease.
-const part = process.env.SHIPPING_PART === "worker" ? latchkey.startWorker() : consume();
+if (process.env.SHIPPING_PART === "worker") latchkey.startWorker();
+else consume();
 
 // Whoever has started it was killed.
 process.once("disconnect", () => process.exit(1));
 process.once("SIGTERM", async () => {
-  await part.stop();
+  await latchkey.close();
   await Promise.all([rabbit.close(), nats.close()]);
   process.exit(0);
 });

@@ -1,6 +1,6 @@
 /** A payments API whose POST can be retried: one charge, one answer, however often it arrives. */
 import express, { type Express, type Request } from "express";
-import { createLatchkey, type Latchkey, type Store } from "latchkey";
+import { createLatchkey, type EventListener, type Latchkey, type Store } from "latchkey";
 import { expressProtect, expressServe, keepRawBody } from "latchkey/express";
 import { type ChargeInput, chargeWork, neverArrived, type ProviderInput, sendCharge } from "./charges.ts";
 import type { Database } from "./database.ts";
@@ -8,6 +8,7 @@ import type { Charge } from "./provider-ledger.ts";
 import { defineReceipt, type MailService } from "./receipts.ts";
 import { addReports } from "./reports.ts";
 import type { Settings } from "./settings.ts";
+import { addTrouble } from "./trouble.ts";
 import { withoutLatchkey } from "./without-latchkey.ts";
 
 /** Who may call, and for which account. A real service asks its authentication instead. */
@@ -20,19 +21,21 @@ export interface AppOptions extends Pick<Settings, "providerUrl" | "leaseMs" | "
   readonly store: Store<Database>;
   readonly query: Database["query"];
   readonly mail: MailService;
+  readonly onEvent?: EventListener;
 }
 
 export function createApp(options: AppOptions): {
   readonly app: Express;
   readonly latchkey: Latchkey<Database>;
 } {
-  const { store, query, providerUrl } = options;
-  const latchkey = createLatchkey({ store });
+  const { store, query, providerUrl, onEvent } = options;
+  const latchkey = createLatchkey({ store, ...(onEvent !== undefined && { onEvent }) });
   const app = express();
   app.use(express.json({ verify: keepRawBody }));
   app.use(authenticate);
   addPayments(app, latchkey, options);
   addReports(app, latchkey, { query, accountOf });
+  addTrouble(app, latchkey, accountOf);
   if (providerUrl !== null) addCharges(app, latchkey, { ...options, providerUrl });
   return { app, latchkey };
 }

@@ -44,7 +44,7 @@ export async function openDatabase(url: string | undefined, folder = "."): Promi
 async function openPostgres(connectionString: string): Promise<OpenDatabase> {
   const { default: pg } = await import("pg");
   const { migratePostgres, postgresStore } = await import("latchkey/postgres");
-  const pool = new pg.Pool({ connectionString });
+  const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: 3_000 });
   // pg ends the process when an idle connection is lost and nobody listens; the pool opens another by itself.
   pool.on("error", (error) => console.error(`Lost a database connection: ${error.message}`));
   await migratePostgres(pool);

@@ -1,6 +1,7 @@
-import { createServer } from "node:http";
+import { randomBytes } from "node:crypto";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Worker } from "latchkey";
+import { consoleHandler, createHistory, nodeConsole } from "latchkey-console";
 import { createApp } from "./app.ts";
 import { openDatabase } from "./database.ts";
 import { openMailService } from "./receipts.ts";
@@ -12,13 +13,27 @@ const database = await openDatabase(settings.databaseUrl).catch((error: Error) =
   process.exit(1);
 });
 const mail = openMailService("./.latchkey/receipts.jsonl");
-const { app, latchkey } = createApp({ ...database, ...settings, mail });
-let worker: Worker | null = null;
+const history = createHistory();
+const { app, latchkey } = createApp({ ...database, ...settings, mail, onEvent: history.onEvent });
+const consolePath = "/console";
+// New for every start. A real service asks its own authentication: `consoleHandler({ authorize })`.
+const consoleToken = randomBytes(24).toString("base64url");
+let serveConsole: RequestListener = (_req, res) => res.writeHead(503).end();
 // Not `app.listen`: Express 5 calls its callback for errors too.
-const server = createServer(app);
+const server = createServer((req, res) =>
+  req.url === consolePath || req.url?.startsWith(`${consolePath}/`) ? serveConsole(req, res) : app(req, res),
+);
 server.listen(settings.port, "127.0.0.1", () => {
   // Sends receipts, makes reports, and takes up what a process that died has left.
-  if (settings.workers) worker = latchkey.startWorker();
+  const worker = settings.workers ? { worker: latchkey.startWorker() } : {};
+  const options = {
+    latchkey,
+    history,
+    token: consoleToken,
+    basePath: consolePath,
+    title: "payments example",
+  };
+  serveConsole = nodeConsole(consoleHandler({ ...options, ...worker }));
   const { port } = server.address() as AddressInfo;
   console.log(greeting(`http://127.0.0.1:${port}`, database.description));
 });
@@ -30,8 +45,9 @@ server.on("error", (error) => {
 
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.once(signal, () => {
+    const ended = latchkey.close();
     server.close(async () => {
-      await worker?.stop();
+      await ended;
       await database.close();
     });
     server.closeIdleConnections();
@@ -73,5 +89,15 @@ Ask for a report (answered 202 at once; a worker makes it), then fetch it from i
   curl -i ${url}/operations/<id> -H 'Authorization: Bearer demo-token'
 
 What happens when the process dies in the middle of a charge: npm run demo:crash
+
+The console, for the person on call (sign in with any name):
+  ${url}${consolePath}/#token=${consoleToken}
+
+Something to see in it, an outcome that is unknown and a dead letter:
+  curl -X POST ${url}/trouble/unknown -H 'Authorization: Bearer demo-token' -H 'Idempotency-Key: ${key}-transfer'
+  curl -X POST ${url}/trouble/dead -H 'Authorization: Bearer demo-token' -H 'Idempotency-Key: ${key}-invitation'
+
+The same from a shell, once this has stopped (or while it runs, with DATABASE_URL):
+  npm run latchkey -- list --config examples/payments/latchkey.config.ts
 `;
 }

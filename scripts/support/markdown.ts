@@ -167,16 +167,20 @@ function findLinks(prose: readonly string[]): readonly Link[] {
   });
 }
 
+/** The anchor of a heading's text, as GitHub makes it; a second one like it gets `-1` at the end. */
+export function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
+    .replaceAll(/\s/g, "-");
+}
+
 function findAnchors(prose: readonly string[]): ReadonlySet<string> {
   const anchors = new Set<string>();
   for (const line of prose) {
     const [, heading] = /^#{1,6}\s+(.*?)\s*#*$/.exec(line) ?? [];
     if (heading === undefined) continue;
-    const slug = heading
-      .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N}\s_-]/gu, "")
-      .replaceAll(/\s/g, "-");
+    const slug = anchorOf(heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1"));
     let anchor = slug;
     for (let copy = 1; anchors.has(anchor); copy++) anchor = `${slug}-${copy}`;
     anchors.add(anchor);

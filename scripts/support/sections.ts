@@ -1,12 +1,23 @@
 /** Parts of written documents that are made from tables in the code. */
-import { checkStoredHeaders } from "../../packages/latchkey/src/http/capture.ts";
-import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
-import { defineOperation, type OperationSettings } from "../../packages/latchkey/src/operation.ts";
-import { ietf } from "../../packages/latchkey/src/policies/ietf.ts";
-import type { Policy, ProblemCode } from "../../packages/latchkey/src/policies/policy.ts";
-import { stripe } from "../../packages/latchkey/src/policies/stripe.ts";
+import { readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { checkStoredHeaders } from "../../packages/latchkey/src/http/protocol/capture.ts";
+import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
+import { defineOperation, type OperationSettings } from "../../packages/latchkey/src/operations/operation.ts";
+import { ietf } from "../../packages/latchkey/src/operations/policies/ietf.ts";
+import type { Policy, ProblemCode } from "../../packages/latchkey/src/operations/policies/policy.ts";
+import { stripe } from "../../packages/latchkey/src/operations/policies/stripe.ts";
 import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
+import {
+  ageMetric,
+  counters,
+  depthMetric,
+  durationMetric,
+  tenantMetric,
+  waitingKinds,
+} from "../../packages/latchkey/src/telemetry/metric-table.ts";
 import { type Adapter, type ObservedRow, observed, observedRows, provenRows } from "./captured.ts";
+import { repositoryRoot } from "./repository.ts";
 
 /**
  * A document with the text between `<!-- generated: name -->` and `<!-- end: name -->` replaced.
@@ -19,6 +30,12 @@ export function replaceSection(document: string, name: string, text: string): st
   const end = document.indexOf(`<!-- end: ${name} -->`, start);
   if (start < 0 || end < 0) throw new TypeError(`The document has no part <!-- generated: ${name} -->`);
   return `${document.slice(0, start + begin.length)}\n${text}\n\n${document.slice(end)}`;
+}
+
+/** A program of `examples/`, as it is: readers may copy it, and `check:docs` compiles it there, too. */
+export function renderProgram(path: string): string {
+  const text = readFileSync(join(repositoryRoot, path), "utf8");
+  return `<!-- file: ${basename(path)} -->\n\`\`\`ts\n${text}\`\`\``;
 }
 
 /** What an adapter captures of an answer, and what it does not. */
@@ -71,10 +88,29 @@ export function renderPolicies(): string {
   );
 }
 
+/** Every metric, and what it counts. */
+export function renderMetrics(): string {
+  return renderTable(
+    ["Metric", "What"],
+    [
+      ...Object.entries({ ...counters, [tenantMetric.name]: tenantMetric.help }).map(([name, help]) => [
+        `\`${name}\``,
+        help,
+      ]),
+      [`\`${durationMetric.name}\``, `${durationMetric.help} (histogram, unit s)`],
+      [
+        `\`${depthMetric.name}\``,
+        `${depthMetric.help} (gauge). Kinds: ${waitingKinds.map((kind) => `\`${kind}\``).join(", ")}`,
+      ],
+      [`\`${ageMetric.name}\``, `${ageMetric.help} (gauge, unit s)`],
+    ],
+  );
+}
+
 /** What an operation's options are when nobody sets them. A new one needs a text here. */
 const options: Readonly<Record<keyof OperationSettings, string>> = {
   key: "`required` or `optional`",
-  keyScope: "what a key is unique in: `operation`, or the whole `tenant`",
+  keyScope: "what a key is unique in: `operation`, operation and `path`, or the whole `tenant`",
   waitMs: "how long a duplicate of a running request waits for its answer; `false`: not at all",
   retentionMs: "how long the answer can be replayed",
   forgetAfterMs: "when the key may run as new; not before `retentionMs`",

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, test } from "vitest";
 import { type BrokerUnderTest, brokerConformance } from "../../packages/latchkey/src/testing/index.ts";
 import { type Broker, startNats, startRabbitmq } from "../support/private-brokers.ts";
+import { isThorough } from "../support/thorough.ts";
 import { natsUnderTest, rabbitmqUnderTest } from "./conformance-drivers.ts";
 
 const caseLimitMs = 90_000;
@@ -14,7 +15,7 @@ function conformance(
   let broker: Broker | undefined;
   beforeAll(async () => {
     broker = await start();
-  }, 120_000);
+  });
   afterAll(() => broker?.own?.stop());
   beforeEach(({ skip }) => {
     if (broker === undefined) skip("there is no broker");
@@ -29,5 +30,5 @@ function conformance(
   });
 }
 
-describe("RabbitMQ", () => conformance(startRabbitmq, rabbitmqUnderTest, true));
+describe.runIf(isThorough)("RabbitMQ", () => conformance(startRabbitmq, rabbitmqUnderTest, true));
 describe("NATS JetStream", () => conformance(startNats, natsUnderTest, false));

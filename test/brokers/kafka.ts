@@ -58,7 +58,7 @@ const fragile = {
   because: "the mock of librdkafka 2.0.2 crashes when a thawed member of this client joins its group again",
 };
 
-/** What takes long is done with one of the clients by default, and with both under LATCHKEY_PROVE=1. */
+/** What takes long is done with one of the clients by default, and with both under npm run test:all. */
 const withTheOther = (words: string) => ({ words, because: "by default with the other client only" });
 
 function driverOf(

@@ -1,10 +1,10 @@
 /** Records in every state that people look at, in a Postgres database of their own, and the command line on it. */
 import { join } from "node:path";
 import pg from "pg";
-import { encodeAnswer } from "../../packages/latchkey/src/attempt/answer.ts";
 import { run } from "../../packages/latchkey/src/cli/run.ts";
 import { downstreamKey } from "../../packages/latchkey/src/effects/downstream-key.ts";
 import { guardOf, type InProgressRecord, type RecordKey } from "../../packages/latchkey/src/engine/record.ts";
+import { encodeAnswer } from "../../packages/latchkey/src/operations/answer.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { Owner } from "../../packages/latchkey/src/stores/journal.ts";
 import {
@@ -24,12 +24,19 @@ export interface Said {
   readonly errors: string;
 }
 
-export async function latchkey(url: string, ...args: readonly string[]): Promise<Said> {
+export function latchkey(url: string, ...args: readonly string[]): Promise<Said> {
+  return latchkeyUnder({ DATABASE_URL: url }, ...args);
+}
+
+export async function latchkeyUnder(
+  env: Readonly<Record<string, string>>,
+  ...args: readonly string[]
+): Promise<Said> {
   const out: string[] = [];
   const errors: string[] = [];
   const exitCode = await run({
     args,
-    env: { DATABASE_URL: url },
+    env,
     cwd: repository,
     print: (text) => out.push(text),
     complain: (text) => errors.push(text),

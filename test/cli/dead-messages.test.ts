@@ -115,7 +115,6 @@ describe("list --dead --messages", () => {
   test.each([
     [["--messages"]],
     [["--dead", "--payload"]],
-    [["--dead", "--config", config]],
     [["--dead", "--messages", "--effect", "receipt.send"]],
     [["--dead", "--messages", "--state", "unknown"]],
     [["--dead", "--messages", "--config", config, "--schema", "other"]],

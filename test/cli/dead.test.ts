@@ -65,7 +65,7 @@ describe("list --dead", () => {
     expect(out.split("\n")[0]).toMatch(/^CREATED +TENANT +OPERATION +KEY +EFFECT +ID +WHY$/u);
     expect(out.split("\n")).toHaveLength(5);
     expect(out).toMatch(
-      new RegExp(`account-1 +payments.charge +list-1 +receipt.send +${first?.id} +effect-refused`, "u"),
+      new RegExp(`account-1 +payments.charge +list-1 +receipt.send +${first?.id}@1 +effect-refused`, "u"),
     );
     const list = async (...args: readonly string[]) =>
       JSON.parse((await latchkey(place.url, "list", "--dead", "--json", ...args)).out);
@@ -112,14 +112,14 @@ describe("inspect", () => {
       "1. receipt.send dead",
       id,
       downstreamKey,
-      "call-in-doubt: It was sent and nobody heard how that ended",
+      "call-in-doubt: It was sent, and its response never arrived",
       "once; 1 did not come back; in doubt since",
       '{"to":"shown","index":0}',
       "2. sms.send pending",
       "not yet",
-      `latchkey redrive --operator <you> --reason <why> ${id}`,
-      `latchkey redrive --never-happened --operator <you> --reason <why> ${id}`,
-      `latchkey discard --operator <you> --reason <why> ${id}`,
+      `latchkey redrive --operator <you> --reason <why> ${id}@1`,
+      `latchkey redrive --never-happened --operator <you> --reason <why> ${id}@1`,
+      `latchkey discard --operator <you> --reason <why> ${id}@1`,
     ]) {
       expect(out).toContain(text);
     }
@@ -168,6 +168,31 @@ describe("redrive and discard", () => {
       exitCode: 0,
     });
     expect(await effectOf(receipt)).toMatchObject({ state: "pending", doubtfulSince: null });
+  });
+
+  test.each(["redrive", "discard"])("a late %s about a death before this one is refused", async (command) => {
+    const receipt = await deadReceipt(`late-${command}`);
+    const listed = async () => {
+      const { out } = await latchkey(place.url, "list", "--dead", "--json");
+      const { effects } = JSON.parse(out) as { effects: { id: string; death: string }[] };
+      return effects.find(({ id }) => id === receipt.id)?.death ?? "";
+    };
+    const first = await listed();
+    expect(await latchkey(place.url, "redrive", first, ...signed)).toMatchObject({ exitCode: 0 });
+    await kill("receipt.send", "call-in-doubt", true);
+    for (const late of [first, receipt.id]) {
+      const { exitCode, errors, out } = await latchkey(place.url, command, late, ...signed);
+      expect({ exitCode, out }).toEqual({ exitCode: 4, out: "" });
+      expect(errors).toContain(`${late} is not the death that there is: it has died again since`);
+      expect(errors).toContain(await listed());
+    }
+    expect(await effectOf(receipt)).toMatchObject({ state: "dead", lastErrorCode: "call-in-doubt" });
+    expect(await audit(`late-${command}`)).toHaveLength(1);
+    const second = await listed();
+    expect(second).not.toBe(first);
+    const done = await latchkey(place.url, command, second, ...signed, "--json");
+    expect(done.exitCode).toBe(0);
+    expect(JSON.parse(done.out)).toMatchObject({ decided: [{ id: second, kind: "effect", done: true }] });
   });
 
   test("discarded, it counts as delivered", async () => {
@@ -224,6 +249,7 @@ describe("redrive and discard", () => {
   test.each([
     ["no id", signed],
     ["what is no id", ["receipt.send", ...signed]],
+    ["what names no death", [`${id}@0`, ...signed]],
     ["no operator", [id, "--reason", "x"]],
     ["a blank reason", [id, "--operator", "ada", "--reason", " "]],
     ["what it does not know", [id, ...signed, "--force"]],

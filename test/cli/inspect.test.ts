@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import {
   bareDoubt,
   begin,
@@ -9,6 +10,7 @@ import {
   jsonAnswer,
   keyOf,
   latchkey,
+  latchkeyUnder,
   openPlace,
   ownerOf,
   type Place,
@@ -33,7 +35,7 @@ test("shows an unknown with its steps, the reason in words, and what may be done
     "payments.charge",
     "order-1",
     id,
-    "call-in-doubt: A call was sent and nobody heard how it ended.",
+    "call-in-doubt: A call was sent, and its response never arrived.",
     "1. payment_recorded (phase) finished",
     '{"id":7}',
     "2. charged (call) started",
@@ -44,7 +46,8 @@ test("shows an unknown with its steps, the reason in words, and what may be done
     '{"amount":500}',
     "409 outcome-unknown",
     "it waits for a person",
-    "latchkey settle --call charged --result '<json>' --operator <you> --reason <why> account-1 payments.charge order-1",
+    "latchkey settle --call charged --result '<json>' --operator <you> --reason <why> ",
+    `--reason <why> ${id}`,
     "latchkey settle --not-executed",
   ]) {
     expect(out).toContain(text);
@@ -95,7 +98,8 @@ test("the same as JSON", async () => {
 test("shows who settled what, and why", async () => {
   await callInDoubt(place, keyOf("order-3"));
   const args = ["--operator", "ada", "--reason", "The provider's page says so"];
-  await latchkey(place.url, "settle", "account-1", "payments.charge", "order-3", "--not-executed", ...args);
+  const { record } = await place.store.read(keyOf("order-3"));
+  await latchkey(place.url, "settle", record?.id ?? "", "--not-executed", ...args);
   const { out } = await inspect("order-3");
   expect(out).toMatch(/unknown → retryable \(settle_not_executed\) by ada, proof operator/u);
   expect(out).toContain("The provider's page says so");
@@ -126,10 +130,8 @@ test("takes a key that no header can carry, and one with quotes of its own", asy
   await bareDoubt(place, keyOf('"quoted"'));
   expect((await inspect("größe, 7")).exitCode).toBe(0);
   expect((await inspect('"quoted"')).exitCode).toBe(0);
-  const pasted = (await inspect('"quoted"')).out.match(
-    /--not-executed .* (account-1 payments.charge .*)/u,
-  )?.[1];
-  expect(pasted).toBe(`account-1 payments.charge '"\\"quoted\\""'`);
+  const pasted = (await inspect('"quoted"')).out.match(/--not-executed .* (\S+)$/mu)?.[1];
+  expect(pasted).toBe((await place.store.read(keyOf('"quoted"'))).record?.id);
   expect((await inspect('"\\"quoted\\""')).exitCode).toBe(0);
 });
 
@@ -197,4 +199,79 @@ test.each([
   const { exitCode, errors, out } = await latchkey(place.url, "inspect", ...args);
   expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
   expect(errors).toContain("Usage: latchkey inspect");
+});
+
+test("finds a record by its id and by a downstream key", async () => {
+  const { id, downstream } = await callInDoubt(place, keyOf("by-id"));
+  for (const name of [id, downstream]) {
+    const { exitCode, out, errors } = await latchkey(place.url, "inspect", name);
+    expect({ exitCode, errors }).toEqual({ exitCode: 0, errors: "" });
+    expect(out).toMatch(/Key\s+by-id/u);
+    expect(out).toContain(
+      `latchkey settle --call charged --result '<json>' --operator <you> --reason <why> ${id}`,
+    );
+  }
+  const nobody = "019f0c3a-7f00-7000-8000-000000000001";
+  expect(await latchkey(place.url, "inspect", nobody)).toMatchObject({ exitCode: 3 });
+});
+
+test("says of a key whose transaction runs that it is running now", async () => {
+  const service = createLatchkey({ store: place.store });
+  const operation = service.operation("payments.pay");
+  const started = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
+  const running = service.run(operation, { tenant: "account-1", key: "now", input: null }, async ({ tx }) => {
+    await (tx as { query(text: string): Promise<unknown> }).query("select 1");
+    started.resolve();
+    await release.promise;
+  });
+  await started.promise;
+  const ask = () => latchkey(place.url, "inspect", "account-1", "payments.pay", '"now"');
+  const { exitCode, errors } = await ask();
+  release.resolve();
+  await running;
+  expect({ exitCode, errors }).toMatchObject({
+    exitCode: 3,
+    errors: expect.stringContaining("it is running now"),
+  });
+  expect(errors).not.toContain("never came");
+  expect(await ask()).toMatchObject({ exitCode: 0 });
+});
+
+test("finds a record by the keyHash of an event, with the service's secret", async () => {
+  const logSecret = "a secret of the service";
+  const hashes: string[] = [];
+  const service = createLatchkey({
+    store: place.store,
+    logSecret,
+    keySecret: "0123456789abcdef0123456789abcdef",
+    onEvent: (event) => void ("keyHash" in event && hashes.push(event.keyHash)),
+  });
+  const operation = service.operation("hashes.find", { execution: "lease" });
+  let recordId = "";
+  await service.run(operation, { tenant: "account-9", key: "order-1", input: {} }, async ({ attempt }) => {
+    recordId = attempt.id;
+  });
+  const keyHash = hashes.at(-1) ?? "";
+  const env = { DATABASE_URL: place.url, LATCHKEY_LOG_SECRET: logSecret };
+  for (const name of [["account-9", "hashes.find", keyHash], [keyHash]]) {
+    const { exitCode, out, errors } = await latchkeyUnder(env, "inspect", ...name);
+    expect([exitCode, errors, out.includes(recordId)]).toEqual([0, "", true]);
+  }
+  const others = await latchkeyUnder(env, "inspect", "account-8", "hashes.find", keyHash);
+  expect([others.exitCode, others.out]).toEqual([3, ""]);
+  const otherSecret = await latchkeyUnder({ ...env, LATCHKEY_LOG_SECRET: "another" }, "inspect", keyHash);
+  expect([otherSecret.exitCode, otherSecret.errors]).toEqual([3, expect.stringContaining("logSecret")]);
+  const without = await latchkey(place.url, "inspect", keyHash);
+  expect([without.exitCode, without.errors]).toEqual([2, expect.stringContaining("LATCHKEY_LOG_SECRET")]);
+  const settled = await latchkeyUnder(env, "settle", keyHash, "--not-executed");
+  expect([settled.exitCode, settled.errors]).toEqual([2, expect.stringContaining("latchkey inspect")]);
+});
+
+test("a client's key may look like a keyHash", async () => {
+  const key = "0123456789ab";
+  const owner = await begin(place, keyOf(key));
+  expect((await inspect(key)).out).toContain(owner.id);
+  const never = await inspect("0123456789ac");
+  expect([never.exitCode, never.errors]).toEqual([3, expect.stringContaining("LATCHKEY_LOG_SECRET")]);
 });

@@ -28,8 +28,11 @@ beforeAll(async () => {
 afterAll(() => place.close());
 
 const signed = ["--operator", "ada", "--reason", "Looked it up"];
-const settle = (key: string, ...more: readonly string[]) =>
-  latchkey(place.url, "settle", "account-1", "payments.charge", key, ...more);
+const settle = async (key: string, ...more: readonly string[]) => {
+  const { record } = await place.store.read(keyOf(key));
+  const id = record?.id ?? "019f0c3a-7f00-7000-8000-000000000001";
+  return latchkey(place.url, "settle", "account-1", "payments.charge", key, "--record", id, ...more);
+};
 const audit = (key: string) => place.store.settlement.audit(keyOf(key));
 
 async function journal(key: string) {
@@ -326,7 +329,7 @@ describe("asked twice", () => {
   });
 
   test("a lost reply: the settlement is not written twice, and the command says that it is done", async () => {
-    await callInDoubt(place, keyOf("lost"));
+    const { id } = await callInDoubt(place, keyOf("lost"));
     const proxy = await startProxy({ to: { port: Number(new URL(place.url).port) } });
     let settling = false;
     proxy.observe((message) => {
@@ -335,10 +338,7 @@ describe("asked twice", () => {
       }
     });
     const hold = proxy.holdReplyWhen(() => settling);
-    const command = latchkey(
-      proxy.url(place.url),
-      ...["settle", "account-1", "payments.charge", "lost", "--not-executed", ...signed],
-    );
+    const command = latchkey(proxy.url(place.url), ...["settle", id, "--not-executed", ...signed]);
     await hold.held();
     expect(await audit("lost"), "it has been written").toHaveLength(1);
     hold.drop();
@@ -348,5 +348,28 @@ describe("asked twice", () => {
     });
     expect(await audit("lost")).toHaveLength(1);
     await proxy.close();
+  });
+});
+
+describe("which record", () => {
+  test("by its id, and by the downstream key of its call in doubt", async () => {
+    for (const form of ["id", "downstream"] as const) {
+      const found = await callInDoubt(place, keyOf(`named-${form}`));
+      const settled = ["--call", "charged", "--result", "{}", ...signed];
+      const { exitCode, errors } = await latchkey(place.url, "settle", found[form], ...settled);
+      expect({ exitCode, errors }).toEqual({ exitCode: 0, errors: "" });
+      expect(await stateOf(place, keyOf(`named-${form}`))).toBe("retryable");
+    }
+  });
+
+  test("a key alone is refused, and a key with another life's id", async () => {
+    await callInDoubt(place, keyOf("later-life"));
+    const named = ["settle", "account-1", "payments.charge", "later-life"];
+    const alone = await latchkey(place.url, ...named, "--not-executed", ...signed);
+    expect(alone).toMatchObject({ exitCode: 2, errors: expect.stringContaining("--record <id>") });
+    const earlier = ["--record", "019f0c3a-7f00-7000-8000-000000000001"];
+    const refused = await latchkey(place.url, ...named, ...earlier, "--not-executed", ...signed);
+    expect(refused).toMatchObject({ exitCode: 4, errors: expect.stringContaining("another life") });
+    expect(await stateOf(place, keyOf("later-life"))).toBe("unknown");
   });
 });

@@ -108,6 +108,62 @@ describe("stopping", () => {
   });
 });
 
+describe("once", () => {
+  test("a signal ends it after the work under way", async () => {
+    const worker = start(["--once"]);
+    await worker.line(named("sending"));
+    process.kill(worker.pid, "SIGTERM");
+    expect(await worker.line(named("stopping"))).toEqual({ stopping: true, signal: "SIGTERM" });
+    worker.send("finish");
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    expect(worker.lines.at(-1)).toMatchObject({
+      stopped: true,
+      graceful: true,
+      ended: "aborted",
+      effectDispatcher: { delivered: 1 },
+      leaseRescuer: null,
+    });
+  });
+
+  test("work that takes longer than the limit is left, and the exit code says so", async () => {
+    const worker = start(["--once", "--until-ms", "20", "--stop-limit-ms", "20"]);
+    expect(await worker.exited).toEqual({ code: 1, signal: null });
+    expect(worker.lines.at(-1)).toMatchObject({ stopped: true, graceful: false, ended: "time_over" });
+    expect(worker.stderr()).toContain("still under way after 20 ms");
+  });
+});
+
+describe("metrics", () => {
+  const metricsOf = async (worker: WorkerProcess) => {
+    const { healthPort } = await worker.ready();
+    const response = await fetch(`http://127.0.0.1:${healthPort}/metrics`);
+    return { type: response.headers.get("Content-Type"), text: await response.text() };
+  };
+
+  test("what the config's metrics have counted, and what waits; without the gauges once its store is away", async () => {
+    const worker = start(["--health-port", "0"]);
+    await worker.line(named("sending"));
+    const { type, text } = await metricsOf(worker);
+    expect(type).toBe("text/plain; version=0.0.4");
+    expect(text).toContain('api_idempotency_reserve_created_total{operation="orders.create"} 1');
+    expect(text).toContain('api_idempotency_waiting{kind="effect_claimed"} 1');
+    worker.send("sick");
+    await worker.line(named("sick"));
+    const sick = await metricsOf(worker);
+    expect(sick.text).toContain("api_idempotency_reserve_created_total");
+    expect(sick.text).not.toContain("waiting");
+    worker.send("finish");
+    await worker.kill("SIGTERM");
+  });
+
+  test("a config without any answers /metrics as every other path", async () => {
+    const worker = start(["--health-port", "0"], { NO_METRICS: "1" });
+    expect((await metricsOf(worker)).type).toBe("application/json");
+    worker.send("finish");
+    await worker.kill("SIGTERM");
+  });
+});
+
 describe("health", () => {
   test("200 while its store answers and its services live, else 503, and no word of their errors", async () => {
     const worker = start(["--health-port", "0"]);
@@ -211,6 +267,44 @@ describe("on Postgres", () => {
     await place.close();
   });
 
+  test("--once does what is due, says what it was, and ends by itself", async () => {
+    const place = await openPlace();
+    const service = ordersService(place.url, () => {
+      throw new Error("requests send nothing");
+    });
+    const report = { tenant: "t", key: "r", input: { month: "May" } };
+    await service.latchkey.run(
+      service.create,
+      { tenant: "t", key: "o", input: null },
+      async ({ attempt }) => {
+        attempt.enqueue(service.receipt, { to: "ada" });
+      },
+    );
+    expect(await service.latchkey.run(service.report, report)).toMatchObject({ kind: "accepted" });
+    const worker = spawnWorker(main, {
+      args: ["worker", "--once", "--config", ordersConfig],
+      env: { WORKER_DATABASE_URL: place.url },
+    });
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    expect(worker.lines).toEqual([
+      { ready: true, pid: worker.pid, store: "postgres", once: true },
+      { sent: "ada" },
+      {
+        stopped: true,
+        graceful: true,
+        ended: "nothing_due",
+        pendingWork: { claimed: 1 },
+        effectDispatcher: { claimed: 1, delivered: 1, retried: 0, dead: 0, left: 0, rescued: 0 },
+        leaseRescuer: { found: 0, rescued: 0, resumed: 0 },
+        outcomeReconciler: { found: 0, settled: 0, postponed: 0, deadLettered: 0 },
+        recordCleaner: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 },
+      },
+    ]);
+    expect(await service.latchkey.run(service.report, report)).toMatchObject({ kind: "replay" });
+    await service.close();
+    await place.close();
+  });
+
   test("without Latchkey's tables it says what to do, and closes what the config opened", async () => {
     const empty = await freshDatabase();
     const worker = startOrders(empty.url);
@@ -253,7 +347,7 @@ describe("the config", () => {
     const { exitCode, out, errors } = await say(config(text));
     expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
     expect(errors).toContain(why);
-    expect(errors).toContain("export default { latchkey, worker, republish, close }");
+    expect(errors).toContain("export default { latchkey, worker, metrics, republish, close }");
   });
 
   test("one that was compiled to CommonJS", async () => {
@@ -289,6 +383,9 @@ describe("the config", () => {
     [["--health-port", "65536"]],
     [["--health-port", "-1"]],
     [["--stop-limit-ms", "0"]],
+    [["--until-ms", "5"]],
+    [["--once", "--until-ms", "0"]],
+    [["--once", "--health-port", "0"]],
     [["start"]],
   ])("%j is called wrongly", async (args) => {
     const { exitCode, out, errors } = await latchkey("", "worker", ...args);

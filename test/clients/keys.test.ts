@@ -1,7 +1,7 @@
 /** The advice about keys, and that the document shows the code that is tested here. */
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
+import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
 import { documentShows } from "./document.ts";
 import { newKey, submit } from "./settings/keys.ts";
 
@@ -50,6 +50,17 @@ describe("submit", () => {
     expect(sent.at(-1)?.[0]).not.toBe(sent[0]?.[0]);
     expect(sent.at(-1)?.[1]).toBe('{"amount":2}');
     expect(storage.getItem("order")).toBeNull();
+  });
+
+  test.each([
+    [false, true],
+    [true, false],
+  ])("in an envelope of the service's own, safe_new_key: %s counts", async (safe, kept) => {
+    const storage = memoryStorage();
+    const send = async () =>
+      Response.json({ message: "no", safe_new_key: safe }, { status: safe ? 502 : 422 });
+    await submit(storage, "order", { amount: 1 }, send);
+    expect(storage.getItem("order") !== null).toBe(kept);
   });
 
   test.each(Object.entries(problemTypes))(

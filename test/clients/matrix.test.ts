@@ -44,7 +44,7 @@ test("docs/clients.md says what each client's user sees", async () => {
     ...(await Promise.all(faults.map(async (fault) => shown(await cell(fault, client).promise, client)))),
   ]);
   expect(documentedTable("faults")).toBe(markdownTable([head, ...(await Promise.all(rows))]));
-}, 60_000);
+});
 
 function cell(fault: Fault, client: Client): Deferred<Observation> {
   const found = cells.get(fault)?.get(client);

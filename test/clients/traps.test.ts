@@ -101,7 +101,12 @@ describe("stripe-node", () => {
     const app = await openApp();
     const first = submit(app, order);
     await app.started;
-    const inProgress = { type: "StripeAPIError", statusCode: 409, code: "in-progress" };
+    const inProgress = {
+      type: "StripeAPIError",
+      statusCode: 409,
+      code: "idempotency_key_in_use",
+      rawType: "invalid_request_error",
+    };
     await expect(submit(app, order)).rejects.toMatchObject(inProgress);
     app.letGo();
     await first;

@@ -6,7 +6,11 @@ import { migrate } from "drizzle-orm/node-postgres/migrator";
 import express from "express";
 import pg from "pg";
 import { afterEach, expect, test } from "vitest";
-import { expressProtect, expressRecord, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
+import {
+  expressProtect,
+  expressRecord,
+  keepRawBody,
+} from "../../packages/latchkey/src/http/express/express.ts";
 import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import {

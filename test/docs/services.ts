@@ -10,12 +10,12 @@ import express, { type ErrorRequestHandler, type Response as ExpressResponse, ty
 import fastify, { type FastifyReply, type FastifyRequest } from "fastify";
 import { type Context, Hono } from "hono";
 import Koa, { type Context as KoaContext } from "koa";
-import { expressProtect } from "../../packages/latchkey/src/http/express.ts";
-import { fastifyProtect } from "../../packages/latchkey/src/http/fastify.ts";
-import { fetchProtect } from "../../packages/latchkey/src/http/fetch.ts";
-import { honoProtect } from "../../packages/latchkey/src/http/hono.ts";
-import { koaProtect } from "../../packages/latchkey/src/http/koa.ts";
-import { nestProtect } from "../../packages/latchkey/src/http/nest.ts";
+import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
+import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
+import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
+import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { Adapter, ObservedRow } from "../../scripts/support/captured.ts";
 import type { HttpService } from "../support/http-service.ts";

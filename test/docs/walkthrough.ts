@@ -3,8 +3,7 @@
  * its own, and compares what comes back with what the document says. What it does not know how to run is an error.
  */
 import { execFile, spawnSync } from "node:child_process";
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
@@ -58,7 +57,6 @@ async function open(databaseUrl: string): Promise<Stage> {
   const folder = scratchDirectory("us");
   mkdirSync(folder, { recursive: true });
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "dir");
-  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }));
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   const env = { DATABASE_URL: databaseUrl, PORT: String(await freePort()) };
@@ -88,18 +86,25 @@ async function play(stage: Stage, block: CodeBlock): Promise<void> {
   }
 }
 
-async function run(stage: Stage, command: string): Promise<void> {
-  const [program = "", ...args] = wordsOf(command);
-  const known = commands[program];
-  if (known === undefined || command.includes("\n")) throw new Error(`nobody knows how to run: ${command}`);
-  await known(stage, args);
+async function run(stage: Stage, line: string): Promise<void> {
+  for (const command of line.split(" && ")) {
+    const [program = "", ...args] = wordsOf(command);
+    const known = commands[program];
+    if (known === undefined || command.includes("\n")) throw new Error(`nobody knows how to run: ${command}`);
+    await known(stage, args);
+  }
 }
 
 const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) => Promise<void>>> = {
-  async npm(stage, [verb, ...names]) {
+  async npm(stage, [verb = "", ...args]) {
+    if (["init", "pkg"].includes(verb)) {
+      await promisify(execFile)("npm", [verb, ...args], { cwd: stage.folder });
+      return;
+    }
+    const names = args.filter((word) => word !== "--save-dev");
     if (verb !== "install" || names.length === 0) throw new Error("only `npm install <packages>`");
-    const { resolve } = createRequire(join(stage.folder, "package.json"));
-    for (const name of names) resolve(`${name}${name === "latchkey" ? "" : "/package.json"}`);
+    const missing = names.filter((name) => !existsSync(join(stage.folder, "node_modules", name)));
+    if (missing.length > 0) throw new Error(`the repository has not installed ${missing.join(", ")}`);
   },
   async npx(stage, [name, ...args]) {
     if (name !== "latchkey") throw new Error(`only \`npx latchkey\`, not ${name}`);

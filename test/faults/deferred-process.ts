@@ -8,7 +8,11 @@ import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import express from "express";
 import pg from "pg";
-import { expressServe, expressStatus, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
+import {
+  expressServe,
+  expressStatus,
+  keepRawBody,
+} from "../../packages/latchkey/src/http/express/express.ts";
 import { createLatchkey, type Store } from "../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { defineReports, type Report, type ReportPlan, type StopPoint } from "./deferred-work.ts";

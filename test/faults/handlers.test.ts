@@ -6,7 +6,7 @@ import { Readable } from "node:stream";
 import express from "express";
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express.ts";
+import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express/express.ts";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { migratePostgres, type PgTx, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";

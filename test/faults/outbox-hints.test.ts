@@ -14,7 +14,7 @@ const foreverMs = 1_000_000;
 const listeners = "from pg_stat_activity where query = 'listen latchkey'";
 const isListen = ({ sql = "" }: FrontendMessage) => sql === "listen latchkey";
 
-test("polls go on while nothing is heard, and hints come back", async () => {
+test("polls go on while no hints arrive, and hints come back", async () => {
   const receiver = await openReceiver();
   const town = await openTown([polled, hinted], receiver);
   const { postgres, counter } = town;

@@ -23,7 +23,7 @@ function race(path: string, tenant: string, body: (index: number) => unknown): P
   );
 }
 
-test("one body: one start; everybody else hears 409 or the same answer", async () => {
+test("one body: one start; all others get 409 or the same answer", async () => {
   const replies = await race("/orders", "one-body", () => ({ item: "book", amount: 1 }));
   const answers = replies.filter((reply) => reply.status === 201);
   expect(new Set(replies.map((reply) => reply.status))).toEqual(

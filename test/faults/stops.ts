@@ -1,11 +1,11 @@
 /** A store whose calls are counted one by one, and one of which stops, before it reaches the store or after. */
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type {
   OpenPhase,
   PhaseWork,
-  Store,
   TransactionSupport,
-} from "../../packages/latchkey/src/stores/store.ts";
+} from "../../packages/latchkey/src/stores/transactions.ts";
 
 /** One port call of a submission, counted from 1. `after`: it has taken effect, and its reply is not seen yet. */
 export interface StopAt {

@@ -9,16 +9,16 @@ import express, {
 } from "express";
 import express4 from "express4";
 import { type Context, Hono } from "hono";
-import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
 import {
   expressProtect,
   expressRecord,
   expressServe,
   expressStatus,
   keepRawBody,
-} from "../../packages/latchkey/src/http/express.ts";
-import { fetchProtect, fetchServe, fetchStatus } from "../../packages/latchkey/src/http/fetch.ts";
-import { honoProtect, honoServe, honoStatus } from "../../packages/latchkey/src/http/hono.ts";
+} from "../../packages/latchkey/src/http/express/express.ts";
+import { fetchProtect, fetchServe, fetchStatus } from "../../packages/latchkey/src/http/fetch/fetch.ts";
+import { honoProtect, honoServe, honoStatus } from "../../packages/latchkey/src/http/hono/hono.ts";
+import type { Attempt } from "../../packages/latchkey/src/operations/attempt.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,
@@ -169,6 +169,7 @@ export function recordedListener<Tx>(under: AppUnderTest<Tx>): Express {
 }
 
 const noAttempt: Attempt = {
+  key: null,
   id: "",
   fence: { attempt: 1, token: "" },
   signal: new AbortController().signal,

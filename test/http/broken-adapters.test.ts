@@ -1,7 +1,7 @@
 /** The HTTP suite against adapters that are wrong in one thing each: the suite must notice. */
 import type { IncomingMessage, RequestListener } from "node:http";
-import type { Attempt } from "../../packages/latchkey/src/attempt/attempt.ts";
 import type { Execution } from "../../packages/latchkey/src/engine/classify.ts";
+import type { Attempt } from "../../packages/latchkey/src/operations/attempt.ts";
 import { recordedListener } from "./apps.ts";
 import {
   type App,

@@ -2,7 +2,11 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import { fastifyProtect, fastifyServe, fastifyStatus } from "../../packages/latchkey/src/http/fastify.ts";
+import {
+  fastifyProtect,
+  fastifyServe,
+  fastifyStatus,
+} from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,

@@ -1,5 +1,6 @@
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
 import { fetchProtect } from "latchkey/fetch";
 import { honoProtect } from "latchkey/hono";
 import { afterEach, expect, test } from "vitest";
@@ -54,3 +55,28 @@ test("another server's status text is kept, though Hono's has replaced the globa
   const first = await handler(new Request("https://api.example/run", { method: "POST", headers }));
   expect([first.status, first.statusText, await first.text()]).toEqual([201, "Made", "made"]);
 });
+
+test.each(["transaction", "lease"] as const)(
+  "%s: a server that replaces no globals, behind middleware that has looked into the request",
+  async (execution) => {
+    const service = httpService();
+    const operation = execution === "lease" ? service.lease() : service.operation();
+    const protect = honoProtect(service.latchkey, { tenant: () => "t" });
+    const app = new Hono().use(bodyLimit({ maxSize: 1_000 }));
+    app.post(
+      "/run",
+      protect(operation as ReturnType<typeof service.lease>, async (c) => c.json(await c.req.json(), 201)),
+    );
+    const { url, close } = await listen(getRequestListener(app.fetch, { overrideGlobalObjects: false }));
+    closing.push(close);
+    const key = newKey();
+    for (const replayed of [null, "true"]) {
+      const answer = await send(url, { key, body: '{"amount":1}' });
+      expect([answer.status, answer.json(), answer.header("idempotent-replayed")]).toEqual([
+        201,
+        { amount: 1 },
+        replayed,
+      ]);
+    }
+  },
+);

@@ -2,7 +2,7 @@
 import type { RequestListener } from "node:http";
 import { Readable } from "node:stream";
 import Koa, { type Context, type Middleware } from "koa";
-import { koaProtect, koaServe, koaStatus } from "../../packages/latchkey/src/http/koa.ts";
+import { koaProtect, koaServe, koaStatus } from "../../packages/latchkey/src/http/koa/koa.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,

@@ -20,9 +20,14 @@ import { ExpressAdapter, type NestExpressApplication } from "@nestjs/platform-ex
 import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fastify";
 import type { Response } from "express";
 import type { FastifyReply } from "fastify";
-import type { HttpOptions } from "../../packages/latchkey/src/http/http-options.ts";
-import { nestContext, nestProtect, nestServe, nestStatus } from "../../packages/latchkey/src/http/nest.ts";
-import type { NestRequest } from "../../packages/latchkey/src/http/nest-types.ts";
+import {
+  nestContext,
+  nestProtect,
+  nestServe,
+  nestStatus,
+} from "../../packages/latchkey/src/http/nest/nest.ts";
+import type { NestRequest } from "../../packages/latchkey/src/http/nest/nest-types.ts";
+import type { HttpOptions } from "../../packages/latchkey/src/http/protocol/http-options.ts";
 import type {
   AppUnderTest,
   HandlerAnswer,

@@ -10,7 +10,7 @@ import {
 } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { describe, expect, test } from "vitest";
-import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
+import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
 import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
 import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
 import { problemFaults } from "../support/problem-rules.ts";

@@ -9,10 +9,10 @@ import type { RunAnswer } from "latchkey";
 import { createLatchkey } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { afterEach, describe, expect, test } from "vitest";
-import { expressServe, expressStatus } from "../../packages/latchkey/src/http/express.ts";
-import { fastifyServe, fastifyStatus } from "../../packages/latchkey/src/http/fastify.ts";
-import { honoServe, honoStatus } from "../../packages/latchkey/src/http/hono.ts";
-import { koaServe, koaStatus } from "../../packages/latchkey/src/http/koa.ts";
+import { expressServe, expressStatus } from "../../packages/latchkey/src/http/express/express.ts";
+import { fastifyServe, fastifyStatus } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { honoServe, honoStatus } from "../../packages/latchkey/src/http/hono/hono.ts";
+import { koaServe, koaStatus } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeServe, nodeStatus } from "../../packages/latchkey/src/http/node.ts";
 import {
   type HttpAnswer,

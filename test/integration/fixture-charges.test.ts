@@ -1,14 +1,18 @@
 /** The fixture's charges, against a provider that is a process of its own and misbehaves when told. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Fixture, type FixtureAnswer, startFixture, temporaryFolder } from "../support/fixture.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
+import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import { somePlaces, stores } from "./places.ts";
 
 /** What becomes of a call does not depend on the front end. */
-const troubled = stores.map((store) => ({ http: "express", store }));
+const troubled = stores
+  .filter((store) => isThorough || store === "postgres")
+  .map((store) => ({ http: "express", store }));
 const paths = ["/charges", "/charges-lookup"] as const;
 
 interface Charge {
@@ -125,7 +129,7 @@ describe.each(somePlaces)("$http on $store", (combination) => {
   );
 });
 
-describe.each(troubled)("where the provider misbehaves, $http on $store", (combination) => {
+describe.runIf(isThorough).each(troubled)("where the provider misbehaves, $http on $store", (combination) => {
   let place: Place;
   let fixture: Fixture;
   beforeAll(async () => {
@@ -212,7 +216,7 @@ describe.each(troubled)("where the provider misbehaves, $http on $store", (combi
   );
 });
 
-test("--services off leaves a charge in doubt to whoever runs them", async () => {
+test.runIf(isThorough)("--services off leaves a charge in doubt to whoever runs them", async () => {
   const amount = ++amounts;
   const place = await prepare({ http: "node", store: "memory" });
   const fixture = await place.start(["--services", "off"]);

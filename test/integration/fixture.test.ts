@@ -12,6 +12,7 @@ import {
 import { type HandlerGate, openHandlerGate } from "../support/handler-gate.ts";
 import { releaseAll } from "../support/resources.ts";
 import { type FreshDatabase, freshDatabase, sharedPostgres } from "../support/shared-postgres.ts";
+import { isThorough, sample } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import { everyFrontEnd } from "./places.ts";
 
@@ -262,7 +263,7 @@ describe.each(everyFrontEnd)("$http on $store", ({ http, store }) => {
 
 describe("refuses at the start, with exit code 2 and a message,", () => {
   const memory = ["--http", "express", "--store", "memory"];
-  test.each([
+  const refusals = [
     { args: ["--store", "memory"], says: "--http must be" },
     { args: ["--http", "express"], says: "--store must be" },
     { args: ["--http", "restify", "--store", "memory"], says: "--http must be" },
@@ -279,7 +280,8 @@ describe("refuses at the start, with exit code 2 and a message,", () => {
     { args: [...memory, "--services", "maybe"], says: "--services" },
     { args: [...memory, "--call-timeout-ms", "0"], says: "--call-timeout-ms" },
     { args: [...memory, "--schema", 'a"b'], says: "--schema" },
-  ])("$args", async ({ args, says }) => {
+  ];
+  test.each(sample(refusals, 3))("$args", async ({ args, says }) => {
     const worker = spawnFixture(args);
     expect(await worker.exited).toEqual({ code: 2, signal: null });
     expect(worker.lines).toEqual([]);
@@ -287,7 +289,7 @@ describe("refuses at the start, with exit code 2 and a message,", () => {
   });
 });
 
-describe("on PGlite", () => {
+describe.runIf(isThorough)("on PGlite", () => {
   test("a second process on the same folder is refused, and so is production", async () => {
     const folder = temporaryFolder();
     const own = await startFixture({ http: "fetch", store: "pglite", args: ["--data", folder] });

@@ -43,7 +43,7 @@ const hostile = [
 ] as const;
 
 describe.each([...frameworks, recordedExpress])("$name", ({ serve }) => {
-  test("a header that somebody has written into the store cannot break out of its line", async () => {
+  test("a header that was written into the store by hand cannot break out of its line", async () => {
     // Hono's server for Node prints what it could not send.
     const silenced = vi.spyOn(console, "error").mockImplementation(() => {});
     for (const [name, value] of hostile) {

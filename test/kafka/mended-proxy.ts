@@ -26,6 +26,8 @@ export interface MendedProxy {
   readonly url: string;
   /** While true, offsets that clients commit are not passed on, and their connections end. */
   refuseCommits(refused: boolean): void;
+  /** While true, a member that asks for its partitions loses its connection instead; answers how many have so far. */
+  refuseSyncs(refused: boolean): number;
   close(): void;
 }
 
@@ -38,6 +40,8 @@ interface Asked {
 export async function mendedProxy(target: { readonly port: number }): Promise<MendedProxy> {
   const sockets = new Set<Socket>();
   let refused = false;
+  let refusesSyncs = false;
+  let syncsRefused = 0;
   const server = createServer((client) => {
     const broker = connect(target.port, "127.0.0.1");
     const asked = new Map<number, Asked>();
@@ -59,6 +63,10 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
     onFrames(client, (frame) => {
       const key = frame.readInt16BE(4);
       if (refused && key === api.offsetCommit) return client.destroy();
+      if (refusesSyncs && key === api.syncGroup) {
+        syncsRefused += 1;
+        return client.destroy();
+      }
       const waits = key === api.joinGroup || key === api.syncGroup;
       const watch = waits ? setTimeout(() => client.destroy(), forgottenAfterMs) : undefined;
       asked.set(frame.readInt32BE(8), { key, version: frame.readInt16BE(6), watch });
@@ -83,6 +91,10 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
     url: `127.0.0.1:${(server.address() as AddressInfo).port}`,
     refuseCommits: (refusing) => {
       refused = refusing;
+    },
+    refuseSyncs: (refusing) => {
+      refusesSyncs = refusing;
+      return syncsRefused;
     },
     close() {
       server.close();

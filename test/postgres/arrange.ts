@@ -2,16 +2,15 @@
 import type pg from "pg";
 import type { Guard, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { NewLife } from "../../packages/latchkey/src/stores/life.ts";
+import type { LeaseTerms, Store } from "../../packages/latchkey/src/stores/store.ts";
 import type {
-  LeaseTerms,
-  NewLife,
   OpenTransaction,
-  Store,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../../packages/latchkey/src/stores/store.ts";
+} from "../../packages/latchkey/src/stores/transactions.ts";
 import type { TestTx } from "./harness.ts";
 
 const { random, clock } = systemPorts;

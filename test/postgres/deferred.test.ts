@@ -142,7 +142,7 @@ describe("a record that refuses to be claimed, on PGlite", () => {
     await migratePglite(database);
     const { clock, move } = movedClock();
     world = { store: pgliteStore({ database, ports: { clock } }), sql: (text) => database.exec(text), move };
-  }, 60_000);
+  });
   afterAll(() => database?.close());
   cases(() => world);
 });

@@ -5,10 +5,10 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { run as runCommand } from "../../packages/latchkey/src/cli/run.ts";
 import type { Codec } from "../../packages/latchkey/src/codec.ts";
 import { encryptionCodec } from "../../packages/latchkey/src/encryption.ts";
-import { fetchProtect, fetchServe } from "../../packages/latchkey/src/http/fetch.ts";
+import { fetchProtect, fetchServe } from "../../packages/latchkey/src/http/fetch/fetch.ts";
 import { createLatchkey, EffectRefused, type LatchkeyEvent } from "../../packages/latchkey/src/index.ts";
-import { effectDispatcher } from "../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
 import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
 import { onRelease } from "../support/resources.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { openPool } from "./harness.ts";
@@ -109,8 +109,9 @@ async function live({ store }: Prepared, withCodec: { readonly codec?: Codec }) 
   await latchkey
     .run(lost, { tenant: "acme", key: "l", input: null }, () => Promise.reject(new Error("?")))
     .catch(() => {});
+  const { record } = await latchkey.runtime.store.read({ tenant: "acme", scope: "lost.charge", key: "l" });
   await latchkey.settle(
-    { tenant: "acme", operation: "lost.charge", key: "l" },
+    { tenant: "acme", operation: "lost.charge", key: "l", recordId: record?.id ?? "" },
     { completed: { body: canaries.settled } },
   );
   const reports = latchkey.operation("reports.make", {
@@ -228,7 +229,7 @@ describe("what a look into the database shows", () => {
   });
 });
 
-describe("rows that somebody with the database but without a key has changed", () => {
+describe("rows that an intruder in the database, without a key, has changed", () => {
   /** Two tenants' orders, then `change`; answers what the first tenant's retry gets. */
   async function retryAfter(change: string) {
     const { pool, store } = await prepared();

@@ -1,8 +1,8 @@
 /** Handlers' own statements under names: what they are, and that no error of a name's reaches anybody. */
 import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Answer } from "../../packages/latchkey/src/attempt/answer.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
+import type { Answer } from "../../packages/latchkey/src/operations/answer.ts";
 import { type PostgresStoreOptions, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";

@@ -17,7 +17,7 @@ beforeAll(async () => {
   server = await startPostgres();
   onRelease(() => server.stop());
   await prepareDatabase(server.url);
-}, 60_000);
+});
 
 test.each([
   ["a script", script, []],

@@ -1,5 +1,6 @@
 /** Effects for the tests of the Postgres store. */
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { NewLife } from "../../packages/latchkey/src/stores/life.ts";
 import type {
   DeliveryEnd,
   EffectClaim,
@@ -7,7 +8,8 @@ import type {
   OutboxEffect,
   OutboxSupport,
 } from "../../packages/latchkey/src/stores/outbox.ts";
-import type { NewLife, OpenTransaction, Store } from "../../packages/latchkey/src/stores/store.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
+import type { OpenTransaction } from "../../packages/latchkey/src/stores/transactions.ts";
 import { commitOf, newKey, newLife, request, supportOf } from "./arrange.ts";
 import type { TestTx } from "./harness.ts";
 

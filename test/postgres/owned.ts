@@ -1,15 +1,10 @@
 /** Attempts with steps, for the tests of the Postgres store. */
 import { guardOf, type InProgressRecord, type RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
+import type { IsolationLevel } from "../../packages/latchkey/src/sql/transaction.ts";
 import type { CallIntent, Owner } from "../../packages/latchkey/src/stores/journal.ts";
-import type {
-  IsolationLevel,
-  LeaseTerms,
-  OpenPhase,
-  PhaseOutcome,
-  PhaseWork,
-  Store,
-} from "../../packages/latchkey/src/stores/store.ts";
+import type { LeaseTerms, Store } from "../../packages/latchkey/src/stores/store.ts";
+import type { OpenPhase, PhaseOutcome, PhaseWork } from "../../packages/latchkey/src/stores/transactions.ts";
 import { answer, newKey, newLife, retention, supportOf, terms } from "./arrange.ts";
 import type { TestTx } from "./harness.ts";
 

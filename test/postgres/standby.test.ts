@@ -218,7 +218,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     await messagesOf(store).bury(newMessage(), letter, null);
     const writes = [
       () => store.settlement.settle(owner.key, guard, settlement, settling),
-      () => outbox.decide(claimed.id, { event: "redrive", doubt: "kept" }, redriving),
+      () => outbox.decide(claimed.id, { event: "redrive", attempt: null, doubt: "kept" }, redriving),
       () => messagesOf(store).remove(letter.id, "discard", removing),
     ];
     for (const write of writes) {
@@ -327,11 +327,11 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       () => outbox.list(filter),
       () => outbox.list({ ...filter, state: "pending" }),
       () => outbox.ofRecord(life.id),
-      () => outbox.decide(claimed.id, { event: "discard", keepMs: 0 }, dead),
+      () => outbox.decide(claimed.id, { event: "discard", attempt: null, keepMs: 0 }, dead),
       () => store.readById(life.tenant, life.id),
       () => store.claimPending(wants),
       () =>
-        supportOf(store).deliver({ claim: claimed, idleLimitMs: 1_000, keepMs: 0 }, async () => {
+        supportOf(store).deliver({ claim: claimed, tenant: claimed.tenant, idleLimitMs: 1_000, keepMs: 0 }, async () => {
           throw new Error("it must not begin");
         }),
       async () => store.hints?.listen(() => {}),
@@ -347,20 +347,24 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     const key = newKey();
     const life = newLife(key);
     await writing(postgresStore({ pool }), life);
+    const owner = ownerOf(await begin(postgresStore({ pool })));
     await standby.untilCaughtUp();
     const copy = openPool(standby.url, { max: 4 });
     const store = postgresStore({ pool: copy });
     let ran = false;
-    for (const isolation of [null, "serializable"] as const) {
-      const run = supportOf(store).run(request(newKey(), { isolation }), async () => {
+    const refusal = { code: "store-unavailable", message: expect.stringMatching(/standby|0A000/) };
+    for (const isolation of [null, "read committed", "serializable"] as const) {
+      for (const asked of [newKey(), key]) {
+        const run = supportOf(store).run(request(asked, { isolation }), async () => {
+          ran = true;
+          return { end: "rollback", value: "" };
+        });
+        await expect(run).rejects.toMatchObject(refusal);
+      }
+      const phase = writingPhase(store, owner, { isolation }, async () => {
         ran = true;
-        return { end: "rollback", value: "" };
       });
-      const beginRefuses = { cause: { code: "0A000" } };
-      await expect(run).rejects.toMatchObject({
-        code: "store-unavailable",
-        ...(isolation === null ? beginRefuses : {}),
-      });
+      await expect(phase).rejects.toMatchObject(refusal);
     }
     await expect(store.read(life)).rejects.toMatchObject({
       code: "store-unavailable",

@@ -96,7 +96,7 @@ describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
     const [first, ...others] = claimed;
     if (first === undefined) throw new Error("some were claimed");
     const deliver = () =>
-      supportOf(store).deliver({ claim: first, idleLimitMs: 30_000, keepMs: 1_000 }, async ({ tx }) => {
+      supportOf(store).deliver({ claim: first, tenant: first.tenant, idleLimitMs: 30_000, keepMs: 1_000 }, async ({ tx }) => {
         await tx.query("insert into business values ('delivered')");
         return { end: "commit", value: "value", answers: null };
       });

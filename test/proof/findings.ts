@@ -10,12 +10,12 @@ export const findings: readonly Finding[] = [
   {
     tier: "P6",
     what: "neighbours of an effect that killed its dispatcher were counted as sent, and became dead letters",
-    test: "test/faults/outbox-fleet.test.ts",
+    test: "test/faults/outbox-fleet.all.test.ts",
   },
   {
     tier: "P6",
     what: "a start of a send that came late was counted as a send",
-    test: "packages/latchkey/src/maintenance/effect-dispatcher.test.ts",
+    test: "packages/latchkey/src/workers/effect-dispatcher.test.ts",
   },
   {
     tier: "P6",
@@ -24,7 +24,7 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P6",
-    what: "a process with nothing but a worker ended silently",
+    what: "a process that ran only a worker exited silently",
     test: "test/postgres/lone-worker.test.ts",
   },
   {
@@ -34,12 +34,12 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P6",
-    what: "an admission in doubt was believed by reading it: its handler started, and the failover lost the reservation",
+    what: "an admission in doubt counted as confirmed after a read: its handler started, and the failover lost the reservation",
     test: "test/proof/p6-failover/regressions.test.ts",
   },
   {
     tier: "P6",
-    what: "an owner whose outcome was settled for it told its own answer instead of the one that is stored",
+    what: "an owner whose outcome had been settled by others returned its own answer instead of the stored one",
     test: "test/proof/p6-failover/regressions.test.ts",
   },
   {
@@ -59,8 +59,8 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P4",
-    what: "a commit that was decided on a record which was over and forgotten by then did it again",
-    test: "test/proof/p4-statements/p4-statements.test.ts",
+    what: "a commit decided on a record that had meanwhile ended and been forgotten repeated the work",
+    test: "test/proof/p4-statements/p4-statements.all.test.ts",
   },
   {
     tier: "P3",
@@ -75,11 +75,11 @@ export const findings: readonly Finding[] = [
   {
     tier: "P3",
     what: "on the memory store, and on Redis, a request ran again whose handler had ended its transaction, when the record that it was to replace was forgotten meanwhile",
-    test: "packages/latchkey/src/testing/store-conformance/lose-transaction.ts",
+    test: "packages/latchkey/src/testing/store-conformance/record-lost-transaction.ts",
   },
   {
     tier: "P3",
-    what: "on Postgres a life whose transaction was lost was not found by its id, on the memory store it was",
+    what: "a life whose transaction was lost could be found by its id on the memory store but not on Postgres",
     test: "packages/latchkey/src/testing/store-conformance/lookup-by-id.ts",
   },
   {
@@ -89,12 +89,12 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P3",
-    what: "on Redis a downstream key that was asked for twice was answered twice, and a call that its caller repeated was answered where other stores refuse it",
-    test: "test/redis/same-calls.test.ts",
+    what: "on Redis a downstream key requested twice was listed twice, and a repeated call succeeded where other stores refuse it",
+    test: "test/redis/same-calls.all.test.ts",
   },
   {
     tier: "review",
-    what: "on a Redis that had become a replica a guard that did not hold there was an answer",
+    what: "on a Redis that had become a replica, a guard that failed there counted as a definite answer",
     test: "packages/latchkey/src/stores/redis.settings.test.ts",
   },
   {
@@ -104,23 +104,23 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P2",
-    what: "a COMMIT in doubt that was asked about after its record had been forgotten was taken for rolled back, and done again",
+    what: "a COMMIT in doubt that was looked up after its record had been forgotten counted as rolled back, and the work ran again",
     test: "test/proof/p2-random/findings.test.ts",
   },
   {
     tier: "review",
-    what: "a message was blamed for deaths of its process that messages beside it had caused, and became a dead letter",
+    what: "a message became a dead letter because of crashes that other messages in the same process had caused",
     test: "packages/latchkey/src/messages/inbox.test.ts",
   },
   {
     tier: "review",
     what: "a copy of a record that had been forgotten came back into the process's memory with a reading that was under way",
-    test: "packages/latchkey/src/stores/cached.test.ts",
+    test: "packages/latchkey/src/caching/cached.test.ts",
   },
   {
     tier: "review",
-    what: "a copy was told past its time by as long as Redis's reply had been on its way, or its servers' clocks differed",
-    test: "packages/latchkey/src/stores/cached.test.ts",
+    what: "a cached copy was replayed after its expiry, by as long as Redis's reply took or its servers' clocks differed",
+    test: "packages/latchkey/src/caching/cached.test.ts",
   },
   {
     tier: "review",
@@ -129,7 +129,7 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "review",
-    what: "a start or an end of a send that a cancelled wait for the standby had left on the primary alone was believed by reading it",
+    what: "a start or end of a send that a cancelled wait for the standby had left on the primary alone counted as durable after a read",
     test: "test/postgres/standby.test.ts",
   },
   {
@@ -139,7 +139,7 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "review",
-    what: "a COMMIT in doubt that was asked about when a new life had replaced its record was taken for rolled back",
+    what: "a COMMIT in doubt that was looked up after a new life had replaced its record counted as rolled back",
     test: "test/proof/p2-random/findings.test.ts",
   },
   {
@@ -154,27 +154,27 @@ export const findings: readonly Finding[] = [
   },
   {
     tier: "P2",
-    what: "a phase that outlived its attempt's limit took a new token to learn of its COMMIT: the end was refused, and the caller heard that the key runs, which nobody did until the lease ended",
+    what: "a phase that outlived its attempt's limit took a new token to look up its COMMIT: the end was refused, and the caller got in_progress for a key that no process ran until the lease ended",
     test: "test/proof/p2-random/findings.test.ts",
   },
   {
     tier: "review",
     what: "a step that `run` had left behind committed, or sent, while its attempt was freeing the key: the next request did it again",
-    test: "packages/latchkey/src/attempt/steps.abandoned.test.ts",
+    test: "packages/latchkey/src/execution/steps/steps.abandoned.test.ts",
   },
   {
     tier: "review",
-    what: "who settled, decided or buried again after a wait for the standby had been cancelled was told that it is done, which a failover could take back",
+    what: "a settlement or decision that was repeated after a cancelled wait for the standby was reported as done, although a failover could undo it",
     test: "test/postgres/standby.test.ts",
   },
   {
     tier: "review",
-    what: "a caller whose attempt's end was in doubt was told that the key runs, which was its own attempt and ran no more",
-    test: "packages/latchkey/src/attempt/steps.abandoned.test.ts",
+    what: "a caller whose attempt's end was in doubt got in_progress because of its own attempt, which had ended",
+    test: "packages/latchkey/src/execution/steps/steps.abandoned.test.ts",
   },
   {
     tier: "review",
-    what: "a JSON message nested some thousands deep came again from RabbitMQ as fast as it could, for ever, and never became a dead letter",
+    what: "a JSON message nested some thousand levels deep was redelivered by RabbitMQ without pause or end, and never became a dead letter",
     test: "packages/latchkey/src/messages/rabbitmq.test.ts",
   },
   {

@@ -1,19 +1,19 @@
 /** `npm run prove`: runs the tiers of the proof, and writes down what they have shown. */
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { cpus, release, totalmem, type } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { releaseAll } from "../support/resources.ts";
-import { findings } from "./findings.ts";
-import type { Tier, TierId, TierResult } from "./harness/tier.ts";
-import { type Ledger, resumeOf, type Source, withSitting } from "./ledger.ts";
+import { type Closure, closuresOf, codeOf } from "./code/closure.ts";
+import { filesBelow } from "./code/files.ts";
+import { descriptions } from "./descriptions.ts";
+import type { Tier, TierResult } from "./harness/tier.ts";
+import { entryOn, resumeOf, type Source, withSitting } from "./ledger.ts";
 import { type ProveOptions, parseOptions, usage } from "./options.ts";
-import { renderReport } from "./report.ts";
-import { sourceOf } from "./source.ts";
+import { pagePath, readLedger, renderProofPage, writeEvidence } from "./page.ts";
 import { tiers } from "./tiers.ts";
 
 const root = resolve(import.meta.dirname, "../..");
-const ledgerPath = join(root, "docs/proof.json");
 
 try {
   await prove(parseOptions(process.argv.slice(2)));
@@ -25,34 +25,41 @@ try {
 }
 
 async function prove(options: ProveOptions): Promise<void> {
+  if (options.digests) return printDigests(options);
   if (options.only !== null) process.env.LATCHKEY_PROOF_ONLY = options.only;
+  const closureOf = closuresOf(filesBelow(root));
   for (const id of options.report ? [] : options.tiers) {
     const tier = tiers[id];
     if (tier === undefined) console.log(`${id}: not there yet`);
-    else await sit(tier, sourceOf(root, id), options);
+    else await sit(tier, isKept(options) ? closureOf(id) : null, options);
   }
-  if (options.only === null && options.volume === "full") writeReport();
+  if (isKept(options)) writeFileSync(join(root, pagePath), renderProofPage(root));
 }
 
-async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<void> {
-  const { id, title } = tier;
-  const before = options.anew ? undefined : readLedger().tiers[id];
-  const isSame = before?.source.digest === source.digest;
-  if (isSame && before.resume === null && options.only === null && options.volume === "full") {
+/** Only full volumes are evidence. */
+function isKept({ only, volume }: ProveOptions): boolean {
+  return only === null && volume === "full";
+}
+
+async function sit(tier: Tier, closure: Closure | null, options: ProveOptions): Promise<void> {
+  const { id } = tier;
+  const source: Source = { code: closure && codeOf(closure), commit: commitHere() };
+  const before = readLedger(root).tiers[id] ?? [];
+  const same = entryOn(before, source.code);
+  if (same?.resume === null && !options.anew) {
     console.log(`${id}: covered on this code`);
     return;
   }
   const seed = options.seed ?? randomBytes(8).readBigUInt64BE();
-  console.log(`${id}: ${title}, seed 0x${seed.toString(16)}`);
+  console.log(`${id}: ${descriptions[id].title}, seed 0x${seed.toString(16)}`);
   const beganMs = performance.now();
   const keep = (result: TierResult) => {
-    if (options.only !== null || options.volume !== "full") return;
+    if (closure === null) return;
     const minutes = Math.round((performance.now() - beganMs) / 600) / 100;
     const facts = { date: new Date().toISOString(), minutes, seed: `0x${seed.toString(16)}` };
-    // Read again: somebody may have run another tier meanwhile.
-    const ledger = readLedger();
-    const entry = withSitting(before, source, result, facts);
-    writeLedger({ ...ledger, machine: machineOf(), tiers: { ...ledger.tiers, [id]: entry } });
+    const entries = withSitting(before, { source, result, facts, anew: options.anew });
+    // The ledger is read again: another tier may have been run meanwhile.
+    writeEvidence(root, { ...readLedger(root).tiers, [id]: entries }, closure);
   };
   const result = await tier.run({
     volume: options.volume,
@@ -67,22 +74,26 @@ async function sit(tier: Tier, source: Source, options: ProveOptions): Promise<v
   keep(result);
 }
 
-function readLedger(): Ledger {
-  if (!existsSync(ledgerPath)) return { machine: machineOf(), tiers: {} };
-  return JSON.parse(readFileSync(ledgerPath, "utf8")) as Ledger;
+function printDigests(options: ProveOptions): void {
+  const closureOf = closuresOf(filesBelow(root));
+  for (const id of options.tiers) {
+    const closure = closureOf(id);
+    const code = codeOf(closure);
+    const state = entryOn(readLedger(root).tiers[id] ?? [], code) === undefined ? "no evidence" : "evidence";
+    const { library, harness } = closure;
+    console.log(
+      `${id}: library ${code.library} (${library.length} files), harness ${code.harness} (${harness.length} files): ${state}`,
+    );
+  }
 }
 
-function writeLedger(ledger: Ledger): void {
-  writeFileSync(ledgerPath, `${JSON.stringify(ledger, null, 2)}\n`);
-}
-
-function writeReport(): void {
-  const digestOf = (id: TierId) => sourceOf(root, id).digest;
-  const text = renderReport({ ledger: readLedger(), tiers, findings, digestOf });
-  writeFileSync(join(root, "docs/proof.md"), text);
-}
-
-function machineOf(): string {
-  const gib = Math.round(totalmem() / 2 ** 30);
-  return `${cpus()[0]?.model.trim() ?? "unknown"}, ${cpus().length} cores, ${gib} GiB, ${type()} ${release()}, Node ${process.versions.node}.`;
+function commitHere(): string | null {
+  const git = (...args: readonly string[]) =>
+    execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
+  try {
+    const isDirty = git("status", "--porcelain", "--", "packages", "test") !== "";
+    return `${git("rev-parse", "HEAD")}${isDirty ? "-dirty" : ""}`;
+  } catch {
+    return null;
+  }
 }

@@ -11,17 +11,20 @@ export interface ProveOptions {
   readonly seed: bigint | null;
   /** One run, schedule or case of one tier alone, as a failure names it. Nothing is written down. */
   readonly only: string | null;
-  /** Whether what docs/proof.json has counts as covered no longer. */
+  /** Begin from nothing, also where docs/proof.json has evidence on this code. */
   readonly anew: boolean;
   /** Write docs/proof.md from docs/proof.json, and run nothing. */
   readonly report: boolean;
+  /** Print both digests of each tier's code, and run nothing. */
+  readonly digests: boolean;
 }
 
 export const usage = `npm run prove -- [--tier P1,P2] [--minutes 60] [--seed 0x1234] [--volume small] [--only <what a failure named>]
-    [--anew] [--report]
+    [--anew] [--report] [--digests]
 
 Runs the tiers of docs/proof.md towards their full volumes, each for at most so many minutes, and goes on where the last
-sitting on the same code ended; --anew begins each from nothing. Writes docs/proof.json and docs/proof.md.`;
+sitting on the same code ended; --anew begins each from nothing. Writes docs/proof.json, docs/proof-code.json and
+docs/proof.md. --report only writes docs/proof.md; --digests only prints what each tier's evidence depends on.`;
 
 export const tierIds = ["P0", "P1", "P2", "P3", "P4", "P5", "P6", "P7"] as const satisfies readonly TierId[];
 
@@ -38,6 +41,7 @@ export function parseOptions(args: readonly string[]): ProveOptions {
       only: text,
       anew: { type: "boolean" },
       report: { type: "boolean" },
+      digests: { type: "boolean" },
     },
   });
   return {
@@ -48,6 +52,7 @@ export function parseOptions(args: readonly string[]): ProveOptions {
     only: values.only ?? null,
     anew: values.anew ?? false,
     report: values.report ?? false,
+    digests: values.digests ?? false,
   };
 }
 

@@ -1,29 +1,32 @@
-/** docs/proof.md from the ledger. */
-import type { Coverage, PlantedResult, Tier, TierId } from "./harness/tier.ts";
+/** docs/proof.md, from the ledger and from the code as it is now. */
+import type { Description } from "./descriptions.ts";
+import type { TierId } from "./harness/tier.ts";
 import { liveness, safety } from "./invariants.ts";
-import { type Finding, isComplete, type Ledger, type TierEntry } from "./ledger.ts";
+import { entryOn, type Finding, type Ledger, type TierEntry } from "./ledger.ts";
 import { tierIds } from "./options.ts";
+import { coverageTable, earlierText, number, short, type Today, table, todayText } from "./report-rows.ts";
 
 export interface ReportParts {
   readonly ledger: Ledger;
-  readonly tiers: Readonly<Partial<Record<TierId, Pick<Tier, "title" | "about">>>>;
+  readonly descriptions: Readonly<Record<TierId, Description>>;
   readonly findings: readonly Finding[];
-  /** The digest of what the tier runs, as it is now. */
-  readonly digestOf: (tier: TierId) => string;
+  today(tier: TierId): Today;
 }
 
-export function renderReport({ ledger, tiers, findings, digestOf }: ReportParts): string {
-  const known = tierIds.flatMap((id) => {
-    const tier = tiers[id];
-    return tier === undefined ? [] : [{ id, tier, entry: ledger.tiers[id] }];
-  });
+export function renderReport({ ledger, descriptions, findings, today }: ReportParts): string {
+  const known = tierIds.map((id) => ({
+    id,
+    description: descriptions[id],
+    entries: ledger.tiers[id] ?? [],
+    today: today(id),
+  }));
   return `${[
     head,
-    summaryTable(known, digestOf),
-    ...known.map(({ id, tier, entry }) => renderTier(id, tier, entry, digestOf(id))),
-    renderPlanted(ledger.tiers.P7?.planted ?? []),
+    renderSummary(known, ledger.tiers.P7 ?? []),
+    ...known.map(renderTier),
+    renderPlanted(ledger.tiers.P7 ?? []),
     renderFindings(findings),
-    renderNotShown(ledger),
+    renderNotShown(descriptions),
     renderInvariants(),
     `Machine: ${ledger.machine}`,
   ].join("\n\n")}\n`;
@@ -31,83 +34,118 @@ export function renderReport({ ledger, tiers, findings, digestOf }: ReportParts)
 
 const head = `# Proof
 
-<!-- Written by \`npm run prove\` from proof.json; do not edit. -->
+<!-- Written by \`npm run docs:generate\` from proof.json and today's code; do not edit. -->
 
-What has been run against Latchkey to break it, how much of it, and what was not tested. \`npm run prove\` runs it and writes this page; \`npm run prove -- --tier P2 --minutes 60\` runs one tier for an hour and goes on where the last sitting ended. \`npm test\` runs a smaller bound of every tier. The invariants (I1 to I15, L1 to L5) are listed at the [end](#invariants).
+What has been run to break Latchkey, how much of it, on which code, and what was not tested.`;
 
-Counts belong to one state of the code: a tier starts at zero when what it runs of the library changes. A row that was run on earlier code says so.`;
+const reading = `A row is **whole** when its bound is exhausted or its volume reached. Evidence belongs to the code on which it was collected: both the part of the library that the tier loads and the tier's own harness, without comments, types, layout and file names. Evidence of earlier code stays here with its commit and with the number of lines that have since been added to and removed from that part of the library. [proof.json](proof.json) has all counts and seeds.
+
+\`npm test\` runs small bounds of every tier. \`npm run prove\` runs the volumes on this page; \`npm run prove -- --tier P2 --minutes 60\` runs one tier for an hour and continues where the last run on the same code stopped.`;
+
+const always = [
+  "Power loss. kill -9 keeps what the operating system has in its cache, and nothing here cuts the power.",
+  "Network faults below TCP, and disks that report writes they have not made.",
+  "macOS and Windows.",
+];
 
 interface Known {
   readonly id: TierId;
-  readonly tier: Pick<Tier, "title" | "about">;
-  readonly entry: TierEntry | undefined;
+  readonly description: Description;
+  readonly entries: readonly TierEntry[];
+  readonly today: Today;
 }
 
-function summaryTable(known: readonly Known[], digestOf: ReportParts["digestOf"]): string {
-  const rows = known.map(({ id, tier, entry }) => {
-    if (entry === undefined) return row([id, tier.title, "not run yet", "", ""]);
-    const { sittings } = entry;
-    const minutes = sittings.reduce((sum, sitting) => sum + sitting.minutes, 0);
-    const dates = [...new Set(sittings.map(({ date }) => date.slice(0, 10)))].join(", ");
-    const complete = isComplete(entry) ? "whole bound or volume" : "part of it";
-    const code = entry.source.digest === digestOf(id) ? "this code" : "earlier code";
-    return row([id, tier.title, `${complete}, ${code}`, number(Math.round(minutes * 10) / 10), dates]);
-  });
-  return ["## Summary", "", ...table(["Tier", "What", "Covered", "Minutes", "Run on"], rows)].join("\n");
+function renderSummary(known: readonly Known[], planting: readonly TierEntry[]): string {
+  const rows = known.map(({ id, description: { title, question }, entries, today }) => [
+    `[${id}](#${anchorOf(`${id}: ${title}`)})`,
+    question,
+    todayText(entries, today),
+    earlierText(entries, today),
+  ]);
+  const bugs = plantedRows(planting);
+  return [
+    "## In short",
+    table(["Tier", "Question", "Today's code", "Earlier code"], rows),
+    `No run that is listed here ended with a lost, repeated or altered result; what earlier runs found is [fixed](#found-by-this). ${bugs.filter(isCaught).length} of ${bugs.length} [planted bugs](#planted-bugs) were caught.`,
+    `Not shown by any of this (the [full list](#not-tested)):\n\n${bullets(always)}`,
+    reading,
+  ].join("\n\n");
 }
 
-function renderTier(
-  id: TierId,
-  { title, about }: Pick<Tier, "title" | "about">,
-  entry: TierEntry | undefined,
-  digest: string,
-): string {
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9 -]/g, "")
+    .replaceAll(" ", "-");
+}
+
+function renderTier({ id, description, entries, today }: Known): string {
+  const { title, about, group } = description;
   const parts = [`## ${id}: ${title}`, about];
-  if (entry === undefined) return [...parts, "Not run yet."].join("\n\n");
-  const { source, sittings, reached, faults, versions, notRun, measured } = entry;
-  parts.push(table(["What", "Bound", "Count", "Of"], entry.covered.map(coverageRow)).join("\n"));
-  if (source.digest !== digest) {
-    parts.push(`Run on earlier code (${source.commit?.slice(0, 10) ?? "no commit"}).`);
-  }
-  parts.push(...list("Reached", counts(reached)), ...list("Faults", counts(faults)));
-  parts.push(
-    ...list(
-      "With",
-      Object.entries(versions).map(([name, version]) => `${name} ${version}`),
-    ),
-  );
-  parts.push(...list("Seeds", seedsOf(sittings)));
-  if (measured.length > 0)
-    parts.push(`Measured, not judged:\n\n${measured.map((one) => `- ${one}`).join("\n")}`);
-  if (notRun.length > 0) {
-    parts.push(`Not run:\n\n${notRun.map(({ what, reason }) => `- ${what}: ${reason}`).join("\n")}`);
+  const newest = entryOn(entries, today.code) ?? entries.at(-1);
+  if (newest === undefined) return [...parts, "Not run yet."].join("\n\n");
+  parts.push(coverageTable(entries, today, group), facts(newest));
+  if (newest.measured.length > 0) parts.push(`Measured, not judged:\n\n${bullets(newest.measured)}`);
+  if (newest.notRun.length > 0) {
+    parts.push(`Not run:\n\n${bullets(newest.notRun.map(({ what, reason }) => `${what}: ${reason}`))}`);
   }
   return parts.join("\n\n");
 }
 
-function coverageRow({ what, bound, count, of, complete }: Coverage): string {
-  const whole = of === "all" ? (complete ? "every one" : "not finished") : number(of);
-  return row([what, bound, number(count), whole]);
-}
-
 /** Seeds of the last sittings: each can be run again. */
-const seedsShown = 12;
+const seedsShown = 3;
 
-function seedsOf(sittings: TierEntry["sittings"]): readonly string[] {
-  const seeds = sittings.map(({ seed }) => seed);
-  const more = seeds.length - seedsShown;
-  return more > 0 ? [...seeds.slice(-seedsShown), `${more} earlier ones in proof.json`] : seeds;
+function facts({ source, sittings, reached, faults, versions, planted }: TierEntry): string {
+  const minutes = sittings.reduce((sum, sitting) => sum + sitting.minutes, 0);
+  const dates = [...new Set(sittings.map(({ date }) => date.slice(0, 10)))].join(", ");
+  const seeds = sittings.slice(-seedsShown).map(({ seed }) => seed);
+  const withs = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  const rarest = Object.entries(reached).sort(([, one], [, other]) => one - other)[0];
+  return bullets([
+    `Last run at ${short(source.commit)}: ${dates}, ${number(Math.round(minutes * 10) / 10)} minutes in all, seeds ${seeds.join(", ")}.`,
+    ...(withs.length > 0 ? [`With ${withs.join(", ")}.`] : []),
+    ...(rarest === undefined
+      ? []
+      : [
+          `Reached: ${kindsOf(reached, "situations")}; the rarest ("${rarest[0]}") ${number(rarest[1])} times.`,
+        ]),
+    ...(Object.keys(faults).length > 0 ? [`Faults: ${kindsOf(faults, "kinds")}.`] : []),
+    ...(planted.length > 0 ? [`Mistakes planted for this tier: ${caughtText(planted)}.`] : []),
+  ]);
 }
 
-function renderPlanted(planted: readonly PlantedResult[]): string {
+function kindsOf(counts: Readonly<Record<string, number>>, kinds: string): string {
+  const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  return `${number(total)} in ${Object.keys(counts).length} ${kinds}`;
+}
+
+type Planted = TierEntry["planted"][number];
+
+function isCaught({ found }: Planted): boolean {
+  return Object.values(found).some((count) => count !== null);
+}
+
+function caughtText(planted: readonly Planted[]): string {
+  return `${planted.filter(isCaught).length} of ${planted.length} caught`;
+}
+
+/** The newest result for each. */
+function plantedRows(entries: readonly TierEntry[]): readonly Planted[] {
+  return [...new Map(entries.flatMap(({ planted }) => planted).map((one) => [one.name, one])).values()];
+}
+
+function renderPlanted(entries: readonly TierEntry[]): string {
+  const planted = plantedRows(entries);
   if (planted.length === 0) return "## Planted bugs\n\nNot run yet.";
   const tiers = tierIds.filter((id) => planted.some(({ found }) => found[id] !== undefined));
-  const caught = planted.filter(({ found }) => Object.values(found).some((count) => count !== null));
-  const rows = planted.map(({ name, recreates, found }) =>
-    row([name, recreates ?? "", ...tiers.map((id) => foundBy(found[id]))]),
-  );
-  const about = `${caught.length} of ${planted.length} caught. A number says how many schedules, sequences or cycles it took; a dash, that this tier was asked and did not find it (it may be blind to it); an empty cell, that it was not asked.`;
-  return ["## Planted bugs", "", about, "", ...table(["The mistake", "Known as", ...tiers], rows)].join("\n");
+  const rows = planted.map(({ name, recreates, found, commit }) => [
+    name,
+    recreates ?? "",
+    ...tiers.map((id) => foundBy(found[id])),
+    short(commit),
+  ]);
+  const about = `${caughtText(planted)}. A number is how many schedules, sequences or cycles it took. A dash means that the tier ran and did not find it, which may be a blind spot of that tier. An empty cell means that the tier was not run on it.`;
+  return ["## Planted bugs", about, table(["The mistake", "Known as", ...tiers, "At"], rows)].join("\n\n");
 }
 
 function foundBy(count: number | null | undefined): string {
@@ -116,50 +154,21 @@ function foundBy(count: number | null | undefined): string {
 }
 
 function renderFindings(findings: readonly Finding[]): string {
-  const rows = findings.map(({ tier, what, test }) => row([tier, what, `\`${test}\``]));
-  return ["## Found by this", "", ...table(["By", "What was wrong", "Now tested by"], rows)].join("\n");
+  const rows = findings.map(({ tier, what, test }) => [tier, what, `\`${test}\``]);
+  return ["## Found by this", table(["By", "What was wrong", "Now tested by"], rows)].join("\n\n");
 }
 
-function renderNotShown(ledger: Ledger): string {
-  const all = tierIds.flatMap((id) => ledger.tiers[id]?.notShown.map((what) => `- ${id}: ${what}`) ?? []);
-  const always = [
-    "- Power loss: kill -9 leaves what the operating system has in its cache. Nothing here cuts power.",
-    "- Network faults below TCP, and disks that lie about what they have written.",
-    "- macOS and Windows.",
-  ];
-  return ["## Not tested", "", ...always, ...new Set(all)].join("\n");
+function renderNotShown(descriptions: ReportParts["descriptions"]): string {
+  const all = tierIds.flatMap((id) => descriptions[id].notShown.map((what) => `${id}: ${what}`));
+  return ["## Not tested", bullets([...always, ...all])].join("\n\n");
 }
 
 function renderInvariants(): string {
   const lines = (letter: string, all: readonly string[]) =>
-    all.map((one, index) => `- **${letter}${index + 1}** ${one}`);
-  return [
-    "## Invariants",
-    "",
-    ...lines("I", safety),
-    "",
-    "Once faults stop:",
-    "",
-    ...lines("L", liveness),
-  ].join("\n");
+    bullets(all.map((one, index) => `**${letter}${index + 1}** ${one}`));
+  return ["## Invariants", lines("I", safety), "Once faults stop:", lines("L", liveness)].join("\n\n");
 }
 
-function list(name: string, items: readonly string[]): readonly string[] {
-  return items.length === 0 ? [] : [`${name}: ${items.join(", ")}.`];
-}
-
-function counts(of: Readonly<Record<string, number>>): readonly string[] {
-  return Object.entries(of).map(([what, count]) => `${what} ${number(count)}`);
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
-}
-
-function table(titles: readonly string[], rows: readonly string[]): readonly string[] {
-  return [row(titles), row(titles.map(() => "---")), ...rows];
-}
-
-function row(cells: readonly string[]): string {
-  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+function bullets(lines: readonly string[]): string {
+  return lines.map((line) => `- ${line}`).join("\n");
 }

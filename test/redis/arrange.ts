@@ -36,7 +36,8 @@ export function storeOver(link: RedisLink, options: Partial<OpenOptions> = {}): 
     link,
     prefix: "latchkey",
     partitions: null,
-    commandTimeoutMs: 2_000,
+    // Far from what a loaded machine takes for one command: the tests of this limit set their own.
+    commandTimeoutMs: 30_000,
     onWarning() {},
     ports: systemPorts,
     now: null,

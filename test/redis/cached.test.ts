@@ -5,17 +5,18 @@
 import type pg from "pg";
 import { createClient } from "redis";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { type CachedOptions, cached, cacheWarmer } from "../../packages/latchkey/src/caching/cached.ts";
+import { digestOf } from "../../packages/latchkey/src/caching/entry.ts";
+import { FarCache } from "../../packages/latchkey/src/caching/far-cache.ts";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
-import { digestOf } from "../../packages/latchkey/src/stores/cached/entry.ts";
-import { FarCache } from "../../packages/latchkey/src/stores/cached/far.ts";
-import { type CachedOptions, cached, cacheWarmer } from "../../packages/latchkey/src/stores/cached.ts";
+import type { Reading } from "../../packages/latchkey/src/stores/life.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { linkOf, type RedisClient } from "../../packages/latchkey/src/stores/redis/client.ts";
-import type { Reading } from "../../packages/latchkey/src/stores/store.ts";
 import { migratedDatabase, openPool } from "../postgres/harness.ts";
 import { type PrivateRedis, redisProgram, startRedis } from "../support/private-redis.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
+import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import { clients as clientsOfAllKinds } from "./clients.ts";
 
@@ -67,7 +68,8 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
         },
       } satisfies typeof inner,
       await connect(),
-      options,
+      // A busy machine answers later than in the default 50 ms, and then Postgres is asked.
+      { timeoutMs: 5_000, ...options },
     );
     const latchkey = createLatchkey({ store, circuitBreaker: false });
     const pay = latchkey.operation("pay", { retentionMs });
@@ -171,39 +173,42 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     expect(await runsOf(key)).toBe(1);
   });
 
-  test("in turmoil: forty keys, each asked for ten times by two processes, run once and have one answer", async () => {
-    const services = [await open({ timeoutMs: 20 }), await open({ timeoutMs: 20, near: true })];
-    const all = Array.from({ length: 40 }, newKey);
-    const heard = new Map(all.map((key) => [key, new Set<string>()]));
-    let over = false;
-    const turmoil = (async () => {
-      while (!over) {
-        await redis.admin("FLUSHALL");
-        await redis.kill9();
-        await redis.start();
-        const thaw = await redis.freeze();
-        thaw();
-      }
-    })();
-    const asking = all.flatMap((key) =>
-      Array.from({ length: 10 }, async (_, turn) => {
-        const service = services[turn % 2];
-        const result = await until(
-          async () => {
-            const answer = await service?.pay(key);
-            return answer?.kind === "executed" || answer?.kind === "replay" ? answer : null;
-          },
-          { what: `${key} is answered`, timeoutMs: 25_000 },
-        );
-        heard.get(key)?.add(JSON.stringify(result?.value));
-      }),
-    );
-    await Promise.all(asking);
-    over = true;
-    await turmoil;
-    expect([...heard.values()].map((answers) => answers.size)).toEqual(all.map(() => 1));
-    expect(await Promise.all(all.map((key) => runsOf(key)))).toEqual(all.map(() => 1));
-  });
+  test.runIf(isThorough)(
+    "in turmoil: forty keys, each asked for ten times by two processes, run once and have one answer",
+    async () => {
+      const services = [await open({ timeoutMs: 20 }), await open({ timeoutMs: 20, near: true })];
+      const all = Array.from({ length: 40 }, newKey);
+      const heard = new Map(all.map((key) => [key, new Set<string>()]));
+      let over = false;
+      const turmoil = (async () => {
+        while (!over) {
+          await redis.admin("FLUSHALL");
+          await redis.kill9();
+          await redis.start();
+          const thaw = await redis.freeze();
+          thaw();
+        }
+      })();
+      const asking = all.flatMap((key) =>
+        Array.from({ length: 10 }, async (_, turn) => {
+          const service = services[turn % 2];
+          const result = await until(
+            async () => {
+              const answer = await service?.pay(key);
+              return answer?.kind === "executed" || answer?.kind === "replay" ? answer : null;
+            },
+            { what: `${key} is answered`, timeoutMs: 25_000 },
+          );
+          heard.get(key)?.add(JSON.stringify(result?.value));
+        }),
+      );
+      await Promise.all(asking);
+      over = true;
+      await turmoil;
+      expect([...heard.values()].map((answers) => answers.size)).toEqual(all.map(() => 1));
+      expect(await Promise.all(all.map((key) => runsOf(key)))).toEqual(all.map(() => 1));
+    },
+  );
 
   test("gives nobody the copy of somebody else, and none that was tampered with", async () => {
     const one = await open();

@@ -36,9 +36,6 @@ export const clients: Readonly<Record<string, ClientFactory>> = {
   },
 };
 
-/** One of each family: the others meet the store contract with LATCHKEY_PROVE=1. */
-export const newestClients: readonly string[] = ["ioredis 6", "iovalkey", "node-redis 6"];
-
 export const clusterClients: Readonly<Record<string, ClientFactory>> = {
   "ioredis 6 cluster": async (url) => closing(new Cluster([url])),
   "ioredis 6 cluster, reading from replicas, with pipelines of its own": async (url) =>

@@ -6,10 +6,10 @@
 import { describe, expect, test } from "vitest";
 import { redisProgram } from "../support/private-redis.ts";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
-import { isThorough } from "../support/thorough.ts";
+import { isProof } from "../support/thorough.ts";
 import { privateRedis } from "./arrange.ts";
 
-const rounds = isThorough ? 1_000 : 60;
+const rounds = isProof ? 1_000 : 60;
 const callers = 25;
 const script = new URL("./service-process.ts", import.meta.url);
 
@@ -27,7 +27,7 @@ describe.skipIf(redisProgram() === undefined)("fifty requests on two processes",
   test.each([
     ["ioredis 6", "node-redis 6"],
     ["iovalkey", "node-redis 4"],
-  ])("with %s and %s: one start for each key", { timeout: 280_000 }, async (...names) => {
+  ])("with %s and %s: one start for each key", async (...names) => {
     const server = await privateRedis({ appendonly: "yes" });
     const workers = names.map((name) => spawnWorker(script, { args: [server.url, name] }));
     for (const worker of workers) await worker.ready();

@@ -42,5 +42,5 @@ describe.skipIf(redisProgram() === undefined)("workers", () => {
     expect((await left())[0]).toBeGreaterThan(0);
     await until(async () => (await left()).every((count) => count === 0), { timeoutMs: 20_000 });
     for (const heir of heirs) expect(await heir.kill("SIGTERM")).toMatchObject({ code: 0 });
-  }, 60_000);
+  });
 });

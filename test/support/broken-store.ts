@@ -15,7 +15,8 @@ import { MemoryTables, type MemoryTransaction } from "../../packages/latchkey/sr
 import type { MessageSupport } from "../../packages/latchkey/src/stores/messages.ts";
 import type { OutboxSupport } from "../../packages/latchkey/src/stores/outbox.ts";
 import type { AuditEntry, SettlementSupport } from "../../packages/latchkey/src/stores/settlement.ts";
-import type { Store, TransactionSupport } from "../../packages/latchkey/src/stores/store.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
+import type { TransactionSupport } from "../../packages/latchkey/src/stores/transactions.ts";
 import { storeConformance } from "../../packages/latchkey/src/testing/store-conformance.ts";
 
 export type BrokenStore = Store<MemoryTransaction>;

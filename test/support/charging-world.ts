@@ -1,16 +1,16 @@
 /** Operations in steps that charge: several processes over one memory store, one provider and one clock. */
 
-import type { Run, RunAnswer, StepAttempt } from "../../packages/latchkey/src/attempt/own-work.ts";
 import type { Codec } from "../../packages/latchkey/src/codec.ts";
 import type { Effect, EffectOptions } from "../../packages/latchkey/src/effects/effect.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import { leaseRescuer } from "../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
-import type { OwnedOperationOptions } from "../../packages/latchkey/src/owned-operation.ts";
+import type { OwnedOperationOptions } from "../../packages/latchkey/src/operations/owned-operation.ts";
+import type { Run, RunAnswer, StepAttempt } from "../../packages/latchkey/src/operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import {
   type Charge,
   type ChargeInput,

@@ -23,6 +23,14 @@ const recipes = {
   spin: { package: "spin", file: "spin", probe: ["-V"] },
   /** Refuses to run as root. */
   pgbouncer: { package: "pgbouncer", file: "pgbouncer", probe: ["--version"] },
+  pgpool: { package: "pgpool2", file: "pgpool", probe: ["--version"] },
+  /** The browser in which pages are looked at. */
+  chromium: { package: "chromium", file: "chromium", probe: ["--version"] },
+  /** Checks and tests Prometheus' rules. */
+  promtool: { package: "prometheus", file: "promtool", probe: ["--version"] },
+  /** Python: fetched with the modules that it needs. */
+  patroni: { package: "patroni", file: "patroni", probe: ["--version"] },
+  etcd: { package: "etcd-server", file: "etcd", probe: ["--version"] },
   /** Not a program: libfaketime.so.1, for LD_PRELOAD. libfaketimeMT.so.1, for programs with threads, lies beside it. */
   faketime: { package: "libfaketime", file: "libfaketime.so.1", probe: null },
 } as const satisfies Record<string, Recipe>;
@@ -171,21 +179,35 @@ function asked(): NodeJS.ProcessEnv {
   return { ...process.env, LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive" };
 }
 
-/** Runs the program with the libraries that were unpacked with it; where there are none, it needs no launcher. */
+/** Runs the program with the libraries and Python modules that were unpacked with it; where there are none, it needs no launcher. */
 function writeLauncher(place: string, file: string): void {
   const program = entry(place, file);
   const all = readdirSync(place, { recursive: true, withFileTypes: true });
-  const libraries = all.filter(({ name }) => /\.so(\.|$)/.test(name)).map(({ parentPath }) => parentPath);
-  if (program === null || libraries.length === 0) return;
-  const path = [...new Set(libraries)].map((folder) => `$root/${relative(place, folder)}`).join(":");
+  const modules = all
+    .filter(({ name }) => name === "dist-packages")
+    .map((one) => join(one.parentPath, one.name));
+  const libraries = all
+    .filter(({ name, parentPath }) => /\.so(\.|$)/.test(name) && !parentPath.includes("/dist-packages"))
+    .map(({ parentPath }) => parentPath);
+  const settings = [
+    ...searched(place, "LD_LIBRARY_PATH", libraries),
+    ...searched(place, "PYTHONPATH", modules),
+  ];
+  if (program === null || settings.length === 0) return;
   const lines = [
     "#!/bin/sh",
     'root=$(cd "$(dirname "$0")/.." && pwd)',
-    `LD_LIBRARY_PATH="${path}\${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"`,
-    "export LD_LIBRARY_PATH",
+    ...settings,
     `exec "$root/${relative(place, program)}" "$@"`,
   ];
   const launcher = join(place, launchers, file);
   openFolder(dirname(launcher));
   writeFileSync(launcher, `${lines.join("\n")}\n`, { mode: 0o755 });
+}
+
+/** Shell lines that put folders of the place before what a variable has. */
+function searched(place: string, variable: string, folders: readonly string[]): readonly string[] {
+  if (folders.length === 0) return [];
+  const path = [...new Set(folders)].map((folder) => `$root/${relative(place, folder)}`).join(":");
+  return [`${variable}="${path}\${${variable}:+:$${variable}}"`, `export ${variable}`];
 }

@@ -1,23 +1,23 @@
 /** Deferred operations: processes that accept and work off, over one memory store, one provider and one clock. */
 
-import { runClaimed } from "../../packages/latchkey/src/attempt/execute-owned.ts";
-import type { DeferredAttempt, RunAnswer } from "../../packages/latchkey/src/attempt/own-work.ts";
-import type { OwnedRunResult } from "../../packages/latchkey/src/attempt/run-function.ts";
-import { leaseTerms } from "../../packages/latchkey/src/attempt/run-lease.ts";
 import type { Codec } from "../../packages/latchkey/src/codec.ts";
 import type { Effect, EffectOptions } from "../../packages/latchkey/src/effects/effect.ts";
+import { leaseTerms } from "../../packages/latchkey/src/execution/lease/admit-lease.ts";
+import type { OwnedRunResult } from "../../packages/latchkey/src/execution/run-function.ts";
+import { runClaimed } from "../../packages/latchkey/src/execution/steps/execute-owned.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import { effectDispatcher } from "../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
-import { leaseRescuer } from "../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
-import type { OwnedOperationOptions } from "../../packages/latchkey/src/owned-operation.ts";
-import type { Limits } from "../../packages/latchkey/src/resilience/limits.ts";
+import type { Limits } from "../../packages/latchkey/src/operations/limits.ts";
+import type { OwnedOperationOptions } from "../../packages/latchkey/src/operations/owned-operation.ts";
+import type { DeferredAttempt, RunAnswer } from "../../packages/latchkey/src/operations/owned-work.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
 import { type ManualClock, manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
+import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import {
   type Charge,
   type ChargeInput,

@@ -1,16 +1,17 @@
 /** One store with an outbox, a provider with a ledger, and as many processes as a test wants. */
-import type { EnqueueOptions } from "../../packages/latchkey/src/attempt/attempt.ts";
+
 import { type Codec, identityCodec } from "../../packages/latchkey/src/codec.ts";
 import type { EffectOptions } from "../../packages/latchkey/src/index.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import { effectDispatcher } from "../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
-import type { ServiceOptions } from "../../packages/latchkey/src/maintenance/service.ts";
+import type { EnqueueOptions } from "../../packages/latchkey/src/operations/attempt.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
 import { type ManualPorts, manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
+import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dispatcher.ts";
+import type { ServiceOptions } from "../../packages/latchkey/src/workers/service.ts";
 import {
   type Charge,
   type ChargeInput,

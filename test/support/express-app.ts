@@ -1,10 +1,10 @@
 import express, { type ErrorRequestHandler, type Express, type Request, type Response } from "express";
 import { afterEach } from "vitest";
-import type { HandlerContext } from "../../packages/latchkey/src/attempt/attempt.ts";
-import { expressProtect } from "../../packages/latchkey/src/http/express.ts";
-import type { HttpSettings, RouteOptions } from "../../packages/latchkey/src/http/http-options.ts";
+import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
+import type { HttpSettings, RouteOptions } from "../../packages/latchkey/src/http/protocol/http-options.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import type { OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import type { HandlerContext } from "../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";

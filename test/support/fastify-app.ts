@@ -7,10 +7,10 @@ import fastify, {
   type RouteHandlerMethod,
 } from "fastify";
 import { afterEach } from "vitest";
-import type { HandlerContext } from "../../packages/latchkey/src/attempt/attempt.ts";
-import { fastifyProtect } from "../../packages/latchkey/src/http/fastify.ts";
-import type { HttpSettings } from "../../packages/latchkey/src/http/http-options.ts";
-import type { OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import type { HttpSettings } from "../../packages/latchkey/src/http/protocol/http-options.ts";
+import type { HandlerContext } from "../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
 import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
 import { httpService } from "./http-service.ts";

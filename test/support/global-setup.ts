@@ -1,6 +1,6 @@
 import type { TestProject } from "vitest/node";
 import { type ControlServer, startControl } from "./control.ts";
-import { notRun } from "./not-run.ts";
+import { collectNotRun, notRun } from "./not-run.ts";
 import { installedVersions, type PostgresVersion } from "./postgres-binaries.ts";
 import { type PrivatePostgres, startPostgres } from "./private-postgres.ts";
 
@@ -18,9 +18,11 @@ const SHARED_CONF = { max_connections: 300 };
 
 const servers = new Map<PostgresVersion, Promise<PrivatePostgres>>();
 let control: ControlServer | undefined;
+let summarise = () => {};
 
 /** Starts nothing: a shared server comes up when the first test asks for it, and ends after the last one. */
 export async function setup(project: TestProject): Promise<void> {
+  summarise = collectNotRun();
   const versions = installedVersions();
   if (versions.length < 2) {
     notRun("tests on two major versions of PostgreSQL", `found ${versions.join(", ") || "none"}`);
@@ -39,4 +41,5 @@ export async function setup(project: TestProject): Promise<void> {
 export async function teardown(): Promise<void> {
   await control?.close();
   for (const server of servers.values()) await (await server.catch(() => undefined))?.stop();
+  summarise();
 }

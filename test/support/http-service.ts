@@ -1,7 +1,7 @@
 /** What tests of one HTTP adapter share: a service on a memory store, and a look at answers from outside. */
 import { expect } from "vitest";
 import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latchkey.ts";
-import type { Operation, OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import type { Operation, OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import {
   type MemoryStore,
   type MemoryTransaction,

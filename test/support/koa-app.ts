@@ -1,10 +1,10 @@
 /** What the tests of the Koa adapter share: an app with one protected route. */
 import Koa, { type Context, type Middleware } from "koa";
 import { afterEach } from "vitest";
-import type { HandlerContext } from "../../packages/latchkey/src/attempt/attempt.ts";
-import type { HttpSettings } from "../../packages/latchkey/src/http/http-options.ts";
-import { koaProtect } from "../../packages/latchkey/src/http/koa.ts";
-import type { OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import type { HttpSettings } from "../../packages/latchkey/src/http/protocol/http-options.ts";
+import type { HandlerContext } from "../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
 import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
 import { httpService } from "./http-service.ts";

@@ -1,10 +1,10 @@
 /** Operations under a lease: two processes over one memory store and one clock. */
 
-import type { Answer } from "../../packages/latchkey/src/attempt/answer.ts";
-import type { Submission, Work } from "../../packages/latchkey/src/attempt/attempt.ts";
 import type { RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import type { OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import type { Answer } from "../../packages/latchkey/src/operations/answer.ts";
+import type { Submission, Work } from "../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";

@@ -5,6 +5,8 @@ export interface Listening {
   readonly url: string;
   /** Ends every connection. */
   close(): Promise<void>;
+  /** Resolves when the clients have ended every connection, and does not help them. */
+  closeWhenIdle(): Promise<void>;
 }
 
 /** Serves on a free port of this machine alone. */
@@ -12,12 +14,14 @@ export async function listen(listener: RequestListener): Promise<Listening> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
+  const closeWhenIdle = () => new Promise<void>((resolve) => server.close(() => resolve()));
   return {
     url: `http://127.0.0.1:${port}`,
     async close() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const closed = closeWhenIdle();
       server.closeAllConnections();
       await closed;
     },
+    closeWhenIdle,
   };
 }

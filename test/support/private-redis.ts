@@ -19,6 +19,8 @@ export type RedisConf = Readonly<Record<string, string | number>>;
 export interface PrivateRedisOptions {
   /** Settings on top of those for tests: in memory alone. */
   readonly conf?: RedisConf;
+  /** Before the settings: a file that the server rewrites, a mode. */
+  readonly arguments?: readonly string[];
 }
 
 const variable = "LATCHKEY_REDIS_URL";
@@ -39,13 +41,15 @@ export class PrivateRedis {
   readonly #program: string;
   readonly #folder = scratchDirectory();
   readonly #endings: readonly (() => void)[];
+  readonly #arguments: readonly string[];
   #conf: RedisConf;
   #port = 0;
   #child: ChildProcess | undefined;
 
   /** Use `startRedis`. */
-  constructor(program: string, { conf = {} }: PrivateRedisOptions = {}) {
+  constructor(program: string, { conf = {}, arguments: args = [] }: PrivateRedisOptions = {}) {
     this.#program = program;
+    this.#arguments = args;
     this.#conf = conf;
     this.#endings = [watchDirectory(this.#folder), onRelease(() => this.stop())];
   }
@@ -97,10 +101,10 @@ export class PrivateRedis {
 
   #spawn(): ChildProcess {
     const all = { ...testConf, ...this.#conf, port: this.#port, dir: this.#folder };
-    const args = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)]);
+    const settings = Object.entries(all).flatMap(([name, value]) => [`--${name}`, String(value)]);
     const log = openSync(join(this.#folder, "log"), "a");
     const user = serverUser();
-    const child = spawn(this.#program, args, {
+    const child = spawn(this.#program, [...this.#arguments, ...settings], {
       ...(user && { uid: user.uid, gid: user.gid }),
       cwd: this.#folder,
       env: { PATH: process.env.PATH, LC_ALL: "C" },

@@ -5,6 +5,13 @@ const members = ["type", "title", "status", "detail", "code", "retryable", "safe
 const optional = ["operation_ref", "error"];
 const stripeTypes: readonly unknown[] = ["idempotency_error", "invalid_request_error", "api_error"];
 
+/** Where Stripe's API has a code of its own for a case. */
+const stripeCodes: ReadonlyMap<unknown, string> = new Map([
+  ["in-progress", "idempotency_key_in_use"],
+  ["too-many-keys", "rate_limit"],
+  ["not-found", "resource_missing"],
+]);
+
 /** What is wrong with `body`, sent with `status`, as the problem `code`. */
 export function problemFaults(
   body: unknown,
@@ -49,5 +56,6 @@ function isUri(value: unknown): boolean {
 function isStripeError(error: unknown, problem: Readonly<Record<string, unknown>>): boolean {
   if (typeof error !== "object" || error === null || Object.keys(error).length !== 3) return false;
   const { type, code, message } = error as Readonly<Record<string, unknown>>;
-  return stripeTypes.includes(type) && code === problem.code && message === problem.detail;
+  const own = stripeCodes.get(problem.code) ?? problem.code;
+  return stripeTypes.includes(type) && code === own && message === problem.detail;
 }

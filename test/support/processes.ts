@@ -21,6 +21,8 @@ export interface WorkerOptions {
   cwd?: string;
   /** Options of Node itself, before the script. */
   execArgv?: readonly string[];
+  /** Another runtime, with its options before the script. Default: this Node. */
+  command?: readonly [string, ...string[]];
 }
 
 /** Tells a line apart; for example `(line) => line.ready === true`. */
@@ -135,7 +137,8 @@ function parseLine(text: string): WorkerLine {
 export function spawnWorker(script: string | URL, options: WorkerOptions = {}): WorkerProcess {
   const path = script instanceof URL ? fileURLToPath(script) : script;
   const { args = [], env = {}, cwd, execArgv = [] } = options;
-  const child = spawn(process.execPath, ["--conditions=latchkey-source", ...execArgv, path, ...args], {
+  const [file, ...before] = options.command ?? [process.execPath, "--conditions=latchkey-source"];
+  const child = spawn(file, [...before, ...execArgv, path, ...args], {
     env: { ...process.env, ...env },
     stdio: ["pipe", "pipe", "pipe"],
     ...(cwd !== undefined && { cwd }),

@@ -64,6 +64,7 @@ describe("a server that npm cannot supply", () => {
     const report = vi.spyOn(process.stderr, "write").mockReturnValue(true);
     const absent = { ...recipe, program: { names: ["no-such-program"] } };
     vi.stubEnv("CI", "");
+    vi.stubEnv("LATCHKEY_TEST_NOT_RUN", undefined);
     expect(await startServer(absent)).toBeUndefined();
     expect(report).toHaveBeenCalledWith(
       expect.stringMatching(/^not run: a server \(no LATCHKEY_TEST_SERVER_URL/),

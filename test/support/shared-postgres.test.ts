@@ -12,7 +12,7 @@ async function value(url: string, sql: string): Promise<unknown> {
   }
 }
 
-it("runs on the oldest and the newest installed version at least", () => {
+it("runs on each version once, in their order", () => {
   const versions = postgresVersions();
   expect(versions).toEqual([...versions].sort());
   expect(new Set(versions).size).toBe(versions.length);

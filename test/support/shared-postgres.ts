@@ -5,6 +5,7 @@ import { askControl } from "./control.ts";
 import type {} from "./global-setup.ts";
 import { notRun } from "./not-run.ts";
 import type { PostgresVersion } from "./postgres-binaries.ts";
+import { isThorough } from "./thorough.ts";
 import { until } from "./until.ts";
 
 export interface FreshDatabase {
@@ -16,7 +17,7 @@ export interface FreshDatabase {
 export interface FreshDatabaseOptions {
   /** Superuser URL of the server. Default: the run's shared server of `version`. */
   server?: string;
-  /** Default: the oldest that is installed. */
+  /** Default: the first of `postgresVersions`. */
   version?: PostgresVersion;
   /** Name of a database to copy, to which nobody is connected. Default: an empty one. */
   template?: string;
@@ -31,18 +32,21 @@ const CLOSING_LIMIT_MS = 2_000;
 
 const urls = new Map<PostgresVersion, Promise<string>>();
 
-/** Major versions that tests should run on: the oldest and newest installed, or all with LATCHKEY_ALL_POSTGRES=1. */
+/**
+ * Major versions that tests should run on: the newest installed; under `npm run test:all` the oldest, too; all with
+ * LATCHKEY_ALL_POSTGRES=1.
+ */
 export function postgresVersions(): PostgresVersion[] {
   const all = inject("postgresVersions");
   if (process.env.LATCHKEY_ALL_POSTGRES === "1") return all;
-  return all.filter((_, index) => index === 0 || index === all.length - 1);
+  return all.filter((_, index) => (isThorough && index === 0) || index === all.length - 1);
 }
 
 /**
  * Superuser URL of the server of that version which all test files of this run share; it starts on first use.
  * Never kill, stop or configure it: use `startPostgres` for that.
  */
-export function sharedPostgres(version: PostgresVersion = oldest()): Promise<string> {
+export function sharedPostgres(version: PostgresVersion = usual()): Promise<string> {
   const url = urls.get(version) ?? askForServer(version);
   urls.set(version, url);
   return url;
@@ -54,8 +58,9 @@ async function askForServer(version: PostgresVersion): Promise<string> {
   return answer.url;
 }
 
-function oldest(): PostgresVersion {
-  const [version] = inject("postgresVersions");
+/** The same as most tests have, so that a run needs one server. */
+function usual(): PostgresVersion {
+  const [version] = postgresVersions();
   if (!version) throw new Error("no PostgreSQL is installed");
   return version;
 }

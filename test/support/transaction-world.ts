@@ -1,19 +1,19 @@
 /** Operations in one transaction with their answer, over a memory store that may misbehave as databases do. */
 
-import type { Answer } from "../../packages/latchkey/src/attempt/answer.ts";
-import type { Submission, Work } from "../../packages/latchkey/src/attempt/attempt.ts";
 import type { RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import type { OperationOptions } from "../../packages/latchkey/src/operation.ts";
+import type { Answer } from "../../packages/latchkey/src/operations/answer.ts";
+import type { Submission, Work } from "../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type {
   OpenTransaction,
-  Store,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../../packages/latchkey/src/stores/store.ts";
+} from "../../packages/latchkey/src/stores/transactions.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import { manualPorts } from "../../packages/latchkey/src/testing/manual-ports.ts";
 

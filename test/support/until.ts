@@ -1,7 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { patient } from "./patience.ts";
 
 export interface UntilOptions {
-  /** Fails after this long. Default 10 000 ms. */
+  /** Fails after this long on a quiet machine, later on a slow one. Default 30 000 ms. */
   timeoutMs?: number;
   /** Time between two looks at the condition. Default 10 ms. */
   intervalMs?: number;
@@ -20,11 +21,11 @@ export interface Signal {
   readonly name: string;
   readonly fired: boolean;
   fire(): void;
-  /** Resolves once fired; rejects with the signal's name after `timeoutMs` (default 10 000). */
+  /** Resolves once fired; rejects with the signal's name after `timeoutMs` (default 30 000, of a quiet machine). */
   wait(timeoutMs?: number): Promise<void>;
 }
 
-const DEFAULT_TIMEOUT_MS = 10_000;
+const DEFAULT_TIMEOUT_MS = 30_000;
 
 /**
  * Polls until the condition answers something truthy, and returns that. A condition that throws counts as
@@ -32,7 +33,7 @@ const DEFAULT_TIMEOUT_MS = 10_000;
  */
 export async function until<T>(condition: () => T | Promise<T>, options: UntilOptions = {}): Promise<T> {
   const { timeoutMs = DEFAULT_TIMEOUT_MS, intervalMs = 10, what = condition.toString() } = options;
-  const deadline = performance.now() + timeoutMs;
+  const began = performance.now();
   let last: { value?: T; error?: unknown } = {};
   for (;;) {
     try {
@@ -42,16 +43,19 @@ export async function until<T>(condition: () => T | Promise<T>, options: UntilOp
     } catch (error) {
       last = { error };
     }
-    if (performance.now() >= deadline) {
+    // Asked again each time: the machine may have become slower meanwhile.
+    if (performance.now() - began >= patient(timeoutMs)) {
       const seen =
         "error" in last ? `last error: ${String(last.error)}` : `last value: ${String(last.value)}`;
-      throw new Error(`not true within ${timeoutMs} ms: ${what} (${seen})`, { cause: last.error });
+      throw new Error(`not true within ${Math.round(patient(timeoutMs))} ms: ${what} (${seen})`, {
+        cause: last.error,
+      });
     }
     await pause(intervalMs);
   }
 }
 
-/** The promise's result, or a failure that names `what` when it has not settled within `timeoutMs`. */
+/** The promise's result, or a failure that names `what` when it has not settled within `timeoutMs` of a quiet machine. */
 export async function within<T>(
   promise: Promise<T>,
   what: string,
@@ -59,7 +63,8 @@ export async function within<T>(
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not settled within ${timeoutMs} ms: ${what}`)), timeoutMs);
+    const limitMs = Math.round(patient(timeoutMs));
+    timer = setTimeout(() => reject(new Error(`not settled within ${limitMs} ms: ${what}`)), limitMs);
   });
   try {
     return await Promise.race([promise, late]);

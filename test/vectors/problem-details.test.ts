@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { ietf, type Policy, type Problem, type ProblemCode, stripe } from "latchkey";
 import { describe, expect, test } from "vitest";
-import { resolveHttpOptions } from "../../packages/latchkey/src/http/http-options.ts";
-import { type Occurrence, problemReply } from "../../packages/latchkey/src/http/problem.ts";
-import { problemTypes } from "../../packages/latchkey/src/http/problem-types.ts";
+import { resolveHttpOptions } from "../../packages/latchkey/src/http/protocol/http-options.ts";
+import { type Occurrence, problemReply } from "../../packages/latchkey/src/http/protocol/problem.ts";
+import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
 import { problemFaults } from "../support/problem-rules.ts";
 import { problemSchema } from "./problem-schema.ts";
 

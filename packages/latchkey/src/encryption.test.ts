@@ -2,7 +2,7 @@ import { createCipheriv, createHmac, createSecretKey, generateKeyPairSync } from
 import { describe, expect, test } from "vitest";
 import type { CodecContext } from "./codec.ts";
 import { type EncryptionOptions, encryptionCodec } from "./encryption.ts";
-import { fetchProtect } from "./http/fetch.ts";
+import { fetchProtect } from "./http/fetch/fetch.ts";
 import { createLatchkey } from "./latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "./stores/memory.ts";
 

@@ -7,10 +7,12 @@
  * Each record has a key of its own, derived from the named one: a nonce can only meet the few others of its record, so
  * that there is no number of records after which a key is used up.
  */
+
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, KeyObject } from "node:crypto";
 import type { Codec, CodecContext } from "./codec.ts";
 import { LatchkeyError } from "./errors.ts";
 import { encodeFields } from "./fingerprint/length-prefixed.ts";
+import { checkOptions, type OptionNames } from "./known-options.ts";
 import { nonceBytes } from "./ports.ts";
 
 export interface EncryptionOptions {
@@ -24,11 +26,16 @@ export interface EncryptionOptions {
   /**
    * What becomes of pieces that are not encrypted. `refuse`: they do not decode. `read`: they do, and what is new is
    * encrypted. `write`: they do, and what is new is not encrypted yet; for the time in which some processes cannot decode.
-   * Under `read` and `write` whoever can write to the tables can forge answers. Default `refuse`.
+   * Under `read` and `write`, anyone with write access to the tables can forge answers. Default `refuse`.
    */
   readonly plaintext?: "refuse" | "read" | "write";
 }
 
+const encryptionOptions = {
+  keys: true,
+  current: true,
+  plaintext: true,
+} as const satisfies OptionNames<EncryptionOptions>;
 const magic = Buffer.from([0xfe, 0x4c, 0x4b]);
 const formatVersion = 1;
 const headBytes = magic.length + 2;
@@ -46,6 +53,7 @@ const algorithm = "aes-256-gcm";
  * @throws {TypeError} when a key has not 32 bytes, an id is not one, or `current` names no key.
  */
 export function encryptionCodec(options: EncryptionOptions): Codec {
+  checkOptions("encryptionCodec", options, encryptionOptions);
   const keys = checkedKeys(options.keys);
   const { current, plaintext = "refuse" } = options;
   const key = keys.get(current);

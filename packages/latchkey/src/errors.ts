@@ -59,6 +59,16 @@ export const errorCodes = {
     summary: "A stored piece is encrypted under a key that this process was not given.",
     remedy: "Nothing ran. Put the key that the message names back into `keys` of `encryptionCodec`.",
   },
+  "identity-is-credential": {
+    summary:
+      "The tenant or the principal looks like a credential. A retry after the next refresh of that credential would be another tenant's, and run again; and the credential would be stored in clear.",
+    remedy:
+      "Return a stable claim of the authenticated caller, such as its account's id. If your ids really look like that: `createLatchkey({ allowCredentialIdentities: true })`.",
+  },
+  "invalid-key": {
+    summary: "The idempotency key stands for no value: `undefined`, `null`, `NaN`, `[object Object]`.",
+    remedy: "Nothing ran. Find out why the caller made no key, and pass one that is new for every intention.",
+  },
   "message-refused": {
     summary: "The handler of a message refused it for good.",
     remedy: "Nothing to do: it is a dead letter, and nothing that its handler did has stayed.",
@@ -80,6 +90,12 @@ export const errorCodes = {
     summary: "A call of this attempt may have happened, or not.",
     remedy:
       "Let the error through: whatever `run` answers, the outcome is unknown until it is reconciled or settled.",
+  },
+  "query-open": {
+    summary:
+      "A cursor, a stream or a COPY that the handler had sent through its `tx` was still open when the handler had answered, so the transaction could not end. All was rolled back.",
+    remedy:
+      "Close cursors, read streams to their end or destroy them, and finish every COPY before you answer.",
   },
   "request-too-large": {
     summary: "The body of a keyed request is over the cap.",
@@ -130,6 +146,10 @@ export const errorCodes = {
       "A handler under `transaction` execution finished with 2xx and never used its `tx`. What it wrote elsewhere has happened, and every retry does it again.",
     remedy: 'Write through `tx`; if there is nothing to write, say `writes: "none"` on the operation.',
   },
+  "work-failed": {
+    summary: "A service of a one-shot worker could not use the store. What the others did stays done.",
+    remedy: "Find the cause in `cause`; what was left is due at the next start. `report` says what was done.",
+  },
 } as const satisfies Record<string, { readonly summary: string; readonly remedy: string }>;
 
 export type ErrorCode = keyof typeof errorCodes;
@@ -160,14 +180,27 @@ export class LatchkeyError extends Error {
  */
 export type Certainty = "not_sent" | "rolled_back" | "in_doubt";
 
+export interface StoreErrorOptions extends LatchkeyErrorOptions {
+  /** Default false. */
+  readonly overload?: boolean;
+  /** Default null. */
+  readonly retryAfterMs?: number | null;
+}
+
 /** A store call that failed. Nothing is known to have happened; `certainty` says how sure that is. */
 export class StoreError extends LatchkeyError {
   override readonly name = "StoreError";
   readonly certainty: Certainty;
+  /** This process asked for more than its own client gives out, such as a pool whose connections are all in use. */
+  readonly overload: boolean;
+  /** When another try may succeed, where that can be estimated. */
+  readonly retryAfterMs: number | null;
 
-  constructor(certainty: Certainty, options: LatchkeyErrorOptions = {}) {
+  constructor(certainty: Certainty, options: StoreErrorOptions = {}) {
     super("store-unavailable", options);
     this.certainty = certainty;
+    this.overload = options.overload ?? false;
+    this.retryAfterMs = options.retryAfterMs ?? null;
   }
 }
 

@@ -1,28 +1,4 @@
-export type { Answer } from "./attempt/answer.ts";
-export type {
-  Attempt,
-  Enqueue,
-  Enqueued,
-  EnqueueOptions,
-  EnqueuingAttempt,
-  HandlerContext,
-  Result,
-  Submission,
-  Work,
-} from "./attempt/attempt.ts";
-export type {
-  DeferredAttempt,
-  LookedUp,
-  Lookup,
-  LookupQuestion,
-  OwnAttempt,
-  Run,
-  RunAnswer,
-  StepAttempt,
-} from "./attempt/own-work.ts";
-export type { OwnedRunRequest, OwnedRunResult, RunRequest, RunResult } from "./attempt/run-function.ts";
 export type { Codec, CodecContext, CodecPart } from "./codec.ts";
-export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./compare-ledger.ts";
 export { defineConfig, type LatchkeyConfig } from "./config.ts";
 export type {
   Closed,
@@ -50,26 +26,28 @@ export {
   NotExecuted,
   StoreError,
 } from "./errors.ts";
+export type { CallsName, ClientsName, LifeName, LifesName } from "./execution/find-record.ts";
+export type { CloseOptions } from "./execution/lifecycle.ts";
+export type { OverviewOptions } from "./execution/overview.ts";
+export type { OwnedRunRequest, OwnedRunResult, RunRequest, RunResult } from "./execution/run-function.ts";
+export type {
+  NotExecutedProof,
+  OperatorProof,
+  SettledBy,
+  SettleResult,
+  SettleTarget,
+  SettleWith,
+} from "./execution/settle.ts";
 export type {
   HttpFingerprint,
   HttpOptions,
   HttpSettings,
   RouteOptions,
   TenantFunction,
-} from "./http/http-options.ts";
-export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./http/problem.ts";
-export type { RequestAge } from "./http/request-age.ts";
+} from "./http/protocol/http-options.ts";
+export type { Problem, RenderedProblem, StripeError, StripeErrorType } from "./http/protocol/problem.ts";
+export type { RequestAge } from "./http/protocol/request-age.ts";
 export { createLatchkey, type Latchkey, type LatchkeyOptions } from "./latchkey.ts";
-export { type DispatchReport, effectDispatcher } from "./maintenance/effect-dispatcher.ts";
-export { leaseRescuer, type RescueReport } from "./maintenance/lease-rescuer.ts";
-export {
-  outcomeReconciler,
-  type ReconcileReport,
-  type ReconcilerOptions,
-} from "./maintenance/outcome-reconciler.ts";
-export { recordCleaner } from "./maintenance/record-cleaner.ts";
-export type { Service, ServiceHealth, ServiceOptions } from "./maintenance/service.ts";
-export type { Worker, WorkerHealth, WorkerOptions } from "./maintenance/worker.ts";
 export type {
   ConsumerCounts,
   GiveBackReason,
@@ -87,21 +65,59 @@ export {
   type Republish,
 } from "./messages/dead-messages.ts";
 export { createInbox, type Inbox, type InboxOptions, type MessageHandler } from "./messages/inbox.ts";
-export type { Operation, OperationOptions } from "./operation.ts";
-export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./owned-operation.ts";
-export { ietf } from "./policies/ietf.ts";
-export type { Policy, ProblemCode } from "./policies/policy.ts";
-export { stripe } from "./policies/stripe.ts";
-export type { Clock, Ports, Random } from "./ports.ts";
-export type { CircuitOptions } from "./resilience/circuit.ts";
-export type { Limits, RateLimiter } from "./resilience/limits.ts";
+export type { Answer } from "./operations/answer.ts";
 export type {
-  NotExecutedProof,
-  OperatorProof,
-  SettledBy,
-  SettleResult,
-  SettleTarget,
-  SettleWith,
-} from "./settle.ts";
-export type { IsolationLevel, Store, StoreCapabilities } from "./stores/store.ts";
+  Attempt,
+  Enqueue,
+  Enqueued,
+  EnqueueOptions,
+  EnqueuingAttempt,
+  HandlerContext,
+  Result,
+  Submission,
+  Work,
+} from "./operations/attempt.ts";
+export type { Limits, RateLimiter } from "./operations/limits.ts";
+export type { Operation, OperationOptions } from "./operations/operation.ts";
+export type { InputOf, OwnedOperation, OwnedOperationOptions } from "./operations/owned-operation.ts";
+export type {
+  DeferredAttempt,
+  LookedUp,
+  Lookup,
+  LookupQuestion,
+  OwnAttempt,
+  Run,
+  RunAnswer,
+  StepAttempt,
+} from "./operations/owned-work.ts";
+export { ietf } from "./operations/policies/ietf.ts";
+export type { Policy, ProblemCode } from "./operations/policies/policy.ts";
+export { stripe } from "./operations/policies/stripe.ts";
+export { type Clock, type Ports, type Random, systemPorts, type TimerKind } from "./ports.ts";
+export type {
+  BridgeOutcome,
+  BridgeRequest,
+  BridgeSession,
+  BridgeWork,
+  IsolationLevel,
+  SqlRow,
+  SqlStatement,
+  SqlValue,
+  TransactionBridge,
+} from "./sql/transaction.ts";
+export type { Depth, Overview } from "./stores/overview.ts";
+export type { Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";
+export type { CircuitOptions } from "./time/circuit-breaker.ts";
+export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./workers/compare-ledger.ts";
+export { type DispatchReport, effectDispatcher } from "./workers/effect-dispatcher.ts";
+export { leaseRescuer, type RescueReport } from "./workers/lease-rescuer.ts";
+export {
+  outcomeReconciler,
+  type ReconcileReport,
+  type ReconcilerOptions,
+} from "./workers/outcome-reconciler.ts";
+export { recordCleaner } from "./workers/record-cleaner.ts";
+export type { Service, ServiceHealth, ServiceOptions } from "./workers/service.ts";
+export { WorkFailed, type WorkOptions, type WorkReport } from "./workers/work.ts";
+export type { Worker, WorkerHealth, WorkerOptions } from "./workers/worker.ts";

@@ -1,9 +1,15 @@
 /** The one object a service makes: operations are defined on it, adapters are built from it. */
 
-import type { HandlerContext, Result, Submission, Work } from "./attempt/attempt.ts";
-import { executeOwned } from "./attempt/execute-owned.ts";
-import { FinishedKeys } from "./attempt/finished-keys.ts";
-import { guardNesting } from "./attempt/nesting.ts";
+import { type Codec, identityCodec } from "./codec.ts";
+import { defineEffect } from "./effects/define-effect.ts";
+import type { Effect, EffectOptions } from "./effects/effect.ts";
+import type { AnyEffect } from "./effects/run-effect.ts";
+import type { DirectExecution, Execution } from "./engine/classify.ts";
+import { createCommitHints } from "./execution/commit-hints.ts";
+import { FinishedKeys } from "./execution/finished-keys.ts";
+import { type Breaker, createBreaker, guardedStore } from "./execution/guards/guarded-store.ts";
+import { type CloseOptions, Lifecycle } from "./execution/lifecycle.ts";
+import { checkOverviewOptions, type OverviewOptions, overviewOf } from "./execution/overview.ts";
 import {
   type OwnedRunRequest,
   type OwnedRunResult,
@@ -11,43 +17,49 @@ import {
   type RunResult,
   runFunction,
   runOwnedFunction,
-} from "./attempt/run-function.ts";
-import { runLease } from "./attempt/run-lease.ts";
-import { runTransaction } from "./attempt/run-transaction.ts";
-import { orUnprotected } from "./attempt/run-unprotected.ts";
-import type { Runtime } from "./attempt/runtime.ts";
-import { createWake } from "./attempt/wake.ts";
-import { type Codec, identityCodec } from "./codec.ts";
+} from "./execution/run-function.ts";
+import type { Runtime } from "./execution/runtime.ts";
 import {
-  compareLedger,
-  type LedgerComparison,
-  type LedgerObject,
-  type LedgerReport,
-} from "./compare-ledger.ts";
-import { defineEffect } from "./effects/define-effect.ts";
-import type { Effect, EffectOptions } from "./effects/effect.ts";
-import type { AnyEffect } from "./effects/run-effect.ts";
-import type { DirectExecution, Execution } from "./engine/classify.ts";
-import { storedKey } from "./key/stored-key.ts";
-import { startWorker, type Worker, type WorkerOptions } from "./maintenance/worker.ts";
-import { defineOperation, type Operation, type OperationOptions } from "./operation.ts";
+  type SettledBy,
+  type SettleResult,
+  type SettleTarget,
+  type SettleWith,
+  settle,
+} from "./execution/settle.ts";
+import { identityCheck } from "./execution/steps/check-sent.ts";
+import { submit, submitOwned } from "./execution/submit.ts";
+import { clientKeyOf, storedKey } from "./key/stored-key.ts";
+import { checkOptions, checkPorts, type OptionNames } from "./known-options.ts";
+import { requireNode } from "./node-version.ts";
+import type { HandlerContext, Result, Submission, Work } from "./operations/attempt.ts";
+import { checkPolicy } from "./operations/check-policy.ts";
+import type { Limits } from "./operations/limits.ts";
+import { defineOperation, type Operation, type OperationOptions } from "./operations/operation.ts";
+import { checkApplies, operationOptionNames } from "./operations/operation-options.ts";
 import {
   checkBareOperation,
   defineOwnedOperation,
   type OwnedOperation,
   type OwnedOperationOptions,
-  ownsItsWork,
-} from "./owned-operation.ts";
-import { ietf } from "./policies/ietf.ts";
-import type { Policy } from "./policies/policy.ts";
+} from "./operations/owned-operation.ts";
+import { ietf } from "./operations/policies/ietf.ts";
+import type { Policy } from "./operations/policies/policy.ts";
 import { type Ports, systemPorts } from "./ports.ts";
-import { type CircuitOptions, resolveCircuit } from "./resilience/circuit.ts";
-import { type Breaker, createBreaker, guardedStore } from "./resilience/guarded-store.ts";
-import type { Limits } from "./resilience/limits.ts";
-import { type SettledBy, type SettleResult, type SettleTarget, type SettleWith, settle } from "./settle.ts";
+import type { Overview } from "./stores/overview.ts";
 import type { Store } from "./stores/store.ts";
 import { createEmitter } from "./telemetry/emitter.ts";
 import type { EventListener } from "./telemetry/events.ts";
+import { type CircuitOptions, resolveCircuit } from "./time/circuit-breaker.ts";
+import {
+  compareLedger,
+  type LedgerComparison,
+  type LedgerObject,
+  type LedgerReport,
+} from "./workers/compare-ledger.ts";
+import { type WorkOptions, type WorkReport, work } from "./workers/work.ts";
+import { startWorker, type Worker, type WorkerOptions } from "./workers/worker.ts";
+
+requireNode(process.versions?.node);
 
 export interface LatchkeyOptions<Tx> {
   readonly store: Store<Tx>;
@@ -70,6 +82,11 @@ export interface LatchkeyOptions<Tx> {
    * none, keys are stored as they are sent.
    */
   readonly keySecret?: string | Uint8Array;
+  /**
+   * Accepts tenants and principals that look like credentials (`Bearer …`, JSON Web Tokens, API keys), which are refused with
+   * `identity-is-credential`. Only for services whose stable ids happen to look like that. Default false.
+   */
+  readonly allowCredentialIdentities?: boolean;
   /**
    * Whether a 2xx that never used its `tx` is an error. Default: true outside production (`NODE_ENV`); in production it
    * is reported as the event `tx_unused`.
@@ -119,6 +136,7 @@ export interface Latchkey<Tx> {
    * Runs `work` once for this submission, or says why not. What HTTP adapters and other front ends are built on. The
    * submission's key is the one that the client sent.
    *
+   * @throws {LatchkeyError} `identity-is-credential`, `invalid-key`.
    * @throws {StoreError} when the store could not be used; nothing ran, or all of it was rolled back.
    * @throws whatever `work` throws, when no other attempt has completed meanwhile.
    */
@@ -179,6 +197,35 @@ export interface Latchkey<Tx> {
   startWorker(options?: WorkerOptions): Worker;
 
   /**
+   * A worker that runs once: does what a worker would do, until nothing is due or `untilMs` is over, and ends. For functions
+   * and jobs that a timetable starts. Any number may run at once, beside workers too. One that is killed leaves its work to
+   * the next one, which goes on once the leases have ended.
+   *
+   * @throws {TypeError} when an option is out of range.
+   * @throws {WorkFailed} when a service could not use the store; what the others did is in its `report`.
+   */
+  work(options?: WorkOptions): Promise<WorkReport>;
+
+  /**
+   * Shuts down in order: from now on requests are refused (503), workers and consumers of this latchkey are stopped, what is
+   * under way is waited for, and the store gives back the connections that it holds. What you have created (pool, broker's
+   * connection, HTTP server) stays open: close it afterwards. Answers whether everything ended in time; what did not is left
+   * to its lease. Calling it again changes nothing.
+   *
+   * @throws {TypeError} when the limit is out of range.
+   */
+  close(options?: CloseOptions): Promise<boolean>;
+
+  /**
+   * Counts what waits in the store and says since when: for gauges, alerts and dashboards. On Postgres it is one statement
+   * whose work does not grow with the number of records.
+   *
+   * @throws {TypeError} when an option is unknown or out of range.
+   * @throws {StoreError} when the store could not be used.
+   */
+  overview(options?: OverviewOptions): Promise<Overview>;
+
+  /**
    * Compares what the other side has with the finished calls of an effect, page by page.
    *
    * @throws {StoreError} when the store could not be used.
@@ -188,39 +235,54 @@ export interface Latchkey<Tx> {
   ): Promise<LedgerReport<O>>;
 }
 
+const latchkeyOptions = {
+  store: true,
+  policy: true,
+  codec: true,
+  ports: true,
+  onEvent: true,
+  logSecret: true,
+  keySecret: true,
+  allowCredentialIdentities: true,
+  strict: true,
+  circuitBreaker: true,
+  limits: true,
+} as const satisfies OptionNames<LatchkeyOptions<unknown>>;
+const limitOptions = { lookups: true, newKeys: true } as const satisfies OptionNames<Limits>;
+
+/** @throws {TypeError} with a sentence for each, where JavaScript has no types that say it. */
+function checkLatchkey(options: LatchkeyOptions<never>): void {
+  checkOptions("createLatchkey", options, latchkeyOptions);
+  const { store, policy, limits } = options;
+  if (typeof store !== "object" || store === null || typeof store.verify !== "function") {
+    throw new TypeError("createLatchkey: store is missing: pass one, such as `postgresStore({ pool })`");
+  }
+  if (policy !== undefined && (typeof policy !== "object" || policy === null)) {
+    throw new TypeError(
+      `createLatchkey: policy must be an object (got ${JSON.stringify(policy)}): import { ietf, stripe } from "latchkey"`,
+    );
+  }
+  if (policy !== undefined) checkPolicy("createLatchkey: policy", policy);
+  checkPorts("createLatchkey", options.ports);
+  if (limits !== undefined) checkOptions("createLatchkey: limits", limits, limitOptions);
+}
+
 /**
  * Makes the object that operations and adapters hang on. It opens nothing and starts no timer.
  *
  * @throws {TypeError} when an option is out of range.
  */
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
+  checkLatchkey(options as LatchkeyOptions<never>);
   const operations = new Map<string, Operation>();
   const effects = new Map<string, AnyEffect>();
   const runtime = assembleRuntime(options, operations, effects);
   const policy = options.policy ?? ietf;
-  const { guard } = runtime;
-  const execute: Latchkey<Tx>["execute"] = (operation, sent, work) => {
-    const submission = { ...sent, key: runtime.storedKey(sent.key) };
-    return guardNesting(submission.key, (inside) => {
-      if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
-      const nested: typeof work = (context) => inside(() => work(context));
-      if (operation.execution === "transaction") {
-        const transactionWork = nested as Work<Tx, "transaction">;
-        return guard(() => runTransaction(runtime, operation, submission, transactionWork));
-      }
-      const run = (leaseWork: Work<Tx, "lease">) =>
-        guard(() => runLease(runtime, operation, submission, leaseWork));
-      return operation.settings.onStoreFailure === "refuse"
-        ? run(nested as Work<Tx, "lease">)
-        : orUnprotected(runtime, operation, submission, nested as Work<Tx, "lease">, run);
-    });
-  };
-  const owned: Latchkey<Tx>["executeOwned"] = (operation, sent, input) => {
-    const submission = { ...sent, key: runtime.storedKey(sent.key) };
-    return guardNesting(submission.key, (inside) =>
-      inside(() => guard(() => executeOwned(runtime, operation, submission, input))),
-    );
-  };
+  const { lifecycle } = runtime;
+  const execute: Latchkey<Tx>["execute"] = (operation, sent, handler) =>
+    submit(runtime, operation, sent, handler);
+  const owned: Latchkey<Tx>["executeOwned"] = (operation, sent, input) =>
+    submitOwned(runtime, operation, sent, input);
   return {
     policy,
     runtime,
@@ -229,19 +291,14 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       name: string,
       operationOptions: OperationOptions<E> | OwnedOperationOptions<I, Tx, E> = {},
     ): OwnedOperation<E, I> => {
-      if (operations.has(name)) throw new TypeError(`Operation ${name} is defined twice`);
-      const { capabilities } = options.store;
-      const operation =
-        "run" in operationOptions
-          ? defineOwnedOperation(name, operationOptions, policy, capabilities)
-          : defineOperation(name, operationOptions, policy, capabilities);
-      if (!("work" in operation)) checkBareOperation(operation);
+      if (operations.has(name)) throw new TypeError(`Operation ${name} is defined twice${shared}`);
+      const operation = definedOperation(name, operationOptions, policy, options.store);
       operations.set(name, operation);
       // The overloads say which of the two it is.
       return operation as OwnedOperation<E, I>;
     },
     effect(name, effectOptions) {
-      if (effects.has(name)) throw new TypeError(`Effect ${name} is defined twice`);
+      if (effects.has(name)) throw new TypeError(`Effect ${name} is defined twice${shared}`);
       const effect = defineEffect(name, effectOptions);
       effects.set(name, effect);
       return effect;
@@ -261,9 +318,39 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       return result as Promise<never>;
     },
     settle: (target, settlement, by) => settle(runtime, target, settlement, by),
-    startWorker: (workerOptions) => startWorker(runtime, workerOptions),
+    startWorker(workerOptions) {
+      if (runtime.lifecycle.isClosing) throw new TypeError("startWorker: latchkey.close() was called");
+      const worker = startWorker(runtime, workerOptions);
+      return { ...worker, stop: runtime.lifecycle.stopping(() => worker.stop()) };
+    },
+    work: (workOptions) => work(runtime, workOptions),
+    close: (closeOptions = {}) => lifecycle.close(closeOptions, async () => options.store.close?.()),
+    overview: async (overviewOptions = {}) =>
+      overviewOf(runtime.store, checkOverviewOptions(overviewOptions)),
     compareLedger: (comparison) => compareLedger(runtime, comparison),
   };
+}
+
+const shared = ": define it once for each latchkey, and share what was returned";
+
+/** @throws {TypeError} when an option is unknown, out of range, or has no meaning for this operation. */
+function definedOperation<Tx, E extends Execution, I>(
+  name: string,
+  options: OperationOptions<E> | OwnedOperationOptions<I, Tx, E>,
+  policy: Policy,
+  { capabilities, leasesRefused }: Store<Tx>,
+): Operation {
+  checkOptions(`Operation ${name}`, options, operationOptionNames);
+  const operation =
+    "run" in options
+      ? defineOwnedOperation(name, options, policy, capabilities)
+      : defineOperation(name, options, policy, capabilities);
+  if (!("work" in operation)) checkBareOperation(operation);
+  checkApplies(operation, options);
+  if (operation.execution !== "transaction" && leasesRefused !== undefined) {
+    throw new TypeError(`Operation ${name}: execution "${operation.execution}" ${leasesRefused}`);
+  }
+  return operation;
 }
 
 function assembleRuntime<Tx>(
@@ -275,7 +362,9 @@ function assembleRuntime<Tx>(
   const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
   const breaker = breakerOf(options, ports, emitter.emit);
   return {
+    checkIdentity: identityCheck(options.allowCredentialIdentities ?? false),
     storedKey: storedKey(options.keySecret),
+    clientKeyOf: (kept) => (options.keySecret === undefined ? clientKeyOf(kept) : null),
     store: breaker === null ? options.store : guardedStore(options.store, breaker),
     codec: options.codec ?? identityCodec,
     ports,
@@ -285,7 +374,8 @@ function assembleRuntime<Tx>(
     operations,
     effects,
     finishedKeys: new FinishedKeys(),
-    hints: createWake(options.store.hints),
+    lifecycle: new Lifecycle(ports.clock),
+    hints: createCommitHints(options.store.hints),
     ...emitter,
   };
 }
@@ -295,7 +385,10 @@ function breakerOf<Tx>(
   { clock }: Ports,
   emit: Runtime<Tx>["emit"],
 ): Breaker | null {
-  return circuitBreaker === false
+  if (store.ownCircuits && circuitBreaker) {
+    throw new TypeError(`createLatchkey: circuitBreaker belongs to the options of the store (${store.name})`);
+  }
+  return circuitBreaker === false || store.ownCircuits
     ? null
     : createBreaker(store.name, resolveCircuit(circuitBreaker), clock, emit);
 }

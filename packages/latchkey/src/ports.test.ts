@@ -42,8 +42,8 @@ test("a pause ends by its timer, or at once by its signal", async () => {
 test("the process is kept alive until it is let go, and let go twice is the same", () => {
   const held = () => process.getActiveResourcesInfo().filter((kind) => kind === "Timeout").length;
   const before = held();
-  const cancel = systemPorts.clock.startTimer(60_000, () => {});
-  expect(held(), "a timer does not").toBe(before);
+  const cancel = systemPorts.clock.startTimer(60_000, () => {}, "background");
+  expect(held(), "a background timer does not").toBe(before);
   const letGo = systemPorts.clock.keepAlive();
   expect(held()).toBe(before + 1);
   letGo();

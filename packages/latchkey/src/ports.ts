@@ -8,6 +8,12 @@ import { randomFillSync } from "node:crypto";
 export type CancelTimer = () => void;
 
 /**
+ * `awaited`, the default: a caller's promise depends on the timer, so it keeps the process alive; Node would otherwise end
+ * in the middle of an `await`, with exit code 0 and without a word. `background`: loops, heartbeats and idle limits.
+ */
+export type TimerKind = "awaited" | "background";
+
+/**
  * Process time. It is used only to stop early and to wait; what a record says is always judged by database time.
  */
 export interface Clock {
@@ -18,9 +24,9 @@ export interface Clock {
    * never for what becomes of a record.
    */
   wallMs(): number;
-  /** Runs `task` once after `delayMs` milliseconds. The timer does not keep the process alive. */
-  startTimer(delayMs: number, task: () => void): CancelTimer;
-  /** Keeps the process alive, which no timer does, until the answer is called. Calling it twice does nothing. */
+  /** Runs `task` once after `delayMs` milliseconds. */
+  startTimer(delayMs: number, task: () => void, kind?: TimerKind): CancelTimer;
+  /** Keeps the process alive, without a timer, until the answer is called. Calling it twice does nothing. */
   keepAlive(): () => void;
 }
 
@@ -44,9 +50,10 @@ export interface Ports {
 const systemClock: Clock = {
   monotonicMs: () => performance.now(),
   wallMs: () => Date.now(),
-  startTimer(delayMs, task) {
+  startTimer(delayMs, task, kind = "awaited") {
     const timer = setTimeout(task, delayMs);
-    timer.unref();
+    // Workers' runtimes give a number, and have no process to keep alive.
+    if (kind === "background" && typeof timer === "object") timer.unref();
     return () => clearTimeout(timer);
   },
   keepAlive() {
@@ -98,7 +105,12 @@ export function uuidVersion7(epochMs: number, entropy: Uint8Array): string {
 }
 
 /** Resolves after `delayMs`, or at once when `signal` aborts. Never rejects. */
-export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+export function pause(
+  clock: Clock,
+  delayMs: number,
+  signal?: AbortSignal,
+  kind: TimerKind = "awaited",
+): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const done = () => {
@@ -106,7 +118,7 @@ export function pause(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const cancel = clock.startTimer(delayMs, done);
+    const cancel = clock.startTimer(delayMs, done, kind);
     signal?.addEventListener("abort", done, { once: true });
   });
 }

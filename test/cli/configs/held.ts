@@ -5,6 +5,7 @@
 import { createInterface } from "node:readline";
 import { createLatchkey, defineConfig, StoreError } from "latchkey";
 import { memoryStore } from "latchkey/memory";
+import { createMetrics } from "latchkey/metrics";
 
 const say = (line: Readonly<Record<string, unknown>>) => console.log(JSON.stringify(line));
 const told = new Map<unknown, PromiseWithResolvers<void>>(
@@ -23,6 +24,10 @@ void until("sick")?.then(() => {
 const memory = memoryStore();
 const store: typeof memory = {
   ...memory,
+  async readById(tenant, id) {
+    if (sick) throw new StoreError("not_sent", { message: "secret host is down" });
+    return memory.readById(tenant, id);
+  },
   async verify() {
     if (process.env.HOLD_START) {
       say({ verifying: true });
@@ -31,7 +36,8 @@ const store: typeof memory = {
     if (sick) throw new StoreError("not_sent", { message: "secret host is down" });
   },
 };
-const latchkey = createLatchkey({ store });
+const metrics = createMetrics();
+const latchkey = createLatchkey({ store, onEvent: metrics.onEvent });
 const mail = latchkey.effect("mail", {
   deduplication: "none",
   limits: { timeoutMs: 60_000 },
@@ -50,6 +56,7 @@ await latchkey.run(operation, { tenant: "t", key: "k", input: null }, async ({ a
 // biome-ignore lint/style/noDefaultExport: what the command loads
 export default defineConfig({
   latchkey,
+  ...(process.env.NO_METRICS ? {} : { metrics }),
   worker: { concurrency: 1, leaseRescuer: false },
   close() {
     say({ closed: true });

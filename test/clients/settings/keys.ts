@@ -26,11 +26,12 @@ export async function submit(
   return { response, isEarlier: body !== wanted };
 }
 
-/** After any other, and after none at all, nobody knows what an attempt before it did: the key has to be kept. */
+/** After any other answer, and after none at all, it is not known what an earlier attempt did: the key has to be kept. */
 async function isFinal(response: Response): Promise<boolean> {
-  if (response.headers.get("content-type")?.startsWith("application/problem+json")) {
-    const problem = (await response.clone().json()) as { safe_new_key?: unknown };
-    if (typeof problem.safe_new_key === "boolean") return problem.safe_new_key;
+  // Also where the service puts problems into an envelope of its own.
+  if (response.headers.get("content-type")?.includes("json")) {
+    const problem = (await response.clone().json()) as { safe_new_key?: unknown } | null;
+    if (typeof problem?.safe_new_key === "boolean") return problem.safe_new_key;
   }
   return response.status < 500 && ![401, 403, 408, 409, 425, 429].includes(response.status);
 }

@@ -50,8 +50,6 @@ export interface TierResult {
   readonly versions: Readonly<Record<string, string>>;
   /** What could not run here, and why. */
   readonly notRun: readonly { readonly what: string; readonly reason: string }[];
-  /** What this tier does not show, for the report. */
-  readonly notShown: readonly string[];
   readonly planted?: readonly PlantedResult[];
   /** Where measured rather than judged (loss under asynchronous settings, say): plain sentences with numbers. */
   readonly measured?: readonly string[];
@@ -61,9 +59,6 @@ export interface TierResult {
 
 export interface Tier {
   readonly id: TierId;
-  readonly title: string;
-  /** What it drives, and how; a paragraph of the report. */
-  readonly about: string;
   /** @throws {ProofFailure} at the first thing that must not be. */
   run(sitting: Sitting): Promise<TierResult>;
 }

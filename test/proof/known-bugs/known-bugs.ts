@@ -36,8 +36,8 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "Recovered work stays pending between its steps, and blocks others",
     where: "dbos-transact-py #805",
     shownBy: [
-      at("test/faults/deferred-kills.test.ts", "$stopAt ($operation): another goes on"),
-      at(`${src}/maintenance/worker.test.ts`, "is gone on with when its worker has died"),
+      at("test/faults/deferred-kills.all.test.ts", "$stopAt ($operation): another goes on"),
+      at(`${src}/workers/worker.test.ts`, "is gone on with when its worker has died"),
     ],
   },
   {
@@ -46,7 +46,7 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         "test/postgres/outbox.test.ts",
-        "a rescue skips a row that somebody is changing, and one whose claim has been ended since",
+        "a rescue skips a row that another transaction is changing, and one whose claim has been ended since",
       ),
       at(`${cases}/outbox-rescue.ts`, "outbox rescue: what was claimed again since is left alone"),
     ],
@@ -56,7 +56,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "river #1105",
     shownBy: [
       at(
-        `${src}/maintenance/effect-dispatcher.test.ts`,
+        `${src}/workers/effect-dispatcher.test.ts`,
         "what is not defined here is left to processes that know it",
       ),
       at(`${cases}/outbox-rescue.ts`, "outbox rescue: of every definition and of both kinds at once"),
@@ -71,19 +71,16 @@ export const knownBugs: readonly KnownBug[] = [
         "to be rescued does not stop the others, and is freed once it can be",
       ),
       at(
-        `${src}/maintenance/effect-dispatcher.loop.test.ts`,
+        `${src}/workers/effect-dispatcher.loop.test.ts`,
         "dead ones' claims are freed page by page, however many there are",
       ),
     ],
   },
   {
-    bug: "Jobs are stuck as running for months, and nobody hears of it",
+    bug: "Jobs are stuck as running for months, and nothing reports it",
     where: "river #1258",
     shownBy: [
-      at(
-        `${src}/maintenance/worker.test.ts`,
-        "tells when each service last came round, and whether the store answers",
-      ),
+      at(`${src}/workers/worker.test.ts`, "shows when each service last ran, and whether the store answers"),
     ],
     why: "Whatever is claimed has a lease, and any worker rescues it. An alarm on the age of the oldest does not exist yet.",
   },
@@ -92,7 +89,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "hexpm #1825",
     shownBy: [
       at("test/postgres/heartbeats.test.ts", "a pool full of other work cannot make a lease run out"),
-      at(`${src}/attempt/run-owned.leases.test.ts`, "is kept through long phases and calls"),
+      at(`${src}/execution/steps/owned-attempt.leases.test.ts`, "is kept through long phases and calls"),
     ],
   },
   {
@@ -109,9 +106,7 @@ export const knownBugs: readonly KnownBug[] = [
   {
     bug: "Two inserts of one unique key: one caller gets an error that says nothing",
     where: "oban #1505, #764",
-    shownBy: [
-      at("test/faults/races.test.ts", "one body: one start; everybody else hears 409 or the same answer"),
-    ],
+    shownBy: [at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer")],
   },
   {
     bug: "Rows that move between partitions fail the rescue with 40001",
@@ -134,8 +129,8 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "After a crash jobs and queues are locked for hours, or for good",
     where: "graphile-worker #222, #204, #254, #449",
     shownBy: [
-      at("test/faults/outbox-fleet.test.ts", "all delivered or dead, once, in order"),
-      at("test/faults/outbox-kills.test.ts", "nothing is sent afterwards by anybody"),
+      at("test/faults/outbox-fleet.all.test.ts", "all delivered or dead, once, in order"),
+      at("test/faults/outbox-kills.all.test.ts", "nothing is sent afterwards by any process"),
     ],
   },
   {
@@ -158,7 +153,7 @@ export const knownBugs: readonly KnownBug[] = [
         "an expired claim is fenced: it neither starts, ends nor finishes a delivery",
       ),
       at(
-        `${src}/maintenance/effect-dispatcher.limits.test.ts`,
+        `${src}/workers/effect-dispatcher.limits.test.ts`,
         "no more under way than the effect's concurrency",
       ),
     ],
@@ -168,11 +163,11 @@ export const knownBugs: readonly KnownBug[] = [
     where: "solid_queue #761, #589, #778",
     shownBy: [
       at(
-        `${src}/maintenance/effect-dispatcher.test.ts`,
+        `${src}/workers/effect-dispatcher.test.ts`,
         "and comes back after its send: it writes nothing any more",
       ),
       at(
-        `${src}/attempt/run-owned.leases.test.ts`,
+        `${src}/execution/steps/owned-attempt.leases.test.ts`,
         "lost: the owner can neither phase, call, complete, nor answer with its own",
       ),
     ],
@@ -186,7 +181,7 @@ export const knownBugs: readonly KnownBug[] = [
         "a delivery that is rescued while its COMMIT is on the way loses, and leaves no row",
       ),
       at(
-        `${src}/maintenance/effect-dispatcher.test.ts`,
+        `${src}/workers/effect-dispatcher.test.ts`,
         "a start whose reply comes late is not a start: its send could outlast the lease",
       ),
     ],
@@ -196,7 +191,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "wolverine #1677",
     shownBy: [
       at(
-        "test/faults/outbox-commits.test.ts",
+        "test/faults/outbox-commits.all.test.ts",
         "at any moment of many: whatever was answered is there, and nothing is by halves",
       ),
     ],
@@ -216,10 +211,10 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "Messages are published twice; several deliverers break their order",
     where: "MassTransit #3791, #3512, #6145",
     shownBy: [
-      at("test/faults/outbox-fleet.test.ts", "all delivered or dead, once, in order"),
+      at("test/faults/outbox-fleet.all.test.ts", "all delivered or dead, once, in order"),
       at(
-        `${src}/maintenance/effect-dispatcher.loop.test.ts`,
-        "of an aggregate one after the other, whoever delivers and however often a send fails",
+        `${src}/workers/effect-dispatcher.loop.test.ts`,
+        "of an aggregate one after the other, by any dispatcher and however often a send fails",
       ),
     ],
   },
@@ -231,7 +226,7 @@ export const knownBugs: readonly KnownBug[] = [
         `${src}/messages/inbox.test.ts`,
         "is held and admitted again by timer, and is a duplicate when the first one has committed",
       ),
-      at("test/faults/races.test.ts", "one body: one start; everybody else hears 409 or the same answer"),
+      at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer"),
     ],
   },
   {
@@ -239,7 +234,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "CAP #1144, #1257, #1271, #1390, #1710",
     shownBy: [
       at(`${cases}/outbox-claim.ts`, "outbox claim: many at once take each effect once"),
-      at(`${src}/maintenance/effect-dispatcher.loop.test.ts`, "none of what one has is sent by another"),
+      at(`${src}/workers/effect-dispatcher.loop.test.ts`, "none of what one has is sent by another"),
     ],
   },
   {
@@ -293,20 +288,22 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at("test/postgres/outbox.test.ts", "has the columns that Debezium's outbox event router reads"),
     ],
-    why: "The outbox is polled, not read from the log. Whoever reads it with Debezium has Debezium's promises.",
+    why: "The outbox is polled, not read from the log. A service that reads it with Debezium has Debezium's promises.",
   },
   {
-    bug: "Replication tells of a row that SELECT does not show yet",
+    bug: "Replication shows a row that SELECT does not show yet",
     where: "pg-transactional-outbox 0.6.0, 0.6.4",
     shownBy: [
-      at("test/faults/outbox-hints.test.ts", "polls go on while nothing is heard, and hints come back"),
+      at("test/faults/outbox-hints.test.ts", "polls go on while no hints arrive, and hints come back"),
     ],
     why: "Hints say that there may be something, never what.",
   },
   {
     bug: "Steps side by side run more than once",
     where: "inngest #2775, #2907",
-    shownBy: [at(`${src}/attempt/run-owned.steps.test.ts`, "run one after the other, each name once")],
+    shownBy: [
+      at(`${src}/execution/steps/owned-attempt.steps.test.ts`, "run one after the other, each name once"),
+    ],
   },
   {
     bug: "An integration sends events without an id: three tickets instead of one",
@@ -336,10 +333,10 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "Lost wake-ups; deadlocks by the order of locks; writes of stale runs",
     where: "absurd 0.0.7, 0.1.0, 0.1.1",
     shownBy: [
-      at("test/faults/outbox-hints.test.ts", "polls go on while nothing is heard, and hints come back"),
+      at("test/faults/outbox-hints.test.ts", "polls go on while no hints arrive, and hints come back"),
       at("test/proof/p4-statements/play.ts", "deadlock among Latchkey's own statements"),
       at(
-        `${src}/attempt/run-owned.leases.test.ts`,
+        `${src}/execution/steps/owned-attempt.leases.test.ts`,
         "lost to another attempt without its own clock noticing: the fence refuses phase, call and end",
       ),
     ],
@@ -349,10 +346,10 @@ export const knownBugs: readonly KnownBug[] = [
     where: "rocket-rides-atomic",
     shownBy: [
       at(
-        `${src}/attempt/run-owned.calls.test.ts`,
+        `${src}/execution/steps/owned-attempt.calls.test.ts`,
         "a refusal that run lets through is the final answer; any other error of the provider is none",
       ),
-      at(`${cases}/outbox-end.ts`, "by nobody but the claim"),
+      at(`${cases}/outbox-end.ts`, "only by the claim"),
     ],
   },
 ];

@@ -1,8 +1,8 @@
 /** The generated part of docs/known-bugs.md. */
 import type { KnownBug } from "./known-bugs.ts";
 
-export function renderKnownBugs(bugs: readonly KnownBug[]): string {
-  return bugs.map(section).join("\n\n");
+export function renderKnownBugs(bugs: readonly KnownBug[], before = 0): string {
+  return bugs.map((bug, index) => section(bug, before + index)).join("\n\n");
 }
 
 function section({ bug, where, shownBy, why }: KnownBug, index: number): string {

@@ -24,9 +24,6 @@ const wide: Bound = {
 
 export const tier: Tier = {
   id: "P0",
-  title: "the protocol as a Spin model",
-  about:
-    "One operation in lease execution with one outbound call, in Promela: owners that crash and freeze at any step, a rescuer, a reconciler, a provider with its own ledger. Every state inside the bound is visited; nothing may happen twice, no stale owner may complete, everybody hears one answer, and the last client comes to an end. Variants with a mistake in them must fail, each at the assertion that is about it.",
   run,
 };
 
@@ -82,7 +79,6 @@ const empty = {
   faults: {},
   versions: {},
   notRun: [],
-  notShown: ["the code: it is a model of the protocol, written by hand"],
   resume: null,
 };
 

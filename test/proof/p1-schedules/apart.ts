@@ -4,7 +4,7 @@
  * parts). That they are independent is looked at in each call: one that touches nothing of the other part does and hears the
  * same in every world that has the same of its own.
  */
-import type { Reading } from "../../../packages/latchkey/src/stores/store.ts";
+import type { Reading } from "../../../packages/latchkey/src/stores/life.ts";
 import type { Ask } from "./ask.ts";
 import { textOf } from "./text.ts";
 

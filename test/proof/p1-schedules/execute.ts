@@ -2,13 +2,13 @@
 
 import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import type {
   DeliveryRequest,
   PhaseRequest,
-  Store,
   TransactionRequest,
   TransactionWork,
-} from "../../../packages/latchkey/src/stores/store.ts";
+} from "../../../packages/latchkey/src/stores/transactions.ts";
 import type { Plant } from "../harness/store-plants.ts";
 import type { Touch } from "./apart.ts";
 import { type Ask, sideOf } from "./ask.ts";

@@ -1,5 +1,5 @@
 /** The life of one process: what it was told, and what it waits for since. */
-import type { NewLife } from "../../../packages/latchkey/src/stores/store.ts";
+import type { NewLife } from "../../../packages/latchkey/src/stores/life.ts";
 import type { Input, Pending } from "./process.ts";
 
 /** Something that was asked for and is not answered yet. */

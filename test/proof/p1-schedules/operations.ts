@@ -1,9 +1,10 @@
 /** The operation of a configuration, and its effects, as each process defines them. */
-import type { Answer } from "../../../packages/latchkey/src/attempt/answer.ts";
-import type { Result, Submission, Work } from "../../../packages/latchkey/src/attempt/attempt.ts";
-import type { LookedUp, StepAttempt } from "../../../packages/latchkey/src/attempt/own-work.ts";
+
 import type { EffectOptions } from "../../../packages/latchkey/src/effects/effect.ts";
 import type { Effect } from "../../../packages/latchkey/src/index.ts";
+import type { Answer } from "../../../packages/latchkey/src/operations/answer.ts";
+import type { Result, Submission, Work } from "../../../packages/latchkey/src/operations/attempt.ts";
+import type { LookedUp, StepAttempt } from "../../../packages/latchkey/src/operations/owned-work.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { EffectKind, SendInput } from "./other-side.ts";
 import type { System } from "./process.ts";

@@ -83,7 +83,7 @@ const storePorts = [
   "renew",
   "end",
   "giveUp",
-  "loseTransaction",
+  "recordLostTransaction",
   "endedLeases",
   "clean",
 ] as const;

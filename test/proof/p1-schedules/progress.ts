@@ -72,13 +72,6 @@ export function resultOf(volume: Sitting["volume"], progress: Progress): TierRes
       what: `all of ${unit}`,
       reason: `stopped at ${positions.toLocaleString("en-US")} positions; nothing wrong was seen in these`,
     })),
-    notShown: [
-      "What a database does itself: the memory store's calls are atomic and its commits are never lost.",
-      "A position whose 64 bits of hash are those of another one: it would be taken for explored (one chance in some hundreds, in the largest explorations).",
-      "A process that keeps in which order it was told things, or when a look-up was, and shows that only in a third life: of those that are taken for one, two are followed. At smaller bounds, where none are (but for the services and clients that come when faults have stopped), there are the same schedules and the same ends.",
-      "Steps and a dispatcher together inside the whole bound: they are explored apart there, since no call of the one touches what the other keeps (decision 013). Whether both parts are whole is said above.",
-      "More than one round of each background service while faults go on, deferred operations, cleaning, and more than one key: P2 draws them.",
-    ],
     resume: isAll ? null : progress.kept(),
   };
 }

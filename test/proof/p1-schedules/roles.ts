@@ -1,10 +1,11 @@
 /** What the processes do: clients' requests, and one round of each background service. */
-import { type Answer, decodeAnswer } from "../../../packages/latchkey/src/attempt/answer.ts";
-import type { Result } from "../../../packages/latchkey/src/attempt/attempt.ts";
+
 import { isLatchkeyError, StoreError } from "../../../packages/latchkey/src/errors.ts";
-import { effectDispatcher } from "../../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
-import { leaseRescuer } from "../../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
+import { type Answer, decodeAnswer } from "../../../packages/latchkey/src/operations/answer.ts";
+import type { Result } from "../../../packages/latchkey/src/operations/attempt.ts";
+import { effectDispatcher } from "../../../packages/latchkey/src/workers/effect-dispatcher.ts";
+import { leaseRescuer } from "../../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import { define, type Plan } from "./operations.ts";
 import type { Role, System } from "./process.ts";
 

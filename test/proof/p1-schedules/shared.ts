@@ -7,7 +7,8 @@ import { type MemoryRow, MemoryRows } from "../../../packages/latchkey/src/store
 import { MemoryTables } from "../../../packages/latchkey/src/stores/memory/tables.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { AuditEntry } from "../../../packages/latchkey/src/stores/settlement.ts";
-import type { Store, TransactionRequest } from "../../../packages/latchkey/src/stores/store.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+import type { TransactionRequest } from "../../../packages/latchkey/src/stores/transactions.ts";
 import { type Touch, watched } from "./apart.ts";
 import type { Ask } from "./ask.ts";
 import { type OtherSide, untouched } from "./other-side.ts";

@@ -1,6 +1,6 @@
 /** The answers of the world's handlers. Each has the number of the run that gave it. */
-import type { Answer } from "../../../packages/latchkey/src/attempt/answer.ts";
-import type { RunAnswer } from "../../../packages/latchkey/src/attempt/own-work.ts";
+import type { Answer } from "../../../packages/latchkey/src/operations/answer.ts";
+import type { RunAnswer } from "../../../packages/latchkey/src/operations/owned-work.ts";
 
 /** What somebody says who has found out that a handler took effect. */
 export function foundAnswer(nonce: number): RunAnswer {

@@ -1,6 +1,7 @@
 /** One request of a client, and what came of it. */
-import type { Result } from "../../../packages/latchkey/src/attempt/attempt.ts";
+
 import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
+import type { Result } from "../../../packages/latchkey/src/operations/attempt.ts";
 import type { ClientKey, OperationPlan } from "./config.ts";
 
 export interface Request {

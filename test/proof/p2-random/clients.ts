@@ -1,7 +1,8 @@
 /** Clients: what they ask for, what they are told, and whether that may be. */
-import type { Result, Submission, Work } from "../../../packages/latchkey/src/attempt/attempt.ts";
+
 import { isLatchkeyError, StoreError } from "../../../packages/latchkey/src/errors.ts";
-import type { OwnedOperation } from "../../../packages/latchkey/src/owned-operation.ts";
+import type { Result, Submission, Work } from "../../../packages/latchkey/src/operations/attempt.ts";
+import type { OwnedOperation } from "../../../packages/latchkey/src/operations/owned-operation.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { type Asked, type Request, type Said, WorldError } from "./asked.ts";
 import { isDirect, type StepsInput } from "./config.ts";

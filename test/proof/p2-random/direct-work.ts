@@ -1,7 +1,8 @@
 /** What handlers do whose work is handed over with the request. */
-import type { Answer } from "../../../packages/latchkey/src/attempt/answer.ts";
-import type { Attempt, Work } from "../../../packages/latchkey/src/attempt/attempt.ts";
+
 import { NotExecuted } from "../../../packages/latchkey/src/errors.ts";
+import type { Answer } from "../../../packages/latchkey/src/operations/answer.ts";
+import type { Attempt, Work } from "../../../packages/latchkey/src/operations/attempt.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { handlerAnswer } from "./answers.ts";
 import { type Asked, WorldError } from "./asked.ts";

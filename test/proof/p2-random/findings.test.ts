@@ -1,7 +1,6 @@
 /** Defects that random schedules have found, each reduced to what it needs. */
 import { expect, test } from "vitest";
 import { createLatchkey } from "../../../packages/latchkey/src/index.ts";
-import { recordCleaner } from "../../../packages/latchkey/src/maintenance/record-cleaner.ts";
 import { type MemoryTransaction, memoryStore } from "../../../packages/latchkey/src/stores/memory.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import {
@@ -11,6 +10,7 @@ import {
   type StorePort,
 } from "../../../packages/latchkey/src/testing/index.ts";
 import { manualPorts } from "../../../packages/latchkey/src/testing/manual-ports.ts";
+import { recordCleaner } from "../../../packages/latchkey/src/workers/record-cleaner.ts";
 
 interface Setting {
   /** What becomes of the first process's calls. */

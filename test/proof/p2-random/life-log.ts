@@ -1,7 +1,7 @@
 /** What has been seen of one life of a key, from the writes on its record alone. */
-import { type Answer, decodeAnswer } from "../../../packages/latchkey/src/attempt/answer.ts";
 
 import type { Fence, LatchkeyRecord, RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
+import { type Answer, decodeAnswer } from "../../../packages/latchkey/src/operations/answer.ts";
 import type { Step } from "../../../packages/latchkey/src/stores/journal.ts";
 import type { OperationPlan } from "./config.ts";
 

@@ -1,6 +1,7 @@
 /** The operations and effects of a schedule, as each process defines them. */
-import type { LookedUp, LookupQuestion } from "../../../packages/latchkey/src/attempt/own-work.ts";
-import type { OperationOptions } from "../../../packages/latchkey/src/operation.ts";
+
+import type { OperationOptions } from "../../../packages/latchkey/src/operations/operation.ts";
+import type { LookedUp, LookupQuestion } from "../../../packages/latchkey/src/operations/owned-work.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { foundAnswer } from "./answers.ts";
 import {
@@ -36,10 +37,12 @@ export function defineAll(stage: Stage, process: Process): void {
 
 function optionsOf(plan: OperationPlan): OperationOptions {
   const { keyScope, reuse, retentionMs, forgetAfterMs, serverErrors, attemptsMax, attemptLimitMs } = plan;
-  const common = { keyScope, reuse, retentionMs, forgetAfterMs, serverErrors, leaseMs, transactionLimitMs };
+  const common = { keyScope, reuse, retentionMs, forgetAfterMs, serverErrors };
   const { waitMs, leaseEnd, execution } = plan;
-  const more = execution === "transaction" ? {} : { leaseEnd, attemptsMax, attemptLimitMs, pendingLimitMs };
-  return { ...common, ...more, waitMs };
+  const leased = execution === "transaction" ? {} : { leaseMs, leaseEnd, attemptsMax, attemptLimitMs };
+  const limited = execution === "lease" && isDirect(plan) ? {} : { transactionLimitMs };
+  const pending = execution === "deferred" ? { pendingLimitMs } : {};
+  return { ...common, ...leased, ...limited, ...pending, waitMs };
 }
 
 function directOptions(stage: Stage, process: Process, plan: OperationPlan): OperationOptions<"lease"> {

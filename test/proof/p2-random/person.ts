@@ -1,5 +1,5 @@
 /** A person settles what nothing automatic can. It knows what has happened, and sees to it that no more does. */
-import type { OperatorProof, SettleWith } from "../../../packages/latchkey/src/settle.ts";
+import type { OperatorProof, SettleWith } from "../../../packages/latchkey/src/execution/settle.ts";
 import { foundAnswer } from "./answers.ts";
 import type { LifeLog } from "./life-log.ts";
 import type { World } from "./world.ts";
@@ -20,7 +20,7 @@ export function decideAsPerson(world: World): void {
 export function decideAbout(world: World, life: LifeLog): void {
   const { record, plan } = life;
   const operator = world.operator();
-  const target = { tenant: record.tenant, operation: plan.name, key: record.key };
+  const target = { tenant: record.tenant, operation: plan.name, key: record.key, recordId: record.id };
   const person = personAbout(world, life);
   const settling = operator.latchkey.settle(target, decisionOf(world, life, person), person).then(
     ({ kind }) => world.report.reach(`a person: ${kind}`),

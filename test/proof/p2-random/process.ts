@@ -1,13 +1,13 @@
 /** One process of the world: a latchkey of its own, behind its own connection to the one store. */
 import type { Effect } from "../../../packages/latchkey/src/effects/effect.ts";
 import type { Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
-import { effectDispatcher } from "../../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
-import { leaseRescuer } from "../../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
-import { createPendingWork } from "../../../packages/latchkey/src/maintenance/pending-work.ts";
-import { recordCleaner } from "../../../packages/latchkey/src/maintenance/record-cleaner.ts";
-import type { Operation } from "../../../packages/latchkey/src/operation.ts";
+import type { Operation } from "../../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
+import { effectDispatcher } from "../../../packages/latchkey/src/workers/effect-dispatcher.ts";
+import { leaseRescuer } from "../../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../../packages/latchkey/src/workers/outcome-reconciler.ts";
+import { createPendingWork } from "../../../packages/latchkey/src/workers/pending-work.ts";
+import { recordCleaner } from "../../../packages/latchkey/src/workers/record-cleaner.ts";
 import type { SendInput } from "./downstream.ts";
 import type { TimerOwner } from "./world-clock.ts";
 

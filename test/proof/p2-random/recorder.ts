@@ -58,9 +58,9 @@ export function recorded(recording: Recording, process: object): Store<MemoryTra
       judge.owned("end", { key, id, fence }, () => store.end(key, id, fence, end)),
     giveUp: (key, guard, errorCode, afterMs) =>
       judge.givenUp(key, guard, () => store.giveUp(key, guard, errorCode, afterMs)),
-    loseTransaction: (life, replaces, errorCode) =>
-      judge.guarded("loseTransaction", life, replaces, () =>
-        store.loseTransaction(life, replaces, errorCode),
+    recordLostTransaction: (life, replaces, errorCode) =>
+      judge.guarded("recordLostTransaction", life, replaces, () =>
+        store.recordLostTransaction(life, replaces, errorCode),
       ),
   };
 }

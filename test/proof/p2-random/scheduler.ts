@@ -37,6 +37,8 @@ const reads: ReadonlySet<StorePort> = new Set([
   "endedLeases",
   "resumable",
   "effectsOfRecord",
+  "effectsByKey",
+  "finishedEffects",
   "readAudit",
 ]);
 const opens: ReadonlySet<StorePort> = new Set(["open", "openPhase", "openDelivery"]);

@@ -1,6 +1,7 @@
 /** What operations do that own their work: phase, call, phase; or a phase and a delivery that gives the answer. */
-import type { DeferredAttempt, RunAnswer } from "../../../packages/latchkey/src/attempt/own-work.ts";
+
 import { isLatchkeyError } from "../../../packages/latchkey/src/errors.ts";
+import type { DeferredAttempt, RunAnswer } from "../../../packages/latchkey/src/operations/owned-work.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
 import { WorldError } from "./asked.ts";
 import { chargeName, enqueueOptions, mailName, type OperationPlan, type StepsInput } from "./config.ts";

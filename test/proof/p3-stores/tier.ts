@@ -32,9 +32,6 @@ const conf = { autovacuum: false, shared_buffers: "32MB", max_connections: 100 }
 
 export const tier: Tier = {
   id: "P3",
-  title: "the same sequences on every store",
-  about:
-    "A sequence, drawn from a 64-bit seed, runs on the memory store, on PGlite and on a private Postgres at once, each under a clock that moves only when the sequence says so. Sequences of calls use the whole store contract, transactions and phases included, by callers who are right, late or somebody else: after every call the replies must be the same, and at the end everything that can be asked for. Sequences of operations send whole requests through the engine, to handlers that fail, processes that die and replies that are lost, and let the services and a person do their work: callers must be told the same, and records, effects, rows and the other side's ledger must be the same at the end. A failing sequence is shortened before it is shown.",
   run,
 };
 
@@ -93,14 +90,6 @@ async function runParts(
     reached,
     faults: {},
     notRun: place.postgres === null ? [{ what: "postgres", reason: "not installed" }] : [],
-    notShown: [
-      "Calls that overlap: each store is asked one thing at a time here; P4 has the orders of statements.",
-      "A settlement that is made again, under its id, after its record was forgotten and begun anew under its own id: the stores " +
-        "differ, and none is mended yet. A database raises an error; memory says that it is done, though nothing is. Latchkey makes " +
-        "either call again only while a reply is out, so a record would have to be settled and forgotten within that time.",
-      "Orders that the contract leaves open: which of two that are due at the same moment is taken first, and " +
-        "which of several dead claims is freed first.",
-    ],
     planted,
     resume: covered.every(({ complete }) => complete) ? null : done,
   };
@@ -186,7 +175,7 @@ async function again(sitting: Sitting, lane: Lane, only: string): Promise<TierRe
   const { failure } = await runBatch(lane, batch);
   if (failure !== null) throw failureOf(part, seed, failure, 1);
   const covered = { what: `sequence ${only} again`, bound: part.bound, count: 1, of: 1, complete: true };
-  const rest = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [], resume: null };
+  const rest = { reached: {}, faults: {}, versions: {}, notRun: [], resume: null };
   return { ...rest, covered: [covered] };
 }
 

@@ -1,12 +1,9 @@
 /** Scenarios of calls on the store, whose answers and end the memory store must explain in some order. */
 import type { Fence, Guard, RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
+import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
+import type { NewLife } from "../../../packages/latchkey/src/stores/life.ts";
 import type { NewEffect } from "../../../packages/latchkey/src/stores/outbox.ts";
-import type {
-  IsolationLevel,
-  LeaseTerms,
-  NewLife,
-  Retention,
-} from "../../../packages/latchkey/src/stores/store.ts";
+import type { LeaseTerms, Retention } from "../../../packages/latchkey/src/stores/store.ts";
 import { type AnyStore, Calls, type Rule } from "./calls.ts";
 import { unexplained } from "./linear.ts";
 import type { Cast, FaultKind, Moment, Scenario, Session, World } from "./scenario.ts";

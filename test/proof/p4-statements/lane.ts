@@ -1,8 +1,8 @@
 /** One schema of a server with its sessions: interleavings go through it one after the other. */
 import pg from "pg";
 import { createLatchkey, type Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
+import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
-import type { IsolationLevel } from "../../../packages/latchkey/src/stores/store.ts";
 import type { PrivatePostgres } from "../../support/private-postgres.ts";
 import { Wire } from "./gated-socket.ts";
 import type { Rewrite } from "./parts.ts";

@@ -1,5 +1,5 @@
 /** Mistakes, planted into the statements on their way to the server; each must be found in the scenario that is named. */
-import type { IsolationLevel } from "../../../packages/latchkey/src/stores/store.ts";
+import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import type { Rewrite } from "./parts.ts";
 import type { FaultKind } from "./scenario.ts";
 

@@ -1,11 +1,11 @@
 /** Requests through the whole of Latchkey, and what holds of the answers that their callers got. */
 
-import { decodeAnswer } from "../../../packages/latchkey/src/attempt/answer.ts";
-import type { HandlerContext } from "../../../packages/latchkey/src/attempt/attempt.ts";
-import type { RunResult } from "../../../packages/latchkey/src/attempt/run-function.ts";
 import type { Effect } from "../../../packages/latchkey/src/effects/effect.ts";
 import { isLatchkeyError } from "../../../packages/latchkey/src/errors.ts";
-import type { OperationOptions } from "../../../packages/latchkey/src/operation.ts";
+import type { RunResult } from "../../../packages/latchkey/src/execution/run-function.ts";
+import { decodeAnswer } from "../../../packages/latchkey/src/operations/answer.ts";
+import type { HandlerContext } from "../../../packages/latchkey/src/operations/attempt.ts";
+import type { OperationOptions } from "../../../packages/latchkey/src/operations/operation.ts";
 import type { Actor, Session, Tx, World } from "./scenario.ts";
 import type { RecordRow, Seen } from "./seen.ts";
 

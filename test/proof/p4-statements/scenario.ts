@@ -2,8 +2,8 @@
 import type pg from "pg";
 import type { RecordKey } from "../../../packages/latchkey/src/engine/record.ts";
 import type { Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
+import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import type { PostgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
-import type { IsolationLevel } from "../../../packages/latchkey/src/stores/store.ts";
 import type { CountedRandom, ProcessClock } from "./process-ports.ts";
 import type { Seen } from "./seen.ts";
 import type { Tally } from "./tally.ts";

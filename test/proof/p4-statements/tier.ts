@@ -31,9 +31,6 @@ import {
 
 export const tier: Tier = {
   id: "P4",
-  title: "interleavings of statements on real Postgres sessions",
-  about:
-    "Two to four processes, each with its own pool, store and clock, run the store's calls or whole requests on a private server. Between the client and the server every flight is cut into its statements, and each waits until it is chosen; a statement by itself and its COMMIT are two steps. A step that waits for a lock is seen through pg_blocking_pids, and the others go on. The store's time is an SQL function that moves when it is chosen to. At most one accident in each: a backend ended before, between or inside statements, a last reply that is lost, or bytes that arrive after their client has given up, or never. Afterwards the memory store, one call after the other, must explain all answers and the end in some order that real time allows; a business row exists once for each life, an effect if and only if its transaction has committed; nothing waits that must not, and no session, lock or connection is left behind.",
   run,
 };
 
@@ -133,7 +130,7 @@ async function again(sitting: Sitting, only: string): Promise<TierResult> {
   const count = await runOnly(only);
   sitting.say(`nothing wrong in ${count} repetitions of ${only}`);
   const covered = { what: "repetitions", bound: only, count, of: count, complete: true };
-  const rest = { reached: {}, faults: {}, versions: {}, notRun: [], notShown: [] };
+  const rest = { reached: {}, faults: {}, versions: {}, notRun: [] };
   return { ...rest, covered: [covered], resume: null };
 }
 
@@ -155,10 +152,6 @@ function resultOf(sitting: Sitting, parts: readonly Part[], missing: readonly Po
     faults: counted(counts, "fault "),
     versions: Object.fromEntries(parts.map((part) => [`PostgreSQL ${part.version}`, part.fullVersion])),
     notRun: missing.map((version) => ({ what: `PostgreSQL ${version}`, reason: "not installed" })),
-    notShown: [
-      "Orders inside one statement: a statement is one step until it waits for a lock.",
-      "More than one accident in one interleaving of statements.",
-    ],
     planted: parts.flatMap(({ planted }) => planted),
     measured: measuredOf(counts, parts),
     resume: covered.every(({ complete }) => complete)

@@ -1,5 +1,5 @@
 /** What is run on one server: which interleavings, in which lanes. */
-import type { IsolationLevel } from "../../../packages/latchkey/src/stores/store.ts";
+import type { IsolationLevel } from "../../../packages/latchkey/src/sql/transaction.ts";
 import type { PostgresVersion } from "../../support/postgres-binaries.ts";
 import { type PrivatePostgres, startPostgres } from "../../support/private-postgres.ts";
 import { drawFrom, seedOf } from "../harness/seeded.ts";

@@ -9,9 +9,9 @@ import {
   outcomeReconciler,
   recordCleaner,
 } from "../../../packages/latchkey/src/index.ts";
-import { createPendingWork } from "../../../packages/latchkey/src/maintenance/pending-work.ts";
 import { type PostgresStore, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
 import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+import { createPendingWork } from "../../../packages/latchkey/src/workers/pending-work.ts";
 import { plantedStore } from "./plants.ts";
 import { defineWorks, type Surroundings, type Works } from "./work.ts";
 

@@ -3,7 +3,8 @@ import type { HintSupport } from "../../../packages/latchkey/src/stores/hints.ts
 import type { JournalSupport } from "../../../packages/latchkey/src/stores/journal.ts";
 import type { OutboxSupport } from "../../../packages/latchkey/src/stores/outbox.ts";
 import type { SettlementSupport } from "../../../packages/latchkey/src/stores/settlement.ts";
-import type { Store, TransactionSupport } from "../../../packages/latchkey/src/stores/store.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
+import type { TransactionSupport } from "../../../packages/latchkey/src/stores/transactions.ts";
 import type { Course, Port } from "./course.ts";
 
 export function countedStore<Tx>(inner: Store<Tx>, course: Course): Store<Tx> {
@@ -29,7 +30,8 @@ export function countedStore<Tx>(inner: Store<Tx>, course: Course): Store<Tx> {
     renew: (...given) => pass("renew", () => inner.renew(...given)),
     end: (...given) => pass("end", () => inner.end(...given)),
     giveUp: (...given) => pass("giveUp", () => inner.giveUp(...given)),
-    loseTransaction: (...given) => pass("loseTransaction", () => inner.loseTransaction(...given)),
+    recordLostTransaction: (...given) =>
+      pass("recordLostTransaction", () => inner.recordLostTransaction(...given)),
     endedLeases: (...given) => pass("endedLeases", () => inner.endedLeases(...given)),
     clean: (...given) => pass("clean", () => inner.clean(...given)),
   };
@@ -117,6 +119,7 @@ function countedOutbox(inner: OutboxSupport, course: Course): OutboxSupport {
     rescue: (...given) => pass("rescueEffects", () => inner.rescue(...given)),
     list: (...given) => pass("listEffects", () => inner.list(...given)),
     ofRecord: (...given) => pass("effectsOfRecord", () => inner.ofRecord(...given)),
+    confirm: (...given) => pass("confirmEffect", () => inner.confirm(...given)),
     decide: (...given) => pass("decideEffect", () => inner.decide(...given)),
   };
 }

@@ -1,11 +1,11 @@
 /** Mistakes that can be planted into every process here, the killed one and those that go on. Each must be found. */
 import type { CallStep } from "../../../packages/latchkey/src/stores/journal.ts";
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import type {
-  Store,
   TransactionOutcome,
   TransactionSupport,
   TransactionWork,
-} from "../../../packages/latchkey/src/stores/store.ts";
+} from "../../../packages/latchkey/src/stores/transactions.ts";
 
 export const plants = [
   "answers before its COMMIT",

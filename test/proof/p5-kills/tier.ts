@@ -18,9 +18,6 @@ import { Tally } from "./tally.ts";
 
 export const tier: Tier = {
   id: "P5",
-  title: "a real process killed at every port call",
-  about:
-    "A Node process does one piece of work over Postgres: a request, or one round of a background service. It counts its port calls (the store's, a handler's statements, what is asked of the other side) and sends itself SIGKILL at one of them: before the call; in flight, when the bytes have left and no reply has been read, at each write that the call makes; late, when the bytes have left and reach the server, or the other side, only after others have gone on; after the reply. Every call of every mode is such a point. Then clients come again and services of another process work until all is at rest, with the store's clock moved on past each lease. Judged by business tables without a constraint, the other side's own ledger, triggers that write down every change of a record, and what clients were told.",
   run,
 };
 
@@ -185,10 +182,6 @@ function resultOf(
     faults: tally.faults,
     versions: { PostgreSQL: postgres.installation.fullVersion, Node: process.versions.node },
     notRun: [],
-    notShown: [
-      "A process that dies when a part of a write has left it, and several that die at once.",
-      "Deaths of the machine: what the operating system had taken is there afterwards.",
-    ],
     planted,
     resume: tally.isComplete ? null : tally.left,
   };

@@ -1,5 +1,5 @@
 /** What is protected here, as every process defines it: the one that is killed, and those that go on. */
-import type { Answer } from "../../../packages/latchkey/src/attempt/answer.ts";
+
 import type { LeaseEnd } from "../../../packages/latchkey/src/engine/record.ts";
 import { fingerprintOf } from "../../../packages/latchkey/src/fingerprint/fingerprint.ts";
 import type {
@@ -14,6 +14,7 @@ import type {
   Result,
   StepAttempt,
 } from "../../../packages/latchkey/src/index.ts";
+import type { Answer } from "../../../packages/latchkey/src/operations/answer.ts";
 import {
   defineEffects,
   type Effects,

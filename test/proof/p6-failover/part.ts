@@ -34,11 +34,6 @@ type Resume = Readonly<Record<string, Progress>>;
 
 const begun: Progress = { done: 0, faults: {}, reached: {}, sums: {} };
 
-const notShown: readonly string[] = [
-  "Power loss: a killed server leaves what it wrote in the page cache of the machine, which here outlives it.",
-  "More than one standby, quorum commit, and cascades.",
-];
-
 /** What a reproduction names: `failover:<section>:<run>`. */
 const only = /^failover:([a-z-]+):(\d+)$/;
 
@@ -166,7 +161,6 @@ function resultOf({ volume }: Sitting, sat: readonly Sat[]): TierResult {
     notRun: sat.flatMap(({ section, notRun }) =>
       notRun === null ? [] : [{ what: section.what, reason: notRun }],
     ),
-    notShown,
     planted: sat.some(({ section, now }) => section === plantedMistakes && now.done > 0)
       ? plantedResults
       : [],

@@ -1,9 +1,9 @@
 /** Mistakes of a store for a client to make, so that the checks can be seen to find them. */
+import type { Store } from "../../../packages/latchkey/src/stores/store.ts";
 import type {
-  Store,
   TransactionOutcome,
   TransactionSupport,
-} from "../../../packages/latchkey/src/stores/store.ts";
+} from "../../../packages/latchkey/src/stores/transactions.ts";
 
 /** Each with what is wrong about it. */
 export const plants = {

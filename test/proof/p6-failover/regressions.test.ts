@@ -95,7 +95,7 @@ describe("an owner whose last write was in doubt, and whose outcome was settled 
         doubted = true;
         // It never arrived; the lease ended, and somebody has found out what became of the work.
         await inner.end(key, id, fence, { event: "doubt", errorCode: "lease-ended", reconcileAfterMs: null });
-        const target = { tenant: key.tenant, operation: "send", key: key.key };
+        const target = { tenant: key.tenant, operation: "send", recordId: id };
         await createLatchkey({ store: inner }).settle(target, { completed: { body: "settled" } });
         throw new StoreError("in_doubt");
       },

@@ -37,7 +37,9 @@ export function openOperator(arena: Arena, log: ClientLog): Operator {
       const to = answer === null ? "retryable" : { answer: textOfAnswer(answer) };
       const ended = log.begin(name, "operator", { kind: "settle", to }, "the database", null);
       const settlement: SettleWith = answer === null ? { notExecuted: by } : { completed: answer };
-      const { kind } = await latchkey.settle({ tenant, operation: route, key }, settlement, by);
+      const { record } = await latchkey.runtime.store.read({ tenant, scope: route, key });
+      const target = { tenant, operation: route, key, recordId: record?.id ?? "" };
+      const { kind } = await latchkey.settle(target, settlement, by);
       const done = kind === "settled";
       if (done) settled[answer === null ? "settledNotExecuted" : "settledCompleted"]++;
       ended({ answered: { kind: done ? "done" : "refused" }, status: 0, execution: null, body: null });

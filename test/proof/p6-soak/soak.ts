@@ -204,10 +204,6 @@ function resultOf(
       what: `soak on PostgreSQL ${version}`,
       reason: "it is not installed here",
     })),
-    notShown: [
-      "the loss of power: a kill -9 leaves what the kernel was given, and fsync is off",
-      "failover, disks and clocks, which have a part of their own",
-    ],
     planted,
     measured: [
       `last sitting of the soak: ${acknowledged} keys were acknowledged while things broke, and none was lost; everything was at rest at most ${Math.round(tally.restMaxMs / 1000)} s after the last fault`,

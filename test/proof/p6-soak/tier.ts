@@ -18,9 +18,6 @@ async function partsOf(): Promise<{ readonly parts: readonly Part[]; readonly mi
 
 export const tier: Tier = {
   id: "P6",
-  title: "chaos with real processes and servers",
-  about:
-    "Soak: clients send new keys, duplicates and duplicates with another body, of two tenants, to server processes that run transactions, handlers under a lease, operations in steps, deferred work and an outbox on a private Postgres, each behind a TCP proxy of its own; meanwhile Postgres and servers are killed with SIGKILL, servers frozen for longer than a lease, connections cut, held and delayed, COMMITs and their replies held, lost and delivered late, pools used up. Then everything must come to rest without a restart, and every key is asked for again at any server. What happened is judged by observers that no fault reaches: the clients' log, the business's rows (without a constraint), the ledger of the other side and of the receiver of effects; each key's history must be linearizable. Failover: see its own part.",
   run,
 };
 
@@ -64,7 +61,6 @@ function addedUp(results: readonly TierResult[], resume: Progress | null): TierR
     faults: counts(({ faults }) => faults),
     versions: Object.assign({}, ...results.map(({ versions }) => versions)) as Record<string, string>,
     notRun: results.flatMap((result) => result.notRun),
-    notShown: [...new Set(results.flatMap(({ notShown }) => notShown))],
     planted: results.flatMap(({ planted }) => planted ?? []),
     measured: results.flatMap(({ measured }) => measured ?? []),
     resume,

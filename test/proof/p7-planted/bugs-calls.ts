@@ -7,7 +7,7 @@ export const callBugs: readonly Bug[] = [
     recreates: "mastra #13629, restate #1723: the id was built from the wrong field",
     changes: [
       {
-        file: "attempt/call-sends.ts",
+        file: "execution/steps/call-sends.ts",
         find: "const asking = { effect, key: intent.downstreamKey, signal: run.held.signal };",
         replace:
           "const asking = { effect, key: `${intent.downstreamKey}${run.held.record().fence.attempt}`, signal: run.held.signal };",
@@ -32,13 +32,13 @@ export const callBugs: readonly Bug[] = [
     recreates: "04-proof.md P7",
     changes: [
       {
-        file: "attempt/call-ends.ts",
+        file: "execution/steps/call-ends.ts",
         find: 'if (effect.settings.deduplication === "provider") return { kind: "again", error: sent.error };',
         replace: 'if (effect.settings.deduplication !== "none") return { kind: "again", error: sent.error };',
       },
       {
         // Without a provider there is no window, which would be taken for one that is over.
-        file: "attempt/call-sends.ts",
+        file: "execution/steps/call-sends.ts",
         find: "if (progress.inDoubt && windowIsOver(",
         replace: "if (effect.settings.dedupeWindowMs !== null && progress.inDoubt && windowIsOver(",
       },
@@ -50,7 +50,7 @@ export const callBugs: readonly Bug[] = [
     recreates: "reliability-anchors.md 2.4: the zombie calls after the key was freed",
     changes: [
       {
-        file: "maintenance/ask-about.ts",
+        file: "workers/look-up-outcome.ts",
         find: '    case "not_found":\n      return { kind: "ask_later" };',
         replace:
           '    case "not_found":\n      return { kind: "settle", settlement: { event: "settle_not_executed", calls: "never-happened", reopen: null, resumeAfterMs: 0 }, proof: "not-found" };',
@@ -75,7 +75,7 @@ export const callBugs: readonly Bug[] = [
     recreates: "protocol-review.md 7",
     changes: [
       {
-        file: "maintenance/ask-about.ts",
+        file: "workers/look-up-outcome.ts",
         find: "      return happened(runtime, record, started, looked.value);",
         replace: "      return reopenCall(record, started);",
       },
@@ -87,7 +87,7 @@ export const callBugs: readonly Bug[] = [
     recreates: "04-proof.md P7",
     changes: [
       {
-        file: "maintenance/ask-about.ts",
+        file: "workers/look-up-outcome.ts",
         find: '    case "none":\n      return { kind: "person", because: "call-in-doubt" };',
         replace:
           '    case "none":\n      return { kind: "settle", settlement: { event: "settle_not_executed", calls: "never-happened", reopen: null, resumeAfterMs: 0 }, proof: "none" };',

@@ -8,7 +8,7 @@ export const engineBugs: readonly Bug[] = [
     changes: [
       {
         file: "engine/decide.ts",
-        find: 'return sameFingerprint(record.fingerprint, request.fingerprint) ? null : "fingerprint";',
+        find: "if (sameFingerprint(record.fingerprint, request.fingerprint)) return null;",
         replace: "return null;",
       },
     ],
@@ -20,7 +20,7 @@ export const engineBugs: readonly Bug[] = [
     changes: [
       {
         file: "engine/decide.ts",
-        find: 'if (record.principal !== request.principal) return "principal";',
+        find: 'if (record.principal !== request.principal) return { kind: "key_misuse", because: "principal" };',
         replace: "",
       },
     ],
@@ -125,7 +125,7 @@ export const engineBugs: readonly Bug[] = [
     recreates: "solid_queue #778: a zombie finishes its job",
     changes: [
       {
-        file: "attempt/run-lease.ts",
+        file: "execution/lease/run-lease.ts",
         find: '  if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);',
         replace: '  if (ended.kind !== "in_doubt") return resultOfOwner(record, ran, end, null);',
       },
@@ -137,7 +137,7 @@ export const engineBugs: readonly Bug[] = [
     recreates: "protocol-review.md 10",
     changes: [
       {
-        file: "attempt/run-lease.ts",
+        file: "execution/lease/run-lease.ts",
         find: '  if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);',
         replace: '  if (ended.kind !== "lost") return resultOfOwner(record, ran, end, null);',
       },
@@ -149,13 +149,13 @@ export const engineBugs: readonly Bug[] = [
     recreates: "protocol-review.md 2",
     changes: [
       {
-        file: "attempt/transaction-ends.ts",
+        file: "execution/transaction/transaction-ends.ts",
         find: '      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };\n    default:\n      return resolved satisfies never;',
         replace:
           "      return committed(job, ran, null);\n    default:\n      return resolved satisfies never;",
       },
       {
-        file: "attempt/transaction-ends.ts",
+        file: "execution/transaction/transaction-ends.ts",
         find: 'return rerun(job, "commit_rolled_back");',
         replace: "return committed(job, ran, null);",
       },
@@ -167,7 +167,7 @@ export const engineBugs: readonly Bug[] = [
     recreates: null,
     changes: [
       {
-        file: "attempt/run-lease.ts",
+        file: "execution/lease/admit-lease.ts",
         find: 'if (confirmed.kind === "given_back") current = { ...job, token: random.token() };',
         replace:
           'if (confirmed.kind !== "held") return { record: admitted.record, ownedUntilMs: admitted.ownedUntilMs };',

@@ -20,7 +20,7 @@ export const outboxBugs: readonly Bug[] = [
     recreates: "CAP #1144, wolverine #565: everything is sent again after a crash",
     changes: [
       {
-        file: "effects/next-delivery.ts",
+        file: "outbox/next-delivery.ts",
         find: '      case "none":\n        return { kind: "die", errorCode: "call-in-doubt" };\n      case "lookup":\n        return { kind: "look_up" };',
         replace:
           '      case "none":\n        break;\n      case "lookup":\n        return { kind: "look_up" };',
@@ -33,7 +33,7 @@ export const outboxBugs: readonly Bug[] = [
     recreates: "MassTransit #3791: messages are published twice",
     changes: [
       {
-        file: "effects/next-delivery.ts",
+        file: "outbox/next-delivery.ts",
         find: '        return { kind: "look_up" };',
         replace: "        break;",
       },

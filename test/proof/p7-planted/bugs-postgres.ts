@@ -49,7 +49,7 @@ export const postgresBugs: readonly Bug[] = [
   {
     name: "a COMMIT whose wait for the standby was cancelled is believed",
     recreates: "reliability-anchors.md section 0: acknowledged, and lost at failover",
-    changes: [{ file: "transactions/pg/bridge.ts", find: 'if (has("01000")) {', replace: "if (false) {" }],
+    changes: [{ file: "sql/pg/bridge.ts", find: 'if (has("01000")) {', replace: "if (false) {" }],
     tiers: ["P6"],
   },
   {

@@ -40,9 +40,9 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "Times tell which keys or operations another tenant has",
+    threat: "Response times reveal which keys or operations another tenant has",
     control: "A foreign key is not looked at: the same statement finds nothing under the asker's own tenant.",
-    shownBy: [{ file: "test/integration/timing.test.ts", title: "takes as long as one that nobody has" }],
+    shownBy: [{ file: "test/integration/timing.test.ts", title: "takes as long as one that does not exist" }],
     rest: "Within one tenant a replay is faster than a first request, as it must be.",
   },
   {
@@ -53,7 +53,7 @@ export const threats: readonly Threat[] = [
       { file: `${cases}/refusals.ts`, title: "refusals: another principal of the tenant learns nothing" },
       {
         file: `${cases}/refusals.ts`,
-        title: "refusals: another principal cannot tell a key of the tenant's",
+        title: "refusals: another principal cannot recognise a key of the tenant's",
       },
       {
         file: "test/integration/quality-gates.test.ts",
@@ -69,7 +69,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "Keys are registered ahead, sprayed, or made without end",
     control:
-      "Rate limits on new keys and look-ups per tenant; retention; lengths are limited; a tenant's keys are in nobody else's way.",
+      "Rate limits on new keys and look-ups per tenant; retention; lengths are limited; a tenant's keys do not block other tenants.",
     shownBy: [
       {
         file: "test/integration/hostile-answers.test.ts",
@@ -80,7 +80,7 @@ export const threats: readonly Threat[] = [
         title: "options: a tenant over its limit is refused before anything runs, others are not",
       },
     ],
-    rest: "There is no cap on the number of active keys of a tenant, only on their rate. Within one tenant somebody who knows a key before it is used can use it first; the other is told of key misuse and loses nothing but the key.",
+    rest: "There is no cap on the number of active keys of a tenant, only on their rate. Within one tenant a caller who knows a key before it is used can use it first; the other gets a key misuse and loses nothing but the key.",
   },
   {
     threat: "A key is used again for another request, route, method or query",
@@ -107,7 +107,10 @@ export const threats: readonly Threat[] = [
         title:
           "different bytes of a JSON body have equal fingerprints only where they are the same JSON value",
       },
-      { file: "test/integration/security.test.ts", title: "is told from other JSON, or refused as a whole" },
+      {
+        file: "test/integration/security.test.ts",
+        title: "is distinguished from other JSON, or refused as a whole",
+      },
       { file: "test/vectors/canonical-json.test.ts", title: "has an output in both forms for every input" },
     ],
   },
@@ -127,8 +130,8 @@ export const threats: readonly Threat[] = [
         file: `${src}/fingerprint/canonical-json.test.ts`,
         title: "a deeper limit needs no deeper call stack",
       },
-      { file: "test/linear-time.test.ts", title: "canonical JSON" },
-      { file: "test/linear-time.test.ts", title: "keys" },
+      { file: "test/linear-time.all.test.ts", title: "canonical JSON" },
+      { file: "test/linear-time.all.test.ts", title: "keys" },
     ],
   },
   {
@@ -160,7 +163,7 @@ export const threats: readonly Threat[] = [
     shownBy: [
       {
         file: "test/integration/hostile-answers.test.ts",
-        title: "a header that somebody has written into the store cannot break out of its line",
+        title: "a header that was written into the store by hand cannot break out of its line",
       },
       { file: `${cases}/failures.ts`, title: "is not sent, and fails the attempt at once" },
     ],
@@ -170,7 +173,7 @@ export const threats: readonly Threat[] = [
     control:
       "Only headers on an allow-list are stored; cookies, credentials, hop-by-hop and CORS headers never are.",
     shownBy: [
-      { file: `${src}/http/capture.test.ts`, title: "headers that belong to it" },
+      { file: `${src}/http/protocol/capture.test.ts`, title: "headers that belong to it" },
       {
         file: `${cases}/answers.ts`,
         title: "answers: the first caller gets every header, the second what belongs to the answer",
@@ -188,7 +191,7 @@ export const threats: readonly Threat[] = [
     ],
   },
   {
-    threat: "Somebody reads stored answers and inputs in the database, its WAL or a dump",
+    threat: "An intruder reads stored answers and inputs in the database, its WAL or a dump",
     control: "The encryption codec: AES-256-GCM with a key for each record derived from a rotating one.",
     shownBy: [
       { file: "test/postgres/encryption.test.ts", title: "what a look into the database shows" },
@@ -197,12 +200,12 @@ export const threats: readonly Threat[] = [
     rest: "Keys, tenants, effects' names, sizes and times are not encrypted; `keySecret` stores a keyed hash in place of the key.",
   },
   {
-    threat: "Somebody with the database moves encrypted rows to other records",
+    threat: "An intruder in the database moves encrypted rows to other records",
     control: "Tenant, operation, key, fingerprint, record and place are authenticated with each piece.",
     shownBy: [
       {
         file: "test/postgres/encryption.test.ts",
-        title: "rows that somebody with the database but without a key has changed",
+        title: "rows that an intruder in the database, without a key, has changed",
       },
       { file: `${src}/encryption.test.ts`, title: "no bit of it can be changed" },
     ],
@@ -220,7 +223,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "A retry after retention runs again",
     control:
-      "Retention and forgetting are told to the client; a request's own age can be limited; calls keep their downstream key for the life of the record.",
+      "Retention and forgetting are announced to the client; a request's own age can be limited; calls keep their downstream key for the life of the record.",
     shownBy: [
       {
         file: `${cases}/options.ts`,
@@ -268,7 +271,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "An operator, or a job, settles an unknown outcome on a guess",
     control: "A settlement names the version it was decided on and its proof, and leaves an audit row.",
-    shownBy: [{ file: `${src}/settle.test.ts`, title: "proof" }],
+    shownBy: [{ file: `${src}/execution/settle.test.ts`, title: "proof" }],
     rest: "Who may run the command line is the service's own matter: it works with the database's credentials.",
   },
   {

@@ -1,13 +1,10 @@
 /** What a person decides about dead effects and messages: `latchkey redrive` and `latchkey discard`. */
-import { setTimeout as pause } from "node:timers/promises";
-import { StoreError } from "../errors.ts";
 import type { Republish } from "../messages/dead-messages.ts";
-import { systemPorts } from "../ports.ts";
-import type { OperatorProof } from "../settle.ts";
-import type { DeadDecision, DeadNote, OutboxSupport } from "../stores/outbox.ts";
+import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names.ts";
+import { type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
+import type { DeadVerdict } from "../stores/outbox.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
-import { databaseHelp, databaseOptions, isId, parse, signed } from "./options.ts";
-import { outboxOf } from "./outbox-of.ts";
+import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
 
@@ -18,11 +15,12 @@ const commonHelp = `\
 ${databaseHelp}
   --json                print the result as JSON
 
-Ids are in \`latchkey list --dead\`, of messages with --messages. Several are decided one after the other. An audit row keeps
-each decision with your name and reason.
+Ids are in \`latchkey list --dead\`, of messages with --messages. An effect's has the number of the claim under which it died,
+as in <id>@3: what has died again since is refused, for you have not seen that. Without a number the first death is meant.
+Several are decided one after the other. An audit row keeps each decision with your name and reason.
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 4 one of them is not dead, not there, or a message that could not be
-published again for want of a config: with it nothing was done.`;
+Exit codes: 0 done, 1 failed, 2 called wrongly, 4 one of them is not dead, not there, has died again, or is a message that
+could not be published again for want of a config: with it nothing was done.`;
 
 export const redrive: Command = {
   summary: "have a dead effect delivered, or a dead message run, after all",
@@ -68,7 +66,6 @@ ${commonHelp}`,
   },
 };
 
-const discardedKeepMs = 24 * 60 * 60 * 1_000;
 const decideOptions = {
   ...databaseOptions,
   ...serviceOptions,
@@ -83,33 +80,38 @@ interface DecideValues extends ServiceValues {
   readonly json?: boolean | undefined;
 }
 
-interface Decided {
+interface Decided extends DecidedOne {
+  /** As it was given. */
   readonly id: string;
-  /** What it is. Null: no dead one of either has this id. */
-  readonly kind: "effect" | "message" | null;
-  /** Null: nothing was written. */
-  readonly audit: string | null;
+}
+
+interface Said extends Decided {
+  /** What is dead now under this id; null: nothing is, or it was decided about. */
+  readonly now: string | null;
 }
 
 async function decideAll(
   context: CommandContext,
   values: DecideValues,
-  ids: readonly string[],
-  decision: DeadDecision,
+  given: readonly string[],
+  verdict: DeadVerdict,
 ): Promise<ExitCode> {
-  checkIds(ids);
+  const names = namesOf(given);
   const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
   const decided: Decided[] = [];
   const print = () => {
     const all = decided.map((one) => ({ ...one, done: one.audit !== null }));
-    if (values.json) context.print(shownJson({ event: decision.event, ...by, decided: all }));
+    if (values.json) context.print(shownJson({ event: verdict.event, ...by, decided: all }));
   };
   try {
     await withService(context, values, async (service) => {
-      for (const id of new Set(ids)) {
-        const one = await decide(service, id, decision, by);
+      for (const [text, name] of names) {
+        const republish = republishing(service, name);
+        const one = { id: text, ...(await decideDead({ ...service, republish }, name, verdict, by)) };
         decided.push(one);
-        if (!values.json) say(context, decision, one);
+        if (values.json) continue;
+        const now = one.kind === null ? await laterDeath(service.runtime.store.outbox, name) : null;
+        say(context, verdict, { ...one, now });
       }
     });
   } catch (error) {
@@ -121,24 +123,9 @@ async function decideAll(
   return decided.every(({ audit }) => audit !== null) ? 0 : 4;
 }
 
-/** No id is of an effect and of a message: both are random. */
-async function decide(
-  service: OpenService,
-  id: string,
-  decision: DeadDecision,
-  by: OperatorProof,
-): Promise<Decided> {
-  const { store, messages, republish } = service;
-  if (store.outbox !== null) {
-    const auditId = systemPorts.random.uuid(systemPorts.clock.wallMs());
-    const note = { id: auditId, actor: by.operator, reason: by.reason };
-    const done = await decideSurely(outboxOf(store), id, decision, note);
-    if (done) return { id, kind: "effect", audit: note.id };
-  }
-  if ((await messages.find(id)) === null) return { id, kind: null, audit: null };
-  if (decision.event === "discard") return { id, kind: "message", audit: await messages.discard(id, by) };
-  if (republish === null) return { id, kind: "message", audit: null };
-  const publish: Republish = async (message) => {
+function republishing({ republish }: OpenService, { id }: DeadName): Republish | null {
+  if (republish === null) return null;
+  return async (message) => {
     try {
       await republish(message);
     } catch (cause) {
@@ -146,39 +133,22 @@ async function decide(
       throw new CommandError(shown(`${id} could not be published again, and stays dead: ${said}`), { cause });
     }
   };
-  return { id, kind: "message", audit: await messages.redrive(id, by, publish) };
 }
 
-function checkIds(ids: readonly string[]): void {
-  if (ids.length === 0) throw new UsageError("Say which effect or message, by its id.");
-  const wrong = ids.find((id) => !isId(id));
-  if (wrong !== undefined) throw new UsageError(`${shown(wrong)} is not the id of an effect or a message.`);
+function namesOf(given: readonly string[]): ReadonlyMap<string, DeadName> {
+  if (given.length === 0) throw new UsageError("Say which effect or message, by its id.");
+  const names = given.map((text) => {
+    const name = parseDeadName(text);
+    if (name === null) throw new UsageError(`${shown(text)} is not the id of an effect or a message.`);
+    return [text, name] as const;
+  });
+  return new Map(names);
 }
-
-/** A lost reply says nothing; the same audit id makes the repetition harmless. */
-async function decideSurely(
-  outbox: OutboxSupport,
-  id: string,
-  decision: DeadDecision,
-  note: DeadNote,
-): Promise<boolean> {
-  for (let pauseMs = 100; ; pauseMs *= 2) {
-    try {
-      return await outbox.decide(id, decision, note);
-    } catch (error) {
-      if (!(error instanceof StoreError) || pauseMs > pauseMaxMs) throw error;
-      await pause(pauseMs);
-    }
-  }
-}
-
-/** Five tries within three seconds. */
-const pauseMaxMs = 800;
 
 function say(
   { print, complain }: CommandContext,
-  { event }: DeadDecision,
-  { id, kind, audit }: Decided,
+  { event }: DeadVerdict,
+  { id, kind, audit, now }: Said,
 ): void {
   if (audit !== null) {
     print(`${id}: dead → ${become(event, kind)} (${event}), audit row ${audit}.`);
@@ -187,11 +157,15 @@ function say(
       `${id} is a message: publishing it again takes a --config with \`republish\`. Nothing was changed.`,
     );
   } else {
-    complain(`${id} is not dead, or not there, as an effect or a message: nothing was changed.`);
+    complain(
+      now === null
+        ? `${shown(id)} is not dead, or not there, as an effect or a message: nothing was changed.`
+        : `${shown(id)} is not the death that there is: it has died again since, and is ${now} now. Nothing was changed.`,
+    );
   }
 }
 
-function become(event: DeadDecision["event"], kind: Decided["kind"]): string {
+function become(event: DeadVerdict["event"], kind: Decided["kind"]): string {
   if (kind === "message") return event === "redrive" ? "published again" : "removed";
   return event === "redrive" ? "pending, due now" : "delivered";
 }

@@ -1,16 +1,16 @@
+import { recordIdOf } from "../effects/downstream-key.ts";
 import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
-import { MAX_KEY_LENGTH, parseKey } from "../key/parse-key.ts";
-import { CommandError, UsageError } from "./command.ts";
+import {
+  type ClientsName,
+  findRecord as find,
+  isRecordId,
+  keysOf,
+  type RecordName,
+} from "../execution/find-record.ts";
+import { CommandError, refusal, UsageError } from "./command.ts";
+import { isKeyHash } from "./options.ts";
 import { shown } from "./text.ts";
 import type { CommandStore } from "./with-store.ts";
-
-/** What a person says of a record. */
-export interface Named {
-  readonly tenant: string;
-  readonly operation: string;
-  /** As the client sent it: quoted or bare; or as it was given to `latchkey.run`. */
-  readonly key: string;
-}
 
 export interface FoundRecord {
   readonly key: RecordKey;
@@ -19,43 +19,75 @@ export interface FoundRecord {
   readonly now: number;
 }
 
-/** @throws {UsageError} unless there are exactly three, none of them empty. */
-export function namedBy(positionals: readonly string[]): Named {
+/** A database holds keys as the service stores them; its secret, if it has one, is not here. */
+const storedKey = (key: RecordKey) => key;
+
+/** Lines of a command's help. */
+export const namesHelp = `\
+A record is named by its id, by the downstream key of one of its calls or effects, or by <tenant> <operation> <key>: the key as
+the client sent it, quoted or bare, or as the service stores it.`;
+
+/** @throws {UsageError} unless it is a record's id, a downstream key, or three parts, none of them empty. */
+export function namedBy(positionals: readonly string[]): RecordName {
   const [tenant, operation, key, ...more] = positionals;
+  if (tenant && positionals.length === 1) {
+    if (isRecordId(tenant)) return { recordId: tenant };
+    if (recordIdOf(tenant) !== null) return { downstreamKey: tenant };
+    if (isKeyHash(tenant)) {
+      throw new UsageError(
+        `${tenant} looks like a \`keyHash\` of an event, which names a key and none of its lives: \`latchkey inspect ${tenant}\` shows the record's id.`,
+      );
+    }
+  }
   if (!tenant || !operation || !key || more.length > 0) {
-    throw new UsageError("Say which record: <tenant> <operation> <key>, each in quotes of your shell.");
+    throw new UsageError(
+      "Say which record: its id, a downstream key, or <tenant> <operation> <key>, each in quotes of your shell.",
+    );
   }
   return { tenant, operation, key };
 }
 
-/** @throws {CommandError} with exit code 3 when there is none, 4 when the name fits two. */
-export async function findRecord(store: CommandStore, named: Named): Promise<FoundRecord> {
-  const found: FoundRecord[] = [];
-  for (const key of keysOf(named)) {
-    const { record, now } = await store.read(key);
-    if (record !== null && record.operation === named.operation) found.push({ key, record, now });
+/** @throws {CommandError} with exit code 3 when there is none, 4 when the name fits two, or another life than the one named. */
+export async function findRecord(store: CommandStore, named: RecordName): Promise<FoundRecord> {
+  const found = await find({ store, storedKey }, named);
+  switch (found.kind) {
+    case "record":
+      return found;
+    case "no_such_call":
+      throw refusal(
+        `Record ${found.record.id} has no call or effect under ${named.downstreamKey} any more: see \`latchkey inspect ${found.record.id}\`.`,
+      );
+    case "other_life":
+      throw refusal(`The key has another life by now, record ${found.record.id}. Nothing was changed.`);
+    case "ambiguous":
+      throw refusal(`This name fits two records (${found.recordIds.join(" and ")}): name it by its id.`);
+    case "effect": {
+      const { id, recordId } = found.effect;
+      throw new CommandError(
+        `Effect ${id} has outlived its record ${recordId}: see \`latchkey list --dead\`.`,
+        {
+          exitCode: 3,
+        },
+      );
+    }
+    case "not_found":
+      throw new CommandError(await notFound(store, named), { exitCode: 3 });
+    default:
+      return found satisfies never;
   }
-  const [first, second] = found;
-  if (first === undefined) throw new CommandError(notFound(named), { exitCode: 3 });
-  if (second !== undefined) {
-    const ids = found.map(({ record }) => record.id).join(" and ");
-    throw new CommandError(`This name fits two records (${ids}): use \`latchkey.settle\` in the service.`, {
-      exitCode: 4,
-    });
-  }
-  return first;
 }
 
-/** Under `keyScope: "tenant"` a record's scope is `*`. A key of `latchkey.run` may look like a quoted one and not be. */
-function keysOf({ tenant, operation, key }: Named): readonly RecordKey[] {
-  const parsed = parseKey([key]);
-  const keys = new Set([...(parsed.ok ? [parsed.key] : []), ...(key.length <= MAX_KEY_LENGTH ? [key] : [])]);
-  return [operation, "*"].flatMap((scope) => [...keys].map((one) => ({ tenant, scope, key: one })));
-}
-
-function notFound({ tenant, operation, key }: Named): string {
-  return (
-    `There is no record of ${shown(operation)} for tenant ${shown(tenant)} with key ${shown(key)}. ` +
-    "It never came, was released because nothing happened, or has been forgotten."
-  );
+async function notFound(store: CommandStore, named: RecordName): Promise<string> {
+  if (named.key === undefined) {
+    const name = named.recordId ?? named.downstreamKey ?? "";
+    return `There is no record under ${shown(name)}: it was released because nothing happened, has been forgotten, or its transaction still runs.`;
+  }
+  const { tenant, operation, key } = named as ClientsName;
+  const what = `record of ${shown(operation)} for tenant ${shown(tenant)} with key ${shown(key)}`;
+  for (const one of keysOf({ storedKey }, { tenant, operation, key })) {
+    if (await store.isRunning?.(one)) {
+      return `There is no ${what} yet: it is running now, in a transaction that writes it when it commits.`;
+    }
+  }
+  return `There is no ${what}. It never came, was released because nothing happened, or has been forgotten.`;
 }

@@ -12,26 +12,34 @@ export interface HealthServer {
   close(): Promise<void>;
 }
 
+export interface HealthRoutes {
+  /** Answers every path but those below. */
+  readonly health: () => Promise<Health>;
+  /** Prometheus' text, at `/metrics`. Null: there is none, and the path is like any other. */
+  readonly metrics: (() => Promise<string>) | null;
+}
+
 /**
- * Answers GET and HEAD of every path: 200 when healthy, else 503, with what `look` gave as JSON.
+ * Answers GET and HEAD of every path: 200 when healthy, else 503, with the health as JSON. `/metrics` has the metrics, where
+ * there are any; 503 when they cannot be had.
  *
  * @throws {Error} when the port cannot be had.
  */
 export async function serveHealth(
   { port, host }: { readonly port: number; readonly host: string | undefined },
-  look: () => Promise<Health>,
+  { health, metrics }: HealthRoutes,
 ): Promise<HealthServer> {
   const server = createServer((req, res) => {
     if (req.method !== "GET" && req.method !== "HEAD") {
       res.writeHead(405, { Allow: "GET, HEAD" }).end();
       return;
     }
-    void look()
-      .catch(() => ({ healthy: false }))
-      .then((health) => {
-        const headers = { "Content-Type": "application/json", "Cache-Control": "no-store" };
-        res.writeHead(health.healthy ? 200 : 503, headers).end(JSON.stringify(health));
-      });
+    const path = (req.url ?? "/").replace(/\?.*$/su, "");
+    void (path === "/metrics" && metrics !== null ? metricsOf(metrics) : healthOf(health)).then(
+      ({ status, type, text }) => {
+        res.writeHead(status, { "Content-Type": type, "Cache-Control": "no-store" }).end(text);
+      },
+    );
   });
   await listening(server, port, host);
   return {
@@ -42,6 +50,25 @@ export async function serveHealth(
         server.closeAllConnections();
       }),
   };
+}
+
+interface Page {
+  readonly status: 200 | 503;
+  readonly type: string;
+  readonly text: string;
+}
+
+async function healthOf(look: HealthRoutes["health"]): Promise<Page> {
+  const health = await look().catch(() => ({ healthy: false }));
+  return { status: health.healthy ? 200 : 503, type: "application/json", text: JSON.stringify(health) };
+}
+
+async function metricsOf(read: () => Promise<string>): Promise<Page> {
+  try {
+    return { status: 200, type: "text/plain; version=0.0.4", text: await read() };
+  } catch {
+    return { status: 503, type: "text/plain", text: "The store could not be asked.\n" };
+  }
 }
 
 function listening(server: Server, port: number, host: string | undefined): Promise<void> {

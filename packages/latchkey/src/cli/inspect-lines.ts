@@ -1,7 +1,6 @@
 /** Steps, effects and stored pieces as lines for a person. */
-import type { StepView } from "./present.ts";
-import type { EffectPiecesView } from "./present-effect.ts";
-import type { Readable, ShownAnswer } from "./readable.ts";
+import type { Readable, ShownAnswer } from "../operator/readable.ts";
+import type { EffectPiecesView, ShownPayload, StepView } from "../operator/views.ts";
 import { columns, shortened } from "./text.ts";
 
 export function stepLines(step: StepView): readonly string[] {
@@ -69,4 +68,15 @@ export function answerText(answer: Readable<ShownAnswer> | null): string | null 
 
 function unreadableText(bytes: number): string {
   return `${bytes} bytes, not readable here (the service stores through a codec)`;
+}
+
+/** @param hasCodec whether the service's codec was there to decode it */
+export function payloadText(payload: Readable<ShownPayload>, hasCodec: boolean): string {
+  if ("value" in payload) {
+    const { body, bodyEncoding } = payload.value;
+    return bodyEncoding === "json" ? JSON.stringify(body) : `(${bodyEncoding}) ${body ?? ""}`.trimEnd();
+  }
+  return hasCodec
+    ? `${payload.unreadable} bytes, which the service's codec refuses`
+    : `${payload.unreadable} bytes, not readable here: encoded, or no JSON; --config <file> decodes it`;
 }

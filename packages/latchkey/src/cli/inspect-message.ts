@@ -1,6 +1,8 @@
+import { deadMessageChoices } from "../operator/advice.ts";
+import { messageView, payloadOf } from "../operator/views.ts";
+import { commandChoices } from "./choice-commands.ts";
 import { type CommandContext, CommandError, type ExitCode } from "./command.ts";
-import { messageChoices } from "./message-reasons.ts";
-import { messageView, payloadOf, payloadText } from "./present-message.ts";
+import { payloadText } from "./inspect-lines.ts";
 import { columns, shortened, shown, shownJson } from "./text.ts";
 import { type OpenService, type ServiceValues, withService } from "./with-service.ts";
 
@@ -34,7 +36,7 @@ async function reportOf({ messages, hasCodec }: OpenService, id: string, withPay
   return {
     ...messageView(message),
     payload: withPayload ? await payloadOf(message, hasCodec) : null,
-    choices: messageChoices(message),
+    choices: commandChoices(deadMessageChoices(message.reason), id, ["--config <file>"]),
   };
 }
 

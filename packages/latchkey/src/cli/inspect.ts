@@ -1,39 +1,35 @@
 import type { LatchkeyRecord } from "../engine/record.ts";
-import type { Journal } from "../stores/journal.ts";
-import type { OutboxEffect } from "../stores/outbox.ts";
-import { type Choice, whatAPersonMayDo, whatHappensNext } from "./advice.ts";
-import { type Command, UsageError } from "./command.ts";
-import { deadChoices } from "./effect-reasons.ts";
-import { findRecord, namedBy } from "./find-record.ts";
+import { createLatchkey } from "../latchkey.ts";
+import { type RecordReport, recordReport } from "../operator/report.ts";
+import { timeText } from "../operator/times.ts";
+import type { AuditView } from "../operator/views.ts";
+import { type CommandChoice, commandChoices } from "./choice-commands.ts";
+import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
+import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
+import { type FoundRecord, findRecord, namedBy, namesHelp } from "./find-record.ts";
 import { answerText, effectLines, readableText, stepLines } from "./inspect-lines.ts";
 import { inspectMessage } from "./inspect-message.ts";
-import { databaseHelp, databaseOptions, isId, parse } from "./options.ts";
-import {
-  type AuditView,
-  answerView,
-  auditView,
-  type JournalView,
-  journalView,
-  type RecordView,
-  recordView,
-} from "./present.ts";
-import { type EffectPiecesView, effectPiecesView } from "./present-effect.ts";
-import type { Readable, ShownAnswer } from "./readable.ts";
-import { columns, isoTime, shown, shownJson, timeText } from "./text.ts";
+import { databaseHelp, databaseOptions, isId, isKeyHash, parse } from "./options.ts";
+import { columns, shown, shownJson } from "./text.ts";
 import { serviceOptions } from "./with-service.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
 const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
+       latchkey inspect <record id> [options]
+       latchkey inspect <downstream key> [options]
+       latchkey inspect [<tenant> <operation>] <keyHash> [options]
        latchkey inspect <message id> [options]
 
 Shows one key's record: its steps, its effects in the outbox, what was settled, what happens next and what you may do.
-Changes nothing. The key is taken as the client sent it, quoted or bare. Inputs and answers are shown where no codec
-stands before them.
+Changes nothing. Inputs and answers are shown where no codec stands before them.
+
+${namesHelp} By the keyHash of an
+event it is looked for among at most 100,000 records, with the service's logSecret in the variable ${secretVariable}.
 
 Or shows one dead message, by its id in \`latchkey list --dead --messages\`.
 
   --payload             of a message: what it carries, too
-  --config <file>       of a message: the service's config, whose store and codec are then used
+  --config <file>       the service's config, whose store is then used; with --payload its codec, too
 ${databaseHelp}
   --json                print it as JSON
 
@@ -54,15 +50,20 @@ export const inspect: Command = {
       },
     });
     const [id] = positionals;
-    if (positionals.length === 1 && id !== undefined && isId(id)) return inspectMessage(context, values, id);
-    for (const option of ["payload", "config"] as const) {
-      if (values[option] !== undefined) throw new UsageError(`--${option} goes with the id of a message.`);
+    const ofMessage = values.payload !== undefined;
+    if (positionals.length === 1 && id !== undefined && isId(id)) {
+      // A config is opened once: with it, `--payload` says that the id is a message's.
+      const isRecord =
+        !ofMessage &&
+        (values.config !== undefined || (await withStore(context, values, (store) => hasRecord(store, id))));
+      if (!isRecord) return inspectMessage(context, values, id);
     }
-    const named = namedBy(positionals);
+    if (ofMessage) throw new UsageError("--payload goes with the id of a message.");
+    const find = finderOf(context, positionals);
     await withStore(context, values, async (store) => {
-      const found = await readAll(store, named);
+      const found = await find(store);
       const { record, now } = found;
-      const report = reportOf(found);
+      const report = printed(await recordReport(createLatchkey({ store }).runtime, found));
       if (values.json) context.print(shownJson(report));
       else for (const line of linesOf(report, record, now)) context.print(line);
     });
@@ -70,42 +71,46 @@ export const inspect: Command = {
   },
 };
 
-interface Report extends RecordView, JournalView {
-  readonly now: string;
-  readonly answer: Readable<ShownAnswer> | null;
-  readonly effects: readonly EffectPiecesView[];
-  readonly audit: readonly AuditView[];
-  readonly next: readonly string[];
-  readonly choices: readonly Choice[];
-}
+const secretHint = `If the key is a keyHash of an event: set ${secretVariable} to the service's logSecret.`;
 
-interface Found {
-  readonly record: LatchkeyRecord;
-  /** The store's time when it was read. */
-  readonly now: number;
-  readonly journal: Journal | null;
-  readonly effects: readonly OutboxEffect[];
-  readonly audit: readonly AuditView[];
-}
+type Find = (store: CommandStore) => Promise<FoundRecord>;
 
-async function readAll(store: CommandStore, named: ReturnType<typeof namedBy>): Promise<Found> {
-  const { key, record, now } = await findRecord(store, named);
-  const journal = await store.journal.read(key, record.id);
-  const effects = (await store.outbox?.ofRecord(record.id)) ?? [];
-  return { record, now, journal, effects, audit: (await store.settlement.audit(key)).map(auditView) };
-}
-
-function reportOf({ record, now, journal, effects, audit }: Found): Report {
-  return {
-    ...recordView(record),
-    ...journalView(journal),
-    now: isoTime(now),
-    answer: answerView(record),
-    effects: effects.map(effectPiecesView),
-    audit,
-    next: whatHappensNext(record, now),
-    choices: [...whatAPersonMayDo(record, journal), ...effects.flatMap(deadChoices)],
+/** @throws {UsageError} */
+function finderOf(context: CommandContext, positionals: readonly string[]): Find {
+  const [only = "", operation = "", key = ""] = positionals;
+  if (positionals.length === 1 && isKeyHash(only)) {
+    const hashed = { keyHash: only, tenant: null, operation: null };
+    const secret = logSecretOf(context, hashed);
+    return (store) => findByHash(store, hashed, secret);
+  }
+  const named = namedBy(positionals);
+  return async (store) => {
+    try {
+      return await findRecord(store, named);
+    } catch (error) {
+      const isMissing = error instanceof CommandError && error.exitCode === 3;
+      if (!isMissing || positionals.length !== 3 || !isKeyHash(key)) throw error;
+      const hashed = { keyHash: key, tenant: only, operation };
+      if (!context.env[secretVariable])
+        throw new CommandError(`${error.message} ${secretHint}`, { cause: error, exitCode: 3 });
+      return findByHash(store, hashed, logSecretOf(context, hashed));
+    }
   };
+}
+
+/** Ids of records and of messages are both random. */
+async function hasRecord(store: CommandStore, id: string): Promise<boolean> {
+  return (await store.readById(null, id)).record !== null;
+}
+
+/** What is printed: choices as commands. */
+interface Report extends Omit<RecordReport, "choices" | "deadChoices"> {
+  readonly choices: readonly CommandChoice[];
+}
+
+function printed({ choices, deadChoices, ...report }: RecordReport): Report {
+  const ofDead = deadChoices.flatMap(({ death, choices: ofOne }) => commandChoices(ofOne, death));
+  return { ...report, choices: [...commandChoices(choices, report.id), ...ofDead] };
 }
 
 function linesOf(report: Report, record: LatchkeyRecord, now: number): readonly string[] {

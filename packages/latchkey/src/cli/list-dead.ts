@@ -1,8 +1,9 @@
+import { nextPlace } from "../operator/pages.ts";
+import { type DeadEffectView, deadEffectView } from "../operator/views.ts";
 import type { EffectFilter } from "../stores/outbox.ts";
 import { type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { outboxOf } from "./outbox-of.ts";
-import { nextPlace, type PageValues, pageOf } from "./pages.ts";
-import { type EffectView, effectView } from "./present-effect.ts";
+import { type PageValues, pageOf } from "./pages.ts";
 import { shellWord, shown, shownJson, table } from "./text.ts";
 import { withService } from "./with-service.ts";
 import type { DatabaseValues } from "./with-store.ts";
@@ -23,12 +24,12 @@ export async function listDead(context: CommandContext, values: ListDeadValues):
   }
   const { effect = null, tenant = null } = values;
   const filter: EffectFilter = { state: "dead", effect, tenant, ...pageOf(values) };
-  const { found, others } = await withService(context, values, async ({ store, messages }) => ({
-    found: await outboxOf(store).list(filter),
+  const { found, others } = await withService(context, values, async ({ runtime, messages }) => ({
+    found: await outboxOf(runtime.store).list(filter),
     others: await messages.list({ limit: 1, ...(tenant !== null && { tenant }) }),
   }));
   const next = nextPlace(found, filter.limit);
-  const effects = found.map(effectView);
+  const effects = found.map(deadEffectView);
   if (values.json) {
     context.print(shownJson({ effects, next }));
     return 0;
@@ -38,12 +39,12 @@ export async function listDead(context: CommandContext, values: ListDeadValues):
   return 0;
 }
 
-function linesOf(filter: EffectFilter, effects: readonly EffectView[], next: string | null) {
+function linesOf(filter: EffectFilter, effects: readonly DeadEffectView[], next: string | null) {
   if (effects.length === 0) return ["No effect is dead."];
   const rows = effects.map((effect) => [
     effect.createdAt,
     ...[effect.tenant, effect.operation, effect.key, effect.effect].map(shown),
-    effect.id,
+    effect.death,
     shown(effect.lastErrorCode ?? ""),
   ]);
   const head = ["CREATED", "TENANT", "OPERATION", "KEY", "EFFECT", "ID", "WHY"];

@@ -1,14 +1,10 @@
 import type { DeadMessageFilter } from "../messages/dead-messages.ts";
+import { nextPlace } from "../operator/pages.ts";
+import type { Readable } from "../operator/readable.ts";
+import { type MessageView, messageView, payloadOf, type ShownPayload } from "../operator/views.ts";
 import { type CommandContext, type ExitCode, UsageError } from "./command.ts";
-import { nextPlace, type PageValues, pageOf } from "./pages.ts";
-import {
-  type MessageView,
-  messageView,
-  payloadOf,
-  payloadText,
-  type ShownPayload,
-} from "./present-message.ts";
-import type { Readable } from "./readable.ts";
+import { payloadText } from "./inspect-lines.ts";
+import { type PageValues, pageOf } from "./pages.ts";
 import { shellWord, shortened, shown, shownJson, table } from "./text.ts";
 import { type ServiceValues, withService } from "./with-service.ts";
 

@@ -1,11 +1,12 @@
 import type { RecordState } from "../engine/record.ts";
+import { nextPlace } from "../operator/pages.ts";
+import { type RecordView, recordView } from "../operator/views.ts";
 import type { RecordFilter } from "../stores/settlement.ts";
 import { type Command, UsageError } from "./command.ts";
 import { listDead } from "./list-dead.ts";
 import { listMessages } from "./list-messages.ts";
 import { databaseHelp, databaseOptions, parse } from "./options.ts";
-import { limitDefault, nextPlace, pageOf } from "./pages.ts";
-import { type RecordView, recordView } from "./present.ts";
+import { limitDefault, pageOf } from "./pages.ts";
 import { shellWord, shown, shownJson, table } from "./text.ts";
 import { serviceOptions } from "./with-service.ts";
 import { withStore } from "./with-store.ts";
@@ -18,11 +19,11 @@ Lists records in one state, dead effects, or dead messages, oldest first. \`latc
 message. Changes nothing.
 
   --state <state>       ${states.join(", ")}; default: unknown
-  --dead                effects that nobody delivers any more, instead of records
+  --dead                effects that are not delivered any more, instead of records
   --effect <name>       with --dead: only this effect's
   --messages            with --dead: messages of brokers that no inbox runs any more, instead of effects
   --payload             with --messages: what they carry, too
-  --config <file>       with --messages: the service's config, whose store and codec are then used
+  --config <file>       the service's config, whose store is then used; with --messages its codec, too
   --tenant <tenant>     only this tenant's
   --operation <name>    only this operation's records or messages
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
@@ -53,9 +54,8 @@ export const list: Command = {
         json: { type: "boolean" },
       },
     });
-    for (const option of ["payload", "config"] as const) {
-      if (values[option] !== undefined && !values.messages)
-        throw new UsageError(`--${option} goes with --messages.`);
+    if (values.payload !== undefined && !values.messages) {
+      throw new UsageError("--payload goes with --messages.");
     }
     if (values.dead) return values.messages ? listMessages(context, values) : listDead(context, values);
     for (const option of ["effect", "messages"] as const) {

@@ -1,13 +1,15 @@
 /** The user's `latchkey.config.ts`. */
 import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import type { LatchkeyConfig } from "../config.ts";
+import { configNames, type LatchkeyConfig } from "../config.ts";
+import { LatchkeyError } from "../errors.ts";
 import { CommandError } from "./command.ts";
 
-const fields: readonly string[] = ["latchkey", "worker", "republish", "close"];
+const fields: readonly string[] = Object.keys(configNames);
 const expected =
-  "It must say `export default { latchkey, worker, republish, close }`: `latchkey` is what `createLatchkey` gave; `worker` " +
-  "(options of `startWorker`), `republish` (publishes a dead message again) and `close` (called at the end) may be left out.";
+  `It must say \`export default { ${fields.join(", ")} }\`: \`latchkey\` is what \`createLatchkey\` returned; the others are ` +
+  "optional: `worker` (options of `startWorker`), `metrics` (what `createMetrics` returned), `republish` (publishes a dead " +
+  "message again) and `close` (called at the end).";
 
 /** @throws {CommandError} when there is no such file, it cannot be loaded, or its default export is something else. */
 export async function loadConfig(path: string): Promise<LatchkeyConfig<unknown>> {
@@ -25,9 +27,9 @@ async function imported(path: string): Promise<{ readonly default?: unknown }> {
       const message = `${path} cannot be loaded: Node ${process.versions.node} does not run TypeScript. Use Node 22.18 or newer, or a config in JavaScript.`;
       throw wrong(message, cause);
     }
-    throw new CommandError(`${path} cannot be loaded: ${isError(cause) ? cause.stack : String(cause)}`, {
-      cause,
-    });
+    // What Latchkey refuses is said in its message; of anything else the place matters.
+    const why = cause instanceof LatchkeyError ? cause.message : isError(cause) ? cause.stack : String(cause);
+    throw new CommandError(`${path} cannot be loaded: ${why}`, { cause });
   }
 }
 
@@ -41,15 +43,19 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
   if (!isObject(config)) throw wrong(`The default export of ${path} is no object. ${expected}`);
   const unknown = Object.keys(config).find((field) => !fields.includes(field));
   if (unknown !== undefined) {
-    throw wrong(
-      `The default export of ${path} has a field ${JSON.stringify(unknown)}, which means nothing. ${expected}`,
-    );
+    throw wrong(`The default export of ${path} has an unknown field ${JSON.stringify(unknown)}. ${expected}`);
   }
   if (!isObject(config.latchkey) || typeof config.latchkey.startWorker !== "function") {
-    throw wrong(`In ${path}, \`latchkey\` is not what \`createLatchkey\` gave. ${expected}`);
+    throw wrong(`In ${path}, \`latchkey\` is not what \`createLatchkey\` returned. ${expected}`);
   }
   if (config.worker !== undefined && !isObject(config.worker)) {
     throw wrong(`In ${path}, \`worker\` is no object of options. ${expected}`);
+  }
+  if (
+    config.metrics !== undefined &&
+    (!isObject(config.metrics) || typeof config.metrics.text !== "function")
+  ) {
+    throw wrong(`In ${path}, \`metrics\` is not what \`createMetrics\` returned. ${expected}`);
   }
   for (const field of ["republish", "close"] as const) {
     if (config[field] === undefined || typeof config[field] === "function") continue;

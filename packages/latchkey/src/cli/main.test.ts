@@ -12,3 +12,14 @@ test("the entry point runs under plain Node and hands its exit code on", async (
   const failing = promisify(execFile)(process.execPath, [main, "nonsense"]);
   await expect(failing).rejects.toMatchObject({ code: 2, stdout: "" });
 });
+
+test("on a Node that is too old the command and the library say so in one sentence", async () => {
+  const old = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.0" } })`;
+  const preload = `data:text/javascript,${encodeURIComponent(old)}`;
+  const sentence = "Latchkey needs Node 22 or newer, and this process runs on Node 20.19.0.";
+  const execute = promisify(execFile);
+  const command = execute(process.execPath, ["--import", preload, main, "--version"]);
+  await expect(command).rejects.toMatchObject({ code: 1, stdout: "", stderr: `${sentence}\n` });
+  const library = execute(process.execPath, ["--import", preload, join(main, "../../index.ts")]);
+  await expect(library).rejects.toMatchObject({ stderr: expect.stringContaining(`Error: ${sentence}`) });
+});

@@ -57,7 +57,7 @@ function printSql({ print }: CommandContext, { schema, after }: Options): ExitCo
 }
 
 async function apply(context: CommandContext, { databaseUrl, schema, json }: Options): Promise<ExitCode> {
-  const pool = await openPool(context.cwd, databaseUrlOf(context, databaseUrl));
+  const pool = await openPool(context, databaseUrlOf(context, databaseUrl));
   try {
     const report = await applyMigrations(pool, schema);
     if (json) context.print(JSON.stringify(report));

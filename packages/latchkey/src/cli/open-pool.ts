@@ -1,8 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { PgPool } from "../transactions/pg/client.ts";
-import { CommandError } from "./command.ts";
+import type { PgPool } from "../sql/pg/client.ts";
+import { type CommandContext, CommandError, UsageError } from "./command.ts";
 
 export interface EndablePool extends PgPool {
   on(event: "error", listener: () => void): unknown;
@@ -12,7 +12,11 @@ export interface EndablePool extends PgPool {
 /** What `import("pg")` gives. */
 interface PgModule {
   readonly default: {
-    readonly Pool: new (options: { readonly connectionString?: string; readonly max: number }) => EndablePool;
+    readonly Pool: new (options: {
+      readonly connectionString?: string;
+      readonly max: number;
+      readonly connectionTimeoutMillis: number;
+    }) => EndablePool;
   };
 }
 
@@ -20,13 +24,33 @@ interface PgModule {
  * Opens a pool of one connection with the project's own `pg`: Latchkey brings no client.
  *
  * @param url without one, `pg` reads the PG* variables
+ * @throws {UsageError} when no database is named, or by something that is no URL
  * @throws {CommandError} when the project has no `pg`
  */
-export async function openPool(cwd: string, url: string | undefined): Promise<EndablePool> {
+export async function openPool({ cwd, env }: CommandContext, url: string | undefined): Promise<EndablePool> {
+  checkNamed(env, url);
   const { default: pg }: PgModule = await import(pathToFileURL(findPg(cwd)).href);
-  const pool = new pg.Pool({ ...(url === undefined || url === "" ? {} : { connectionString: url }), max: 1 });
+  const pool = new pg.Pool({
+    ...(url === undefined || url === "" ? {} : { connectionString: url }),
+    max: 1,
+    connectionTimeoutMillis: 10_000,
+  });
   pool.on("error", () => {});
   return pool;
+}
+
+/** `pg` would say of no name "no PostgreSQL user name specified in startup packet". The text may hold a password. */
+function checkNamed(env: CommandContext["env"], url: string | undefined): void {
+  if (url === undefined || url === "") {
+    if (Object.keys(env).some((name) => /^PG[A-Z]/u.test(name))) return;
+    throw new UsageError(
+      "No database is named: set DATABASE_URL, or give --database-url postgres://user:password@host:5432/database, or --config where the command takes one.",
+    );
+  }
+  if (/^(?:postgres(?:ql)?|socket):/u.test(url) ? URL.canParse(url) : url.startsWith("/")) return;
+  throw new UsageError(
+    "The database's URL is malformed. It has the form postgres://user:password@host:5432/database, with special characters of the password percent-encoded.",
+  );
 }
 
 function findPg(cwd: string): string {

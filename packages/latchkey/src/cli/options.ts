@@ -2,6 +2,7 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { checkSchemaName, defaultSchema } from "../stores/postgres/names.ts";
 import { type CommandContext, UsageError } from "./command.ts";
+import { shown } from "./text.ts";
 
 export const databaseOptions = {
   "database-url": { type: "string" },
@@ -18,7 +19,7 @@ export function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof p
   try {
     return parseArgs(config);
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+    throw new UsageError(shown(error instanceof Error ? error.message : String(error)), { cause: error });
   }
 }
 
@@ -52,4 +53,9 @@ export function wholeNumber(option: string, text: string, least: number, greates
 /** Whether it is an id as the store gives them to records, effects and dead messages. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
+}
+
+/** Whether it may be the `keyHash` of an event. */
+export function isKeyHash(text: string): boolean {
+  return /^[0-9a-f]{12}$/u.test(text);
 }

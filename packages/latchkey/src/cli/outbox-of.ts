@@ -3,7 +3,7 @@ import { CommandError } from "./command.ts";
 import type { OpenService } from "./with-service.ts";
 
 /** @throws {CommandError} when the store keeps no effects. */
-export function outboxOf({ name, outbox }: OpenService["store"]): OutboxSupport {
+export function outboxOf({ name, outbox }: OpenService["runtime"]["store"]): OutboxSupport {
   if (outbox === null) throw new CommandError(`Store ${name} has no outbox.`);
   return outbox;
 }

@@ -1,14 +1,9 @@
-/** Lists come in pages; a page names the place where the next one begins. */
+/** Options of lists, which come in pages. */
+import { type Place, parsePlace } from "../operator/pages.ts";
 import { UsageError } from "./command.ts";
 import { wholeNumber } from "./options.ts";
 
 export const limitDefault = 50;
-
-/** A place in a list: after this one. */
-export interface Place {
-  readonly createdAt: number;
-  readonly id: string;
-}
 
 export interface PageValues {
   readonly limit?: string | undefined;
@@ -26,17 +21,8 @@ export function pageOf({ limit = String(limitDefault), after }: PageValues): {
   };
 }
 
-/** `<createdAt>_<id>`: milliseconds since the epoch, then the id. */
 function placeOf(text: string): Place {
-  const [, createdAt, id] = /^(\d{1,15})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/u.exec(text) ?? [];
-  if (createdAt === undefined || id === undefined) {
-    throw new UsageError("--after takes the place that the page before ended with.");
-  }
-  return { createdAt: Number(createdAt), id };
-}
-
-/** Where the next page begins; null: this was the last. */
-export function nextPlace(found: readonly Place[], limit: number): string | null {
-  const last = found.length < limit ? undefined : found.at(-1);
-  return last === undefined ? null : `${last.createdAt}_${last.id}`;
+  const place = parsePlace(text);
+  if (place === null) throw new UsageError("--after takes the place that the page before ended with.");
+  return place;
 }

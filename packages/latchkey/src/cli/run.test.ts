@@ -4,6 +4,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type FreshDatabase, freshDatabase } from "../../../../test/support/shared-postgres.ts";
+import manifest from "../../package.json" with { type: "json" };
 import { postgresStore } from "../stores/postgres.ts";
 import { run } from "./run.ts";
 
@@ -23,6 +24,12 @@ async function latchkey(args: readonly string[], env: Record<string, string> = {
 }
 
 describe("the command line", () => {
+  test("inspect by a key's hash from a log says what to give instead", async () => {
+    const { exitCode, errors } = await latchkey(["inspect", "0f3a5c7e9b1d"]);
+    expect(exitCode).toBe(2);
+    expect(errors).toContain("`recordId` of the same event");
+  });
+
   test.each([[["--help"]], [["help"]], [["-h"]]])("%j lists the commands", async (args) => {
     const { exitCode, out } = await latchkey(args);
     expect(exitCode).toBe(0);
@@ -44,6 +51,48 @@ describe("the command line", () => {
       out: expect.stringContaining("--database-url"),
     });
   });
+});
+
+describe("text of others", () => {
+  const steering = "\u001b]0;pwn\u0007\u001b[2J\u009b1m\u202e\r";
+  // What a terminal might obey is what is tested.
+  const obeyed = /[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u;
+
+  test.each([
+    [["zz".concat(steering)]],
+    [["list", `--x${steering}`]],
+    [["list", "--schema", `a${steering}`]],
+    [["list", `extra${steering}`]],
+    [["inspect", steering]],
+    [["settle", "t", "o", "k", "--completed", steering, "--operator", "o", "--reason", "r"]],
+    [["settle", "t", "o", "k", "--completed", `@${steering}`, "--operator", "o", "--reason", "r"]],
+    [["worker", "--config", `no-such${steering}.ts`]],
+    [["migrate", "--database-url", steering]],
+    [["migrate", "--database-url", "postgres://127.0.0.1:1/".concat(encodeURIComponent(steering))]],
+  ])("is escaped wherever it is printed: %j", async (args) => {
+    const { exitCode, out, errors } = await latchkey(args);
+    expect(exitCode).toBeGreaterThan(0);
+    expect(errors).not.toBe("");
+    expect(obeyed.test(out + errors)).toBe(false);
+  });
+});
+
+test.each([["--version"], ["-v"]])("%s prints the version", async (arg) => {
+  expect(await latchkey([arg])).toEqual({ exitCode: 0, out: manifest.version, errors: "" });
+});
+
+test.each([
+  ["migrate", {}, "No database is named: set DATABASE_URL"],
+  ["list", {}, "No database is named: set DATABASE_URL"],
+  ["migrate", { DATABASE_URL: "" }, "No database is named"],
+  ["migrate", { DATABASE_URL: "localhost:5432/secret" }, "URL is malformed"],
+  ["migrate", { DATABASE_URL: "postgres://u:secret@host:no/x" }, "URL is malformed"],
+  ["migrate", { DATABASE_URL: "postgres://u:secret@127.0.0.1:1/x" }, "cannot be reached"],
+])("%s with %j says what is wrong with the database's name", async (command, env, message) => {
+  const { exitCode, errors } = await latchkey([command], env);
+  expect(exitCode).toBeGreaterThan(0);
+  expect(errors).toContain(message);
+  expect(errors).not.toContain("secret");
 });
 
 describe("migrate", () => {
@@ -75,11 +124,11 @@ describe("migrate", () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is at version 2 now: applied 0001_records, 0002_messages.',
+      out: 'Schema "latchkey" is at version 3 now: applied 0001_records, 0002_messages, 0003_names.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 2 already.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 3 already.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -91,8 +140,8 @@ describe("migrate", () => {
     expect(exitCode).toBe(0);
     expect(JSON.parse(out)).toEqual({
       schema: "other",
-      applied: ["0001_records", "0002_messages"],
-      version: 2,
+      applied: ["0001_records", "0002_messages", "0003_names"],
+      version: 3,
     });
   });
 

@@ -1,11 +1,12 @@
 /** What `latchkey settle` was asked to do. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import type { Answer } from "../attempt/answer.ts";
-import { answerOfRun } from "../attempt/run-answer.ts";
+import type { RecordName } from "../execution/find-record.ts";
+import { answerOfRun } from "../execution/run-answer.ts";
+import type { Answer } from "../operations/answer.ts";
 import { CommandError, UsageError } from "./command.ts";
-import { type Named, namedBy } from "./find-record.ts";
-import { databaseOptions, parse, signed, wholeNumber } from "./options.ts";
+import { namedBy } from "./find-record.ts";
+import { databaseOptions, isId, parse, signed, wholeNumber } from "./options.ts";
 import type { DatabaseValues } from "./with-store.ts";
 
 /** What became of it, as a person found out. */
@@ -20,7 +21,7 @@ export type NotExecutedProof =
   | { readonly kind: "closed-downstream"; readonly downstreamKey: string };
 
 export interface SettleOptions {
-  readonly named: Named;
+  readonly named: RecordName;
   readonly outcome: Outcome;
   readonly operator: string;
   readonly reason: string;
@@ -40,11 +41,13 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
     allowPositionals: true,
     options: {
       ...databaseOptions,
+      config: { type: "string" },
       completed: { type: "string" },
       failed: { type: "string" },
       "not-executed": { type: "boolean" },
       proof: { type: "string" },
       "downstream-key": { type: "string" },
+      record: { type: "string" },
       call: { type: "string" },
       result: { type: "string" },
       operator: { type: "string" },
@@ -55,7 +58,7 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
     },
   });
   return {
-    named: namedBy(positionals),
+    named: lifeNamedBy(positionals, values),
     outcome: outcomeOf(values, cwd),
     operator: signed("operator", values.operator),
     reason: signed("reason", values.reason),
@@ -64,6 +67,25 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
     json: values.json ?? false,
     database: values,
   };
+}
+
+/** A key alone may stand for a later life than the one that the operator has looked up. */
+function lifeNamedBy(
+  positionals: readonly string[],
+  values: { readonly record?: string | undefined; readonly "downstream-key"?: string | undefined },
+): RecordName {
+  const named = namedBy(positionals);
+  const { record: recordId } = values;
+  if (recordId !== undefined) {
+    if (!isId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
+    return { ...named, recordId } as RecordName;
+  }
+  if (named.key !== undefined && values["downstream-key"] === undefined) {
+    throw new UsageError(
+      "A key may stand for a later life by now: say which record you looked at by its id, alone or with --record <id>.",
+    );
+  }
+  return named;
 }
 
 interface OutcomeValues {

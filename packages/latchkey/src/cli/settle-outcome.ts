@@ -1,24 +1,24 @@
 /** What is written for what a person found out. */
-import { encodeAnswer } from "../attempt/answer.ts";
-import { reopened } from "../settle.ts";
+
+import { reopened } from "../execution/settle.ts";
+import { encodeAnswer } from "../operations/answer.ts";
+import { callInDoubt } from "../operator/advice.ts";
+import { hasUnreadable } from "../operator/readable.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { Settlement } from "../stores/settlement.ts";
-import { callInDoubt } from "./advice.ts";
 import { refusal } from "./command.ts";
-import { hasUnreadable } from "./readable.ts";
 import type { SettleOptions } from "./settle-options.ts";
 
 /** @throws {CommandError} when the record does not allow it. */
 export function settlementOf(recordId: string, journal: Journal | null, options: SettleOptions): Settlement {
-  const { outcome, retentionMs } = options;
+  const { outcome, retentionMs, named } = options;
+  if (named.downstreamKey !== undefined) callUnder(named.downstreamKey, journal);
   const resumeAfterMs = resumeAfter(journal);
   if (outcome.event === "settle_not_executed") {
     const { proof } = outcome;
     const calls = proof.kind === "downstream-deduplicates" ? "may-repeat" : "never-happened";
     const reopen =
-      proof.kind === "closed-downstream"
-        ? reopened(recordId, closedCall(proof.downstreamKey, journal))
-        : null;
+      proof.kind === "closed-downstream" ? reopened(recordId, callUnder(proof.downstreamKey, journal)) : null;
     return { event: outcome.event, calls, reopen, resumeAfterMs };
   }
   if (hasUnreadable(journal)) {
@@ -45,8 +45,8 @@ function resumeAfter(journal: Journal | null): number | null {
   return journal?.input == null ? null : 0;
 }
 
-/** What was closed must be what is in doubt now: freeing a call that was sent since could make it happen twice. */
-function closedCall(downstreamKey: string, journal: Journal | null) {
+/** What was said of a call must be of what is in doubt now: freeing one that was sent since could make it happen twice. */
+function callUnder(downstreamKey: string, journal: Journal | null) {
   const call = callInDoubt(journal);
   if (call?.downstreamKey === downstreamKey) return call;
   const instead =

@@ -1,25 +1,26 @@
-import { setTimeout as pause } from "node:timers/promises";
-import { encodeAnswer } from "../attempt/answer.ts";
 import { guardOf, type LatchkeyRecord, type UnknownRecord } from "../engine/record.ts";
-import { StoreError } from "../errors.ts";
+import { encodeAnswer } from "../operations/answer.ts";
+import { whatHappensNext } from "../operator/advice.ts";
+import { readJson } from "../operator/readable.ts";
+import { surely } from "../operator/surely.ts";
+import { auditView, recordView } from "../operator/views.ts";
 import { systemPorts } from "../ports.ts";
-import type { AuditEntry, AuditNote, Settlement } from "../stores/settlement.ts";
-import { whatHappensNext } from "./advice.ts";
+import type { AuditEntry, Settlement } from "../stores/settlement.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, refusal } from "./command.ts";
 import { type FoundRecord, findRecord } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
-import { auditView, recordView } from "./present.ts";
-import { readJson } from "./readable.ts";
 import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
 import { proofName, settlementOf } from "./settle-outcome.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
-const help = `Usage: latchkey settle <tenant> <operation> <key> <outcome> --operator <name> --reason <text> [options]
+const help = `Usage: latchkey settle <record id> <outcome> --operator <name> --reason <text> [options]
+       latchkey settle <downstream key> <outcome> --operator <name> --reason <text> [options]
+       latchkey settle <tenant> <operation> <key> --record <id> <outcome> --operator <name> --reason <text> [options]
 
 Writes down what became of an unknown record, as you have found out, together with an audit row that keeps your name and
-reason. Refuses records that are not unknown. Asking again for what is settled so already changes nothing. The key is
-taken as the client sent it, quoted or bare. Outcomes:
+reason. Refuses records that are not unknown, and another life of the key than the one you name. Asking again for what is
+settled so already changes nothing. \`latchkey inspect\` shows a record's id and the downstream keys of its calls. Outcomes:
 
   --call <step> --result <json>  the call in doubt happened, with this result; the rest of the operation then runs
   --not-executed                 it did not happen and no longer can: it may run again. How you know that:
@@ -32,10 +33,12 @@ taken as the client sent it, quoted or bare. Outcomes:
 
 An answer is {"status":201,"headers":{},"body":{}}. JSON may also come from a file: @file.
 
+  --record <id>         the life of the key that you looked at; --downstream-key names it, too
   --operator <name>     who settles
   --reason <text>       how you know
   --retention-ms <n>    how long retries get the answer of --completed and --failed; default: 24 hours
   --dry-run             only say what would be written
+  --config <file>       the service's config, whose store is then used
 ${databaseHelp}
   --json                print the result as JSON
 
@@ -48,7 +51,10 @@ export const settle: Command = {
   help,
   async run(context) {
     const options = readSettleOptions(context.args, context.cwd);
-    return await withStore(context, options.database, (store) => settleOne(context, store, options));
+    return await withStore(context, options.database, (store, hasCodec) => {
+      if (hasCodec) throw refusal("This service stores through a codec: settle with `latchkey.settle`.");
+      return settleOne(context, store, options);
+    });
   },
 };
 
@@ -69,34 +75,17 @@ async function settleOne(
   if (options.dryRun) return reportDryRun(context, record, settlement, options);
   const { operator: actor, reason } = options;
   const note = { id: systemPorts.random.uuid(found.now), actor, proof: proofName(options.outcome), reason };
-  if (!(await settleSurely(store, { ...found, record }, settlement, note))) {
-    throw refusal("The record was changed by somebody else meanwhile. Look at it again: `latchkey inspect`.");
+  const settled = await surely(systemPorts.clock, () =>
+    store.settlement.settle(key, guardOf(record), settlement, note),
+  );
+  if (!settled) {
+    throw refusal("The record was changed in the meantime. Look at it again: `latchkey inspect`.");
   }
   const audit = await store.settlement.audit(key);
   const entry = audit.find(({ id }) => id === note.id);
   if (entry === undefined) throw new CommandError("It was settled, but its audit row cannot be found.");
   return report(context, store, options, entry, false);
 }
-
-/** A lost reply says nothing; the same audit id makes the repetition harmless. */
-async function settleSurely(
-  store: CommandStore,
-  { key, record }: FoundRecord & { readonly record: UnknownRecord },
-  settlement: Settlement,
-  note: AuditNote,
-): Promise<boolean> {
-  for (let pauseMs = 100; ; pauseMs *= 2) {
-    try {
-      return await store.settlement.settle(key, guardOf(record), settlement, note);
-    } catch (error) {
-      if (!(error instanceof StoreError) || pauseMs > pauseMaxMs) throw error;
-      await pause(pauseMs);
-    }
-  }
-}
-
-/** Five tries within three seconds. */
-const pauseMaxMs = 800;
 
 /** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
 async function sameBefore(
@@ -142,7 +131,7 @@ async function saysTheSame(
   );
 }
 
-/** Nobody who repeats a command whose reply was lost means a doubt that came up after it. */
+/** An operator who repeats a command whose reply was lost does not mean a doubt that came up after it. */
 const unknownAgain =
   "It was settled so before, went on, and has become unknown again: what was known then need not hold now. " +
   "Look at it with `latchkey inspect`, and settle it with a new reason.";

@@ -1,8 +1,8 @@
 /** A command's store: the database that its options name, or, with `--config`, that of the service. */
 import { resolve } from "node:path";
+import type { Runtime } from "../execution/runtime.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type DeadMessages, deadMessages, type Republish } from "../messages/dead-messages.ts";
-import type { Store } from "../stores/store.ts";
 import { type CommandContext, CommandError, UsageError } from "./command.ts";
 import { loadConfig } from "./load-config.ts";
 import { type DatabaseValues, withStore } from "./with-store.ts";
@@ -14,7 +14,7 @@ export interface ServiceValues extends DatabaseValues {
 }
 
 export interface OpenService {
-  readonly store: Pick<Store<unknown>, "name" | "outbox">;
+  readonly runtime: Pick<Runtime<unknown>, "store" | "ports">;
   readonly messages: DeadMessages;
   /** Whether what is stored can be decoded: a command without a config does not have the service's codec. */
   readonly hasCodec: boolean;
@@ -34,8 +34,9 @@ export async function withService<T>(
 ): Promise<T> {
   if (values.config === undefined) {
     return withStore(context, values, (store) => {
-      const messages = deadMessages(createLatchkey({ store }));
-      return work({ store, messages, hasCodec: false, republish: null });
+      const latchkey = createLatchkey({ store });
+      const messages = deadMessages(latchkey);
+      return work({ runtime: latchkey.runtime, messages, hasCodec: false, republish: null });
     });
   }
   for (const option of ["database-url", "schema"] as const) {
@@ -47,7 +48,8 @@ export async function withService<T>(
     const { store } = latchkey.runtime;
     if (store.messages === null) throw new CommandError(`Store ${store.name} keeps no messages.`);
     await store.verify();
-    return await work({ store, messages: deadMessages(latchkey), hasCodec: true, republish });
+    const { runtime } = latchkey;
+    return await work({ runtime, messages: deadMessages(latchkey), hasCodec: true, republish });
   } finally {
     await config.close?.();
   }

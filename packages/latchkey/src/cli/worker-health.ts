@@ -1,7 +1,7 @@
 /** What `latchkey worker --health-port` tells. */
-import type { ServiceHealth } from "../maintenance/service.ts";
-import type { Worker } from "../maintenance/worker.ts";
-import { isoTime } from "./text.ts";
+import { isoTime } from "../operator/times.ts";
+import type { ServiceHealth } from "../workers/service.ts";
+import type { Worker } from "../workers/worker.ts";
 
 export interface HealthView {
   readonly healthy: boolean;

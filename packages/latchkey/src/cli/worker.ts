@@ -1,31 +1,34 @@
 /** `latchkey worker`: a process that does what is left to do after requests have been answered. */
-import { constants } from "node:os";
 import { resolve } from "node:path";
 import type { LatchkeyConfig } from "../config.ts";
-import type { Worker } from "../maintenance/worker.ts";
+import type { WorkReport } from "../workers/work.ts";
+import type { Worker } from "../workers/worker.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { type HealthServer, serveHealth } from "./health-server.ts";
 import { loadConfig } from "./load-config.ts";
 import { parse, wholeNumber } from "./options.ts";
+import { stopSignals } from "./stop-signals.ts";
 import { healthView } from "./worker-health.ts";
 
 const configDefault = "latchkey.config.ts";
 /** Platforms usually give 30 seconds. */
 const stopLimitDefaultMs = 25_000;
 const closeLimitMs = 2_000;
-/** A Ctrl-C under `npm` comes twice: from the terminal, and from npm, which passes it on. */
-const sameSignalMs = 100;
 
 const help = `Usage: latchkey worker [options]
 
-Runs deferred operations, delivers effects, resumes, reconciles and cleans, until it is stopped. Any number of workers may
-run on the same tables. It prints a line of JSON when it is ready, when it begins to stop, and when it has stopped.
+Runs deferred operations, delivers effects, resumes, reconciles and cleans, until it is stopped; with --once, until nothing
+is due. Any number of workers may run on the same tables. It prints a line of JSON when it is ready, when it begins to stop,
+and when it has stopped.
 
 The config is a module whose default export is { latchkey, worker, close }: what \`createLatchkey\` gave, options of
 \`startWorker\`, and what is to be closed at the end. The last two may be left out.
 
   --config <file>         the config; default: ${configDefault}
-  --health-port <n>       answer GET on this port with 200 or 503 and JSON; 0: any free one, which the first line names
+  --once                  do what is due and end, for jobs that a timetable starts; the last line says what was done
+  --until-ms <n>          with --once: begin nothing more after this time; default: 60000
+  --health-port <n>       answer GET on this port with 200 or 503 and JSON; 0: any free one, which the first line names.
+                          /metrics has Prometheus' text, where the config has \`metrics\`
   --health-host <address> the address to listen on; default: all
   --stop-limit-ms <n>     how long work under way may take after SIGTERM or SIGINT; default: what the config says, else
                           ${stopLimitDefaultMs}
@@ -45,7 +48,10 @@ export const worker: Command = {
     const held = setInterval(() => {}, 2 ** 30);
     try {
       const config = await loadConfig(resolve(context.cwd, options.config));
-      return await runUntilStopped(context, config, options, stopping.first);
+      const run = { context, config, stopSignal: stopping.first, stopLimitMs: stopLimitOf(config, options) };
+      return await (options.once === null
+        ? runUntilStopped(run, options.health)
+        : runOnce(run, options.once));
     } finally {
       clearInterval(held);
       stopping.forget();
@@ -58,6 +64,8 @@ interface Options {
   readonly health: { readonly port: number; readonly host: string | undefined } | null;
   /** Null: as the config says. */
   readonly stopLimitMs: number | null;
+  /** Null: until it is stopped. */
+  readonly once: { readonly untilMs: number | undefined } | null;
 }
 
 function readOptions(args: readonly string[]): Options {
@@ -65,64 +73,103 @@ function readOptions(args: readonly string[]): Options {
     args: [...args],
     options: {
       config: { type: "string" },
+      once: { type: "boolean" },
+      "until-ms": { type: "string" },
       "health-port": { type: "string" },
       "health-host": { type: "string" },
       "stop-limit-ms": { type: "string" },
     },
   });
-  const { "health-port": port, "health-host": host, "stop-limit-ms": limit } = values;
+  const { "health-port": port, "health-host": host, "stop-limit-ms": limit, "until-ms": until } = values;
   if (host !== undefined && port === undefined)
     throw new UsageError("--health-host goes with --health-port.");
+  if (until !== undefined && !values.once) throw new UsageError("--until-ms goes with --once.");
+  if (values.once && port !== undefined) throw new UsageError("--once and --health-port exclude each other.");
+  const untilMs = until === undefined ? undefined : wholeNumber("until-ms", until, 1, 86_400_000);
   return {
     config: values.config ?? configDefault,
     health: port === undefined ? null : { port: wholeNumber("health-port", port, 0, 65_535), host },
     stopLimitMs: limit === undefined ? null : wholeNumber("stop-limit-ms", limit, 1, 86_400_000),
+    once: values.once ? { untilMs } : null,
   };
 }
 
-/** The first signal to stop; a second one ends the process at once. */
-function stopSignals() {
-  const first = Promise.withResolvers<NodeJS.Signals>();
-  let heardAtMs: number | null = null;
-  const hear = (signal: NodeJS.Signals) => {
-    if (heardAtMs !== null && performance.now() - heardAtMs > sameSignalMs) {
-      process.exit(128 + constants.signals[signal]);
-    }
-    heardAtMs ??= performance.now();
-    first.resolve(signal);
-  };
-  process.on("SIGTERM", hear).on("SIGINT", hear);
-  return { first: first.promise, forget: () => process.off("SIGTERM", hear).off("SIGINT", hear) };
+function stopLimitOf(config: LatchkeyConfig<unknown>, options: Options): number {
+  return options.stopLimitMs ?? config.worker?.stopLimitMs ?? stopLimitDefaultMs;
 }
 
-async function runUntilStopped(
-  context: CommandContext,
-  config: LatchkeyConfig<unknown>,
-  options: Options,
-  stopSignal: Promise<NodeJS.Signals>,
-): Promise<ExitCode> {
-  const say = (line: Readonly<Record<string, unknown>>) => context.print(JSON.stringify(line));
+interface WorkerRun {
+  readonly context: CommandContext;
+  readonly config: LatchkeyConfig<unknown>;
+  readonly stopSignal: Promise<NodeJS.Signals>;
+  readonly stopLimitMs: number;
+}
+
+async function runUntilStopped(run: WorkerRun, wanted: Options["health"]): Promise<ExitCode> {
+  const { context, config, stopSignal, stopLimitMs } = run;
   const { latchkey } = config;
-  const stopLimitMs = options.stopLimitMs ?? config.worker?.stopLimitMs ?? stopLimitDefaultMs;
   let started: Worker | null = null;
   let health: HealthServer | null = null;
   let graceful = true;
   try {
-    health = options.health === null ? null : await serveHealth(options.health, () => healthView(started));
+    health =
+      wanted === null
+        ? null
+        : await serveHealth(wanted, {
+            health: () => healthView(started),
+            metrics: metricsOf(config),
+          });
     const { store } = latchkey.runtime;
     await store.verify();
     started = latchkey.startWorker({ ...config.worker, stopLimitMs });
-    say({ ready: true, pid: process.pid, store: store.name, healthPort: health?.port ?? null });
-    say({ stopping: true, signal: await stopSignal });
+    say(context, { ready: true, pid: process.pid, store: store.name, healthPort: health?.port ?? null });
+    say(context, { stopping: true, signal: await stopSignal });
     graceful = await started.stop();
   } finally {
     await closeInTime(config);
     await health?.close();
   }
-  say({ stopped: true, graceful });
+  say(context, { stopped: true, graceful });
+  return exitCodeOf(run, graceful);
+}
+
+async function runOnce(run: WorkerRun, { untilMs }: NonNullable<Options["once"]>): Promise<ExitCode> {
+  const { context, config, stopSignal, stopLimitMs } = run;
+  const { latchkey } = config;
+  const stop = new AbortController();
+  void stopSignal.then((signal) => {
+    say(context, { stopping: true, signal });
+    stop.abort();
+  });
+  let report: WorkReport;
+  try {
+    const { store } = latchkey.runtime;
+    await store.verify();
+    say(context, { ready: true, pid: process.pid, store: store.name, once: true });
+    const until = untilMs === undefined ? {} : { untilMs };
+    report = await latchkey.work({ ...config.worker, ...until, stopLimitMs, signal: stop.signal });
+  } finally {
+    await closeInTime(config);
+  }
+  const { inTime: graceful, ...done } = report;
+  say(context, { stopped: true, graceful, ...done });
+  return exitCodeOf(run, graceful);
+}
+
+function say({ print }: CommandContext, line: Readonly<Record<string, unknown>>): void {
+  print(JSON.stringify(line));
+}
+
+function exitCodeOf({ context, stopLimitMs }: WorkerRun, graceful: boolean): ExitCode {
   if (!graceful)
     context.complain(`Work was still under way after ${stopLimitMs} ms. Its leases tell others.`);
   return graceful ? 0 : 1;
+}
+
+/** Counters of this process are shown also while the store cannot be asked, without gauges. */
+function metricsOf({ latchkey, metrics }: LatchkeyConfig<unknown>): (() => Promise<string>) | null {
+  if (metrics === undefined) return null;
+  return async () => metrics.text(await latchkey.overview().catch(() => undefined));
 }
 
 /** What is under way still may hold what is to be closed. */

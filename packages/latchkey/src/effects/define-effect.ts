@@ -1,7 +1,16 @@
 /** Defining an effect: every option resolved and checked. */
+
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import { timerMaxMs } from "../ports.ts";
-import { isStorable } from "../storable.ts";
-import type { Effect, EffectOptions, EffectSettings } from "./effect.ts";
+import { isStorable } from "../stores/storable.ts";
+import type {
+  DeliveryOptions,
+  Effect,
+  EffectLimits,
+  EffectOptions,
+  EffectSettings,
+  RetryOptions,
+} from "./effect.ts";
 
 /**
  * Resolves and checks an effect.
@@ -14,9 +23,50 @@ export function defineEffect<I, R, Tx>(name: string, options: EffectOptions<I, R
       `An effect's name has 1 to 200 characters, none of them NUL (got ${JSON.stringify(name)})`,
     );
   }
+  checkOptions(`Effect ${name}`, options, effectOptions);
+  checkNames(name, options as unknown as EffectOptions<never, never, never>);
   const settings = resolveSettings(options);
   checkSettings(name, settings);
   return Object.freeze({ name, settings: Object.freeze(settings) });
+}
+
+const effectOptions = {
+  deduplication: true,
+  dedupeWindowMs: true,
+  execute: true,
+  lookup: true,
+  close: true,
+  reopen: true,
+  isNotExecuted: true,
+  isRefused: true,
+  retry: true,
+  limits: true,
+  delivery: true,
+  onDelivered: true,
+} as const satisfies OptionNames<EffectOptions<never, never, never>>;
+const retryOptions = {
+  attempts: true,
+  backoffMs: true,
+  backoffMaxMs: true,
+} as const satisfies OptionNames<RetryOptions>;
+const limitOptions = {
+  timeoutMs: true,
+  concurrency: true,
+  perSecond: true,
+} as const satisfies OptionNames<EffectLimits>;
+const deliveryOptions = {
+  attemptsMax: true,
+  backoffMs: true,
+  backoffMaxMs: true,
+  ordered: true,
+  keepMs: true,
+} as const satisfies OptionNames<DeliveryOptions>;
+
+function checkNames(name: string, options: EffectOptions<never, never, never>): void {
+  const { retry = {}, limits = {}, delivery = {} } = options;
+  checkOptions(`Effect ${name}: retry`, retry, retryOptions);
+  checkOptions(`Effect ${name}: limits`, limits, limitOptions);
+  checkOptions(`Effect ${name}: delivery`, delivery, deliveryOptions);
 }
 
 const no = () => false;

@@ -13,13 +13,34 @@ export interface DownstreamCall {
   readonly generation: number;
 }
 
+/** 128 bits: among the calls of one record. */
+const digestBytes = 16;
+const idLength = 16;
+const uuid = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/u;
+
 /**
- * 46 characters of `A-Z a-z 0-9 - _`: `lk_` and SHA-256 in base64url. It depends on nothing but its arguments, so every
- * attempt, owner and version of Latchkey sends the same.
+ * 47 characters of `A-Z a-z 0-9 - _`: `lk_`, half of a SHA-256 and the record's id, both in base64url. It depends on nothing
+ * but its arguments, so every attempt, owner and version of Latchkey sends the same. The id is in it so that a webhook which
+ * names the call names the record, too, without an index over every call (decision 030).
  */
 export function downstreamKey({ recordId, step, effect, index, generation }: DownstreamCall): string {
   const hash = createHash("sha256");
-  const fields = ["latchkey-downstream-1", recordId, step, effect, String(index), String(generation)];
+  const fields = ["latchkey-downstream-2", recordId, step, effect, String(index), String(generation)];
   for (const chunk of encodeFields(fields)) hash.update(chunk);
-  return `lk_${hash.digest("base64url")}`;
+  const digest = hash.digest().subarray(0, digestBytes);
+  return `lk_${digest.toString("base64url")}${idBytes(recordId).toString("base64url")}`;
+}
+
+function idBytes(recordId: string): Buffer {
+  if (uuid.test(recordId)) return Buffer.from(recordId.replaceAll("-", ""), "hex");
+  // Only a test's `Random` port draws other ids. Their keys are as stable, and name no record.
+  return createHash("sha256").update(recordId).digest().subarray(0, idLength);
+}
+
+/** The id of the record that a downstream key was made for. Null: it is no downstream key of Latchkey's. */
+export function recordIdOf(key: string): string | null {
+  const encoded = /^lk_[\w-]{22}([\w-]{22})$/u.exec(key)?.[1];
+  if (encoded === undefined) return null;
+  const hex = Buffer.from(encoded, "base64url").toString("hex");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/u, "$1-$2-$3-$4-$5");
 }

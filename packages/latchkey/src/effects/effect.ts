@@ -1,5 +1,5 @@
 /** An effect: one kind of outbound call, and what the other side can do when its outcome is in doubt. */
-import type { RunAnswer } from "../attempt/given-answer.ts";
+import type { RunAnswer } from "../engine/run-answer.ts";
 
 /**
  * What is automatic after an uncertain outcome follows from this alone:
@@ -55,7 +55,7 @@ export interface DeliveryOptions {
   readonly keepMs?: number;
 }
 
-/** What `onDelivered` is told. */
+/** What `onDelivered` is given. */
 export interface Delivered<I, R> {
   readonly input: I;
   readonly result: R;

@@ -1,9 +1,10 @@
 /** Running an effect's functions within their limits, and what a send proves. */
-import { type Limited, withLimit } from "../attempt/limit.ts";
+
 import { EffectRefused, isLatchkeyError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
+import { type Limited, withLimit } from "../time/time-limit.ts";
 import type { Effect, EffectCall } from "./effect.ts";
-import { createSlots, type Slots } from "./slots.ts";
+import { createSemaphore, type Semaphore } from "./semaphore.ts";
 
 /** Any effect at all: what it takes and gives meets again only in its own functions. */
 export type AnyEffect = Effect<never, unknown>;
@@ -55,7 +56,7 @@ export interface Asking {
 }
 
 /**
- * Runs one of an effect's functions within its time limit. `late` is told what it returns after it was given up.
+ * Runs one of an effect's functions within its time limit. `late` is called with what it returns after it was given up.
  * Never rejects.
  */
 export async function runEffect<T>(
@@ -74,7 +75,7 @@ export async function runEffect<T>(
   return ran;
 }
 
-/** Sends once. `late` is told what a send gives that was given up. Never rejects. */
+/** Sends once. `late` is called with what an abandoned send returns. Never rejects. */
 export async function sendEffect(
   clock: Clock,
   asking: Asking,
@@ -95,7 +96,7 @@ export async function sendEffect(
   }
 }
 
-/** A signal costs more than all the rest of a call, so that it is made where somebody looks at it. */
+/** A signal costs more than all the rest of a call, so it is made on first use. */
 function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (reason: Error) => void } {
   let abort: AbortController | null = null;
   const controller = () => {
@@ -115,30 +116,30 @@ async function startNow<T>(act: () => Promise<T>): Promise<T> {
   return act();
 }
 
-const slots = new WeakMap<AnyEffect, Slots>();
+const semaphores = new WeakMap<AnyEffect, Semaphore>();
 
-/** Waits for one of the effect's places in this process. Null: `signal` aborted first. */
+/** Waits for a permit of the effect's concurrency limit in this process. Null: `signal` aborted first. */
 export async function takeSlot(effect: AnyEffect, signal: AbortSignal): Promise<(() => void) | null> {
-  const places = placesOf(effect);
-  return places === null ? () => {} : places.take(signal);
+  const semaphore = semaphoreOf(effect);
+  return semaphore === null ? () => {} : semaphore.take(signal);
 }
 
-/** How many of the effect's places are free now. */
+/** How many permits of the effect are free now. */
 export function freeSlots(effect: AnyEffect): number {
-  return placesOf(effect)?.free() ?? Number.POSITIVE_INFINITY;
+  return semaphoreOf(effect)?.free() ?? Number.POSITIVE_INFINITY;
 }
 
-/** At most so many of the effect's places as are free now. */
+/** Takes up to `most` of the effect's free permits. */
 export function takeFreeSlots(effect: AnyEffect, most: number): readonly (() => void)[] {
-  const places = placesOf(effect);
-  return places === null ? Array.from({ length: most }, () => () => {}) : places.takeFree(most);
+  const semaphore = semaphoreOf(effect);
+  return semaphore === null ? Array.from({ length: most }, () => () => {}) : semaphore.takeFree(most);
 }
 
 /** Null: there is no limit. */
-function placesOf(effect: AnyEffect): Slots | null {
+function semaphoreOf(effect: AnyEffect): Semaphore | null {
   const limit = effect.settings.limits.concurrency;
   if (limit === null) return null;
-  const places = slots.get(effect) ?? createSlots(limit);
-  slots.set(effect, places);
-  return places;
+  const semaphore = semaphores.get(effect) ?? createSemaphore(limit);
+  semaphores.set(effect, semaphore);
+  return semaphore;
 }

@@ -202,10 +202,21 @@ describe("a request that differs from its record", () => {
       for (const reuse of ["reject", "execute"] as const) {
         const same = decide(record, { ...request, reuse }, now);
         const other = decide(record, { ...request, ...difference, reuse }, now);
-        const misuse = { kind: "answer", decision: { kind: "key_misuse", because } };
+        // Only of a request that was never started, and will not be, is it known that nothing happened.
+        const idle =
+          because !== "principal" &&
+          (record.state === "failed" || (record.state === "pending" && now >= expiresAt));
+        const decision = { kind: "key_misuse", because, ...(idle ? { nothingHappened: true } : {}) };
+        const misuse = { kind: "answer", decision };
         expect(other, `${record.state} at ${now}`).toEqual(same.kind === "create" ? same : misuse);
       }
     }
+  });
+
+  test("a failure with an answer may come after steps that have happened", () => {
+    const record = { ...records.failed, answer: new Uint8Array([1]) } as LatchkeyRecord;
+    const verdict = decide(record, { ...request, operation: "refunds.create" }, 1_000);
+    expect(verdict).toEqual({ kind: "answer", decision: { kind: "key_misuse", because: "operation" } });
   });
 
   test("is misuse also under the record's own token", () => {

@@ -11,7 +11,7 @@ import {
 /** What admission answers. `execute` is not in here: it is an act, and comes as a `Verdict`. */
 export type Decision =
   | { readonly kind: "replay"; readonly record: FinishedRecord }
-  /** It has waited for a worker for too long; nobody will start it. */
+  /** It has waited for a worker for too long; it will not be started any more. */
   | { readonly kind: "timeout"; readonly recordId: string }
   | {
       readonly kind: "in_progress";
@@ -20,9 +20,16 @@ export type Decision =
       readonly createdAt: number | null;
       readonly leaseEndsAt: number | null;
     }
-  | { readonly kind: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" }
+  | Misuse
   | { readonly kind: "unknown"; readonly recordId: string; readonly reconcileAfter: number | null }
   | { readonly kind: "expired" };
+
+export interface Misuse {
+  readonly kind: "key_misuse";
+  readonly because: "fingerprint" | "principal" | "operation";
+  /** The record proves that its request has had no effect and will have none. Absent: it may have, or another's caller asks. */
+  readonly nothingHappened?: true;
+}
 
 /** Why a dead attempt is settled as `unknown` instead of being taken over. */
 export type GiveUpReason = "lease-ended" | "attempts-spent" | "past-expiry";
@@ -61,8 +68,8 @@ export interface AdmissionRequest {
 export function decide(record: LatchkeyRecord | null, request: AdmissionRequest, now: number): Verdict {
   if (record === null) return { kind: "create", replaces: null };
   if (mayRunAsNew(record, request, now)) return { kind: "create", replaces: guardOf(record) };
-  const misuse = misuseOf(record, request);
-  if (misuse !== null) return answer({ kind: "key_misuse", because: misuse });
+  const misuse = misuseOf(record, request, now);
+  if (misuse !== null) return answer(misuse);
   if (isExpired(record, now)) return answer({ kind: "expired" });
   return decideLive(record, request, now);
 }
@@ -134,13 +141,20 @@ function isExpired(record: LatchkeyRecord, now: number): boolean {
   }
 }
 
-function misuseOf(
-  record: LatchkeyRecord,
-  request: AdmissionRequest,
-): "fingerprint" | "principal" | "operation" | null {
-  if (record.principal !== request.principal) return "principal";
-  if (record.operation !== request.operation) return "operation";
-  return sameFingerprint(record.fingerprint, request.fingerprint) ? null : "fingerprint";
+function misuseOf(record: LatchkeyRecord, request: AdmissionRequest, now: number): Misuse | null {
+  // Another principal must not learn how this one's request ended.
+  if (record.principal !== request.principal) return { kind: "key_misuse", because: "principal" };
+  const idle = wasNeverStarted(record, now) ? ({ nothingHappened: true } as const) : {};
+  if (record.operation !== request.operation) return { kind: "key_misuse", because: "operation", ...idle };
+  if (sameFingerprint(record.fingerprint, request.fingerprint)) return null;
+  return { kind: "key_misuse", because: "fingerprint", ...idle };
+}
+
+/** Its time to be started is over. Any other end, also a failure, may come after steps that have happened. */
+function wasNeverStarted(record: LatchkeyRecord, now: number): boolean {
+  return record.state === "pending"
+    ? now >= record.expiresAt
+    : record.state === "failed" && record.answer === null;
 }
 
 /** Equality of two digests of one version; digests of different versions never compare equal. */

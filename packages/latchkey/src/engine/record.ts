@@ -3,7 +3,7 @@
  * All times are milliseconds since the Unix epoch on the store's clock.
  */
 
-/** Where a record lives. `scope` is the operation's name, or `*` under `keyScope: "tenant"`. */
+/** Where a record lives. `scope` is the operation's name, `*` under `keyScope: "tenant"`, name and path under `"path"`. */
 export interface RecordKey {
   readonly tenant: string;
   readonly scope: string;
@@ -59,7 +59,7 @@ export interface FinishedRecord extends RecordBase {
   readonly expiresAt: number;
   /** When the key is forgotten and may run as new. Never before `expiresAt`. */
   readonly forgetAt: number;
-  /** The encoded answer (see `attempt/answer.ts`), as the codec stored it; null for a `pending` that timed out. */
+  /** The encoded answer (see `operations/answer.ts`), as the codec stored it; null for a `pending` that timed out. */
   readonly answer: Uint8Array | null;
   readonly lastErrorCode: string | null;
 }

@@ -299,6 +299,97 @@ describe("parsed bodies", () => {
   });
 });
 
+describe("multipart bodies (version 2)", () => {
+  const parts = (boundary: string, { name = "f", file = "A" } = {}) =>
+    `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${file}\r\n--${boundary}--\r\n`;
+  const upload = (boundary: string, text = parts(boundary), type = "form-data") => ({
+    mediaType: `multipart/${type}; boundary=${boundary}`,
+    body: bytes(text),
+  });
+
+  test("the boundary does not count", () => {
+    expect(fingerprint({ ...payment, ...upload("one") })).toMatchObject({
+      version: 2,
+      bodyForm: "multipart",
+    });
+    expect(hex(upload("one"))).toBe(hex(upload("a-much-longer-one")));
+    const quoted = { ...upload("one"), mediaType: 'Multipart/Form-Data; Boundary="one"' };
+    expect(hex(quoted)).toBe(hex(upload("one")));
+    const padded = upload("one", parts("one").replace("--one\r\n", "--one \t\r\n"));
+    expect(hex(padded)).toBe(hex(upload("two")));
+  });
+
+  test.each([
+    ["another file", upload("one", parts("one", { file: "B" }))],
+    ["an empty file", upload("one", parts("one", { file: "" }))],
+    ["another name", upload("one", parts("one", { name: "g" }))],
+    ["a part more", upload("one", `${parts("one").replace("--one--\r\n", "")}${parts("one")}`)],
+    ["something after the last part", upload("one", `${parts("one")}x`)],
+    ["something before the first part", upload("one", `x\r\n${parts("one")}`)],
+    ["another type of multipart", upload("one", parts("one"), "mixed")],
+  ])("%s counts", (_what, other) => {
+    expect(hex(other)).not.toBe(hex(upload("one")));
+    expect(fingerprint({ ...payment, ...other }).bodyForm).toBe("multipart");
+  });
+
+  test.each([
+    ["is cut off", (boundary: string) => parts(boundary).slice(0, -6)],
+    ["has bare line feeds", (boundary: string) => parts(boundary).replaceAll("\r\n", "\n")],
+    [
+      "has a line that begins with its boundary",
+      (boundary: string) => parts(boundary, { file: `\r\n--${boundary}x` }),
+    ],
+    ["has a part without the end of its head", (boundary: string) => `--${boundary}\r\nx\r\n--${boundary}--`],
+    ["has no part", () => "nothing"],
+  ])("one that %s counts byte for byte, with its boundary", (_what, text) => {
+    const [one, two] = ["one", "two"].map((boundary) => upload(boundary, text(boundary)));
+    expect(formOf(one ?? {})).toBe("raw");
+    expect(hex(one ?? {})).not.toBe(hex(two ?? {}));
+  });
+
+  test("no parts of one body are another's", () => {
+    // The inner boundary of the one is the outer boundary of the other.
+    const inner = parts("two", { file: "A" });
+    expect(hex(upload("one", parts("one", { file: inner })))).not.toBe(hex(upload("two", inner)));
+  });
+
+  test.each([
+    "multipart/form-data",
+    "multipart/form-data; boundary=a; boundary=b",
+    'multipart/form-data; boundary=""',
+  ])("%s stays with version 1", (mediaType) => {
+    expect(fingerprint({ ...payment, mediaType, body: bytes(parts("a")) }).version).toBe(1);
+  });
+
+  test("raw bytes are raw bytes, and version 1 can be asked for", () => {
+    expect(hex(upload("one"), { body: "raw" })).not.toBe(hex(upload("two"), { body: "raw" }));
+    const before = fingerprint({ ...payment, ...upload("one") }, { version: FINGERPRINT_VERSION });
+    expect(before).toMatchObject({ version: 1, bodyForm: "raw" });
+    expect(hex(upload("one"), { version: 1 })).not.toBe(hex(upload("two"), { version: 1 }));
+  });
+});
+
+describe("conditions (version 2)", () => {
+  test("count, in any order of names", () => {
+    const conditions = [
+      ["Range", "bytes=0-1"],
+      ["if-range", '"1"'],
+    ] as const;
+    expect(fingerprint({ ...payment, conditions }).version).toBe(2);
+    expect(hex({ conditions })).toBe(
+      hex({
+        conditions: [
+          ["if-range", '"1"'],
+          ["range", "bytes=0-1"],
+        ],
+      }),
+    );
+    expect(hex({ conditions })).not.toBe(hex({ conditions: conditions.slice(1) }));
+    expect(hex({ conditions: [] })).toBe(hex({}));
+    expect(hex({ conditions }, { version: 1 })).toBe(hex({}));
+  });
+});
+
 describe("versions and secrets", () => {
   test("an unknown version is refused, the stored one can be asked for", () => {
     expect(hex({}, { version: FINGERPRINT_VERSION })).toBe(hex({}));

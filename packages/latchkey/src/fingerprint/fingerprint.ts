@@ -3,7 +3,8 @@ import { checkFieldNames, pickFields } from "./business-fields.ts";
 import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
 import { encodeFields, type Field } from "./length-prefixed.ts";
-import { parseMediaType } from "./media-type.ts";
+import { parseMediaType, parseMultipartType } from "./media-type.ts";
+import { multipartFields } from "./multipart.ts";
 import { parsedValueBytes } from "./parsed-value.ts";
 import { sortedQuery } from "./query.ts";
 
@@ -13,8 +14,14 @@ import { sortedQuery } from "./query.ts";
  */
 export const FINGERPRINT_VERSION = 1;
 
+/**
+ * Of the few requests that version 1 is wrong about: multipart bodies, whose boundary is no part of what is asked for, and
+ * requests with conditions, which are. All others keep version 1, so that their records are compared with it.
+ */
+const FINGERPRINT_VERSION_SPECIAL = 2;
+
 /** Which form of the body was hashed. It is part of the digest, so bodies of different forms never compare equal. */
-export type BodyForm = "canonical-json" | "raw" | "fields" | "parsed";
+export type BodyForm = "canonical-json" | "raw" | "fields" | "parsed" | "multipart";
 
 /** What a request asks for, as a digest of 32 bytes. */
 export interface Fingerprint {
@@ -36,6 +43,11 @@ export interface FingerprintRequest {
   readonly mediaType: string | null;
   /** Chosen headers such as an API version, as [name, value]; names in any case and order. */
   readonly headers: readonly (readonly [name: string, value: string])[];
+  /**
+   * The header lines that say which part of an answer is wanted, or when any is (`Range`, `If-Match` …), as [name, value].
+   * Default none.
+   */
+  readonly conditions?: readonly (readonly [name: string, value: string])[];
   /** The bytes as received, or the value a body parser made of them (only with the option `body: "parsed"`). */
   readonly body: Uint8Array | { readonly parsed: unknown };
 }
@@ -43,7 +55,8 @@ export interface FingerprintRequest {
 export interface FingerprintOptions {
   /**
    * `"auto"` (default): a JSON body (`application/json`, `+json`) in its canonical form, or its raw bytes if it has
-   * none; any other body as raw bytes. `"raw"`: raw bytes always.
+   * none; a multipart body as its parts, in order, without the boundary; any other body as raw bytes. `"raw"`: raw
+   * bytes always.
    *
    * `{ fields }`: of a JSON object only these members, named at the top level or by a path with dots
    * (`customer.id`; a name that itself has a dot, or an element of an array, cannot be chosen). A body that has no
@@ -69,9 +82,35 @@ export interface FingerprintOptions {
  * @throws NotFingerprintableError (a TypeError) for a parsed body that JSON cannot carry.
  */
 export function fingerprint(request: FingerprintRequest, options: FingerprintOptions = {}): Fingerprint {
-  const body = requestBody(request, options);
-  const version = checkedVersion(options);
-  return seal(version, prefixOf(request, version), body, options);
+  const version = checkedVersion(
+    options,
+    needsSpecial(request) ? FINGERPRINT_VERSION_SPECIAL : FINGERPRINT_VERSION,
+  );
+  const body = requestBody(request, options, version);
+  const prefix =
+    version === FINGERPRINT_VERSION ? prefixOf(request, version) : specialPrefix(request, version, body);
+  return seal(version, prefix, body, options);
+}
+
+function needsSpecial({ mediaType, conditions = [] }: FingerprintRequest): boolean {
+  return conditions.length > 0 || (mediaType !== null && parseMultipartType(mediaType) !== null);
+}
+
+/** The boundary counts where the body has not been taken apart. */
+function specialPrefix(request: FingerprintRequest, version: number, { form }: Body): Uint8Array {
+  const { operation, method, path, query, mediaType, headers, conditions = [] } = request;
+  const multipart = mediaType === null || form === "raw" ? null : parseMultipartType(mediaType);
+  const type =
+    mediaType === null ? null : (multipart?.withoutBoundary ?? parseMediaType(mediaType).normalized);
+  return encoded(version, "request", [
+    operation,
+    method,
+    path,
+    sortedQuery(query),
+    type,
+    sortedHeaders(headers),
+    sortedHeaders(conditions),
+  ]);
 }
 
 /** What is hashed before a body. */
@@ -125,7 +164,7 @@ export function fingerprintOf(
   options: Pick<FingerprintOptions, "secret" | "limits" | "version"> = {},
 ): Fingerprint {
   const body = value instanceof Uint8Array ? rawBody(value) : parsedBody(value, options.limits);
-  const version = checkedVersion(options);
+  const version = checkedVersion(options, FINGERPRINT_VERSION);
   return seal(version, encoded(version, "value", [operation]), body, options);
 }
 
@@ -152,7 +191,7 @@ function parsedBody(value: unknown, limits: CanonicalJsonLimits = {}): Body {
   return { form: "parsed", content: [canonical ? "canonical" : "stringified", bytes] };
 }
 
-function requestBody(request: FingerprintRequest, options: FingerprintOptions): Body {
+function requestBody(request: FingerprintRequest, options: FingerprintOptions, version: number): Body {
   const { body } = request;
   const choice = options.body ?? "auto";
   const names = typeof choice === "object" ? checkFieldNames(choice.fields) : null;
@@ -162,8 +201,16 @@ function requestBody(request: FingerprintRequest, options: FingerprintOptions): 
     );
   }
   if (!(body instanceof Uint8Array)) return parsedBody(body.parsed, options.limits);
+  if (choice === "raw") return rawBody(body);
   const isJson = request.mediaType !== null && parseMediaType(request.mediaType).isJson;
-  return choice === "raw" || !isJson ? rawBody(body) : jsonBody(body, names, options.limits);
+  if (isJson) return jsonBody(body, names, options.limits);
+  return version === FINGERPRINT_VERSION ? rawBody(body) : partsOrRaw(body, request.mediaType);
+}
+
+function partsOrRaw(body: Uint8Array, mediaType: string | null): Body {
+  const type = mediaType === null ? null : parseMultipartType(mediaType);
+  const parts = type === null ? null : multipartFields(body, type.boundary);
+  return parts === null ? rawBody(body) : { form: "multipart", content: parts };
 }
 
 function jsonBody(
@@ -190,8 +237,11 @@ function sortedHeaders(headers: FingerprintRequest["headers"]): Field[] {
     .sort(([left], [right]) => compareCodeUnits(left, right));
 }
 
-function checkedVersion({ secret, version = FINGERPRINT_VERSION }: FingerprintOptions): number {
-  if (version !== FINGERPRINT_VERSION) throw new TypeError(`unknown fingerprint version ${version}`);
+/** @param newest of this request */
+function checkedVersion(options: FingerprintOptions, newest: number): number {
+  const { secret, version = newest } = options;
+  if (version !== newest && version !== FINGERPRINT_VERSION)
+    throw new TypeError(`unknown fingerprint version ${version}`);
   if (secret !== undefined && secret.length === 0)
     throw new TypeError("the fingerprint secret must not be empty");
   return version;

@@ -22,6 +22,28 @@ export function parseMediaType(raw: string): MediaType {
   return latest.parsed;
 }
 
+/** A multipart type, and what it is without its boundary. Null: it is another type, or names no usable boundary. */
+export function parseMultipartType(
+  raw: string,
+): { readonly boundary: string; readonly withoutBoundary: string } | null {
+  const parsed = new MediaTypeScanner(raw).scan();
+  if (parsed === null || !parsed.essence.startsWith("multipart/")) return null;
+  const boundaries = parsed.parameters.filter(([name]) => name === "boundary");
+  const boundary = boundaries[0]?.[1] ?? "";
+  // Which of two counts depends on the reader.
+  if (boundaries.length !== 1 || boundary === "" || boundary.length > boundaryMaxLength) return null;
+  const others = parsed.parameters.filter(([name]) => name !== "boundary");
+  return { boundary, withoutBoundary: normalize(parsed.essence, others) };
+}
+
+/** RFC 2046 has 70. Some clients' are longer. */
+const boundaryMaxLength = 200;
+
+function normalize(essence: string, parameters: readonly Parameter[]): string {
+  const sorted = parameters.toSorted(([left], [right]) => compareCodeUnits(left, right));
+  return [essence, ...sorted.map(([name, value]) => `${name}=${JSON.stringify(value)}`)].join(";");
+}
+
 /** Nearly all requests have the same, and each is asked about several times. */
 let latest = { raw: "", parsed: { essence: null, isJson: false, normalized: "" } as MediaType };
 
@@ -33,13 +55,10 @@ function parse(raw: string): MediaType {
     ? parsed.parameters.filter((parameter) => !isUtf8Charset(parameter))
     : parsed.parameters;
   const otherCharset = kept.some(([name]) => name === "charset");
-  const sorted = kept.toSorted(([left], [right]) => compareCodeUnits(left, right));
   return {
     essence: parsed.essence,
     isJson: jsonEssence && !otherCharset,
-    normalized: [parsed.essence, ...sorted.map(([name, value]) => `${name}=${JSON.stringify(value)}`)].join(
-      ";",
-    ),
+    normalized: normalize(parsed.essence, kept),
   };
 }
 

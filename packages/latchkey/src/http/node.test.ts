@@ -6,7 +6,7 @@ import {
   serializationFailure,
 } from "../../../../test/support/http-service.ts";
 import { listen } from "../../../../test/support/listen.ts";
-import type { OperationOptions } from "../operation.ts";
+import type { OperationOptions } from "../operations/operation.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { type HttpCall, newKey, send } from "../testing/http-conformance/client.ts";
 import { type NodeContext, nodeProtect } from "./node.ts";

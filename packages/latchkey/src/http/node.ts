@@ -1,20 +1,21 @@
 /** `node:http`, without a framework. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { HandlerContext } from "../attempt/attempt.ts";
 import type { Execution } from "../engine/classify.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import type { OwnedOperation } from "../owned-operation.ts";
-import { createExchange } from "./exchange.ts";
-import { sendOutcome, submitHeld } from "./held-exchange.ts";
-import type { HttpOptions, RouteOptions } from "./http-options.ts";
-import type { BodyReading, Incoming } from "./incoming.ts";
-import { announcesBody, headerLines, readBytes } from "./node-messages.ts";
-import { createServing } from "./serving.ts";
-import { createStatus } from "./status.ts";
+import type { HandlerContext } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { OwnedOperation } from "../operations/owned-operation.ts";
+import { standInBytes } from "./node-response/node-body.ts";
+import { announcesBody, headerLines, readBytes } from "./node-response/node-messages.ts";
+import { sendOutcome, submitHeld } from "./node-response/submit.ts";
+import { createExchange } from "./protocol/exchange.ts";
+import type { HttpOptions, RouteOptions } from "./protocol/http-options.ts";
+import type { BodyReading, Incoming } from "./protocol/incoming.ts";
+import { createServing, type ServeContext } from "./protocol/serving.ts";
+import { createStatus } from "./protocol/status.ts";
 
 export type NodeContext<Tx, E extends Execution> = HandlerContext<Tx, E> & {
-  /** The request's body, as it was sent; empty where there is none. Latchkey has read `req` to its end. */
+  /** The request's body, as it was sent; empty where there is none. `req` can be read once more, by a proxy for instance. */
   readonly body: Buffer;
 };
 
@@ -60,7 +61,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     type E = (typeof operation)["execution"];
     return async (req, res) => {
       const { incoming, body } = read(req);
-      const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true };
+      const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true, yields: true };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const outcome = await submitHeld(
         submit,
@@ -83,7 +84,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
  */
 export type NodeServe<R extends IncomingMessage> = <E extends Execution, I, Req extends IncomingMessage = R>(
   operation: OwnedOperation<E, I>,
-  toInput: (req: Req, context: { readonly body: Buffer }) => NoInfer<I> | Promise<NoInfer<I>>,
+  toInput: (req: Req, context: ServeContext & { readonly body: Buffer }) => NoInfer<I> | Promise<NoInfer<I>>,
   overrides?: RouteOptions<R>,
 ) => (req: Req, res: ServerResponse) => Promise<void>;
 
@@ -104,7 +105,8 @@ export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
       const { incoming, body } = read(req);
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const request = req as IncomingMessage as R;
-      sendOutcome(res, await submit(request, incoming, () => toInput(req, { body: body() })));
+      const input = (context: ServeContext) => toInput(req, { ...context, body: body() });
+      sendOutcome(res, await submit(request, incoming, input));
     };
   };
 }
@@ -134,8 +136,11 @@ function targetOf(req: IncomingMessage): string {
 }
 
 async function readBody(req: IncomingMessage, limitBytes: number): Promise<BodyReading> {
+  const given = standInBytes(req, Reflect.get(req, "body"));
+  if (given !== null)
+    return given.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: given };
   if (!announcesBody(req)) return { kind: "bytes", bytes: new Uint8Array(0) };
-  if (!req.readableDidRead) return readBytes(req, limitBytes);
+  if (!req.readableDidRead) return readBytes(req, limitBytes, "unread");
   return { kind: "consumed", remedy: "Hand the request to the protected handler unread." };
 }
 

@@ -32,6 +32,20 @@ describe("missing and invalid are different (K2)", () => {
   });
 });
 
+describe.each(["compat", "strict"] as const)(
+  "what a client's bug leaves in the place of a key, in %s syntax",
+  (syntax) => {
+    test.each(["undefined", "null", "NaN", "[object Object]", "None", "{{$guid}}"])(
+      "%s is invalid",
+      (key) => {
+        const result = parseKey([`"${key}"`], { syntax });
+        expect(result).toMatchObject({ ok: false, reason: "invalid" });
+        expect(result.ok ? "" : result.detail).toContain("stands for no value");
+      },
+    );
+  },
+);
+
 describe("compat syntax (K1)", () => {
   test.each([
     ['"k"', "k"],

@@ -1,5 +1,6 @@
 import { isVisible } from "../fingerprint/characters.ts";
 import { looksPersonal } from "./looks-personal.ts";
+import { isPlaceholderKey } from "./placeholder-key.ts";
 import { parseItem } from "./structured-field.ts";
 
 /** No key is longer than this after decoding; it is also the default `maxLength`. */
@@ -44,7 +45,8 @@ export type KeyResult =
  * `headersDistinct`, since `headers` joins repeats.
  *
  * Spaces (not tabs) around the value are discarded. Parameters after a String are checked and ignored. Spaces
- * inside a quoted key belong to the key, so stores must compare keys exactly; a key of spaces alone is empty.
+ * inside a quoted key belong to the key, so stores must compare keys exactly; a key of spaces alone is empty. What a
+ * client's bug leaves in the place of a key (`undefined`, `null`, `NaN`, `[object Object]`) is invalid.
  *
  * @throws TypeError if the length limits are not whole numbers with 1 ≤ minLength ≤ maxLength ≤ 255.
  */
@@ -104,6 +106,11 @@ function checkKey(key: string, minLength: number, maxLength: number, options: Pa
   // `search` ignores lastIndex, so that a pattern with the flag g does not refuse every other key.
   if (options.pattern !== undefined && key.search(options.pattern) === -1) {
     return invalid("The idempotency key does not have the required form.");
+  }
+  if (isPlaceholderKey(key)) {
+    return invalid(
+      'The idempotency key stands for no value ("undefined", "null", "NaN", "[object Object]" or a template that was not filled in); send a new random value such as a UUID.',
+    );
   }
   if (options.refusePersonal === true && looksPersonal(key) !== null) {
     return invalid("The idempotency key looks like personal data; use a random value such as a UUID.");

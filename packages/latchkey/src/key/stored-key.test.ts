@@ -55,7 +55,7 @@ describe("a service with keySecret", () => {
     expect(asked).not.toContain(given.key);
     expect(JSON.stringify(events)).not.toContain(given.key);
     const keyHash = hashKey(logSecret, "acme", "op", hashed);
-    expect(events.map((event) => "keyHash" in event && event.keyHash)).toEqual([keyHash, keyHash]);
+    expect(events.map((event) => "keyHash" in event && event.keyHash)).toEqual([keyHash, keyHash, keyHash]);
   });
 
   test("notices a key inside itself, misuse, and a store that fails, as it does without", async () => {

@@ -20,3 +20,11 @@ export function storedKey(secret: string | Uint8Array | undefined): (sent: Recor
     key: hashKeyForStorage(secret, tenant, scope, key),
   });
 }
+
+/** What the key of a record begins with whose request needed none and sent none: a no-break space, which no client's can. */
+export const noKey = "\u00a0";
+
+/** The client's key, of one that is kept as it was sent. */
+export function clientKeyOf({ key }: RecordKey): string | null {
+  return key.startsWith(noKey) ? null : key;
+}

@@ -1,6 +1,7 @@
 /** What the consumers of brokers share: one message from delivery to settlement, and the pauses that a broker cannot make. */
-import type { Runtime } from "../attempt/runtime.ts";
+import type { Runtime } from "../execution/runtime.ts";
 import { pause } from "../ports.ts";
+import type { MessageConsumer } from "./broker.ts";
 
 /** Pauses that end all at once: when the consumer stops, and when what is unacknowledged has been lost with its connection. */
 export class Pauses<Tx> {
@@ -13,7 +14,8 @@ export class Pauses<Tx> {
   }
 
   async for(ms: number): Promise<void> {
-    if (!this.#closed && ms > 0) await pause(this.#runtime.ports.clock, ms, this.#interruption.signal);
+    if (this.#closed || ms <= 0) return;
+    await pause(this.#runtime.ports.clock, ms, this.#interruption.signal, "background");
   }
 
   interrupt(): void {
@@ -27,9 +29,14 @@ export class Pauses<Tx> {
   }
 }
 
-/** Whatever goes wrong with a broker is its client's to mend; it is only told. */
+/** Errors of a broker are for its client to mend; they are only reported. */
 export function reportConsumer<Tx>({ emit }: Runtime<Tx>, source: string, error: unknown): void {
   emit({ type: "service_error", service: `consumer of ${source}`, error });
+}
+
+/** The consumer, stopped by `latchkey.close()` unless it is stopped before. */
+export function stoppedOnClose<Tx>({ lifecycle }: Runtime<Tx>, consumer: MessageConsumer): MessageConsumer {
+  return { ...consumer, stop: lifecycle.stopping(() => consumer.stop()) };
 }
 
 /** @throws {TypeError} */

@@ -154,6 +154,20 @@ describe("redriven", () => {
     expect(left[0]?.id).not.toBe(id);
   });
 
+  test("a decision about the earlier death does not hit the later one", async () => {
+    const service = serviceOn();
+    const { id } = await oneDead(service);
+    const copies: RedrivenMessage[] = [];
+    await service.letters.redrive(id, by, (copy) => void copies.push(copy));
+    for (const copy of copies) await service.deliver(sentAgain(copy));
+    const again = await service.letters.list();
+    expect(again).toMatchObject([{ messageId: "order-1" }]);
+    expect(await service.letters.discard(id, by)).toBeNull();
+    expect(await service.letters.redrive(id, by, unreachable)).toBeNull();
+    expect(await service.letters.list()).toMatchObject([{ id: again[0]?.id }]);
+    expect(again[0]?.id).not.toBe(id);
+  });
+
   test("what could not be published stays, and is redriven under the id that it had or is listed by", async () => {
     for (const idOf of [(first: string) => first, (_: string, listed: string) => listed]) {
       const service = serviceOn(memoryStore(), { codec });

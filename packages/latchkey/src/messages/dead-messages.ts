@@ -1,10 +1,11 @@
 /** Dead letters of messages, for people and the programs that they write: list them, redrive one, give one up. */
 import { createHash } from "node:crypto";
-import type { Runtime } from "../attempt/runtime.ts";
 import { StoreError } from "../errors.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import type { OperatorProof } from "../execution/settle.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
 import { pause, uuidVersion7 } from "../ports.ts";
-import type { OperatorProof } from "../settle.ts";
 import type { MessageSupport, DeadMessage as Row } from "../stores/messages.ts";
 import type { MessageDeath } from "./broker.ts";
 import { letterContext } from "./tallies.ts";
@@ -48,6 +49,13 @@ export interface DeadMessageFilter {
   readonly after?: { readonly diedAt: number; readonly id: string };
 }
 
+const filterNames = {
+  operation: true,
+  tenant: true,
+  limit: true,
+  after: true,
+} as const satisfies OptionNames<DeadMessageFilter>;
+
 /** What there is to publish again. Headers are not kept. */
 export interface RedrivenMessage extends Omit<DeadMessage, "body" | "storedBytes"> {
   readonly body: Uint8Array;
@@ -87,7 +95,9 @@ export function deadMessages<Tx>({ runtime }: Pick<Latchkey<Tx>, "runtime">): De
   const { messages: support, name } = runtime.store;
   if (support === null) throw new TypeError(`Store ${name} keeps no messages`);
   return {
-    async list({ operation = null, tenant = null, limit = 50, after = null } = {}) {
+    async list(filter = {}) {
+      checkOptions("deadMessages: list", filter, filterNames);
+      const { operation = null, tenant = null, limit = 50, after = null } = filter;
       const rows = await support.list({ operation, tenant, limit, after });
       return rows.map((row) => messageOf(runtime, row));
     },
@@ -135,7 +145,7 @@ async function redrive<Tx>(
 }
 
 /**
- * Somebody else has decided about the first letter since it was found. The second one is theirs as long as they publish; when
+ * Another operator has decided about the first letter since it was found. The second one is theirs as long as they publish; when
  * that is over, or there is nothing to publish, it would be a letter of what is decided.
  */
 async function withdraw<Tx>(
@@ -151,7 +161,7 @@ async function withdraw<Tx>(
     ({ recordId, event }) => recordId === held || (recordId === id && event === "discard"),
   );
   if (!isOver) return;
-  const reason = "somebody else has decided at the same moment";
+  const reason = "another decision was made at the same moment";
   await remove(runtime, support, held, "discard", { operator, reason });
 }
 

@@ -1,4 +1,5 @@
-/** What an inbox is told, and how its options are resolved. */
+/** The options of an inbox, and how they are resolved. */
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import { timerMaxMs } from "../ports.ts";
 import type { Message } from "./broker.ts";
 
@@ -33,10 +34,23 @@ export interface InboxSettings<I> extends Required<Omit<InboxOptions<I>, "tenant
   readonly tenant: (message: Message) => string;
 }
 
+export const inboxOptionNames = {
+  tenant: true,
+  key: true,
+  decode: true,
+  failuresMax: true,
+  killsMax: true,
+  holdMs: true,
+  backoffMs: true,
+  backoffMaxMs: true,
+  keepMs: true,
+} as const satisfies OptionNames<InboxOptions<never>>;
+
 const day = 24 * 60 * 60 * 1_000;
 
 /** @throws {TypeError} when an option is missing or out of range. */
 export function resolveInboxOptions<I>(options: InboxOptions<I>): InboxSettings<I> {
+  checkOptions("createInbox", options, inboxOptionNames);
   const { tenant, key = ({ id }) => id, decode = decodeJsonBody } = options;
   const isText = typeof tenant === "string" && tenant !== "";
   if (!isText && typeof tenant !== "function") {

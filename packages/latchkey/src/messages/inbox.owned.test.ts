@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import { encryptionCodec } from "../encryption.ts";
 import { createLatchkey } from "../latchkey.ts";
-import { effectDispatcher } from "../maintenance/effect-dispatcher.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { effectDispatcher } from "../workers/effect-dispatcher.ts";
 import type { Message } from "./broker.ts";
 import { createInbox } from "./inbox.ts";
 

@@ -55,6 +55,9 @@ describe("a dead letter at once is", () => {
     ["missing-id", { id: "" }, {}],
     ["invalid-id", { id: "x".repeat(256) }, {}],
     ["invalid-id", { id: "a\0b" }, {}],
+    ["invalid-id", { id: "undefined" }, {}],
+    ["invalid-id", {}, { key: () => "[object Object]" }],
+    ["tenant-missing", {}, { tenant: () => "Bearer token" }],
     ["undecodable", { body: Buffer.from("{") }, {}],
     ["undecodable", { body: Buffer.from([0xff, 0xfe]) }, {}],
     ["undecodable", {}, { decode: () => JSON.parse("no") }],
@@ -362,6 +365,7 @@ describe("construction", () => {
       createInbox(latchkey, operation, options as InboxOptions<unknown>, handler);
     expect(() => make({})).toThrow(TypeError);
     expect(() => make({ tenant: "" })).toThrow(TypeError);
+    expect(() => make({ tenant: "Bearer token" })).toThrow(TypeError);
     for (const field of ["failuresMax", "killsMax", "holdMs", "backoffMs", "backoffMaxMs", "keepMs"]) {
       for (const value of [0, -1, 1.5, Number.NaN]) {
         expect(() => make({ tenant: "t", [field]: value }), field).toThrow(TypeError);

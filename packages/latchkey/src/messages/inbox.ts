@@ -2,11 +2,13 @@
  * The inbox: a message is an attempt of an operation, under the name that its sender gave it. Delivered twice it runs once,
  * and its acknowledgement waits for the COMMIT. What a verdict asks of a broker is in `broker.ts`.
  */
-import type { HandlerContext } from "../attempt/attempt.ts";
+
 import type { DirectExecution, Execution } from "../engine/classify.ts";
+import type { Runtime } from "../execution/runtime.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import { type OwnedOperation, ownsItsWork } from "../owned-operation.ts";
+import type { HandlerContext } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
 import type { Message } from "./broker.ts";
 import { type InboxOptions, resolveInboxOptions } from "./inbox-options.ts";
 import { type Inbox, MessageInbox, type Submit } from "./message-inbox.ts";
@@ -47,12 +49,22 @@ export function createInbox<Tx, E extends DirectExecution, I>(
 ): Inbox {
   const settings = resolveInboxOptions(options);
   const { runtime } = latchkey;
+  if (typeof options.tenant === "string") requireNoCredential(runtime, options.tenant);
   const { messages: support, name } = runtime.store;
   if (support === null) throw new TypeError(`Store ${name} keeps no messages, so there is no inbox on it`);
   const submit = submitter(latchkey, operation, handler);
   checkRemembered(operation, settings);
   const tallies = new Tallies(runtime, support, settings.keepMs);
   return new MessageInbox(runtime, operation, settings, submit, tallies);
+}
+
+/** A text for every message is a mistake of the program; what a function makes of one message is that message's death. */
+function requireNoCredential<Tx>({ checkIdentity }: Runtime<Tx>, tenant: string): void {
+  try {
+    checkIdentity("tenant", tenant);
+  } catch (cause) {
+    throw new TypeError(cause instanceof Error ? cause.message : String(cause), { cause });
+  }
 }
 
 function submitter<Tx, E extends DirectExecution, I>(

@@ -4,12 +4,14 @@
  */
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import type { OwnedOperation } from "../owned-operation.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { OwnedOperation } from "../operations/owned-operation.ts";
 import type { MessageConsumer } from "./broker.ts";
-import { checkCount } from "./consuming.ts";
+import { checkCount, stoppedOnClose } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
+import { inboxOptionNames } from "./inbox-options.ts";
 import type {
   KafkaConsumer,
   KafkaJsConsumer,
@@ -23,7 +25,7 @@ import { PlatformaticConsuming } from "./kafka/platformatic.ts";
 import { publisherOn } from "./kafka/publishing.ts";
 import type { KafkaIdFrom } from "./kafka/record.ts";
 import { Settling } from "./kafka/settling.ts";
-import { type RelayOptions, relayEffect } from "./relay.ts";
+import { type RelayOptions, relayEffect, relayOptionNames } from "./relay.ts";
 
 export type {
   KafkaConsumer,
@@ -63,6 +65,16 @@ export interface KafkaConsumerOptions<I> extends InboxOptions<I> {
   readonly holdMs?: number;
 }
 
+const consumerOptionNames = {
+  ...inboxOptionNames,
+  consumer: true,
+  topics: true,
+  idFrom: true,
+  concurrency: true,
+  fromBeginning: true,
+  deadLetterTopic: true,
+} as const satisfies OptionNames<KafkaConsumerOptions<never>>;
+
 /** The header that a relay writes and a consumer reads. */
 const idHeader = "message-id";
 
@@ -90,27 +102,40 @@ export function kafkaConsumer<Tx, E extends DirectExecution, I>(
   options: KafkaConsumerOptions<I>,
   handler?: MessageHandler<Tx, E, I>,
 ): MessageConsumer {
-  const { consumer, deadLetterTopic = null, idFrom = { header: idHeader } } = options;
+  checkOptions("kafkaConsumer", options, consumerOptionNames);
+  const {
+    consumer,
+    deadLetterTopic = null,
+    idFrom = { header: idHeader },
+    topics: _topics,
+    fromBeginning: _fromBeginning,
+    concurrency: _concurrency,
+    holdMs = 1_000,
+    ...others
+  } = options;
+  if (deadLetterTopic !== null) {
+    checkOptions("kafkaConsumer: deadLetterTopic", deadLetterTopic, { producer: true, topic: true });
+  }
   if (idFrom !== "offset" && (typeof idFrom?.header !== "string" || idFrom.header === "")) {
     throw new TypeError('idFrom must be "offset" or name a header');
   }
   const topics = topicsOf(options);
   const { runtime } = latchkey;
-  const inboxOptions = { ...options, holdMs: options.holdMs ?? 1_000 };
+  const inboxOptions = { ...others, holdMs };
   const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const settling = new Settling(runtime, inbox, { idFrom, deadLetterTopic });
   const consuming = isKafkaJs(consumer)
     ? new KafkaJsConsuming(runtime, consumer, topics, settling)
     : new PlatformaticConsuming(runtime, consumer, topics, settling);
   const over = consuming.run();
-  return {
+  return stoppedOnClose(latchkey.runtime, {
     counts: () => inbox.counts(),
     async stop() {
       inbox.close();
       await consuming.stop();
       await over;
     },
-  };
+  });
 }
 
 function topicsOf<I>(options: KafkaConsumerOptions<I>): ConsumeTopics {
@@ -146,6 +171,12 @@ export interface KafkaRelayOptions<I> extends RelayOptions {
   };
 }
 
+const relayNames = {
+  ...relayOptionNames,
+  producer: true,
+  route: true,
+} as const satisfies OptionNames<KafkaRelayOptions<never>>;
+
 /**
  * Defines an effect that publishes its input as JSON and is delivered when all replicas in sync have it. The message's id
  * (header `message-id`) is the same on every attempt. Brokers drop what the client's own session sends twice; what another
@@ -158,6 +189,7 @@ export function kafkaRelay<Tx, I>(
   name: string,
   options: KafkaRelayOptions<I>,
 ): Effect<I, null> {
+  checkOptions("kafkaRelay", options, relayNames);
   const publish = publisherOn(options.producer);
   return latchkey.effect<I, null>(
     name,

@@ -1,17 +1,18 @@
 /** What becomes of one message of an inbox: it is tried until it is decided about, held meanwhile, or given back. */
-import type { Result } from "../attempt/attempt.ts";
-import type { Runtime } from "../attempt/runtime.ts";
+
 import type { RecordKey } from "../engine/record.ts";
-import type { Operation } from "../operation.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import type { Result } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
 import { pause } from "../ports.ts";
 import type { MessageFacts, MessageTally } from "../stores/messages.ts";
 import type { ConsumerCounts, Message, MessageDeath, Verdict } from "./broker.ts";
+import { ExclusiveRunner } from "./exclusive-runner.ts";
 import type { InboxSettings } from "./inbox-options.ts";
 import { busy, mayHaveHappened, type Outcome, outcomeOf, outcomeOfError } from "./outcome.ts";
 import { type ReadMessage, readMessage } from "./read-message.ts";
 import { rememberedMs } from "./remembered.ts";
 import type { Tallies } from "./tallies.ts";
-import { Turns } from "./turns.ts";
 import { VerdictCounts } from "./verdict-counts.ts";
 
 export interface Inbox {
@@ -61,7 +62,7 @@ export class MessageInbox<Tx, I> implements Inbox {
   readonly #counts = new VerdictCounts();
   readonly #closing = new AbortController();
   /** What may have killed its process runs while nothing else does: then it is known what a death says. */
-  readonly #turns = new Turns();
+  readonly #turns = new ExclusiveRunner();
 
   constructor(
     runtime: Runtime<Tx>,
@@ -79,7 +80,7 @@ export class MessageInbox<Tx, I> implements Inbox {
 
   async consume(message: Message): Promise<Verdict> {
     this.#counts.received();
-    const read = readMessage(this.#settings, this.#operation, this.#runtime.storedKey, message);
+    const read = readMessage(this.#settings, this.#operation, this.#runtime, message);
     const verdict = await this.#untilDecided(message, read);
     this.#counts.settled(verdict);
     if (verdict.settle === "give_back") {
@@ -119,7 +120,7 @@ export class MessageInbox<Tx, I> implements Inbox {
       const pauseMs = Math.max(outcome.afterMs ?? 0, stepMs * (0.5 + random.fraction()));
       const leftMs = deadline - clock.monotonicMs();
       if (signal.aborted) return stopping;
-      // Whoever has it next would take what is owed for a death, and begins anew to look at a suspicion.
+      // The next consumer would take an unwritten count for a death, and would begin to suspect the message anew.
       const mayLeave = watch.owed === 0 && !watch.looksAgain;
       if (mayLeave && pauseMs > leftMs) return { settle: "give_back", because, afterMs: Math.ceil(pauseMs) };
       await pause(clock, pauseMs, signal);
@@ -165,7 +166,7 @@ export class MessageInbox<Tx, I> implements Inbox {
   }
 
   /**
-   * One that has finished has killed nobody, nor has one that is running. Nor has one that others look at right now: for the
+   * A message that has finished did not kill its process, nor has one that is running. Nor has one that others look at right now: for the
    * moment of their look they count as begun, so it is only believed of a tally that stays as it is.
    */
   async #killer(
@@ -183,12 +184,12 @@ export class MessageInbox<Tx, I> implements Inbox {
     const { record } = await this.#runtime.guard(() => this.#runtime.store.read(key));
     if (record !== null) return this.#turns.alone(() => this.#run(message, read, watch));
     if (!(await this.#isFree(key))) return later;
-    // Whoever freed the key since the first look has come back, and the tally is another.
+    // The consumer that freed the key since the first look has come back, and the tally is another.
     const isBuried = await this.#tallies.bury(read.facts, message, "kills-its-process", tally);
     return isBuried ? this.#buried(read.facts, "kills-its-process", null) : later;
   }
 
-  /** Whether nobody runs the key and nothing is known of it: an attempt in a transaction shows no record until its COMMIT. */
+  /** Whether the key is not running and nothing is known of it: an attempt in a transaction shows no record until its COMMIT. */
   async #isFree(key: RecordKey): Promise<boolean> {
     const { store, guard } = this.#runtime;
     const { transactions } = store;

@@ -1,10 +1,17 @@
 /** NATS JetStream: what its consumer withstands on a real server, and what its relay publishes. */
-import { type Consumer, type JetStreamClient, jetstream, jetstreamManager } from "@nats-io/jetstream";
+import {
+  AckPolicy,
+  type Consumer,
+  type JetStreamClient,
+  jetstream,
+  jetstreamManager,
+} from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { nats } from "../../../../test/brokers/drivers.ts";
 import { relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
 import { memoryStore } from "../stores/memory.ts";
@@ -26,6 +33,35 @@ describe("the consumer and the relay", () => {
       expect(await js.publish(subject, "again", { msgID: id })).toMatchObject({ duplicate: true });
       const stored = await jsm.streams.getMessage(subject, { seq: 1 });
       expect([stored?.header.get("Nats-Msg-Id"), stored?.json()]).toEqual([id, { order: "a" }]);
+      await connection.close();
+    });
+
+    test.each(["consumer", "stream"])("a %s that is deleted on the server is reported", async (deleted) => {
+      const connection = await connect({ servers: lab().url });
+      const [js, jsm] = [jetstream(connection), await jetstreamManager(connection)];
+      const name = `deleted-${systemPorts.random.token()}`;
+      await jsm.streams.add({ name, subjects: [name] });
+      await jsm.consumers.add(name, { durable_name: "work", ack_policy: AckPolicy.Explicit });
+      const errors: string[] = [];
+      const latchkey = createLatchkey({
+        store: memoryStore(),
+        onEvent: (event) => {
+          if (event.type === "service_error") errors.push(`${event.service}: ${event.error}`);
+        },
+      });
+      const operation = latchkey.operation("op");
+      const consumer = natsConsumer(
+        latchkey,
+        operation,
+        { tenant: "t", source: name, consumer: await js.consumers.get(name, "work") },
+        ({ tx }) => tx.insert("orders", {}),
+      );
+      await js.publish(name, "{}", { msgID: "first" });
+      await until(() => consumer.counts().executed === 1, { what: "it consumes" });
+      if (deleted === "stream") await jsm.streams.delete(name);
+      else await jsm.consumers.delete(name, "work");
+      await until(() => errors.some((text) => text.startsWith(`consumer of ${name}: Error: The server`)));
+      await consumer.stop();
       await connection.close();
     });
   });

@@ -4,16 +4,18 @@
  */
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import type { OwnedOperation } from "../owned-operation.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { timerMaxMs } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
-import { checkCount } from "./consuming.ts";
+import { checkCount, stoppedOnClose } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
+import { inboxOptionNames } from "./inbox-options.ts";
 import type { NatsConsumer, NatsJetStream } from "./nats/client.ts";
 import { JetStreamConsuming } from "./nats/consuming.ts";
-import { type RelayOptions, relayEffect } from "./relay.ts";
+import { type RelayOptions, relayEffect, relayOptionNames } from "./relay.ts";
 
 export type { NatsConsumer, NatsJetStream };
 
@@ -29,9 +31,18 @@ export interface NatsConsumerOptions<I> extends InboxOptions<I> {
    * nats-server 2.9 then keeps it in a work queue's stream. Default false: it is acknowledged.
    */
   readonly terminate?: boolean;
-  /** How often the server is told that a message is still being worked on; well below `ack_wait`. Default 5 seconds. */
+  /** How often the server is notified that a message is still being worked on; well below `ack_wait`. Default 5 seconds. */
   readonly workingMs?: number;
 }
+
+const consumerOptionNames = {
+  ...inboxOptionNames,
+  consumer: true,
+  source: true,
+  concurrency: true,
+  terminate: true,
+  workingMs: true,
+} as const satisfies OptionNames<NatsConsumerOptions<never>>;
 
 /**
  * Starts to consume. A message is acknowledged, and the acknowledgement confirmed, when what it asks for has been committed.
@@ -57,22 +68,31 @@ export function natsConsumer<Tx, E extends DirectExecution, I>(
   options: NatsConsumerOptions<I>,
   handler?: MessageHandler<Tx, E, I>,
 ): MessageConsumer {
+  checkOptions("natsConsumer", options, consumerOptionNames);
+  const {
+    consumer: _consumer,
+    source: _source,
+    concurrency: _concurrency,
+    terminate: _terminate,
+    workingMs: _workingMs,
+    ...inboxOptions
+  } = options;
   if (typeof options.consumer?.consume !== "function") {
     throw new TypeError("consumer must be a pull consumer of @nats-io/jetstream");
   }
   const size = checkCount("concurrency", options.concurrency ?? 20, 10_000);
   const workingMs = checkCount("workingMs", options.workingMs ?? 5_000, timerMaxMs);
-  const inbox = createInbox(latchkey, operation, options, handler as MessageHandler<Tx, E, I>);
+  const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const consuming = new JetStreamConsuming(latchkey.runtime, options, inbox, { size, workingMs });
   const over = consuming.run();
-  return {
+  return stoppedOnClose(latchkey.runtime, {
     counts: () => inbox.counts(),
     async stop() {
       inbox.close();
       await consuming.stop();
       await over;
     },
-  };
+  });
 }
 
 export interface NatsRelayOptions<I> extends RelayOptions {
@@ -80,6 +100,12 @@ export interface NatsRelayOptions<I> extends RelayOptions {
   readonly jetstream: NatsJetStream;
   readonly subject: (input: I) => string;
 }
+
+const relayNames = {
+  ...relayOptionNames,
+  jetstream: true,
+  subject: true,
+} as const satisfies OptionNames<NatsRelayOptions<never>>;
 
 /** Below the effect's own limit, so that the client's error comes first. */
 const publishTimeoutMs = 8_000;
@@ -96,6 +122,7 @@ export function natsRelay<Tx, I>(
   name: string,
   options: NatsRelayOptions<I>,
 ): Effect<I, null> {
+  checkOptions("natsRelay", options, relayNames);
   const { jetstream, subject } = options;
   if (typeof jetstream?.publish !== "function") {
     throw new TypeError("jetstream must be a JetStreamClient of @nats-io/jetstream");

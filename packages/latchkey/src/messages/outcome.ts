@@ -1,7 +1,8 @@
 /** What a submission has come to, as the inbox sees it. */
-import type { Result } from "../attempt/attempt.ts";
-import { sqlStateOf } from "../attempt/sql-state.ts";
+
 import { isLatchkeyError, StoreError } from "../errors.ts";
+import type { Result } from "../operations/attempt.ts";
+import { sqlStateOf } from "../sql/sql-state.ts";
 import type { GiveBackReason, MessageDeath, Verdict } from "./broker.ts";
 
 export type Outcome =

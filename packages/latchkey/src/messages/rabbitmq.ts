@@ -5,16 +5,19 @@
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import { NotExecuted } from "../errors.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { Operation } from "../operation.ts";
-import type { OwnedOperation } from "../owned-operation.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { OwnedOperation } from "../operations/owned-operation.ts";
+import { plainText } from "../plain-text.ts";
 import { pause } from "../ports.ts";
 import type { MessageConsumer, Verdict } from "./broker.ts";
-import { checkCount, Pauses, reportConsumer } from "./consuming.ts";
+import { checkCount, Pauses, reportConsumer, stoppedOnClose } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
+import { inboxOptionNames } from "./inbox-options.ts";
 import type { RabbitmqConnection, RabbitmqConsumerProps } from "./rabbitmq/client.ts";
 import { consumeDelivery, statusOf } from "./rabbitmq/delivery.ts";
-import { type RelayOptions, relayEffect } from "./relay.ts";
+import { type RelayOptions, relayEffect, relayOptionNames } from "./relay.ts";
 
 export type { RabbitmqConnection, RabbitmqConsumerProps };
 
@@ -25,7 +28,7 @@ export interface RabbitmqConsumerOptions<I> extends InboxOptions<I> {
   /** How many messages are under way or held at once. Default 20. */
   readonly prefetch?: number;
   /**
-   * What else the client is told: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: the
+   * Further options for the client: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: the
    * queue is expected to be there and nothing is declared.
    */
   readonly consumer?: RabbitmqConsumerProps;
@@ -35,6 +38,15 @@ export interface RabbitmqConsumerOptions<I> extends InboxOptions<I> {
    */
   readonly deadLetterExchange?: boolean;
 }
+
+const consumerOptionNames = {
+  ...inboxOptionNames,
+  connection: true,
+  queue: true,
+  prefetch: true,
+  consumer: true,
+  deadLetterExchange: true,
+} as const satisfies OptionNames<RabbitmqConsumerOptions<never>>;
 
 /**
  * Starts to consume a queue. A message is acknowledged when what it asks for has been committed; one that is to be tried
@@ -62,13 +74,21 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
   options: RabbitmqConsumerOptions<I>,
   handler?: MessageHandler<Tx, E, I>,
 ): MessageConsumer {
-  const { connection, queue, consumer: props = {}, deadLetterExchange = false } = options;
+  checkOptions("rabbitmqConsumer", options, consumerOptionNames);
+  const {
+    connection,
+    queue,
+    consumer: props = {},
+    deadLetterExchange = false,
+    prefetch: _prefetch,
+    ...inboxOptions
+  } = options;
   const prefetch = checkCount("prefetch", options.prefetch ?? 20, 65_535);
   if (typeof connection?.createConsumer !== "function") {
     throw new TypeError("connection must be a Connection of rabbitmq-client");
   }
   if (typeof queue !== "string" || queue === "") throw new TypeError("queue must be a name");
-  const inbox = createInbox(latchkey, operation, options, handler as MessageHandler<Tx, E, I>);
+  const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const pauses = new Pauses(latchkey.runtime);
   const under = new Set<Promise<Verdict>>();
   const report = (error: unknown) => reportConsumer(latchkey.runtime, queue, error);
@@ -92,7 +112,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
   // What waits was unacknowledged, so it comes again; and the client waits for it before it goes on.
   const lost = () => pauses.interrupt();
   connection.on("error", lost);
-  return {
+  return stoppedOnClose(latchkey.runtime, {
     counts: () => inbox.counts(),
     async stop() {
       inbox.close();
@@ -102,7 +122,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
       await Promise.all(under);
       connection.off("error", lost);
     },
-  };
+  });
 }
 
 export interface RabbitmqRelayOptions<I> extends RelayOptions {
@@ -114,6 +134,12 @@ export interface RabbitmqRelayOptions<I> extends RelayOptions {
     readonly headers?: Readonly<Record<string, unknown>>;
   };
 }
+
+const relayNames = {
+  ...relayOptionNames,
+  connection: true,
+  route: true,
+} as const satisfies OptionNames<RabbitmqRelayOptions<never>>;
 
 export interface RabbitmqRelay<I> {
   /** For `attempt.enqueue`; its input is the message, sent as JSON. */
@@ -137,6 +163,7 @@ export function rabbitmqRelay<Tx, I>(
   name: string,
   options: RabbitmqRelayOptions<I>,
 ): RabbitmqRelay<I> {
+  checkOptions("rabbitmqRelay", options, relayNames);
   const { connection, route } = options;
   if (typeof connection?.createPublisher !== "function") {
     throw new TypeError("connection must be a Connection of rabbitmq-client");
@@ -170,7 +197,8 @@ export function rabbitmqRelay<Tx, I>(
         // The client tells of the return, which came before the confirmation, in its next turn.
         await pause(clock, 1);
         const why = sending.get(send) ?? null;
-        if (why !== null) throw new NotExecuted({ message: `RabbitMQ returned the message: ${why}` });
+        if (why !== null)
+          throw new NotExecuted({ message: `RabbitMQ returned the message: ${plainText(why)}` });
         return null;
       } finally {
         sending.delete(send);

@@ -1,14 +1,15 @@
 /** A message, read: what it asks for, and whether it can be asked at all. */
 import { createHash } from "node:crypto";
-import type { Submission } from "../attempt/attempt.ts";
-import { scopeOf } from "../attempt/run-function.ts";
-import type { RecordKey } from "../engine/record.ts";
-import { fingerprint } from "../fingerprint/fingerprint.ts";
+import { scopeOf } from "../execution/run-function.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import { FINGERPRINT_VERSION, fingerprint } from "../fingerprint/fingerprint.ts";
 import { encodeFields } from "../fingerprint/length-prefixed.ts";
 import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
-import type { Operation } from "../operation.ts";
-import { isStorable } from "../storable.ts";
+import { isPlaceholderKey } from "../key/placeholder-key.ts";
+import type { Submission } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
 import type { MessageFacts } from "../stores/messages.ts";
+import { isStorable } from "../stores/storable.ts";
 import type { Message, MessageDeath } from "./broker.ts";
 import type { InboxSettings } from "./inbox-options.ts";
 
@@ -26,11 +27,10 @@ export type ReadMessage<I> =
       readonly error: unknown;
     };
 
-/** @param storedKey how a key is kept */
 export function readMessage<I>(
   settings: InboxSettings<I>,
   operation: Operation,
-  storedKey: (sent: RecordKey) => RecordKey,
+  { storedKey, checkIdentity }: Pick<Runtime<never>, "storedKey" | "checkIdentity">,
   message: Message,
 ): ReadMessage<I> {
   let tenant: string | null = null;
@@ -42,7 +42,10 @@ export function readMessage<I>(
     error,
   });
   try {
-    tenant = textOf(settings.tenant(message));
+    const given = textOf(settings.tenant(message));
+    // What is refused is not written down.
+    if (given !== null) checkIdentity("tenant", given);
+    tenant = given;
   } catch (error) {
     return unreadable("tenant-missing", error);
   }
@@ -57,6 +60,7 @@ export function readMessage<I>(
   }
   if (key === null) return unreadable("missing-id");
   if (key.length > MAX_KEY_LENGTH || !isStorable(key)) return unreadable("invalid-id");
+  if (isPlaceholderKey(key)) return unreadable("invalid-id");
   const sent = { tenant, scope: scopeOf(operation), key };
   const facts = factsOf(operation, message, storedKey(sent));
   try {
@@ -74,7 +78,7 @@ function textOf(value: unknown): string | null {
 
 /** A JSON body in its canonical form, so that a sender may write it down anew; any other as its bytes. */
 function fingerprintOf({ name }: Operation, { contentType, body }: Message): Submission["fingerprint"] {
-  return fingerprint({
+  const request = {
     operation: name,
     method: "MESSAGE",
     path: "",
@@ -82,7 +86,9 @@ function fingerprintOf({ name }: Operation, { contentType, body }: Message): Sub
     mediaType: contentType ?? "application/json",
     headers: [],
     body,
-  });
+  };
+  // A message that comes again is the same bytes, boundaries too.
+  return fingerprint(request, { version: FINGERPRINT_VERSION });
 }
 
 function factsOf(

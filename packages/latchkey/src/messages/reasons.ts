@@ -3,9 +3,9 @@
 export type MessageDeath =
   /** Its sender has named it by nothing. */
   | "missing-id"
-  /** Its name is longer than 255 characters, or cannot be stored. */
+  /** Its name is longer than 255 characters, cannot be stored, or stands for none (`undefined`, `null`). */
   | "invalid-id"
-  /** The tenant function threw, or gave nothing. */
+  /** The tenant function threw, gave nothing, or gave what looks like a credential. */
   | "tenant-missing"
   /** It is not what `decode` reads. */
   | "undecodable"

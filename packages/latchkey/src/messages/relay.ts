@@ -1,11 +1,14 @@
 /** What relays share: effects that publish. */
 import type { DeliveryOptions, EffectLimits, EffectOptions } from "../effects/effect.ts";
+import type { OptionNames } from "../known-options.ts";
 
 export interface RelayOptions {
   readonly limits?: EffectLimits;
   /** `ordered` keeps the order within an aggregate. */
   readonly delivery?: DeliveryOptions;
 }
+
+export const relayOptionNames = { limits: true, delivery: true } as const satisfies OptionNames<RelayOptions>;
 
 const year = 365 * 24 * 60 * 60 * 1_000;
 

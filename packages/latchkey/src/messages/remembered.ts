@@ -1,5 +1,5 @@
 /** How long an operation knows its messages, and how long it must. */
-import type { Operation } from "../operation.ts";
+import type { Operation } from "../operations/operation.ts";
 import type { InboxSettings } from "./inbox-options.ts";
 
 /** From its COMMIT on, a message is a duplicate for so long. */

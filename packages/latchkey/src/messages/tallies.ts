@@ -1,5 +1,5 @@
 /** What an inbox writes down about a message, apart from its transaction. */
-import type { Runtime } from "../attempt/runtime.ts";
+import type { Runtime } from "../execution/runtime.ts";
 import type { MessageCount, MessageFacts, MessageSupport, MessageTally } from "../stores/messages.ts";
 import type { Message, MessageDeath } from "./broker.ts";
 
@@ -15,8 +15,8 @@ export class Tallies<Tx> {
   }
 
   /** All of them throw {StoreError}. */
-  find({ digest }: MessageFacts): Promise<MessageTally | null> {
-    return this.#runtime.guard(() => this.#support.find(digest));
+  find({ digest, tenant }: MessageFacts): Promise<MessageTally | null> {
+    return this.#runtime.guard(() => this.#support.find(digest, tenant));
   }
 
   start(facts: MessageFacts): Promise<MessageTally> {
@@ -32,8 +32,8 @@ export class Tallies<Tx> {
     return this.#count(facts, { starts: counted ? 0 : 1, returns: 1, failures: 1, errorCode });
   }
 
-  forget({ digest }: MessageFacts): Promise<void> {
-    return this.#support.forget(digest);
+  forget({ digest, tenant }: MessageFacts): Promise<void> {
+    return this.#support.forget(digest, tenant);
   }
 
   /** @param judged as `MessageSupport.bury` has it */

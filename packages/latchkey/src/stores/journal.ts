@@ -51,7 +51,7 @@ export interface CallStep extends StepBase {
   readonly generation: number;
   /** What the other side knows this call by; derived from the record's id, the step and the generation. */
   readonly downstreamKey: string;
-  /** What every send of this step carries, whoever sends it. */
+  /** What every send of this step carries, from any attempt. */
   readonly input: Uint8Array;
   /** Null unless `finished` or `refused`. */
   readonly result: Uint8Array | null;
@@ -121,7 +121,7 @@ export interface JournalSupport {
   /**
    * Gives the attempt a new token and a lease of `leaseMs` from now, so that no write under the old one, wherever it is
    * held up, can take effect any more; waits, at most `timeoutMs`, for one that has begun. Answers the new fence and the
-   * journal as it then is. Possible after the lease has ended, too, while nobody has taken over; repeating it with the
+   * journal as it then is. Possible after the lease has ended, too, until it is taken over; repeating it with the
    * same token answers again. Null: the owner has lost, or the attempt has ended. This is how a phase whose COMMIT is in
    * doubt is settled: when that phase was to complete the attempt, the record says whether it did.
    *

@@ -17,7 +17,7 @@ import { ownerOf, phaseCommit, phaseRequest } from "../testing/store-conformance
 import { newEffect } from "../testing/store-conformance/outbox-arrange.ts";
 import { commitOf, isExclusive, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
-import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./store.ts";
+import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./transactions.ts";
 
 function setUp() {
   const ports = manualPorts();

@@ -1,4 +1,5 @@
 /** The memory store: the whole store contract inside one process, for tests and for trying things out. */
+import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Clock, systemPorts } from "../ports.ts";
 import { assembleMemoryStore } from "./memory/assemble.ts";
 import { MemoryEffects } from "./memory/effects.ts";
@@ -21,11 +22,15 @@ export interface MemoryStore extends Store<MemoryTransaction> {
   rows(table: string): readonly BusinessRow[];
 }
 
+const storeOptionNames = { ports: true, now: true } as const satisfies OptionNames<MemoryStoreOptions>;
+
 /**
  * Makes an empty store that lives as long as this object. Every call is one step that no other call can interrupt.
  * The isolation level of a transaction makes no difference here: its handle only inserts and reads.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  checkOptions("memoryStore", options, storeOptionNames);
+  checkPorts("memoryStore", options.ports);
   const { clock } = options.ports ?? systemPorts;
   const now = options.now ?? (() => clock.wallMs());
   const tables = new MemoryTables();

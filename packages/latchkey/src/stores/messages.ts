@@ -62,7 +62,8 @@ export interface MessageFilter {
 }
 
 export interface MessageSupport {
-  find(digest: string): Promise<MessageTally | null>;
+  /** @param tenant the message's, for a store that is several; undefined: it is not known here */
+  find(digest: string, tenant?: string | null): Promise<MessageTally | null>;
 
   /**
    * Adds to the message's tally, which it begins where there is none. A dead one is counted and stays dead. A call that is
@@ -71,7 +72,7 @@ export interface MessageSupport {
   count(facts: MessageFacts, count: MessageCount, id: string): Promise<MessageTally>;
 
   /** It has gone through: its tally goes. A dead one stays. */
-  forget(digest: string): Promise<void>;
+  forget(digest: string, tenant?: string | null): Promise<void>;
 
   /**
    * → `dead`. One that is dead already keeps the letter it has.

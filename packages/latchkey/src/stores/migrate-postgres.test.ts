@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { freshDatabase } from "../../../../test/support/shared-postgres.ts";
+import { until } from "../../../../test/support/until.ts";
 import { readMigrations } from "./migrate-postgres.ts";
 import { schemaVersion } from "./postgres/settings.ts";
 import { migratePostgres, migratePostgresSql, postgresStore } from "./postgres.ts";
@@ -36,14 +37,15 @@ describe("migratePostgres", () => {
     const pool = openPool(await emptyDatabase());
     expect(await migratePostgres(pool)).toEqual({
       schema: "latchkey",
-      applied: ["0001_records", "0002_messages"],
-      version: 2,
+      applied: ["0001_records", "0002_messages", "0003_names"],
+      version: 3,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 2 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 3 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
       { version: 2, name: "0002_messages" },
+      { version: 3, name: "0003_names" },
     ]);
     await pool.end();
   });
@@ -58,6 +60,29 @@ describe("migratePostgres", () => {
     await pool.end();
   });
 
+  test.each([
+    ["lock_timeout", "-c lock_timeout=20"],
+    ["serializable by default", "-c default_transaction_isolation=serializable"],
+  ])("waits for another process that migrates, under %s", async (_, settings) => {
+    const url = await emptyDatabase();
+    const holder = openPool(url, { max: 1 });
+    await holder.query(
+      "begin; select pg_advisory_xact_lock(hashtextextended('latchkey migrations of latchkey', 0))",
+    );
+    const pool = openPool(url, { max: 4, options: settings });
+    const waiting = Promise.allSettled(Array.from({ length: 4 }, () => migratePostgres(pool)));
+    await until(() => pool.totalCount === 4 && pool.waitingCount === 0);
+    const { rows } = await holder.query("select clock_timestamp() + interval '120 ms' as late");
+    const isLate = "select clock_timestamp() >= $1 as late";
+    await until(async () => (await holder.query(isLate, [rows[0]?.late])).rows[0]?.late);
+    await holder.query("commit");
+    const ended = await waiting;
+    expect(ended.filter(({ status }) => status === "rejected")).toEqual([]);
+    const applied = ended.flatMap((one) => (one.status === "fulfilled" ? [one.value.applied.length] : []));
+    expect(applied.filter((count) => count > 0)).toHaveLength(1);
+    await Promise.all([pool.end(), holder.end()]);
+  });
+
   test("is all or nothing", async () => {
     const pool = openPool(await emptyDatabase());
     await pool.query("create schema latchkey; create table latchkey.leases (in_the_way int)");
@@ -67,7 +92,7 @@ describe("migratePostgres", () => {
     );
     expect(rows).toEqual([{ relname: "leases" }]);
     await pool.query("drop table latchkey.leases");
-    expect((await migratePostgres(pool)).version).toBe(2);
+    expect((await migratePostgres(pool)).version).toBe(3);
     await pool.end();
   });
 
@@ -79,7 +104,7 @@ describe("migratePostgres", () => {
     const narrow = new URL(url);
     narrow.username = role;
     const own = openPool(narrow.href, { max: 1 });
-    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(2);
+    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(3);
     await expect(migratePostgres(own, { schema: "missing" })).rejects.toMatchObject({ code: "42501" });
     await own.end();
     await pool.query(`drop owned by ${role}; drop role ${role}`);
@@ -116,7 +141,7 @@ describe("migratePostgresSql", () => {
     expect(migratePostgresSql()).toContain("create table");
     expect(migratePostgresSql({ after: 1 })).not.toContain("0001_records");
     expect(migratePostgresSql({ after: 1 })).toContain("0002_messages");
-    expect(migratePostgresSql({ after: 2 })).not.toContain("create table");
+    expect(migratePostgresSql({ after: 3 })).not.toContain("create table");
   });
 
   test("a schema whose name is not plain is refused", () => {

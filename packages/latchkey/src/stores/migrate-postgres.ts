@@ -1,6 +1,8 @@
 /** Numbered migrations of the Postgres schema: forward only, recorded, safe under concurrent runs. */
 import { readdirSync, readFileSync } from "node:fs";
-import type { PgPool } from "../transactions/pg/client.ts";
+import { pause, systemPorts } from "../ports.ts";
+import type { PgPool } from "../sql/pg/client.ts";
+import { retryPauseMs } from "../time/retry-pause.ts";
 
 export interface Migration {
   readonly version: number;
@@ -66,16 +68,52 @@ export function renderMigrations(schema: string, after: number): string {
   return head + parts.map((part) => inSchema(part, schema)).join("\n");
 }
 
+interface MigratorQuery {
+  readonly text: string;
+  readonly rowMode: "array";
+  readonly types: { readonly getTypeParser: () => (text: unknown) => string };
+}
+
 /** What migrating needs of a pool: plain text in, rows out. */
 interface Migrator {
-  connect(): Promise<{
-    query(
-      text: string,
-      values?: readonly unknown[],
-    ): Promise<{ readonly rows: readonly { readonly version: number }[] }>;
-    on(event: "error", listener: () => void): unknown;
-    release(error?: boolean): void;
-  }>;
+  connect(): Promise<MigratorClient>;
+}
+
+interface MigratorClient {
+  query(
+    statement: string | MigratorQuery,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: readonly unknown[] }>;
+  on(event: "error", listener: () => void): unknown;
+  release(error?: boolean): void;
+}
+
+/** Processes that start together: the others wait between two tries, and then find nothing to do. */
+const lockPauses = { firstMs: 20, maxMs: 500 };
+
+/**
+ * Opens the transaction that migrates, once this process is the only one. It tries again and again instead of waiting
+ * inside a statement: `lock_timeout`, `statement_timeout` and a pool's `query_timeout` would end that wait. And it
+ * begins anew each time, so that it sees what the process before it has committed, whatever the isolation level.
+ */
+async function beginAlone(client: MigratorClient, lock: string): Promise<void> {
+  const { clock, random } = systemPorts;
+  for (let tries = 1; ; tries++) {
+    await client.query("begin isolation level read committed");
+    const taken = await client.query(
+      `select 1 as version
+       where pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))`,
+      [lock],
+    );
+    if (taken.rows.length === 1) return;
+    await client.query("rollback");
+    await pause(clock, retryPauseMs(tries, random, lockPauses));
+  }
+}
+
+/** As the server has written it, whatever parsers the pool or the process has set. */
+function asText(text: string): MigratorQuery {
+  return { text, rowMode: "array", types: { getTypeParser: () => String } };
 }
 
 export async function applyMigrations(pool: PgPool, schema: string): Promise<MigrationReport> {
@@ -85,13 +123,12 @@ export async function applyMigrations(pool: PgPool, schema: string): Promise<Mig
   client.on("error", () => {});
   let broken = true;
   try {
-    await client.query("begin");
-    // Two processes that start together: the second waits here and then finds nothing to do.
-    const lock = `latchkey migrations of ${schema}`;
-    await client.query("select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))", [lock]);
+    await beginAlone(client, `latchkey migrations of ${schema}`);
+    // The migrations' texts are as in a new session.
+    await client.query("set local standard_conforming_strings = on");
     await client.query(inSchema(foundation, schema));
-    const { rows } = await client.query(inSchema('select version from :"schema".migrations', schema));
-    const present = new Set(rows.map(({ version }) => version));
+    const { rows } = await client.query(asText(inSchema('select version from :"schema".migrations', schema)));
+    const present = new Set(rows.map((row) => Number(Array.isArray(row) ? row[0] : Number.NaN)));
     const missing = readMigrations().filter(({ version }) => !present.has(version));
     for (const migration of missing) await client.query(inSchema(recorded(migration), schema));
     await client.query("commit");

@@ -12,6 +12,8 @@
  * - `input` and `result` are bytes that have passed the codec.
  */
 import type { Fence, RecordKey } from "../engine/record.ts";
+import type { AuditNote } from "./audit-note.ts";
+import type { FinishedCallsQuery } from "./journal.ts";
 
 /** What a transaction or a phase enqueues. */
 export interface NewEffect {
@@ -74,13 +76,13 @@ export interface OutboxEffect extends RecordKey {
   readonly finishedAt: number | null;
 }
 
-/** How much of one definition somebody has room for. */
+/** How many effects of one definition a dispatcher has capacity for. */
 export interface EffectWant {
   readonly effect: string;
   readonly limit: number;
   /**
-   * The claim is the start, too (default: it is not), of those of which nothing is in doubt and no result is kept: for somebody who sends all
-   * that it gets at once, and may send again what was started and not sent.
+   * The claim is the start, too (default: it is not), of those of which nothing is in doubt and no result is kept: for a dispatcher that sends
+   * at once all that it gets, and may send again what was started and not sent.
    */
   readonly starts?: boolean;
 }
@@ -132,8 +134,21 @@ export interface OutboxRescue {
   readonly started: number;
 }
 
-/** What a person decides about a dead effect. Each comes with its audit row: both or neither. */
-export type DeadDecision =
+/**
+ * What a person decides about one death of an effect, and about no later one: what is redriven can die again, of another
+ * cause or with another send in doubt. Each comes with its audit row: both or neither.
+ */
+export type DeadDecision = NamedDeath & DeadVerdict;
+
+interface NamedDeath {
+  /**
+   * Of the claim under which it died, which no other death of it has. Null: its first, and so refused once somebody has
+   * decided about it or confirmed it while it was dead.
+   */
+  readonly attempt: number | null;
+}
+
+export type DeadVerdict =
   /**
    * → `pending`, due now, its sends and returns counted from 0. `cleared`: what was in doubt has not happened and will not;
    * the person who says so answers for it. `kept`: the delivery goes on with the doubt as it was.
@@ -149,6 +164,18 @@ export interface DeadNote {
   readonly reason: string | null;
 }
 
+export interface EffectConfirmation {
+  readonly id: string;
+  /** The generation that it is said of. */
+  readonly generation: number;
+  readonly result: Uint8Array;
+}
+
+export interface EffectKey {
+  readonly recordId: string;
+  readonly downstreamKey: string;
+}
+
 export interface EffectFilter {
   readonly state: EffectState;
   readonly effect: string | null;
@@ -160,8 +187,14 @@ export interface EffectFilter {
 
 export interface OutboxSupport {
   /**
+   * Claims with the same answer may go into one call of `start` or `end`, for a store that is several: one that fails must not
+   * fail the others' claims. Absent: any may.
+   */
+  partOf?(id: string): unknown;
+
+  /**
    * Takes effects that are due, of each wanted definition at most its limit: those due first, first. Of an ordered
-   * aggregate only the first that is not delivered. Rows that somebody is changing are skipped. All get this token and a
+   * aggregate only the first that is not delivered. Rows that another transaction is changing are skipped. All get this token and a
    * lease of `leaseMs`. Those that were started by the claim come as `started`, with the send counted.
    */
   claim(wants: readonly EffectWant[], token: string, leaseMs: number): Promise<readonly OutboxEffect[]>;
@@ -173,7 +206,7 @@ export interface OutboxSupport {
    */
   start(claims: readonly EffectClaim[], leaseMs: number): Promise<readonly string[]>;
 
-  /** Ends claims. Answers those whose claim held; an ended lease does not matter while nobody has rescued it. */
+  /** Ends claims. Answers those whose claim held; an ended lease does not matter until it is rescued. */
   end(ends: readonly DeliveryEnd[]): Promise<readonly string[]>;
 
   /**
@@ -189,6 +222,31 @@ export interface OutboxSupport {
   /** Those of one life, in the order in which they were written. */
   ofRecord(recordId: string): Promise<readonly OutboxEffect[]>;
 
-  /** False: it is not dead. A repetition with the same audit id answers true when the first has been written. */
+  /**
+   * Those that have one of these downstream keys now, in any order; the record's id is the one that the key was made for.
+   * Absent: each record's effects are read by `ofRecord`.
+   */
+  byDownstreamKey?(keys: readonly EffectKey[]): Promise<readonly OutboxEffect[]>;
+
+  /**
+   * Effects of one definition that were delivered between two times, by `finishedAt` and then `downstreamKey`; `after` is the
+   * last one of the page before. Absent: the store cannot say.
+   */
+  finished?(query: FinishedCallsQuery): Promise<readonly OutboxEffect[]>;
+
+  /**
+   * The other side says that it has happened, with this result: from here on it is not sent. One that is dead, waits, or was
+   * claimed and not started is `pending`, due now, with the result kept; one that is being sent goes on under its claim, and
+   * its own end counts, but should that leave it `pending`, the result is kept. Comes with its audit row: both or neither.
+   *
+   * False: it is delivered, has a result or is of another generation. A repetition with the same audit id answers true when
+   * the first has been written.
+   */
+  confirm(confirmation: EffectConfirmation, note: AuditNote): Promise<boolean>;
+
+  /**
+   * False: it is not dead, or it has died again since the death that the decision names. A repetition with the same audit id
+   * answers true when the first has been written.
+   */
   decide(id: string, decision: DeadDecision, note: DeadNote): Promise<boolean>;
 }

@@ -1,9 +1,10 @@
 /** The store over PGlite, which is Postgres inside the process: the default for development. */
 import { LatchkeyError } from "../errors.ts";
+import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
-import { pgliteBridge } from "../transactions/pglite/bridge.ts";
-import { type PgliteDatabase, type PgliteTx, sessionOf } from "../transactions/pglite/database.ts";
-import type { TransactionBridge } from "../transactions/transaction.ts";
+import { pgliteBridge } from "../sql/pglite/bridge.ts";
+import { type PgliteDatabase, type PgliteTx, sessionOf } from "../sql/pglite/database.ts";
+import type { TransactionBridge } from "../sql/transaction.ts";
 import { claimDataDirectory } from "./pglite/data-directory.ts";
 import { pgliteExecutor } from "./pglite/executor.ts";
 import { pgliteHints } from "./pglite/hints.ts";
@@ -27,13 +28,21 @@ export interface PgliteStoreOptions<D extends PgliteDatabase> {
   readonly ports?: Pick<Ports, "clock">;
 }
 
+const storeOptionNames = {
+  database: true,
+  schema: true,
+  timeFunction: true,
+  ports: true,
+  transactions: true,
+} as const satisfies OptionNames<PgliteStoreOptions<PgliteDatabase> & { readonly transactions?: unknown }>;
+
 /**
  * Makes a store on a PGlite database that you have opened, and migrated with `migratePglite`.
  *
  * - PGlite has one session. While a handler's transaction or phase is open, everything else on the database waits: a
  *   handler that awaits the database itself instead of its `tx` waits for its own end, until `transactionLimitMs`. A
  *   statement that runs cannot be stopped.
- * - A duplicate of a running key is told so at once. Reading another key, and a heartbeat, waits for the open
+ * - A duplicate of a running key is refused at once. Reading another key, and a heartbeat, waits for the open
  *   transaction.
  * - Nothing keeps a second process from opening the same folder, and then both lose data without an error; `openPglite`
  *   does.
@@ -49,6 +58,8 @@ export function pgliteStore<D extends PgliteDatabase, Tx>(
 export function pgliteStore<D extends PgliteDatabase>(
   options: PgliteStoreOptions<D> & { readonly transactions?: TransactionBridge<unknown> },
 ): Store<unknown> {
+  checkOptions("pgliteStore", options, storeOptionNames);
+  checkPorts("pgliteStore", options.ports);
   const { database } = options;
   if (typeof database?.transaction !== "function") throw new TypeError("database must be a PGlite database");
   const { clock } = options.ports ?? systemPorts;
@@ -85,6 +96,7 @@ export async function migratePglite(
   database: PgliteDatabase,
   options: { readonly schema?: string } = {},
 ): Promise<void> {
+  checkOptions("migratePglite", options, { schema: true });
   await migrate(database, checkSchemaName(options.schema ?? defaultSchema));
 }
 
@@ -98,6 +110,13 @@ export interface OpenPgliteOptions {
   /** The process's clock and randomness. Default: the system's. */
   readonly ports?: Ports;
 }
+
+const openOptionNames = {
+  dataDir: true,
+  allowProduction: true,
+  schema: true,
+  ports: true,
+} as const satisfies OptionNames<OpenPgliteOptions>;
 
 export interface OpenPglite<D extends PgliteDatabase> {
   readonly store: Store<PgliteTx<D>>;
@@ -119,6 +138,8 @@ export async function openPglite<D extends PgliteDatabase>(
   PGlite: new (dataDir: string) => D,
   options: OpenPgliteOptions,
 ): Promise<OpenPglite<D>> {
+  checkOptions("openPglite", options, openOptionNames);
+  checkPorts("openPglite", options.ports);
   const { dataDir, allowProduction = false, ports = systemPorts } = options;
   if (process.env.NODE_ENV === "production" && !allowProduction) {
     throw new LatchkeyError("embedded-in-production");

@@ -137,7 +137,7 @@ describe("on a database", () => {
     await pool.query(`
       create role ${role} login;
       grant usage on schema latchkey to ${role};
-      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.messages,
+      grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.messages, latchkey.early,
         latchkey.outbox to ${role};
       grant select, insert on latchkey.audit to ${role};
       grant select on latchkey.settings to ${role};
@@ -263,7 +263,7 @@ describe("on a database", () => {
       create trigger audit after insert on latchkey.records for each row execute function audit()`);
     expect((await writing(store, newLife(newKey()))).kind).toBe("committed");
     const closing = await writing(store, newLife(newKey()));
-    expect(closing).toMatchObject({ kind: "refused", because: "other", error: { code: "23505" } });
+    expect(closing).toMatchObject({ kind: "refused", because: "other", error: { cause: { code: "23505" } } });
     await pool.end();
   });
 
@@ -295,7 +295,6 @@ describe("on a database", () => {
       IntervalStyle: "sql_standard",
       standard_conforming_strings: "off",
       statement_timeout: "90min",
-      default_transaction_read_only: "on",
     };
     const options = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
     const odd = openPool(url, { max: 4, options: options.join(" ") });
@@ -384,7 +383,7 @@ describe("on a database", () => {
     await leaked.query("begin");
     leaked.release();
     const life = newLife(newKey());
-    expect(await store.loseTransaction(life, null, "x")).not.toBeNull();
+    expect(await store.recordLostTransaction(life, null, "x")).not.toBeNull();
     expect((await store.read(life)).record?.state).toBe("unknown");
     const { rows } = await pool.query(
       "select 1 from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()",

@@ -1,7 +1,7 @@
 /** What a Postgres store is made of, and what it refuses to be made of. */
 import pg from "pg";
 import { describe, expect, expectTypeOf, test } from "vitest";
-import type { TransactionBridge } from "../transactions/transaction.ts";
+import type { TransactionBridge } from "../sql/transaction.ts";
 import { migratePostgres, type PostgresStore, postgresStore } from "./postgres.ts";
 import type { Store } from "./store.ts";
 

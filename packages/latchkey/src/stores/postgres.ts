@@ -1,8 +1,10 @@
 /** The Postgres store over a `pg` pool: records and business writes commit in one transaction. */
-import { pgBridge } from "../transactions/pg/bridge.ts";
-import type { PgPool, PgTx } from "../transactions/pg/client.ts";
-import { openConnections, type PgOptions } from "../transactions/pg/options.ts";
-import type { TransactionBridge } from "../transactions/transaction.ts";
+import type { RecordKey } from "../engine/record.ts";
+import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
+import { pgBridge } from "../sql/pg/bridge.ts";
+import type { PgPool, PgTx } from "../sql/pg/client.ts";
+import { openConnections, type PgOptions, pgOptionNames } from "../sql/pg/options.ts";
+import type { TransactionBridge } from "../sql/transaction.ts";
 import { applyMigrations, type MigrationReport, renderMigrations } from "./migrate-postgres.ts";
 import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
 import { poolExecutor } from "./postgres/pool-executor.ts";
@@ -23,12 +25,21 @@ export interface PostgresStoreOptions<P extends PgPool> extends PgOptions<P> {
    */
   readonly durability?: StoreCapabilities["durability"];
   /**
-   * Whether processes tell each other by LISTEN and NOTIFY that something is due. Default true. A worker holds one
+   * Whether processes notify each other by LISTEN and NOTIFY that something is due. Default true. A worker holds one
    * connection for it and needs a pool of at least 4. False for poolers that hand a connection from one transaction to
    * the next; workers find what is due by polling alone.
    */
   readonly notify?: boolean;
 }
+
+const storeOptionNames = {
+  ...pgOptionNames,
+  schema: true,
+  timeFunction: true,
+  durability: true,
+  notify: true,
+  transactions: true,
+} as const satisfies OptionNames<PostgresStoreOptions<PgPool> & { readonly transactions?: unknown }>;
 
 export interface PostgresStore<Tx> extends Store<Tx> {
   /**
@@ -36,6 +47,9 @@ export interface PostgresStore<Tx> extends Store<Tx> {
    * The store can be used again afterwards.
    */
   close(): Promise<void>;
+
+  /** Whether a transaction runs under this key right now, as the store has it, in whichever process. For operators. */
+  isRunning(key: RecordKey): Promise<boolean>;
 }
 
 /**
@@ -53,6 +67,8 @@ export function postgresStore<P extends PgPool, Tx>(
 export function postgresStore<P extends PgPool>(
   options: PostgresStoreOptions<P> & { readonly transactions?: TransactionBridge<unknown> },
 ): PostgresStore<unknown> {
+  checkOptions("postgresStore", options, storeOptionNames);
+  checkPorts("postgresStore", options.ports);
   const connections = openConnections(options);
   const bridge: TransactionBridge<unknown> = options.transactions ?? pgBridge<P>(connections);
   const executor = poolExecutor(connections);
@@ -76,8 +92,18 @@ export function postgresStore<P extends PgPool>(
     clock: connections.options.clock,
     hints,
   });
+  const alone = options.pool.options?.max === 1;
   return {
     ...store,
+    verify() {
+      connections.warnOfEndlessConnects();
+      options.transactions?.verify?.();
+      return store.verify();
+    },
+    ...(alone && {
+      leasesRefused:
+        "needs a pool of at least 2 connections, as one is kept for heartbeats: set `max` of the pool",
+    }),
     async close() {
       await hints?.close();
       await executor.close();
@@ -90,6 +116,8 @@ export interface MigrateOptions {
   readonly schema?: string;
 }
 
+const migrateOptionNames = { schema: true } as const satisfies OptionNames<MigrateOptions>;
+
 /**
  * Brings the schema to the version this code needs. Any number of processes may do it at once. Everything happens in
  * one transaction, so it is all or nothing.
@@ -98,6 +126,7 @@ export interface MigrateOptions {
  * @throws whatever the database says
  */
 export function migratePostgres(pool: PgPool, options: MigrateOptions = {}): Promise<MigrationReport> {
+  checkOptions("migratePostgres", options, migrateOptionNames);
   return applyMigrations(pool, checkSchemaName(options.schema ?? defaultSchema));
 }
 
@@ -107,5 +136,6 @@ export function migratePostgres(pool: PgPool, options: MigrateOptions = {}): Pro
  * @param options `after`: leave out the migrations up to this version; default 0, which is none
  */
 export function migratePostgresSql(options: MigrateOptions & { readonly after?: number } = {}): string {
+  checkOptions("migratePostgresSql", options, { ...migrateOptionNames, after: true });
   return renderMigrations(checkSchemaName(options.schema ?? defaultSchema), options.after ?? 0);
 }

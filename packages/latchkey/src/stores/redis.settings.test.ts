@@ -150,7 +150,7 @@ describe.skipIf(redisProgram() === undefined)("settings of the server", () => {
       () => store.create({ ...newLife(record), id: record.id, fence: record.fence }, null, defaultTerms),
       () => store.accept(newLife(record), null, minute),
       () => store.accept(waiting, null, minute),
-      () => store.loseTransaction(newLife(record), null, "x"),
+      () => store.recordLostTransaction(newLife(record), null, "x"),
       () => store.takeOver(record, guard, print, newToken(), defaultTerms),
       () => store.renew(record, record.id, record.fence, minute),
       () => store.renew(record, record.id, stranger, minute),

@@ -1,17 +1,24 @@
 /** The Redis and Valkey store: one script per step, no transactions with business writes. */
+import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import type { RedisWarning } from "./redis/check-server.ts";
 import { linkOf, type RedisClient } from "./redis/client.ts";
 import { openRedis } from "./redis/open.ts";
 import type { Store } from "./store.ts";
 
-export type { IoredisClient, NodeRedisClient, NodeRedisCluster, RedisClient } from "./redis/client.ts";
+export type {
+  IoredisClient,
+  NodeRedisClient,
+  NodeRedisCluster,
+  NodeRedisSentinel,
+  RedisClient,
+} from "./redis/client.ts";
 export type { RedisWarning };
 
 export interface RedisStoreOptions {
   /**
-   * A connected client of yours: ioredis 5 or 6, iovalkey, or node-redis 4 to 6 (client, pool or cluster). The store opens
-   * and closes nothing.
+   * A connected client of yours: ioredis 5 or 6, iovalkey, or node-redis 4 to 6 (client, pool, cluster or
+   * sentinel). The store opens and closes nothing.
    */
   readonly client: RedisClient;
   /** What the names of all keys begin with. Default `latchkey`. */
@@ -29,6 +36,15 @@ export interface RedisStoreOptions {
   readonly ports?: Ports;
 }
 
+const storeOptionNames = {
+  client: true,
+  prefix: true,
+  partitions: true,
+  commandTimeoutMs: true,
+  onWarning: true,
+  ports: true,
+} as const satisfies OptionNames<RedisStoreOptions>;
+
 /**
  * Makes a store on a Redis (6.2 or newer) or Valkey, single or cluster. It has `lease` and `deferred` execution; there are
  * no transactions with business writes and no outbox.
@@ -40,6 +56,8 @@ export interface RedisStoreOptions {
  * @throws {TypeError} when an option is out of range
  */
 export function redisStore(options: RedisStoreOptions): Store {
+  checkOptions("redisStore", options, storeOptionNames);
+  checkPorts("redisStore", options.ports);
   return openRedis({
     link: linkOf(options.client),
     prefix: options.prefix ?? "latchkey",

@@ -11,6 +11,7 @@ import type {
   RetryableRecord,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { AuditNote } from "./audit-note.ts";
 import type { EffectState } from "./outbox.ts";
 import type { Retention } from "./retention.ts";
 
@@ -55,16 +56,7 @@ export interface ReopenedCall {
   readonly downstreamKey: string;
 }
 
-/** What the audit row says beside what changed. */
-export interface AuditNote {
-  /** UUIDv7 of the row: repeating a settlement whose reply was lost adds none. */
-  readonly id: string;
-  /** `outcome-reconciler`, `owner`, or the operator's name. */
-  readonly actor: string;
-  /** `downstream-deduplicates`, `closed-downstream`, `found-downstream`, `no-call-in-doubt`, `operator`, `webhook`, `owner`. */
-  readonly proof: string;
-  readonly reason: string | null;
-}
+export type { AuditNote };
 
 export interface AuditEntry extends AuditNote {
   readonly at: number;
@@ -104,7 +96,7 @@ export interface SettlementSupport {
 
   /**
    * At most `limit` unknown records of these operations whose `reconcileAfter` has come, oldest first. Each is taken by
-   * moving its `reconcileAfter` to `claimMs` from now, so that other workers leave it alone; rows that somebody is changing
+   * moving its `reconcileAfter` to `claimMs` from now, so that other workers leave it alone; rows that another transaction is changing
    * are skipped.
    */
   claimUnknowns(

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { StoreError } from "../errors.ts";
 import { systemPorts } from "../ports.ts";
 import { createEmitter } from "./emitter.ts";
 import type { EventListener, LatchkeyEvent } from "./events.ts";
@@ -11,7 +12,7 @@ const event: LatchkeyEvent = {
   effects: 0,
   messages: 0,
 };
-const make = (listener: EventListener, secret?: string) =>
+const make = (listener: EventListener | undefined, secret?: string) =>
   createEmitter(listener, secret, systemPorts.random);
 
 test("what a listener throws is dropped", () => {
@@ -41,3 +42,40 @@ test("what an asynchronous listener rejects with is dropped too: it must not end
 test("an empty secret is refused at construction, not when the first key is named", () => {
   expect(() => make(() => {}, "")).toThrow(TypeError);
 });
+
+test.each([
+  ["a refusal of one address", new Error("connect ECONNREFUSED 127.0.0.1:5432"), "connect ECONNREFUSED 127"],
+  ["one of all addresses", Object.assign(new AggregateError([]), { code: "ECONNREFUSED" }), "ECONNREFUSED"],
+])(
+  "without a listener the first failure of the store is a warning of the process: %s",
+  async (_, cause, reason) => {
+    const warnings: Error[] = [];
+    const note = (warning: Error) => warnings.push(warning);
+    process.on("warning", note);
+    try {
+      const error = new StoreError("not_sent", { message: "No connection to the database", cause });
+      const failure: LatchkeyEvent = {
+        type: "store_error",
+        operation: "op",
+        tenant: "a",
+        keyHash: "",
+        error,
+      };
+      const silent = make(undefined);
+      silent.emit(event);
+      silent.emit(failure);
+      silent.emit(failure);
+      make(() => {}).emit(failure);
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.removeListener("warning", note);
+    }
+    expect(warnings).toMatchObject([
+      {
+        name: "LatchkeyWarning",
+        code: "LATCHKEY_STORE_FAILED",
+        message: expect.stringContaining(`No connection to the database: ${reason}`),
+      },
+    ]);
+  },
+);

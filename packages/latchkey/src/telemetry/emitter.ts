@@ -1,7 +1,14 @@
-import type { Runtime } from "../attempt/runtime.ts";
+import type { RecordKey } from "../engine/record.ts";
 import { hashKey } from "../key/hash-key.ts";
 import type { Random } from "../ports.ts";
-import type { EventListener } from "./events.ts";
+import type { About, EventListener, LatchkeyEvent } from "./events.ts";
+
+export interface Emitter {
+  /** Reports an event; never throws. */
+  readonly emit: (event: LatchkeyEvent) => void;
+  /** What an event about this key, as it is kept, says of it: never the key itself. */
+  readonly about: (operation: string, key: RecordKey) => About;
+}
 
 /**
  * The reporting half of the runtime. What a listener throws is dropped: reporting never changes an outcome.
@@ -12,12 +19,22 @@ export function createEmitter(
   listener: EventListener | undefined,
   secret: string | undefined,
   random: Random,
-): Pick<Runtime<never>, "emit" | "about"> {
-  const hashSecret = secret ?? random.token();
-  if (hashSecret.length === 0) throw new TypeError("logSecret must not be empty");
+): Emitter {
+  if (secret === "") throw new TypeError("logSecret must not be empty");
+  // Drawn at first use: Cloudflare's runtime has no randomness while a module is loaded.
+  let drawn: string | null = null;
+  const hashSecret = () => {
+    drawn ??= secret ?? random.token();
+    return drawn;
+  };
+  let warned = false;
   return {
     emit(event) {
       try {
+        if (listener === undefined && event.type === "store_error" && !warned) {
+          warned = true;
+          warnOfStore(event.error);
+        }
         // An asynchronous listener fits the type too, and its rejection would end the process.
         const returned: unknown = listener?.(event);
         if (returned instanceof Promise) returned.catch(() => {});
@@ -28,8 +45,23 @@ export function createEmitter(
     about: (operation, { tenant, scope, key }) => ({
       operation,
       tenant,
-      // Nobody to tell: no need to hash.
-      keyHash: listener === undefined ? "" : hashKey(hashSecret, tenant, scope, key),
+      // Without a listener there is no need to hash.
+      keyHash: listener === undefined ? "" : hashKey(hashSecret(), tenant, scope, key),
     }),
   };
+}
+
+/** Clients do not learn why they get 503, so without a listener the reason would be nowhere. */
+function warnOfStore(error: unknown): void {
+  const { message, cause } = error instanceof Error ? error : new Error(String(error));
+  // Refused on all of a host's addresses is an error without a message.
+  const { message: said = "", code = "" } = (cause ?? {}) as {
+    readonly message?: string;
+    readonly code?: string;
+  };
+  const reason = [message, said || code].filter(Boolean).join(": ");
+  process.emitWarning(
+    `A request got 503 because the store failed: ${reason.replace(/\.$/u, "")}. This warning comes once; \`onEvent\` reports every failure.`,
+    { type: "LatchkeyWarning", code: "LATCHKEY_STORE_FAILED" },
+  );
 }

@@ -1,5 +1,7 @@
 /** The typed list of what Latchkey reports about itself. Keys appear only as keyed hashes. */
 
+import type { Execution } from "../engine/classify.ts";
+
 /** What an event is about. */
 export interface About {
   readonly operation: string;
@@ -26,6 +28,7 @@ export type LatchkeyEvent =
   | (About & {
       readonly type: "executed";
       readonly recordId: string;
+      readonly execution: Execution;
       readonly attempt: number;
       readonly durationMs: number;
     })
@@ -34,6 +37,7 @@ export type LatchkeyEvent =
   /** Deferred: its record waits for a worker, runs in one, or will be gone on with. */
   | (About & { readonly type: "accepted"; readonly recordId: string })
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
+  /** A request was answered that the outcome of its key is unknown. */
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
   | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" })
@@ -43,6 +47,34 @@ export type LatchkeyEvent =
       readonly limit: "newKeys" | "lookups";
       readonly error: unknown;
     })
+  /** A key's first record was written before its work: under a lease, or for a worker (`execution: "deferred"`). */
+  | (About & { readonly type: "reserved"; readonly recordId: string; readonly by: "lease" | "deferred" })
+  /** A worker has taken a deferred request that waited. */
+  | (About & { readonly type: "claimed"; readonly recordId: string; readonly attempt: number })
+  /** Another attempt has the record: that of a dead owner, or one that was to be tried again. */
+  | (About & {
+      readonly type: "taken_over";
+      readonly recordId: string;
+      readonly attempt: number;
+      readonly from: "in_progress" | "retryable";
+      readonly by: "request" | "worker";
+    })
+  /** A step of an owned attempt was recorded with its result; it never runs again. */
+  | (About & {
+      readonly type: "step_finished";
+      readonly recordId: string;
+      readonly step: string;
+      readonly kind: "phase" | "call";
+    })
+  /** An attempt has ended so that the next one continues it. `resumeAfterMs`: when a worker does; null: the next request. */
+  | (About & {
+      readonly type: "retryable";
+      readonly recordId: string;
+      readonly errorCode: string;
+      readonly resumeAfterMs: number | null;
+    })
+  /** The outcome of an attempt is not known here; its record is `unknown` until it is settled. */
+  | (About & { readonly type: "became_unknown"; readonly recordId: string; readonly because: string })
   /** An attempt has ended without leaving a record. */
   | (About & { readonly type: "released"; readonly recordId: string })
   /** The handler threw, or did something wrong that changes nothing, such as answering twice. */
@@ -75,6 +107,13 @@ export type LatchkeyEvent =
       readonly event: string;
       readonly actor: string;
       readonly proof: string;
+    })
+  /** A settlement came before its record was unknown: it is kept, and used should that become so. */
+  | (About & {
+      readonly type: "settlement_kept";
+      readonly recordId: string;
+      readonly event: string;
+      readonly actor: string;
     })
   /** The other side could not say yet; it is asked again. */
   | (About & {

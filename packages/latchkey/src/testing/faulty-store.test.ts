@@ -2,7 +2,8 @@ import { describe, expect, test } from "vitest";
 import { StoreError } from "../errors.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { memoryStore } from "../stores/memory.ts";
-import type { DeliveryWork, PhaseWork, Store, TransactionWork } from "../stores/store.ts";
+import type { Store } from "../stores/store.ts";
+import type { DeliveryWork, PhaseWork, TransactionWork } from "../stores/transactions.ts";
 import { type Fault, type FaultPlan, faultyStore, type StoreCall, storeConformance } from "./index.ts";
 import { completion, defaultTerms, newId, newKey, newLife } from "./store-conformance/arrange.ts";
 import { deliveryCommit, deliveryRequest } from "./store-conformance/deliver-arrange.ts";
@@ -480,7 +481,13 @@ test("outboxes, waiting work, ids and hints are one point each, under names of t
   await outbox.rescue(1);
   await outbox.list({ state: "dead", effect: null, tenant: null, limit: 1, after: null });
   await outbox.ofRecord(newId());
-  await outbox.decide(newId(), { event: "redrive", doubt: "kept" }, deadNote());
+  await outbox.byDownstreamKey?.([]);
+  await outbox.finished?.({ effect: "e", from: 0, to: 1, limit: 1, after: null });
+  await outbox.confirm(
+    { id: newId(), generation: 0, result: new Uint8Array() },
+    { ...deadNote(), proof: "webhook" },
+  );
+  await outbox.decide(newId(), { event: "redrive", attempt: null, doubt: "kept" }, deadNote());
   const heard = Promise.withResolvers<void>();
   const stop = await hints.listen(() => heard.resolve());
   hints.send("effects");
@@ -495,6 +502,9 @@ test("outboxes, waiting work, ids and hints are one point each, under names of t
     "rescueEffects",
     "listEffects",
     "effectsOfRecord",
+    "effectsByKey",
+    "finishedEffects",
+    "confirmEffect",
     "decideEffect",
     "listenToHints",
     "sendHint",

@@ -51,8 +51,10 @@ export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<
     end: (key, id, fence, end) => process.call("end", key, () => inner.end(key, id, fence, end)),
     giveUp: (key, guard, errorCode, reconcileAfterMs) =>
       process.call("giveUp", key, () => inner.giveUp(key, guard, errorCode, reconcileAfterMs)),
-    loseTransaction: (life, replaces, errorCode) =>
-      process.call("loseTransaction", life, () => inner.loseTransaction(life, replaces, errorCode)),
+    recordLostTransaction: (life, replaces, errorCode) =>
+      process.call("recordLostTransaction", life, () =>
+        inner.recordLostTransaction(life, replaces, errorCode),
+      ),
     endedLeases: (limit) => process.call("endedLeases", null, () => inner.endedLeases(limit)),
     clean: (limit) => process.call("clean", null, () => inner.clean(limit)),
   };

@@ -15,6 +15,7 @@ import { createCases } from "./store-conformance/create.ts";
 import { deliverCases } from "./store-conformance/deliver.ts";
 import { deliverAnswerCases } from "./store-conformance/deliver-answer.ts";
 import { openDeliveryCases } from "./store-conformance/deliver-open.ts";
+import { earlyCases } from "./store-conformance/early.ts";
 import { endCases } from "./store-conformance/end.ts";
 import { endedLeaseCases, giveUpCases } from "./store-conformance/give-up.ts";
 import { hintCases } from "./store-conformance/hints.ts";
@@ -24,22 +25,25 @@ import { journalLifetimeCases } from "./store-conformance/journal-lifetime.ts";
 import { listingCases } from "./store-conformance/listing.ts";
 import { lookupCases } from "./store-conformance/lookup.ts";
 import { lookupByIdCases } from "./store-conformance/lookup-by-id.ts";
-import { loseTransactionCases } from "./store-conformance/lose-transaction.ts";
 import { messageCases } from "./store-conformance/messages.ts";
 import { outboxBytesCases } from "./store-conformance/outbox-bytes.ts";
 import { outboxClaimCases } from "./store-conformance/outbox-claim.ts";
 import { outboxCleaningCases } from "./store-conformance/outbox-cleaning.ts";
+import { outboxConfirmCases } from "./store-conformance/outbox-confirm.ts";
 import { outboxDecideCases } from "./store-conformance/outbox-decide.ts";
 import { outboxEndCases } from "./store-conformance/outbox-end.ts";
 import { outboxEnqueueCases } from "./store-conformance/outbox-enqueue.ts";
+import { outboxLedgerCases } from "./store-conformance/outbox-ledger.ts";
 import { outboxListCases } from "./store-conformance/outbox-list.ts";
 import { outboxOrderCases } from "./store-conformance/outbox-order.ts";
 import { outboxRescueCases } from "./store-conformance/outbox-rescue.ts";
 import { outboxStartCases } from "./store-conformance/outbox-start.ts";
 import { outboxStartingClaimCases } from "./store-conformance/outbox-starting-claim.ts";
+import { overviewCases } from "./store-conformance/overview.ts";
 import { phaseCases } from "./store-conformance/phase.ts";
 import { openPhaseCases } from "./store-conformance/phase-open.ts";
 import { raceCases } from "./store-conformance/races.ts";
+import { loseTransactionCases } from "./store-conformance/record-lost-transaction.ts";
 import { refenceCases } from "./store-conformance/refence.ts";
 import { renewCases } from "./store-conformance/renew.ts";
 import { resumableCases } from "./store-conformance/resumable.ts";
@@ -94,6 +98,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   listingCases,
   claimPendingCases,
   lookupByIdCases,
+  earlyCases,
   outboxEnqueueCases,
   outboxClaimCases,
   outboxOrderCases,
@@ -102,7 +107,9 @@ const groups: readonly (readonly StoreCase[])[] = [
   outboxEndCases,
   outboxRescueCases,
   outboxListCases,
+  outboxConfirmCases,
   outboxDecideCases,
+  outboxLedgerCases,
   outboxCleaningCases,
   outboxBytesCases,
   deliverCases,
@@ -110,6 +117,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   openDeliveryCases,
   messageCases,
   hintCases,
+  overviewCases,
 ];
 
 /**

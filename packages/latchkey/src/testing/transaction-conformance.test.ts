@@ -7,10 +7,10 @@ import {
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
-import { sqlStateOf } from "../attempt/sql-state.ts";
 import { StoreError } from "../errors.ts";
-import { guardClient } from "../transactions/guard-client.ts";
-import { pgTransactions } from "../transactions/pg.ts";
+import { guardClient } from "../sql/guard-client.ts";
+import { pgTransactions } from "../sql/pg.ts";
+import { sqlStateOf } from "../sql/sql-state.ts";
 import type {
   BridgeOutcome,
   BridgeRequest,
@@ -19,7 +19,7 @@ import type {
   SqlRow,
   SqlStatement,
   TransactionBridge,
-} from "../transactions/transaction.ts";
+} from "../sql/transaction.ts";
 import type { BridgeUnderTest } from "./transaction-conformance/case.ts";
 import { transactionConformance } from "./transaction-conformance.ts";
 

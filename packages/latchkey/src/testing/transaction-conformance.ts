@@ -1,5 +1,5 @@
 /**
- * The bridge conformance suite: proves that a transaction bridge keeps the contract of `transactions/transaction.ts`
+ * The bridge conformance suite: proves that a transaction bridge keeps the contract of `sql/transaction.ts`
  * over PostgreSQL. It brings no test runner; the runner's function is handed in.
  */
 import assert from "node:assert/strict";

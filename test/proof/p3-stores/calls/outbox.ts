@@ -1,6 +1,7 @@
 /** Calls on the outbox. */
 import type {
   DeadDecision,
+  DeadVerdict,
   DeliveryEnd,
   EffectWant,
   NewEffect,
@@ -163,11 +164,12 @@ export const outboxCalls: CallKinds = {
   decide(choices, world) {
     if (world.effects.length === 0) return null;
     const { id } = world.effect ?? choices.pick(world.effects);
-    const decision: DeadDecision = choices.pick([
+    const verdict: DeadVerdict = choices.pick([
       { event: "redrive", doubt: "kept" },
       { event: "redrive", doubt: "cleared" },
       { event: "discard", keepMs: 60_000 },
     ]);
+    const decision: DeadDecision = { ...verdict, attempt: choices.pick([null, null, 1, 1, 2, 3]) };
     const note = { id: world.id(), actor: "ann", reason: choices.pick(["seen", null]) };
     return {
       name: "decide",

@@ -75,12 +75,21 @@ const leadingOn: Readonly<Record<Standing, readonly string[]>> = {
     "refence",
     "phase",
   ],
-  retryable: ["takeOver", "takeOver", "takeOver", "run", "deliver", "loseTransaction", "pass", "resumable"],
+  retryable: [
+    "takeOver",
+    "takeOver",
+    "takeOver",
+    "run",
+    "deliver",
+    "recordLostTransaction",
+    "pass",
+    "resumable",
+  ],
   unknown: ["settle", "settle", "settle", "claimUnknowns", "postpone", "pass"],
   completed: ["pass", "pass", "run", "create", "resolve", "accept"],
   failed: ["pass", "pass", "accept", "resolve"],
   expired: ["clean", "create", "pass", "accept", "run"],
-  over: ["clean", "create", "run", "accept", "loseTransaction"],
+  over: ["clean", "create", "run", "accept", "recordLostTransaction"],
 };
 
 /** The same for an effect. */

@@ -60,13 +60,13 @@ export const recordCalls: CallKinds = {
     };
   },
 
-  async loseTransaction(choices, world) {
+  async recordLostTransaction(choices, world) {
     const { life, replaces, flavour } = await beginning(choices, world);
     return {
-      name: "loseTransaction",
+      name: "recordLostTransaction",
       given: [life, replaces],
       flavour,
-      make: ({ store }) => store.loseTransaction(life, replaces, "transaction-changed"),
+      make: ({ store }) => store.recordLostTransaction(life, replaces, "transaction-changed"),
     };
   },
 

@@ -3,7 +3,8 @@
  * after the one before: so no two calls set the same time.
  */
 import type { Fingerprint, RecordKey } from "../../../../packages/latchkey/src/engine/record.ts";
-import type { LeaseTerms, NewLife, Retention } from "../../../../packages/latchkey/src/stores/store.ts";
+import type { NewLife } from "../../../../packages/latchkey/src/stores/life.ts";
+import type { LeaseTerms, Retention } from "../../../../packages/latchkey/src/stores/store.ts";
 import type { Choices } from "../../p2-random/choices.ts";
 import { type CallWorld, operations } from "./world.ts";
 

@@ -1,13 +1,13 @@
 /** Transactions, phases and the ends of deliveries: each writes a row of the handler's, and ends in every way. */
 import { guardOf, type LatchkeyRecord } from "../../../../packages/latchkey/src/engine/record.ts";
+import type { Store } from "../../../../packages/latchkey/src/stores/store.ts";
 import type {
   DeliveryWork,
   OpenPhase,
   OpenTransaction,
   PhaseWork,
-  Store,
   TransactionWork,
-} from "../../../../packages/latchkey/src/stores/store.ts";
+} from "../../../../packages/latchkey/src/stores/transactions.ts";
 import type { Choices } from "../../p2-random/choices.ts";
 import type { Subject } from "../bench.ts";
 import type { CallKinds } from "./call.ts";

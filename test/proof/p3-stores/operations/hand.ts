@@ -1,14 +1,14 @@
 /** Processes over one store, one after the other: where one dies, the next begins. */
 import type { Effect } from "../../../../packages/latchkey/src/effects/effect.ts";
 import { createLatchkey, type Latchkey } from "../../../../packages/latchkey/src/latchkey.ts";
-import { effectDispatcher } from "../../../../packages/latchkey/src/maintenance/effect-dispatcher.ts";
-import { leaseRescuer } from "../../../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
-import { createPendingWork } from "../../../../packages/latchkey/src/maintenance/pending-work.ts";
-import { recordCleaner } from "../../../../packages/latchkey/src/maintenance/record-cleaner.ts";
-import type { Operation } from "../../../../packages/latchkey/src/operation.ts";
+import type { Operation } from "../../../../packages/latchkey/src/operations/operation.ts";
 import type { Store } from "../../../../packages/latchkey/src/stores/store.ts";
 import { type Fault, faultyStore, type StorePort } from "../../../../packages/latchkey/src/testing/index.ts";
+import { effectDispatcher } from "../../../../packages/latchkey/src/workers/effect-dispatcher.ts";
+import { leaseRescuer } from "../../../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../../../packages/latchkey/src/workers/outcome-reconciler.ts";
+import { createPendingWork } from "../../../../packages/latchkey/src/workers/pending-work.ts";
+import { recordCleaner } from "../../../../packages/latchkey/src/workers/record-cleaner.ts";
 import { CountedRandom } from "../../p4-statements/process-ports.ts";
 import type { Subject } from "../bench.ts";
 import { Acts } from "./acts.ts";

@@ -1,9 +1,10 @@
 /** What happens in a sequence of operations: requests, services, persons. */
-import type { Submission, Work } from "../../../../packages/latchkey/src/attempt/attempt.ts";
+
 import type { LatchkeyRecord } from "../../../../packages/latchkey/src/engine/record.ts";
-import type { OwnedOperation } from "../../../../packages/latchkey/src/owned-operation.ts";
-import type { SettleWith } from "../../../../packages/latchkey/src/settle.ts";
-import type { DeadDecision } from "../../../../packages/latchkey/src/stores/outbox.ts";
+import type { SettleWith } from "../../../../packages/latchkey/src/execution/settle.ts";
+import type { Submission, Work } from "../../../../packages/latchkey/src/operations/attempt.ts";
+import type { OwnedOperation } from "../../../../packages/latchkey/src/operations/owned-operation.ts";
+import type { DeadVerdict } from "../../../../packages/latchkey/src/stores/outbox.ts";
 import type { Choices } from "../../p2-random/choices.ts";
 import type { Hand, Process, ServiceName } from "./hand.ts";
 import { leaseWork, type OperationName, operationNames, type StepsInput, transactionWork } from "./work.ts";
@@ -118,7 +119,7 @@ export function settlement(choices: Choices, { name, tenant, key }: About): Step
       const decision = failed
         ? { failed: { status: 409, body: { failed: true } } }
         : await decisionOf(hand, record);
-      return latchkey.settle({ tenant, operation: name, key }, decision, person);
+      return latchkey.settle({ tenant, operation: name, key, recordId: record.id }, decision, person);
     },
   };
 }
@@ -138,13 +139,13 @@ async function decisionOf({ on, downstream }: Hand, record: LatchkeyRecord): Pro
 
 /** A person decides about the first dead effect. */
 export function deadLetter(choices: Choices): Step {
-  const decision: DeadDecision = choices.pick([
+  const verdict: DeadVerdict = choices.pick([
     { event: "redrive", doubt: "kept" },
     { event: "redrive", doubt: "cleared" },
     { event: "discard", keepMs: 60_000 },
   ]);
   return {
-    what: `a person decides about a dead effect: ${JSON.stringify(decision)}`,
+    what: `a person decides about a dead effect: ${JSON.stringify(verdict)}`,
     kind: "decide",
     mayFail: false,
     async act(hand, { latchkey }) {
@@ -154,7 +155,11 @@ export function deadLetter(choices: Choices): Step {
       const first = dead.toSorted((left, right) => (textOf(left) < textOf(right) ? -1 : 1))[0];
       if (first === undefined || outbox === null) return null;
       const id = latchkey.runtime.ports.random.uuid(0);
-      return outbox.decide(first.id, decision, { id, actor: "anna", reason: null });
+      return outbox.decide(
+        first.id,
+        { ...verdict, attempt: first.fence.attempt },
+        { id, actor: "anna", reason: null },
+      );
     },
   };
 }

@@ -1,14 +1,15 @@
 /** The operations of a sequence, as each process defines them, and what their handlers do. */
-import type { Answer } from "../../../../packages/latchkey/src/attempt/answer.ts";
-import type { Work } from "../../../../packages/latchkey/src/attempt/attempt.ts";
+
+import type { EffectOptions } from "../../../../packages/latchkey/src/effects/effect.ts";
+import { EffectRefused, NotExecuted } from "../../../../packages/latchkey/src/errors.ts";
+import type { Answer } from "../../../../packages/latchkey/src/operations/answer.ts";
+import type { Work } from "../../../../packages/latchkey/src/operations/attempt.ts";
 import type {
   DeferredAttempt,
   LookedUp,
   LookupQuestion,
   RunAnswer,
-} from "../../../../packages/latchkey/src/attempt/own-work.ts";
-import type { EffectOptions } from "../../../../packages/latchkey/src/effects/effect.ts";
-import { EffectRefused, NotExecuted } from "../../../../packages/latchkey/src/errors.ts";
+} from "../../../../packages/latchkey/src/operations/owned-work.ts";
 import type { Charge, SendInput } from "./downstream.ts";
 import type { Hand, Process } from "./hand.ts";
 

@@ -1,7 +1,7 @@
 /** Requests under a lease through the whole of Latchkey, with the lease-rescuer; and operations in steps. */
-import { leaseRescuer } from "../../../../packages/latchkey/src/maintenance/lease-rescuer.ts";
-import { outcomeReconciler } from "../../../../packages/latchkey/src/maintenance/outcome-reconciler.ts";
-import type { Service } from "../../../../packages/latchkey/src/maintenance/service.ts";
+import { leaseRescuer } from "../../../../packages/latchkey/src/workers/lease-rescuer.ts";
+import { outcomeReconciler } from "../../../../packages/latchkey/src/workers/outcome-reconciler.ts";
+import type { Service } from "../../../../packages/latchkey/src/workers/service.ts";
 import { type Answered, codeOf, storedValue, wordsOf } from "../requests.ts";
 import {
   type Actor,

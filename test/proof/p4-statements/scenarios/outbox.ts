@@ -184,10 +184,12 @@ export const deadEffect = callScenario({
     };
     const [one, two] = [note(0), note(1)];
     script.actor("one", 0, (call) =>
-      call("redrive", (on) => outboxOf(on).decide(effect.id, { event: "redrive", doubt: "kept" }, one)),
+      call("redrive", (on) =>
+        outboxOf(on).decide(effect.id, { event: "redrive", attempt: 1, doubt: "kept" }, one),
+      ),
     );
     script.actor("two", 1, (call) =>
-      call("discard", (on) => outboxOf(on).decide(effect.id, { event: "discard", keepMs }, two)),
+      call("discard", (on) => outboxOf(on).decide(effect.id, { event: "discard", attempt: 1, keepMs }, two)),
     );
     dispatcher(script, 2, delivers);
   },

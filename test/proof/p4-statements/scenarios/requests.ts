@@ -1,6 +1,6 @@
 /** Requests for one key, through the whole of Latchkey. */
 
-import { recordCleaner } from "../../../../packages/latchkey/src/maintenance/record-cleaner.ts";
+import { recordCleaner } from "../../../../packages/latchkey/src/workers/record-cleaner.ts";
 import { brokenAnswers, brokenMisuse, type Request, transactionRequest, wordsOf } from "../requests.ts";
 import { type Cast, everyIsolation, faultKinds, type Scenario, type Tx, type World } from "../scenario.ts";
 import type { Seen } from "../seen.ts";

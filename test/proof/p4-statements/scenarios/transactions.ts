@@ -119,7 +119,7 @@ export const commitAgainstTakeOver = callScenario({
     });
     const lost = { ...first, fence: { attempt: 2, token: script.token(2) } };
     script.actor("changed", 2, (call) =>
-      call("lose", ({ store }) => store.loseTransaction(lost, guard, "transaction-changed")),
+      call("lose", ({ store }) => store.recordLostTransaction(lost, guard, "transaction-changed")),
     );
   },
 });

@@ -63,11 +63,14 @@ export interface PlatformaticConsumer {
   commit(options: {
     offsets: { topic: string; partition: number; offset: bigint; leaderEpoch: number }[];
   }): Promise<void>;
+  /** Whether it is a member of its group, with heartbeats. */
+  isActive(): boolean;
+  joinGroup(options: object): Promise<unknown>;
   leaveGroup(): Promise<void>;
-  // biome-ignore lint/suspicious/noExplicitAny: the client's emitter types listeners event by event
-  on(event: any, listener: (...args: any[]) => void): unknown;
-  // biome-ignore lint/suspicious/noExplicitAny: the client's emitter types listeners event by event
-  off(event: any, listener: (...args: any[]) => void): unknown;
+  on(event: "consumer:group:join", listener: () => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  off(event: "consumer:group:join", listener: () => void): unknown;
+  off(event: "error", listener: (error: Error) => void): unknown;
 }
 
 export interface PlatformaticStream extends AsyncIterable<PlatformaticMessage> {

@@ -1,7 +1,7 @@
 /** Commits the offset of one partition, one request at a time; what is settled meanwhile goes with the next one. */
 
 /**
- * How many records of a partition may be settled beyond its committed offset. Whoever gets the partition next may find so
+ * How many records of a partition may be settled beyond its committed offset. The next owner of the partition may find so
  * many that have begun, and one more; all later ones have not.
  */
 export const uncommittedMax = 100;
@@ -13,7 +13,7 @@ export class OffsetCommits {
   #running: Promise<void> | null = null;
   #failure: { readonly error: unknown } | null = null;
 
-  /** @param commit makes `offset` the first one that is delivered to whoever gets the partition next */
+  /** @param commit makes `offset` the first one that is delivered to the next owner of the partition */
   constructor(commit: (offset: bigint) => Promise<void>) {
     this.#commit = commit;
   }

@@ -107,7 +107,7 @@ test("stopping ends the pauses, and resumes nothing", async () => {
   expect(log.filter((line) => line.startsWith("resume"))).toEqual([]);
 });
 
-test("while a message runs the group is told so; a rebalance waits for it, but not for long", async () => {
+test("while a message runs the group is notified; a rebalance waits for it, but not for long", async () => {
   const gate = Promise.withResolvers<null>();
   const { batch, log, clock, rebalance } = await setUp(() => gate.promise);
   const ended = batch().then(

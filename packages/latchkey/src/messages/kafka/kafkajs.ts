@@ -2,8 +2,9 @@
  * Consuming with KafkaJS: batch by batch, one record of a partition after the other. The client asks for nothing more from a
  * broker while a batch of it is under way, so a record that has to wait ends its batch, and its partition is paused.
  */
-import type { Runtime } from "../../attempt/runtime.ts";
+import type { Runtime } from "../../execution/runtime.ts";
 import { type CancelTimer, type Clock, pause } from "../../ports.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { KafkaJsBatchPayload, KafkaJsConsumer, KafkaJsMessage } from "./client.ts";
 import { OffsetCommits } from "./commits.ts";
@@ -16,11 +17,11 @@ export interface ConsumeTopics {
   readonly concurrency: number;
 }
 
-/** How often the client is told that a batch goes on. It tells its group so no more often than its `heartbeatInterval`. */
+/** How often the client is notified that a batch goes on. It notifies its group no more often than its `heartbeatInterval`. */
 const beatMs = 1_000;
 /** How long a record that runs may delay a rebalance; then it ends on its own, and its offset is not committed. */
 const leaveAfterMs = 5_000;
-const subscribeAgainMs = 1_000;
+const subscribeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 
 export class KafkaJsConsuming<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -56,7 +57,8 @@ export class KafkaJsConsuming<Tx> {
   /** Until the client consumes; from then on it mends by itself what can be mended. */
   async run(): Promise<void> {
     const { topics, fromBeginning, concurrency } = this.#options;
-    while (!this.#stopping) {
+    const { random } = this.#runtime.ports;
+    for (let tries = 1; !this.#stopping; tries++) {
       try {
         await this.#consumer.subscribe({ topics: [...topics], fromBeginning });
         if (this.#stopping) return;
@@ -68,7 +70,7 @@ export class KafkaJsConsuming<Tx> {
         });
       } catch (error) {
         this.#report(error);
-        await this.#pauses.for(subscribeAgainMs);
+        await this.#pauses.for(retryPauseMs(tries, random, subscribeAgainPauses));
       }
     }
   }
@@ -121,7 +123,7 @@ export class KafkaJsConsuming<Tx> {
     if (this.#stopping) return;
     const paused = [{ topic, partitions: [partition] }];
     this.#consumer.pause(paused);
-    const cancel = this.#runtime.ports.clock.startTimer(forMs, () => {
+    const resume = () => {
       this.#resumptions.delete(cancel);
       try {
         this.#consumer.resume(paused);
@@ -129,7 +131,8 @@ export class KafkaJsConsuming<Tx> {
         // The client does not consume at the moment; where it begins anew, nothing is paused.
         this.#report(error);
       }
-    });
+    };
+    const cancel = this.#runtime.ports.clock.startTimer(forMs, resume, "background");
     this.#resumptions.add(cancel);
   }
 
@@ -207,7 +210,7 @@ class Heartbeat {
   }
 
   #again(): void {
-    this.#cancel = this.#clock.startTimer(beatMs, () => void this.#beat());
+    this.#cancel = this.#clock.startTimer(beatMs, () => void this.#beat(), "background");
   }
 
   async #beat(): Promise<void> {

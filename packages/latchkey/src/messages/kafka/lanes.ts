@@ -1,5 +1,5 @@
 /** Runs the records of one assignment: those of a partition one after the other, several partitions at once. */
-import type { Runtime } from "../../attempt/runtime.ts";
+import type { Runtime } from "../../execution/runtime.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import { OffsetCommits } from "./commits.ts";
 import type { KafkaRecord } from "./record.ts";

@@ -3,7 +3,8 @@
  * stream begins at the committed offsets, so every assignment of partitions gets a stream of its own, and what an earlier one
  * had brought is dropped.
  */
-import type { Runtime } from "../../attempt/runtime.ts";
+import type { Runtime } from "../../execution/runtime.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { PlatformaticConsumer, PlatformaticMessage, PlatformaticStream } from "./client.ts";
 import type { ConsumeTopics } from "./kafkajs.ts";
@@ -13,7 +14,7 @@ import type { Settling } from "./settling.ts";
 import { UntilOver } from "./until-over.ts";
 
 /** How long after a stream has ended without our doing another one is asked for. */
-const consumeAgainMs = 1_000;
+const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 
 export class PlatformaticConsuming<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -23,6 +24,7 @@ export class PlatformaticConsuming<Tx> {
   readonly #pauses: Pauses<Tx>;
   readonly #running = new Set<Promise<unknown>>();
   #joined = Promise.withResolvers<"joined">();
+  #failed = Promise.withResolvers<"ended">();
   readonly #stopped = Promise.withResolvers<"stopped">();
   #stopping = false;
 
@@ -47,20 +49,29 @@ export class PlatformaticConsuming<Tx> {
       this.#joined = Promise.withResolvers();
     };
     const failed = (error: unknown) => this.#report(error);
+    // The client has failed to join its group again, and will not try another time.
+    const left = (error: unknown) => {
+      failed(error);
+      this.#failed.resolve("ended");
+      this.#failed = Promise.withResolvers();
+    };
     consumer.on("consumer:group:join", joined);
-    consumer.on("error", failed);
-    while (!this.#stopping) {
+    consumer.on("error", left);
+    const { random } = this.#runtime.ports;
+    for (let tries = 1; !this.#stopping; tries++) {
       try {
         await this.#consume();
+        tries = 1;
+        if (!this.#stopping) this.#report(new Error("The stream of records has ended; it is opened again"));
       } catch (error) {
         this.#report(error);
       }
-      await this.#pauses.for(consumeAgainMs);
+      await this.#pauses.for(retryPauseMs(tries, random, consumeAgainPauses));
     }
     await Promise.all(this.#running);
     await consumer.leaveGroup().catch(failed);
     consumer.off("consumer:group:join", joined);
-    consumer.off("error", failed);
+    consumer.off("error", left);
   }
 
   stop(): void {
@@ -85,20 +96,30 @@ export class PlatformaticConsuming<Tx> {
     }
   }
 
-  #open(): Promise<PlatformaticStream> {
+  async #open(): Promise<PlatformaticStream> {
     const { topics, fromBeginning } = this.#options;
     const fallbackMode = fromBeginning ? "earliest" : "latest";
-    return this.#consumer.consume({
+    const stream = await this.#consumer.consume({
       topics: [...topics],
       mode: "committed",
       fallbackMode,
       autocommit: false,
     });
+    try {
+      // After a join that failed, `consume` takes the consumer for a member, and its stream would stay empty.
+      if (!this.#consumer.isActive()) await this.#consumer.joinGroup({});
+    } catch (error) {
+      stream.destroy();
+      throw error;
+    }
+    return stream;
   }
 
   /** Until it ends, another assignment is there, or we stop. */
   async #read(stream: PlatformaticStream): Promise<"ended" | "joined" | "stopped"> {
-    const over = new UntilOver(Promise.race([this.#joined.promise, this.#stopped.promise]));
+    const over = new UntilOver(
+      Promise.race([this.#joined.promise, this.#failed.promise, this.#stopped.promise]),
+    );
     const lanes = new Lanes(
       this.#runtime,
       this.#settling,

@@ -1,5 +1,5 @@
 /** What is done with a record, whichever client brings it: asks the inbox, and moves dead ones to their topic. */
-import type { Runtime } from "../../attempt/runtime.ts";
+import type { Runtime } from "../../execution/runtime.ts";
 import { reportConsumer } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
 import type { KafkaProducer } from "./client.ts";
@@ -59,7 +59,7 @@ export class Settling<Tx> {
 
 /**
  * Which records may have begun before. Kafka does not say; but of a partition that has just been assigned only the first
- * ones can have, since nobody goes further beyond a committed offset.
+ * ones can have, since no consumer goes further beyond a committed offset.
  */
 export class Begun {
   readonly #partitions = new Map<string, { highest: bigint; count: number }>();

@@ -15,7 +15,7 @@ export class UntilOver<T> {
     });
   }
 
-  /** What comes first; a later rejection of `one` is nobody's. */
+  /** What comes first; a later rejection of `one` is ignored. */
   or<U>(one: Promise<U>): Promise<T | U> {
     return new Promise((resolve, reject) => {
       const over = this.#over;

@@ -17,13 +17,20 @@ export interface NatsDelivery {
   term(reason?: string): void;
 }
 
+/** What the client notes while it consumes. */
+export interface NatsStatus {
+  readonly type: string;
+}
+
 export interface NatsMessages extends AsyncIterable<NatsDelivery> {
   close(): Promise<unknown>;
+  /** Ends with the messages. */
+  status(): AsyncIterable<NatsStatus>;
 }
 
 /** A pull `Consumer`, as `js.consumers.get(stream, name)` gives it. */
 export interface NatsConsumer {
-  consume(options: { max_messages: number }): Promise<NatsMessages>;
+  consume(options: { max_messages: number; expires: number }): Promise<NatsMessages>;
 }
 
 /** A `JetStreamClient`. */

@@ -1,5 +1,6 @@
 /** Takes messages from JetStream, a bounded number at once, and settles each. */
-import type { Runtime } from "../../attempt/runtime.ts";
+import type { Runtime } from "../../execution/runtime.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
 import type { Message, Verdict } from "../broker.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
@@ -12,7 +13,24 @@ export interface ConsumeFrom {
 }
 
 /** How long after the messages have ended without our doing they are asked for again. */
-const consumeAgainMs = 1_000;
+const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
+
+/**
+ * How long the server may keep one request for messages. Its heartbeats come twice in that time, and after two that are missing
+ * the client asks again: with the client's own 30 seconds a cluster that lost the consumer's leader was left unasked for 45.
+ */
+const requestMs = 5_000;
+
+/**
+ * What keeps the client from consuming without ending its messages: it goes on asking, for ever, and consumes again once the
+ * consumer is there again.
+ */
+const problems: ReadonlyMap<string, string> = new Map([
+  ["consumer_deleted", "The server has deleted the consumer"],
+  ["consumer_not_found", "The server does not have the consumer"],
+  ["stream_not_found", "The server does not have the consumer's stream"],
+  ["no_responders", "No server answers for the consumer's stream"],
+]);
 
 export class JetStreamConsuming<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -39,13 +57,16 @@ export class JetStreamConsuming<Tx> {
 
   /** Until `stop`; then until everything that has begun is settled. */
   async run(): Promise<void> {
-    while (!this.#stopping) {
+    const { random } = this.#runtime.ports;
+    for (let tries = 1; !this.#stopping; tries++) {
       try {
         await this.#consume();
+        tries = 1;
+        if (!this.#stopping) this.#report(new Error("The messages have ended: the connection is closed"));
       } catch (error) {
-        reportConsumer(this.#runtime, this.#options.source ?? "JetStream", error);
+        this.#report(error);
       }
-      await this.#pauses.for(consumeAgainMs);
+      await this.#pauses.for(retryPauseMs(tries, random, consumeAgainPauses));
     }
     await Promise.all(this.#running);
   }
@@ -57,9 +78,13 @@ export class JetStreamConsuming<Tx> {
   }
 
   async #consume(): Promise<void> {
-    const messages = await this.#options.consumer.consume({ max_messages: this.#limits.size });
+    const messages = await this.#options.consumer.consume({
+      max_messages: this.#limits.size,
+      expires: requestMs,
+    });
     this.#messages = messages;
     if (this.#stopping) await messages.close();
+    void this.#watch(messages).catch((error: unknown) => this.#report(error));
     for await (const delivery of messages) {
       if (this.#stopping) {
         delivery.nak();
@@ -69,6 +94,18 @@ export class JetStreamConsuming<Tx> {
       this.#running.add(running);
       if (this.#running.size >= this.#limits.size) await Promise.race(this.#running);
     }
+  }
+
+  async #watch(messages: NatsMessages): Promise<void> {
+    for await (const { type } of messages.status()) {
+      const problem = problems.get(type);
+      if (problem === undefined || this.#stopping) continue;
+      this.#report(new Error(`${problem}: nothing is consumed until it is there again`));
+    }
+  }
+
+  #report(error: unknown): void {
+    reportConsumer(this.#runtime, this.#options.source ?? "JetStream", error);
   }
 
   async #handle(delivery: NatsDelivery): Promise<void> {
@@ -88,14 +125,15 @@ export class JetStreamConsuming<Tx> {
     const { clock } = this.#runtime.ports;
     let cancel = () => {};
     const again = () => {
-      cancel = clock.startTimer(this.#limits.workingMs, () => {
+      const tell = () => {
         try {
           delivery.working();
         } catch {
           // The connection is gone, and the message with it.
         }
         again();
-      });
+      };
+      cancel = clock.startTimer(this.#limits.workingMs, tell, "background");
     };
     again();
     return { end: () => cancel() };

@@ -51,7 +51,7 @@ export interface RabbitmqReturned {
 /** A `Connection` of rabbitmq-client 5. */
 export interface RabbitmqConnection {
   createConsumer(
-    /** The client's own options, which it checks itself: any, to whoever implements it. */
+    /** The client's own options, which it checks itself. */
     props: never,
     handler: (message: RabbitmqDelivery) => Promise<RabbitmqStatus>,
   ): RabbitmqSubscription;

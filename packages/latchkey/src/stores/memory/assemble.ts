@@ -2,7 +2,8 @@
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import type { Store, StoreCapabilities } from "../store.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
-import { accept, claimPending, create, loseTransaction } from "./begin.ts";
+import { accept, claimPending, create, recordLostTransaction } from "./begin.ts";
+import { memoryEarly } from "./early.ts";
 import { memoryHints } from "./hints.ts";
 import { memoryJournal } from "./journal.ts";
 import { memoryMessages } from "./messages.ts";
@@ -33,11 +34,12 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     transactions: memoryTransactions(state),
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
+    early: memoryEarly(rows),
     outbox: memoryOutbox(effects, state.audit, now),
     messages: memoryMessages(state.messages, state.audit, now),
     hints: memoryHints(),
     async verify() {},
-    readById: async (tenant, id) => ({ record: addressable(rows, tenant, id), now: now() }),
+    readById: async (tenant, id) => ({ record: byId(rows, tenant, id), now: now() }),
     read: async (key) => ({ record: rows.record(key), now: now() }),
     create: async (life, replaces, terms) => create(rows, now(), { life, replaces }, terms),
     accept: async (life, replaces, expiresAfterMs) => accept(rows, now(), { life, replaces }, expiresAfterMs),
@@ -48,14 +50,15 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     end: async (key, id, fence, end) => endAttempt(rows, now(), { key, id, fence }, end),
     giveUp: async (key, guard, errorCode, reconcileAfterMs) =>
       giveUp(rows, now(), { key, guard }, errorCode, reconcileAfterMs),
-    loseTransaction: async (life, replaces, errorCode) =>
-      loseTransaction(rows, now(), { life, replaces }, errorCode),
+    recordLostTransaction: async (life, replaces, errorCode) =>
+      recordLostTransaction(rows, now(), { life, replaces }, errorCode),
     endedLeases: async (limit) => endedLeases(rows, now(), limit),
     clean: async (limit) => clean(state, now(), limit),
   };
 }
 
-function addressable(rows: MemoryRows, tenant: string, id: string): LatchkeyRecord | null {
-  const row = rows.all().find(({ record }) => record.id === id && record.tenant === tenant);
-  return row?.life.addressable ? row.record : null;
+function byId(rows: MemoryRows, tenant: string | null, id: string): LatchkeyRecord | null {
+  const row = rows.all().find(({ record }) => record.id === id);
+  if (row === undefined || tenant === null) return row?.record ?? null;
+  return row.life.addressable && row.record.tenant === tenant ? row.record : null;
 }

@@ -8,7 +8,8 @@ import type {
   PendingRecord,
   UnknownRecord,
 } from "../../engine/record.ts";
-import type { LeaseTerms, NewLife, PendingWant, Retention } from "../store.ts";
+import type { NewLife } from "../life.ts";
+import type { LeaseTerms, PendingWant, Retention } from "../store.ts";
 import { finished, leaseOf, lifeOf, move, type Place } from "./life.ts";
 import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
@@ -110,7 +111,7 @@ function claim(
   return rows.put({ ...life, state, ...leaseOf(terms, record.createdAt, now) }, { terms });
 }
 
-export function loseTransaction(
+export function recordLostTransaction(
   rows: MemoryRows,
   now: number,
   beginning: Beginning,

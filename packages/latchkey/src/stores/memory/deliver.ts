@@ -1,6 +1,6 @@
 /** The end of a delivery in the memory store. A commit is one step: claim, effect, record and rows. */
 import type { FinishedRecord } from "../../engine/record.ts";
-import type { DeliveryOutcome, DeliveryRequest, DeliveryWork, TransactionSupport } from "../store.ts";
+import type { DeliveryOutcome, DeliveryRequest, DeliveryWork, TransactionSupport } from "../transactions.ts";
 import { finished, lifeOf, move } from "./life.ts";
 import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
 import { claimedRow, deliveredRow } from "./outbox-ends.ts";

@@ -1,4 +1,4 @@
-/** The effects of the memory store. What goes in and what comes out is copied: nobody holds a row from outside. */
+/** The effects of the memory store. What goes in and what comes out is copied: no caller holds a row. */
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import type { DeliveryEnd, NewEffect, OutboxEffect } from "../outbox.ts";
 import { keyOf } from "./life.ts";

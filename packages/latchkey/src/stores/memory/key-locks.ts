@@ -1,4 +1,4 @@
-/** One holder per key, as a database's advisory locks give it; a second one is told at once. */
+/** One holder per key, as a database's advisory locks give it; a second one is refused at once. */
 import type { RecordKey } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import { keyText } from "./rows.ts";
@@ -10,7 +10,7 @@ export class KeyLocks {
   /** Who waits for the keys that are held. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  /** Null: somebody else holds the key. */
+  /** Null: another transaction holds the key. */
   lock(key: RecordKey): Unlock | null {
     const text = keyText(key);
     if (this.#waiting.has(text)) return null;
@@ -22,7 +22,7 @@ export class KeyLocks {
     };
   }
 
-  /** Waits until whoever holds the key now has freed it. False: not within `timeoutMs`. */
+  /** Waits until the present holder has freed the key. False: not within `timeoutMs`. */
   async waitUntilFreed(key: RecordKey, clock: Clock, timeoutMs: number): Promise<boolean> {
     const waiting = this.#waiting.get(keyText(key));
     if (waiting === undefined) return true;

@@ -8,7 +8,8 @@ import type {
   RecordState,
 } from "../../engine/record.ts";
 import { IllegalTransition, transition } from "../../engine/transition.ts";
-import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+import type { NewLife } from "../life.ts";
+import type { LeaseTerms, Retention } from "../store.ts";
 
 export type Place = RecordState | "none";
 

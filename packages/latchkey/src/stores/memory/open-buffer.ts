@@ -29,10 +29,11 @@ export function openBuffer(state: MemoryState, idleLimitMs: number, onEnd = () =
   let cancelTimer = () => {};
   const watch = () => {
     cancelTimer();
-    cancelTimer = state.clock.startTimer(idleLimitMs, () => {
+    const endIdle = () => {
       buffer.endByStore();
       onEnd();
-    });
+    };
+    cancelTimer = state.clock.startTimer(idleLimitMs, endIdle, "background");
   };
   const buffer = new WriteBuffer(state.tables, watch);
   watch();

@@ -1,15 +1,19 @@
 /** The outbox of the memory store, each write one step on its effects. What is not answered was not written. */
+
+import type { FinishedCallsQuery } from "../journal.ts";
 import type {
   DeadDecision,
   DeadNote,
   EffectClaim,
+  EffectConfirmation,
   EffectFilter,
+  EffectKey,
   EffectWant,
   OutboxEffect,
   OutboxRescue,
   OutboxSupport,
 } from "../outbox.ts";
-import type { AuditEntry } from "../settlement.ts";
+import type { AuditEntry, AuditNote } from "../settlement.ts";
 import type { EffectRow, MemoryEffects } from "./effects.ts";
 import { compareText } from "./journal.ts";
 import { keyOf } from "./life.ts";
@@ -31,8 +35,44 @@ export function memoryOutbox(effects: MemoryEffects, audit: AuditEntry[], now: (
         .all()
         .map(({ effect }) => effect)
         .filter((effect) => effect.recordId === recordId),
+    byDownstreamKey: async (keys) => {
+      const wanted = new Set(keys.map(nameOf));
+      return effects
+        .all()
+        .map(({ effect }) => effect)
+        .filter((effect) => wanted.has(nameOf(effect)));
+    },
+    finished: async (query) => finished(effects, query),
+    confirm: async (confirmation, note) => confirm(effects, audit, now(), confirmation, note),
     decide: async (id, decision, note) => decide(effects, audit, now(), id, decision, note),
   };
+}
+
+function nameOf({ recordId, downstreamKey }: EffectKey): string {
+  return `${recordId} ${downstreamKey}`;
+}
+
+function finished(
+  effects: MemoryEffects,
+  { effect: name, from, to, limit, after }: FinishedCallsQuery,
+): readonly OutboxEffect[] {
+  return effects
+    .all()
+    .map(({ effect }) => ({ effect, at: effect.finishedAt ?? Number.NaN }))
+    .filter(
+      ({ effect, at }) => effect.effect === name && effect.state === "delivered" && at >= from && at < to,
+    )
+    .sort((left, right) => left.at - right.at || byKey(left.effect, right.effect))
+    .filter(
+      ({ effect, at }) =>
+        after === null || at > after.finishedAt || (at === after.finishedAt && byKey(effect, after) > 0),
+    )
+    .slice(0, limit)
+    .map(({ effect }) => effect);
+}
+
+function byKey(left: { readonly downstreamKey: string }, right: { readonly downstreamKey: string }): number {
+  return compareText(left.downstreamKey, right.downstreamKey);
 }
 
 function claim(
@@ -145,20 +185,59 @@ function decide(
   const known = audit.find((entry) => entry.id === note.id);
   if (known !== undefined) return known.effectId === id;
   const row = effects.find(id);
-  if (row?.effect.state !== "dead") return false;
+  if (row?.effect.state !== "dead" || !isNamed(audit, row.effect, decision)) return false;
   const after = effects.put(decided(row, decision, now)).effect;
-  audit.push({
-    ...note,
-    at: now,
-    key: keyOf(after),
-    recordId: after.recordId,
-    effectId: id,
-    event: decision.event,
-    from: row.effect.state,
-    to: after.state,
-    proof: "operator",
-  });
+  audit.push(entryOf({ ...note, proof: "operator" }, decision.event, now, row.effect, after));
   return true;
+}
+
+/** Whether the decision is about the death that the effect is in. */
+function isNamed(
+  audit: readonly AuditEntry[],
+  { id, fence }: OutboxEffect,
+  { attempt }: DeadDecision,
+): boolean {
+  if (attempt !== null) return attempt === fence.attempt;
+  return !audit.some(({ effectId, from }) => effectId === id && from === "dead");
+}
+
+function entryOf(
+  note: AuditNote,
+  event: string,
+  at: number,
+  { state: from }: OutboxEffect,
+  after: OutboxEffect,
+): AuditEntry {
+  const { id: effectId, recordId, state: to } = after;
+  return { ...note, at, key: keyOf(after), recordId, effectId, event, from, to };
+}
+
+function confirm(
+  effects: MemoryEffects,
+  audit: AuditEntry[],
+  now: number,
+  { id, generation, result }: EffectConfirmation,
+  note: AuditNote,
+): boolean {
+  const known = audit.find((entry) => entry.id === note.id);
+  if (known !== undefined) return known.effectId === id;
+  const row = effects.find(id);
+  if (row === null || row.effect.generation !== generation) return false;
+  const { effect } = row;
+  if (effect.state === "delivered" || effect.result !== null) return false;
+  const after = effects.put(confirmed(row, result, now)).effect;
+  audit.push(entryOf(note, "confirm", now, effect, after));
+  return true;
+}
+
+function confirmed(row: EffectRow, result: Uint8Array, now: number): EffectRow {
+  const { effect } = row;
+  if (effect.state === "started") {
+    return { ...row, effect: { ...effect, result, returns: effect.returns + 1 } };
+  }
+  const counted = effect.state === "dead" ? { sends: 0, returns: 0 } : {};
+  const pending = { ...effect, ...counted, state: "pending", result, finishedAt: null } as const;
+  return { ...row, effect: pending, dueAt: now, leaseEndsAt: null };
 }
 
 function decided(row: EffectRow, decision: DeadDecision, now: number): EffectRow {

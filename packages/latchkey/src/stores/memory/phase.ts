@@ -1,7 +1,7 @@
 /** Phases of the memory store. A commit is one step: guard, step, record and rows. */
 import { StoreError } from "../../errors.ts";
 import type { PhaseStep } from "../journal.ts";
-import type { PhaseOutcome, PhaseWork, TransactionSupport } from "../store.ts";
+import type { PhaseOutcome, PhaseWork, TransactionSupport } from "../transactions.ts";
 import { enqueue } from "./effects.ts";
 import { type OwnedRow, ownedRow, withStep, writeStep } from "./journal.ts";
 import { finished, lifeOf, move } from "./life.ts";

@@ -1,4 +1,4 @@
-/** The rows of the memory store. What goes in and what comes out is copied: nobody holds a row from outside. */
+/** The rows of the memory store. What goes in and what comes out is copied: no caller holds a row. */
 import { type Guard, type LatchkeyRecord, type RecordKey, sameFence } from "../../engine/record.ts";
 import type { Step } from "../journal.ts";
 import type { LeaseTerms } from "../store.ts";
@@ -18,6 +18,8 @@ export interface KeptLife {
   readonly tries: number;
   /** Whether it is found by its id. */
   readonly addressable: boolean;
+  /** Early settlements, in the order in which they were said. */
+  readonly early: readonly string[];
 }
 
 export interface MemoryRow {
@@ -43,6 +45,7 @@ const newLife: KeptLife = {
   steps: [],
   tries: 0,
   addressable: false,
+  early: [],
 };
 
 /** One text per key; the lengths keep the parts apart whatever they contain. */

@@ -19,7 +19,7 @@ export function endedLeases(rows: MemoryRows, now: number, limit: number): reado
   return ended.slice(0, limit).map(({ since: _, ...one }) => one);
 }
 
-/** From when on nobody may take it over. */
+/** From when on it may not be taken over. */
 function rescueAt(record: InProgressRecord, terms: KeptTerms): number {
   const { leaseEndsAt, expiresAt } = record;
   const atLeaseEnd = giveUpReason(record, terms, leaseEndsAt) !== null;

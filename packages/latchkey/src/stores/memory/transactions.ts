@@ -5,7 +5,7 @@ import type {
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../store.ts";
+} from "../transactions.ts";
 import { commit } from "./begin.ts";
 import { memoryDeliver } from "./deliver.ts";
 import { enqueue } from "./effects.ts";

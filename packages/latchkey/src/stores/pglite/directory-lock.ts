@@ -10,7 +10,7 @@ import { lifeOf, ownIdentity, type ProcessIdentity } from "./process-identity.ts
 
 export const lockFileName = "latchkey.lock";
 
-/** How often the lock may be found free, or of a dead holder, and then taken by somebody else, before giving up. */
+/** How often the lock may be found free, or of a dead holder, and then taken by another process, before giving up. */
 const triesMax = 8;
 
 /** What a lock file says. */
@@ -45,11 +45,11 @@ export function lockDirectory(directory: string, random: Random): ReleaseLock {
 }
 
 /**
- * Removes the lock file of a dead holder. Between reading a lock and removing it somebody else may have put his own
- * there; so the removal is itself under a lock, made for this very token. Nobody but its owner can change a lock file
+ * Removes the lock file of a dead holder. Between reading a lock and removing it another process may have put its own
+ * there; so the removal is itself under a lock, made for this very token. Only its owner can change a lock file
  * while another holds that permit, and the owner is dead.
  *
- * @throws {LatchkeyError} `data-directory-locked` when the holder lives, or somebody living is removing his file
+ * @throws {LatchkeyError} `data-directory-locked` when the holder lives, or a living process is removing the file
  */
 function reap(path: string, holder: Holder | null, random: Random): void {
   if (holder === null || lifeOf(holder) !== "dead") throw locked(path, holder);
@@ -104,7 +104,7 @@ function isHolder(value: unknown): value is Holder {
 function locked(path: string, holder: Holder | null | "gone"): LatchkeyError {
   const who = holder === null || holder === "gone" ? "a process that does not say which" : describe(holder);
   return new LatchkeyError("data-directory-locked", {
-    message: `${path} is held by ${who}. If that process is gone for certain, delete the file.`,
+    message: `${path} is held by ${who}. An embedded database belongs to one process: stop that one first. If it is gone for certain, delete the file.`,
   });
 }
 

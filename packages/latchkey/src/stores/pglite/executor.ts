@@ -1,9 +1,9 @@
 /** The executor over PGlite's one session. A heartbeat waits for an open transaction like everything else. */
 import type { Clock } from "../../ports.ts";
-import type { PgliteSession } from "../../transactions/pglite/database.ts";
-import { runStatement, storeError } from "../../transactions/pglite/statements.ts";
-import type { SqlPhase } from "../../transactions/sql-errors.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { PgliteSession } from "../../sql/pglite/database.ts";
+import { runStatement, storeError } from "../../sql/pglite/statements.ts";
+import type { SqlPhase } from "../../sql/sql-errors.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { PostgresExecutor } from "../postgres/executor.ts";
 import { asSchemaError } from "../postgres/settings.ts";
 
@@ -12,6 +12,7 @@ export function pgliteExecutor(session: PgliteSession, clock: Clock): PostgresEx
   return {
     read: (statement) => run(session, statement, "statement"),
     write,
+    hasSpare: false,
     heartbeats: { hold: async () => {}, drop: () => {}, beat: write },
     settle: (statements, timeoutMs) => settle(session, clock, statements(timeoutMs), timeoutMs),
   };

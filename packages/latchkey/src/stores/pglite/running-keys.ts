@@ -1,15 +1,15 @@
 /**
  * Which keys a transaction is running under, on one PGlite database. Its advisory locks belong to the session, which
- * everybody shares, so they keep nobody out; and to ask the database would mean to wait for the open transaction.
+ * all transactions share, so they exclude nothing; and to ask the database would mean to wait for the open transaction.
  */
 import type { RecordKey } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
-import type { Reading } from "../store.ts";
+import type { Reading } from "../life.ts";
 
 /** A transaction that is running under a key, or waiting for its turn to. */
 export interface RunningKey {
   /**
-   * What it found under the key. That stays true until it ends, because nobody else can write meanwhile. Waits until
+   * What it found under the key. That stays true until it ends, because no other transaction can write meanwhile. Waits until
    * it has looked; null: it ended without looking.
    */
   reading(): Promise<Reading | null>;

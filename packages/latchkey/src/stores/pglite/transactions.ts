@@ -2,6 +2,7 @@
 import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
+import type { Reading } from "../life.ts";
 import type {
   DeliveryOutcome,
   DeliveryRequest,
@@ -11,12 +12,11 @@ import type {
   PhaseOutcome,
   PhaseRequest,
   PhaseWork,
-  Reading,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../store.ts";
+} from "../transactions.ts";
 import type { OwnKey, RunningKeys } from "./running-keys.ts";
 
 export interface SessionParts<Tx> {
@@ -182,12 +182,19 @@ class IdleLimit {
   watch<Tx>(tx: Tx): Tx {
     this.#restart();
     if (typeof tx !== "object" || tx === null) return tx;
-    return new Proxy(tx, {
+    const watched: Tx & object = new Proxy(tx, {
       get: (target, property) => {
         this.#restart();
-        return Reflect.get(target, property, target);
+        const value: unknown = Reflect.get(target, property, target);
+        return typeof value === "function" && property !== "constructor" ? on(target, value) : value;
       },
     });
+    // A class with private fields, as Kysely's, has them on the object itself alone.
+    const on = (target: object, method: object) =>
+      new Proxy(method as () => unknown, {
+        apply: (call, self, args) => Reflect.apply(call, self === watched ? target : self, args),
+      });
+    return watched;
   }
 
   /** @throws {StoreError} this limit's `error` */

@@ -1,19 +1,24 @@
 /** One statement that commits by itself, on one connection, and what its reply means. */
-import { sqlStateOf } from "../../attempt/sql-state.ts";
-import { StoreError } from "../../errors.ts";
-import type { Connection } from "../../transactions/pg/connections.ts";
-import { begin, commit } from "../../transactions/pg/control-statements.ts";
-import { type FlightReply, FlightTimeout } from "../../transactions/pg/flight.ts";
-import { certaintyOf, refusalOf } from "../../transactions/sql-errors.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+
+import { isLatchkeyError, type LatchkeyError, StoreError } from "../../errors.ts";
+import type { Connection } from "../../sql/pg/connections.ts";
+import { begin, commit, rollback } from "../../sql/pg/control-statements.ts";
+import { type PipelineReply, PipelineTimeout } from "../../sql/pg/pipeline.ts";
+import { certaintyOf, refusalOf, withServersWords } from "../../sql/sql-errors.ts";
+import { sqlStateOf } from "../../sql/sql-state.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
+import { onlyRow, textOf } from "./rows.ts";
+import { unsuitableEncoding } from "./session-statements.ts";
 import { commitSettings } from "./sql-parts.ts";
 
 export type AutocommitKind = "read" | "write";
 
-/** `again`: for certain nothing happened, and another try may succeed. */
+/** Another try may succeed where for certain nothing happened; after a conflict, once the other one is out of the way. */
+export type Again = "no" | "at_once" | "after_pause";
+
 export type AutocommitResult =
   | { readonly rows: readonly SqlRow[] }
-  | { readonly error: StoreError; readonly again: boolean };
+  | { readonly error: LatchkeyError; readonly again: Again };
 
 /**
  * A record of nothing, which is replicated after everything written before it. It waits whatever the session's settings:
@@ -32,42 +37,100 @@ export async function autocommit(
   statement: SqlStatement,
   kind: AutocommitKind,
 ): Promise<AutocommitResult> {
-  let reply = await connection.fly([statement]);
-  if (reply.forgotten && reply.status === "I") reply = await connection.fly([statement]);
-  // In the middle of a transaction that somebody left open: nothing was committed, and nothing may be.
+  let reply = await alone(connection, statement);
+  if (reply.statementsUnknown && reply.status === "I") reply = await alone(connection, statement);
+  // Inside a transaction that other code left open: nothing was committed, and nothing may be.
   if (reply.status !== "I") connection.destroy();
   if (reply.error !== null) return failed(reply, kind);
-  if (reply.status !== "I") return { error: failure("rolled_back", leftOpen), again: true };
+  if (reply.status !== "I") return { error: failure("rolled_back", leftOpen), again: "at_once" };
   const rows = reply.replies[0]?.rows ?? [];
   if (kind === "read" || !isWarned(reply, 1) || (await isDurable(connection))) return { rows };
   connection.destroy();
-  return { error: failure("in_doubt", new Error("The write came with a warning (01000)")), again: false };
+  return { error: failure("in_doubt", new Error("The write came with a warning (01000)")), again: "no" };
+}
+
+/**
+ * Of a session that Latchkey meets for the first time. Raises 22012 where texts would be stored as others, before the
+ * statement after it has run.
+ */
+const sessionStatement: SqlStatement = {
+  name: "lk_session",
+  text: `select pg_catalog.current_setting('default_transaction_isolation') as isolation,
+    1 / (pg_catalog.current_setting('client_encoding') operator(pg_catalog.=) 'UTF8')::int as encoded`,
+  values: [],
+};
+
+/**
+ * At READ COMMITTED, whatever the session's own level: above it unrelated keys fail each other. A level that is not known
+ * yet is learned in the same pipeline. In a transaction that is open already BEGIN would only warn, and COMMIT would end it:
+ * then nothing is sent.
+ */
+async function alone(connection: Connection, statement: SqlStatement): Promise<PipelineReply> {
+  const { state } = connection;
+  if (state === null) return connection.sendPipeline([statement]);
+  if (state.isolation === "read committed") {
+    const reply = await connection.sendPipeline([statement]);
+    // It cannot happen at this level: the session has another by now.
+    if (sqlStateOf(reply.error) === "40001") state.isolation = null;
+    return reply;
+  }
+  if (state.isolation === null) {
+    const reply = await connection.sendPipeline([sessionStatement, statement]);
+    const [session] = reply.replies;
+    if (session !== undefined) state.isolation = textOf(onlyRow(session.rows), "isolation");
+    const unsuitable = session === undefined && sqlStateOf(reply.error) === "22012";
+    return { ...without(reply, 1, 0), ...(unsuitable ? { error: unsuitableEncoding() } : {}) };
+  }
+  const canSend = () => state.status === "I";
+  const reply = await connection.sendPipeline([begin("read committed"), statement, commit], { canSend });
+  if (reply.error === null || reply.status !== "E") return without(reply, 1, 1);
+  const { status } = await connection.sendPipeline([rollback]);
+  return { ...without(reply, 1, 1), status };
+}
+
+/** The reply to what stands between the first statements and the last ones. */
+function without(reply: PipelineReply, first: number, last: number): PipelineReply {
+  const { replies, notices } = reply;
+  return {
+    ...reply,
+    replies: replies.slice(first, Math.max(first, replies.length - (reply.error === null ? last : 0))),
+    notices: notices.map(({ code, after }) => ({ code, after: after - first })),
+  };
 }
 
 const leftOpen = new Error("The pool gave out a connection with an open transaction");
 
-function failed(reply: FlightReply, kind: AutocommitKind): AutocommitResult {
+function failed(reply: PipelineReply, kind: AutocommitKind): AutocommitResult {
   const { error, sent, status } = reply;
-  if (!sent) return { error: failure("not_sent", error), again: !(error instanceof FlightTimeout) };
-  if (status === "T" || status === "E") return { error: failure("rolled_back", leftOpen), again: true };
+  if (isLatchkeyError(error)) return { error, again: "no" };
+  if (!sent)
+    return { error: failure("not_sent", error), again: error instanceof PipelineTimeout ? "no" : "at_once" };
+  if (status === "T" || status === "E") return { error: failure("rolled_back", leftOpen), again: "at_once" };
   const phase = kind === "write" ? "commit" : "statement";
   const certainty = certaintyOf(error, phase, status === null ? "gone" : "answered");
-  const lost = status === null && kind === "read" && !(error instanceof FlightTimeout);
+  const lost = status === null && kind === "read" && !(error instanceof PipelineTimeout);
   const conflict = certainty === "rolled_back" && refusalOf(sqlStateOf(error) ?? "") === "serialization";
-  return { error: failure(certainty, error), again: lost || conflict };
+  return { error: failure(certainty, error), again: lost ? "at_once" : conflict ? "after_pause" : "no" };
 }
 
 function failure(certainty: StoreError["certainty"], cause: unknown): StoreError {
-  return new StoreError(certainty, { cause, message: "A statement on the record failed" });
+  const message = withServersWords("A statement on the record failed", cause);
+  const remedy = sqlStateOf(cause) === "42501" ? foreignRole : "";
+  return new StoreError(certainty, { cause, message: message + remedy });
 }
 
+/** The role's own rights were looked at before the first request. */
+const foreignRole =
+  ". Either its role has lost a privilege, or the session has another role: behind a pooler, a handler's plain SET ROLE stays " +
+  "with the server's connection (use SET LOCAL ROLE)";
+
 /** Whether a warning came once `count` statements were done: that is, from the COMMIT. */
-export function isWarned(reply: FlightReply, count: number): boolean {
+export function isWarned(reply: PipelineReply, count: number): boolean {
   return reply.notices.some(({ code, after }) => code === "01000" && after >= count);
 }
 
 /** A cancelled wait for synchronous replication is made good by a later one that was not cancelled. */
 async function isDurable(connection: Connection): Promise<boolean> {
-  const reply = await connection.fly([begin("read committed"), barrier, commit]);
+  const reply = await connection.sendPipeline([begin("read committed"), barrier, commit]);
   return reply.error === null && reply.replies[2]?.tag === "COMMIT" && !isWarned(reply, 2);
 }

@@ -1,14 +1,14 @@
 /**
  * A COMMIT whose wait for a synchronous standby was cancelled, or that a crash of the primary interrupted, is there for
- * every session, and may be on no standby. Whoever is told what such a record says would lose it with the primary. So it
+ * every session, and may be on no standby. A caller that was answered from such a record would lose that answer with the primary. So it
  * is read again together with a write of nothing: when that is replicated, so is everything that was read before it. The
  * two must be one transaction: the next connection may reach the next primary.
  */
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import { sameFence } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
-import type { Reading } from "../store.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
+import type { Reading } from "../life.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { booleanOf, foundRows, momentOf, onlyRow, primaryRows, recordOf, textOf } from "./rows.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
@@ -17,7 +17,7 @@ import { timeoutText } from "./values.ts";
 /** The caller waits, and a standby that has not answered by then is away. */
 const limitMs = 5_000;
 
-/** Callers are told that something has happened, or will: an answer, or that a request was accepted. */
+/** States that a caller is answered from: something has happened, or will. */
 const told: ReadonlySet<string> = new Set(["completed", "failed", "pending"]);
 
 /** What a look-up has found, and whether it could be lost with the primary. */
@@ -47,7 +47,7 @@ export class Confirmation {
   }
 
   /**
-   * What the look-up finds, once that can be told.
+   * What the look-up finds, once it is known to stay.
    *
    * @throws {StoreError} when the standby did not have it in time
    */
@@ -78,7 +78,7 @@ export class Confirmation {
   }
 
   /**
-   * What an `onPrimary` look-up finds that says `standbys` with each row, once that can be told.
+   * What an `onPrimary` look-up with `standbys` in each row finds, once it is known to stay.
    *
    * @throws {StoreError} when the standby did not have it in time, or answered
    */

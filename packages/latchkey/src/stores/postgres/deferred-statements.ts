@@ -24,7 +24,7 @@ export function deferredStatements(names: SqlNames) {
 const wants = `pg_catalog.json_to_recordset(@wants::text::json) as w(operation text, tokens json, room int,
   lease_ms float8, lease_end text, attempts_max int, abandon_after_ms float8)`;
 
-/** Records that this process could not claim are left out for a while, so that they are in nobody's way. */
+/** Records that this process could not claim are left out for a while, so that they do not block other rows. */
 const isNotSpared = `r.id <> all (array(
   select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
 
@@ -75,10 +75,11 @@ function duePending(names: SqlNames): string {
     order by d.created_at`);
 }
 
-/** One row always: the time, and the record if there is one. */
+/** One row always: the time, and the record if there is one. LIMIT 1 keeps the planner on the index over ids. */
 function readById(names: SqlNames): string {
   return `select ${exactly("t.at")} as now, ${whereRead(names)}, ${recordColumns}
     from (select ${names.clock} as at) t
-    left join ${names.records} r on r.id = @id::uuid and r.addressable and r.tenant = @tenant::text
+    left join lateral (select x.* from ${names.records} x where x.id = @id::uuid limit 1) r
+      on @tenant::text is null or (r.addressable and r.tenant = @tenant::text)
     left join ${names.leases} l on ${leaseOfRecord}`;
 }

@@ -17,7 +17,7 @@ export function postgresDeferred(
   const claims = new PendingClaims(executor, statements, clock);
   return {
     async readById(tenant, id) {
-      checkStorable("tenant", tenant);
+      if (tenant !== null) checkStorable("tenant", tenant);
       return confirmation.read(statements.readById.bind({ tenant, id }));
     },
 

@@ -1,17 +1,18 @@
 /** The ends of deliveries over any bridge: transactions that also finish their effect. */
-import type { SqlStatement, TransactionBridge } from "../../transactions/transaction.ts";
+import type { SqlStatement, TransactionBridge } from "../../sql/transaction.ts";
 import type {
   DeliveryOutcome,
   DeliveryRequest,
   DeliveryWork,
   OpenPhase,
   TransactionSupport,
-} from "../store.ts";
+} from "../transactions.ts";
 import type { deliveryStatements } from "./delivery-statements.ts";
 import type { phaseStatements } from "./phase-statements.ts";
+import { refused } from "./refused.ts";
 import { onlyRow, textOf } from "./rows.ts";
+import { inOpenedSession, openedSession, type SeenSessions } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
-import { refused } from "./transactions.ts";
 import { guardValues, keyValues, retentionValues, timeoutText } from "./values.ts";
 
 type Answers = Extract<DeliveryWork<never>, { readonly end: "commit" }>["answers"];
@@ -19,6 +20,7 @@ type Answers = Extract<DeliveryWork<never>, { readonly end: "commit" }>["answers
 export interface DeliveryParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;
   readonly schema: string;
+  readonly sessions: SeenSessions;
   readonly statements: ReturnType<typeof deliveryStatements> &
     Pick<ReturnType<typeof phaseStatements>, "openPhase">;
 }
@@ -26,6 +28,7 @@ export interface DeliveryParts<Tx> {
 export function postgresDeliveries<Tx>({
   bridge,
   schema,
+  sessions,
   statements,
 }: DeliveryParts<Tx>): TransactionSupport<Tx>["deliver"] {
   return async <T>(
@@ -37,14 +40,17 @@ export function postgresDeliveries<Tx>({
     try {
       const outcome = await bridge.transact<T>({ isolation: null, opening }, async (session) => {
         begun = true;
-        const { tx, used, revoke, opened } = session;
-        const result = await work({ tx, used, revoke });
-        const began = textOf(onlyRow(opened[0]), "began");
+        const { tx, used, flush, revoke } = session;
+        const row = onlyRow(session.opened[0]);
+        const opened = openedSession(row);
+        if (opened.refusal !== null) throw opened.refusal;
+        const result = await work({ tx, used, flush, revoke });
         if (result.end !== "commit") return result;
         const { end, value, answers } = result;
-        return { end, value, closing: [closing(statements, request, began, answers)] };
+        const own = closing(statements, request, textOf(row, "began"), answers);
+        return { end, value, closing: inOpenedSession(opened, sessions.mayHaveChanged(session), [own]) };
       });
-      if (outcome.kind === "refused") return refused(schema, outcome);
+      if (outcome.kind === "refused") return refused(schema, sessions, outcome);
       return outcome.kind === "committed" ? { kind: "committed", value: outcome.value } : outcome;
     } catch (error) {
       throw begun ? error : asSchemaError(error);

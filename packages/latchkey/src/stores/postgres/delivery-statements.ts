@@ -50,7 +50,7 @@ function delivered(names: SqlNames): string {
       returning 1)`;
 }
 
-/** Raises 22012 when the claim no longer holds: in a flight with COMMIT nothing less stops it. */
+/** Raises 22012 when the claim no longer holds: in a pipeline with COMMIT nothing less stops it. */
 function finishEffect(names: SqlNames): string {
   return `with ${delivered(names)} select 1 / pg_catalog.count(*)::int as written, ${commitSettings(names)} from e`;
 }

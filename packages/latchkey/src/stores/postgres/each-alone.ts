@@ -1,6 +1,7 @@
 /** Writes on many rows at once, of which one that cannot be written must not stop the others. */
-import { sqlStateOf } from "../../attempt/sql-state.ts";
+
 import { StoreError } from "../../errors.ts";
+import { sqlStateOf } from "../../sql/sql-state.ts";
 
 /**
  * What a row itself can cause: data and constraints (22, 23), limits of size (54), a trigger or a function of the user's

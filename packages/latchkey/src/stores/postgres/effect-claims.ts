@@ -1,14 +1,14 @@
 /** Claims on effects: where the index is entered, and what becomes of a row that cannot be claimed. */
 import type { Clock } from "../../ports.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
 import type { EffectWant, OutboxEffect } from "../outbox.ts";
 import { type ClaimedPlace, ClaimPlaces, type PlacedWant } from "./claim-places.ts";
 import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
+import { QuarantinedRows } from "./quarantined-rows.ts";
 import { booleanOf, foundRows, momentOf, textOf } from "./rows.ts";
-import { SparedRows } from "./spared-rows.ts";
 import { checkStorable } from "./values.ts";
 
 interface ClaimTerms {
@@ -22,13 +22,13 @@ export class EffectClaims {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof outboxStatements>;
   readonly #places: ClaimPlaces;
-  readonly #spared: SparedRows;
+  readonly #quarantined: QuarantinedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
     this.#places = new ClaimPlaces(clock);
-    this.#spared = new SparedRows(clock);
+    this.#quarantined = new QuarantinedRows(clock);
   }
 
   /** Something may have become due before what was claimed last. */
@@ -59,7 +59,7 @@ export class EffectClaims {
   }
 
   async #claim(wants: readonly PlacedWant[], terms: ClaimTerms): Promise<readonly SqlRow[]> {
-    const lists = { wants: wantsList(wants), spared: this.#spared.list() };
+    const lists = { wants: wantsList(wants), spared: this.#quarantined.list() };
     try {
       return await this.#executor.write(this.#statements.claimEffects.bind({ ...lists, ...terms }));
     } catch (error) {
@@ -79,7 +79,7 @@ export class EffectClaims {
         claimed.push(...(await this.#executor.write(this.#statements.claimEffect.bind({ id, ...terms }))));
       } catch (error) {
         if (!isCausedByRow(error)) throw error;
-        this.#spared.spare(id);
+        this.#quarantined.quarantine(id);
       }
     }
     return claimed;

@@ -1,13 +1,13 @@
 /** Rescues of effects whose claims have ended: where the index is entered, and what becomes of a row that refuses. */
 import type { Clock } from "../../ports.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
 import type { OutboxRescue } from "../outbox.ts";
 import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
+import { QuarantinedRows } from "./quarantined-rows.ts";
 import { RescuePlace } from "./rescue-place.ts";
 import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
-import { SparedRows } from "./spared-rows.ts";
 
 interface RescueTerms {
   readonly limit: number;
@@ -21,17 +21,17 @@ export class EffectRescues {
   readonly #statements: ReturnType<typeof outboxStatements>;
   readonly #place: RescuePlace;
   /** Effects that could not be freed. */
-  readonly #spared: SparedRows;
+  readonly #quarantined: QuarantinedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof outboxStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
     this.#place = new RescuePlace(clock);
-    this.#spared = new SparedRows(clock);
+    this.#quarantined = new QuarantinedRows(clock);
   }
 
   async rescue(limit: number): Promise<OutboxRescue> {
-    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#spared.list() };
+    const terms = { limit, from_ms: this.#place.fromMs(), spared: this.#quarantined.list() };
     try {
       const row = onlyRow(await this.#executor.write(this.#statements.rescueEffects.bind({ ...terms })));
       this.#place.looked(momentOf(row, "oldest"));
@@ -54,7 +54,7 @@ export class EffectRescues {
         started += freed.started;
       } catch (error) {
         if (!isCausedByRow(error)) throw error;
-        this.#spared.spare(id);
+        this.#quarantined.quarantine(id);
       }
     }
     return { unstarted, started };

@@ -1,5 +1,5 @@
 /** How the store's statements reach a database outside the user's transactions. */
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 
 export interface PostgresExecutor {
   /** Runs a statement that changes nothing. Throws a `StoreError`, never `in_doubt`. */
@@ -11,6 +11,9 @@ export interface PostgresExecutor {
    * @throws {StoreError}
    */
   write(statement: SqlStatement): Promise<readonly SqlRow[]>;
+
+  /** Whether `read` and `settle` go through while a transaction is open. */
+  readonly hasSpare: boolean;
 
   /** The connection that heartbeats have for themselves. */
   readonly heartbeats: Heartbeats;

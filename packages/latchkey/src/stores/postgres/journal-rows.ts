@@ -1,5 +1,5 @@
 /** Rows of steps, made into journals. */
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
 import type { CallState, CallStep, Journal, JournalCall, Step } from "../journal.ts";
 import {
   booleanOf,

@@ -31,7 +31,7 @@ function journal({ records, steps, clock }: SqlNames): string {
     order by s.position`;
 }
 
-/** The owner's record, locked, so that nobody takes it away before its step is written. */
+/** The owner's record, locked, so that it cannot be taken over before its step is written. */
 function own({ records }: SqlNames): string {
   return `own as materialized (
       select r.id from ${records} r where ${keyIs("r")} and ${recordIsOwned} for update)`;

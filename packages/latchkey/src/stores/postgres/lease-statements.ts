@@ -94,7 +94,7 @@ function putLease(
     returning locked_until`;
 }
 
-/** The lease row of the guarded attempt, locked, if its time is over. Whoever holds it is changing the record. */
+/** The lease row of the guarded attempt, locked, if its time is over. A transaction that holds the lock is changing the record. */
 function endedLease({ leases }: SqlNames): string {
   return `lease as materialized (
       select 1 from ${leases} l where ${keyIs("l")} and ${leaseIsGuarded("l")}

@@ -1,6 +1,14 @@
-/** Statements of the background services. Each takes a bounded batch and leaves rows that somebody is changing. */
+/** Statements of the background services. Each takes a bounded batch and leaves rows that another transaction is changing. */
 import { leaseOfRecord, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
+
+/** Whether some transaction holds the advisory lock of a key. It is looked at, never requested, so this never waits. */
+const isRunning = `select exists (
+    select 1 from pg_catalog.pg_locks l
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+      and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = pg_catalog.current_database())
+      and l.classid = ((@lock::text::bigint >> 32) & 4294967295)::oid
+      and l.objid = (@lock::text::bigint & 4294967295)::oid) as running`;
 
 export function maintenanceStatements(names: SqlNames) {
   return {
@@ -10,6 +18,7 @@ export function maintenanceStatements(names: SqlNames) {
     forget: template("forget", forget(names)),
     purge: template("purge", purge(names)),
     reapLeases: template("reap_leases", reapLeases(names)),
+    isRunning: template("is_running", isRunning),
   };
 }
 
@@ -87,7 +96,7 @@ function purge(names: SqlNames): string {
 
 /**
  * Leases whose attempt is over, which a phase above READ COMMITTED leaves when its process dies right after its COMMIT.
- * They are in nobody's way, so they wait a minute: this statement may not see the record of a lease that is younger than
+ * They block nothing, so they wait a minute: this statement may not see the record of a lease that is younger than
  * itself.
  */
 function reapLeases(names: SqlNames): string {

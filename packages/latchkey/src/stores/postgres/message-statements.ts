@@ -63,7 +63,7 @@ function bury(names: SqlNames): string {
     select pg_catalog.count(*)::int as buried, ${commitSettings(names)} from m`;
 }
 
-/** Only while its tally is what it was judged by: whoever came back meanwhile has killed nobody. */
+/** Only if the tally is unchanged since it was read; a consumer that returned in between did not crash. */
 function condemn(names: SqlNames): string {
   return `with ${timeOf(names)},
     m as (

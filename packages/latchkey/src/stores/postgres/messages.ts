@@ -1,6 +1,6 @@
 /** Messages on Postgres. */
 import { StoreError } from "../../errors.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { DeadMessage, MessageFacts, MessageSupport, MessageTally } from "../messages.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
@@ -13,7 +13,7 @@ export function postgresMessages(
   statements: ReturnType<typeof messageStatements>,
   confirmation: Confirmation,
 ): MessageSupport {
-  /** Whoever believes it lets the broker forget the message. */
+  /** A consumer that relies on it lets the broker forget the message. */
   const isDead = (digest: string) => confirmation.isDone(statements.messageIsDead.bind({ digest }));
 
   /** One that is dead when it is written, and is not there afterwards, has died on a server that is no more. */

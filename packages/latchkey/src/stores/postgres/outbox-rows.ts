@@ -1,5 +1,5 @@
 /** Rows of the outbox, made into effects. */
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
 import type { EffectState, OutboxEffect } from "../outbox.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
 

@@ -31,7 +31,10 @@ export function outboxStatements(names: SqlNames) {
       "list_effects",
       list(names, "x.state = @state::text and (x.started_at is not null) = @started::boolean"),
     ),
+    effectsByKey: template("effects_by_key", byKey(names)),
+    finishedEffects: template("finished_effects", finished(names)),
     effectsOfRecord: template("effects_of_record", ofRecord(names)),
+    confirmEffect: template("confirm_effect", confirm(names)),
     decideEffect: template("decide_effect", decide(names)),
     effectDecided: template("effect_decided", decided(names)),
     cleanEffects: template("clean_effects", clean(names)),
@@ -61,7 +64,7 @@ const epoch = "timestamptz 'epoch'";
 const wants = `pg_catalog.json_to_recordset(@wants::text::json)
   as w(effect text, room int, from_ms float8, after_tenant text, after_aggregate text)`;
 
-/** Rows that this process could not claim are left out for a while, so that they are in nobody's way. */
+/** Rows that this process could not claim are left out for a while, so that they do not block other rows. */
 const isNotSpared = `o.id <> all (array(
   select s.id::uuid from pg_catalog.json_array_elements_text(@spared::text::json) s(id)))`;
 
@@ -163,7 +166,7 @@ function claimOne(names: SqlNames): string {
 }
 
 const claims = "pg_catalog.jsonb_to_recordset(@claims::text::jsonb) as c(id uuid, attempt int, token uuid)";
-/** A claim is started once: whoever asks again repeats a call whose reply was lost. */
+/** A claim is started once: a second request repeats a call whose reply was lost. */
 function start(names: SqlNames): string {
   return `with ${timeOf(names)},
     o as (
@@ -230,6 +233,22 @@ function list({ outbox }: SqlNames, which: string): string {
     order by o.created_at, o.id`);
 }
 
+function finished({ outbox }: SqlNames): string {
+  const time = (parameter: string) => after(epoch, parameter);
+  return onPrimary(`select ${effectColumns} from ${outbox} o
+    where o.state = 'delivered' and o.aggregatetype = @effect::text
+      and o.finished_at >= ${time("from_ms")} and o.finished_at < ${time("to_ms")}
+      and (o.finished_at, o.downstream_key)
+        > (coalesce(${time("after_ms")}, '-infinity'::timestamptz), coalesce(@after_key::text, ''))
+    order by o.finished_at, o.downstream_key limit @limit::int`);
+}
+
+function byKey({ outbox }: SqlNames): string {
+  return onPrimary(`select ${effectColumns} from ${outbox} o
+    join pg_catalog.json_to_recordset(@keys::text::json) as w(record_id uuid, downstream_key text)
+      on o.record_id = w.record_id and o.downstream_key = w.downstream_key`);
+}
+
 function ofRecord({ outbox }: SqlNames): string {
   return onPrimary(
     `select ${effectColumns} from ${outbox} o where o.record_id = @record_id::uuid order by o.position`,
@@ -247,7 +266,7 @@ function decide(names: SqlNames): string {
         doubtful_since = case when not @cleared::boolean then o.doubtful_since end,
         finished_at = ${redriven("null", "t.at")},
         expires_at = ${redriven("null", after("t.at", "keep_ms"))}
-      from t where o.id = @id::uuid and o.state = 'dead'
+      from t where o.id = @id::uuid and o.state = 'dead' and ${isNamedDeath(names)}
         and not exists (select 1 from ${names.audit} a where a.id = @audit_id::uuid)
       returning o.*),
     note as (
@@ -258,6 +277,43 @@ function decide(names: SqlNames): string {
       from o, t
       returning 1)
     select 1 as decided, ${commitSettings(names)} from o`;
+}
+
+/** Without an attempt it is the first death: nothing has been made of one before. */
+function isNamedDeath(names: SqlNames): string {
+  return `case when @attempt::int is not null then o.attempt = @attempt::int else not exists (
+          select 1 from ${names.audit} d
+          where d.tenant = o.tenant and d.scope = o.scope and d.key = o.key
+            and d.effect_id = o.id and d.from_state = 'dead') end`;
+}
+
+/** What is being sent goes on under its claim: a send that came back is counted here, since its own end finds a result. */
+function confirm(names: SqlNames): string {
+  const claims = (column: string) => `case when o.started_at is not null then o.${column} end`;
+  const counted = (column: string) => `case when o.state = 'dead' then 0 else o.${column} end`;
+  return `with ${timeOf(names)},
+    was as materialized (
+      select o.id, case when o.started_at is not null then 'started' else o.state end as state from ${names.outbox} o
+      where o.id = @id::uuid and o.generation = @generation::int and o.state <> 'delivered' and o.result is null
+        and not exists (select 1 from ${names.audit} a where a.id = @audit_id::uuid)
+      for update),
+    o as (
+      update ${names.outbox} o set result = pg_catalog.decode(@result::text, 'hex'),
+        state = case when o.started_at is not null then o.state else 'pending' end,
+        available_at = case when o.started_at is not null then o.available_at else t.at end,
+        claimed_at = ${claims("claimed_at")}, locked_until = ${claims("locked_until")},
+        sends = ${counted("sends")}, returns = ${counted("returns")} + (o.started_at is not null)::int,
+        finished_at = null
+      from was, t where o.id = was.id
+      returning o.*),
+    note as (
+      insert into ${names.audit} (id, at, tenant, scope, key, record_id, event, from_state, to_state, actor, proof, reason,
+        effect_id)
+      select @audit_id::uuid, t.at, o.tenant, o.scope, o.key, o.record_id, 'confirm', was.state,
+        case when o.started_at is not null then 'started' else o.state end, @actor::text, @proof::text, @reason::text, o.id
+      from o, was, t
+      returning 1)
+    select 1 as confirmed, ${commitSettings(names)} from o`;
 }
 
 function decided(names: SqlNames): string {

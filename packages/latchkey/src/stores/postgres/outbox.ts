@@ -1,7 +1,7 @@
 /** The outbox on Postgres. */
 
 import type { Clock } from "../../ports.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
 import type { Confirmation } from "./confirm.ts";
 import { eachAlone } from "./each-alone.ts";
@@ -11,6 +11,7 @@ import type { PostgresExecutor } from "./executor.ts";
 import { effectOf } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
 import { areDeliveries, claimsList, deliveryLists, endsList } from "./outbox-values.ts";
+import type { Positions } from "./positions.ts";
 import { foundRows, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 
@@ -21,6 +22,7 @@ export function postgresOutbox(
   statements: Statements,
   confirmation: Confirmation,
   clock: Clock,
+  positions: Positions,
 ): OutboxSupport {
   const claims = new EffectClaims(executor, statements, clock);
   const rescues = new EffectRescues(executor, statements, clock);
@@ -34,7 +36,10 @@ export function postgresOutbox(
   };
 
   return {
-    claim: (wants, token, leaseMs) => claims.claim(wants, token, leaseMs),
+    async claim(wants, token, leaseMs) {
+      await positions.ensure();
+      return claims.claim(wants, token, leaseMs);
+    },
 
     start: (wanted, leaseMs) =>
       someOf(wanted, (some) => {
@@ -70,6 +75,28 @@ export function postgresOutbox(
       return foundRows(rows, "id").map(effectOf);
     },
 
+    async byDownstreamKey(keys) {
+      const wanted = keys.map((one) => ({ record_id: one.recordId, downstream_key: one.downstreamKey }));
+      const rows = await executor.read(statements.effectsByKey.bind({ keys: JSON.stringify(wanted) }));
+      return foundRows(rows, "id").map(effectOf);
+    },
+
+    async finished({ effect, from, to, limit, after }) {
+      checkStorable("effect", effect);
+      const page = { after_ms: after?.finishedAt ?? null, after_key: after?.downstreamKey ?? null };
+      const values = { effect, from_ms: from, to_ms: to, limit, ...page };
+      return foundRows(await executor.read(statements.finishedEffects.bind(values)), "id").map(effectOf);
+    },
+
+    async confirm({ id, generation, result }, note) {
+      const given = { generation, result: Buffer.from(result).toString("hex"), proof: note.proof };
+      const values = { id, ...given, ...noteValues(note) };
+      const [row] = await executor.write(statements.confirmEffect.bind(values));
+      claims.startOver();
+      if (row !== undefined) return true;
+      return confirmation.isDone(statements.effectDecided.bind(values));
+    },
+
     async decide(id, decision, note) {
       const values = { id, ...decisionValues(decision), ...noteValues(note) };
       const [row] = await executor.write(statements.decideEffect.bind(values));
@@ -98,10 +125,10 @@ function filterValues({ state, effect, tenant, limit, after }: EffectFilter) {
 }
 
 function decisionValues(decision: DeadDecision) {
-  const { event } = decision;
+  const { event, attempt } = decision;
   return event === "redrive"
-    ? { event, cleared: decision.doubt === "cleared", keep_ms: null }
-    : { event, cleared: false, keep_ms: decision.keepMs };
+    ? { event, attempt, cleared: decision.doubt === "cleared", keep_ms: null }
+    : { event, attempt, cleared: false, keep_ms: decision.keepMs };
 }
 
 function noteValues({ id, actor, reason }: DeadNote) {

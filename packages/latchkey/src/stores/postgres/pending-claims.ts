@@ -1,29 +1,29 @@
 /** Claims on pending records: one that refuses to be claimed must not stop the others. */
 import type { Clock } from "../../ports.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
 import type { PendingWant } from "../store.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
 import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { QuarantinedRows } from "./quarantined-rows.ts";
 import { foundRows, textOf } from "./rows.ts";
-import { SparedRows } from "./spared-rows.ts";
 import { checkStorable } from "./values.ts";
 
 export class PendingClaims {
   readonly #executor: PostgresExecutor;
   readonly #statements: ReturnType<typeof deferredStatements>;
-  readonly #spared: SparedRows;
+  readonly #quarantined: QuarantinedRows;
 
   constructor(executor: PostgresExecutor, statements: ReturnType<typeof deferredStatements>, clock: Clock) {
     this.#executor = executor;
     this.#statements = statements;
-    this.#spared = new SparedRows(clock);
+    this.#quarantined = new QuarantinedRows(clock);
   }
 
   /** @throws {TypeError} when an operation is named twice: its lives would share tokens */
   async claim(wants: readonly PendingWant[]): Promise<readonly SqlRow[]> {
     const { claimPending, duePending } = this.#statements;
-    const lists = { wants: wantsList(wants), spared: this.#spared.list() };
+    const lists = { wants: wantsList(wants), spared: this.#quarantined.list() };
     try {
       return await this.#executor.write(claimPending.bind(lists));
     } catch (error) {
@@ -45,7 +45,7 @@ export class PendingClaims {
       try {
         claimed.push(...(await this.#executor.write(this.#statements.claimPendingOne.bind(one))));
       } catch (error) {
-        if (isCausedByRow(error)) this.#spared.spare(id);
+        if (isCausedByRow(error)) this.#quarantined.quarantine(id);
         // What is claimed already must be run; the others come with the next claim.
         else if (claimed.length > 0) return claimed;
         else throw error;

@@ -1,6 +1,7 @@
 /** Statements of phases: what rides with BEGIN, and what rides with COMMIT. */
 import { enqueueOfPhase } from "./delivery-statements.ts";
 import { afterLease, leaseIsOwned, recordIsOwned } from "./lease-statements.ts";
+import { sessionColumns } from "./session-statements.ts";
 import { after, commitSettings, exactly, keyIs, type SqlNames } from "./sql-parts.ts";
 import { template } from "./template.ts";
 import { limits, timeInTransaction, transactionTime } from "./transaction-statements.ts";
@@ -18,7 +19,7 @@ export function phaseStatements(names: SqlNames) {
 
 /** Reads nothing: a row looked at here would be in the transaction's snapshot, or, at SERIALIZABLE, in its conflicts. */
 function openPhase({ serverLimits }: SqlNames): string {
-  return `select ${transactionTime} as began${serverLimits ? `, ${limits}` : ""}`;
+  return `select ${transactionTime} as began, ${sessionColumns}${serverLimits ? `, ${limits}` : ""}`;
 }
 
 /**
@@ -59,7 +60,7 @@ function insertStep({ steps }: SqlNames): string {
       returning 1)`;
 }
 
-/** Raises 22012 when the record was not moved: in a flight with COMMIT nothing less stops it. */
+/** Raises 22012 when the record was not moved: in a pipeline with COMMIT nothing less stops it. */
 const written = "1 / (pg_catalog.count(*) filter (where r.attempt > 0))::int as written";
 
 function timeIfSame(names: SqlNames): string {

@@ -1,25 +1,30 @@
 /** Phases over any bridge: transactions that also write their step. */
-import type {
-  BridgeSession,
-  BridgeWork,
-  SqlStatement,
-  TransactionBridge,
-} from "../../transactions/transaction.ts";
+import type { BridgeSession, BridgeWork, SqlStatement, TransactionBridge } from "../../sql/transaction.ts";
 import type { Owner } from "../journal.ts";
-import type { OpenPhase, PhaseOutcome, PhaseRequest, PhaseWork, TransactionSupport } from "../store.ts";
+import type {
+  OpenPhase,
+  PhaseOutcome,
+  PhaseRequest,
+  PhaseWork,
+  TransactionSupport,
+} from "../transactions.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectsList } from "./outbox-values.ts";
 import type { phaseStatements } from "./phase-statements.ts";
+import type { Positions } from "./positions.ts";
+import { refused } from "./refused.ts";
 import { momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
+import { closedRow, inOpenedSession, openedSession, type SeenSessions } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
-import { refused } from "./transactions.ts";
 import { checkStorable, ownerOfValues, retentionValues, timeoutText } from "./values.ts";
 
 export interface PhaseParts<Tx> {
   readonly bridge: TransactionBridge<Tx>;
   readonly schema: string;
   readonly executor: PostgresExecutor;
+  readonly sessions: SeenSessions;
   readonly statements: ReturnType<typeof phaseStatements>;
+  readonly positions: Positions;
 }
 
 type Work<Tx, T> = (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>;
@@ -43,10 +48,10 @@ export function postgresPhases<Tx>(parts: PhaseParts<Tx>): TransactionSupport<Tx
         return inPhase(parts, owner, session, work);
       });
       const { value, completes } = outcome.value;
-      if (outcome.kind === "refused") return refused(parts.schema, { ...outcome, value });
+      if (outcome.kind === "refused") return refused(parts.schema, parts.sessions, { ...outcome, value });
       if (outcome.kind !== "committed") return { ...outcome, value };
       if (!completes) return { kind: "committed", value, expiresAt: null };
-      const closed = onlyRow(outcome.closed.at(-1));
+      const closed = closedRow(outcome.closed);
       await dropLease(parts, owner, numberOf(closed, "leases") > 0);
       return { kind: "committed", value, expiresAt: momentOf(closed, "expires_at") };
     } catch (error) {
@@ -56,20 +61,25 @@ export function postgresPhases<Tx>(parts: PhaseParts<Tx>): TransactionSupport<Tx
 }
 
 async function inPhase<Tx, T>(
-  { statements }: PhaseParts<Tx>,
+  { statements, positions, sessions }: PhaseParts<Tx>,
   owner: Owner,
-  { tx, used, revoke, opened }: BridgeSession<Tx>,
+  session: BridgeSession<Tx>,
   work: Work<Tx, T>,
 ): Promise<BridgeWork<Tried<T>>> {
-  const result = await work({ tx, used, revoke });
+  const { tx, used, flush, revoke } = session;
+  const row = onlyRow(session.opened[0]);
+  const opened = openedSession(row);
+  if (opened.refusal !== null) throw opened.refusal;
+  const result = await work({ tx, used, flush, revoke });
   const value = { value: result.value, completes: false };
   if (result.end !== "commit") return { end: result.end, value };
-  const began = textOf(onlyRow(opened[0]), "began");
+  if (result.effects.some(({ ordered }) => ordered)) await positions.ensureBeside();
   const completes = result.completes !== null;
+  const own = closing(statements, owner, textOf(row, "began"), result);
   return {
     end: "commit",
     value: { ...value, completes },
-    closing: [closing(statements, owner, began, result)],
+    closing: inOpenedSession(opened, sessions.mayHaveChanged(session), [own]),
   };
 }
 

@@ -1,8 +1,10 @@
 /** The executor over a `pg` pool. */
 import { pause } from "../../ports.ts";
-import type { Connections } from "../../transactions/pg/connections.ts";
-import { begin, commit, rollback } from "../../transactions/pg/control-statements.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { Connections } from "../../sql/pg/connections.ts";
+import { begin, commit, rollback } from "../../sql/pg/control-statements.ts";
+import { isForbidden } from "../../sql/sql-errors.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
 import { type AutocommitKind, autocommit, isWarned } from "./autocommit.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { PoolHeartbeats } from "./pool-heartbeats.ts";
@@ -10,7 +12,8 @@ import { asSchemaError } from "./settings.ts";
 
 /** A stale connection, or one that was given back in the middle of a transaction, costs a try; so does a conflict. */
 const triesMax = 4;
-const settlePauseMs = 50;
+const settlePauses = { firstMs: 20, maxMs: 250 };
+const conflictPauses = { firstMs: 5, maxMs: 100 };
 /** The server's own time-out comes first, and says more. */
 const settleGraceMs = 250;
 
@@ -24,18 +27,19 @@ export function poolExecutor(connections: Connections): PoolExecutor {
   return {
     read: (statement) => once(connections, statement, "read"),
     write: (statement) => once(connections, statement, "write"),
+    hasSpare: connections.max !== 1,
     heartbeats,
     close: () => heartbeats.close(),
 
     async settle(statements, timeoutMs) {
-      const { clock } = connections.options;
+      const { clock, random } = connections.options;
       const deadline = clock.monotonicMs() + timeoutMs;
-      for (;;) {
+      for (let tries = 1; ; tries++) {
         const leftMs = deadline - clock.monotonicMs();
         if (leftMs <= 0) return null;
         const rows = await settleOnce(connections, statements(leftMs), leftMs);
         if (rows !== null) return rows;
-        await pause(clock, Math.min(settlePauseMs, leftMs));
+        await pause(clock, Math.min(retryPauseMs(tries, random, settlePauses), leftMs));
       }
     },
   };
@@ -49,9 +53,18 @@ async function once(
   for (let tries = 1; ; tries++) {
     const connection = await connections.take();
     const result = await autocommit(connection, statement, kind);
-    connection.giveBack();
-    if ("rows" in result) return result.rows;
-    if (!result.again || tries === triesMax) throw asSchemaError(result.error);
+    if ("rows" in result) {
+      connection.giveBack();
+      return result.rows;
+    }
+    const forbidden = isForbidden(result.error);
+    if (forbidden) connection.destroy();
+    else connection.giveBack();
+    const again = forbidden && tries === 1 ? "at_once" : result.again;
+    if (again === "no" || tries === triesMax) throw asSchemaError(result.error);
+    if (again === "at_once") continue;
+    const { clock, random } = connections.options;
+    await pause(clock, retryPauseMs(tries, random, conflictPauses));
   }
 }
 
@@ -63,9 +76,10 @@ async function settleOnce(
   const connection = await connections.take(leftMs).catch(() => null);
   if (connection === null) return null;
   const all = [begin("read committed"), ...statements, commit];
-  const reply = await connection.fly(all, { timeoutMs: leftMs + settleGraceMs });
+  const reply = await connection.sendPipeline(all, { timeoutMs: leftMs + settleGraceMs });
   const idle =
-    reply.status === "I" || (reply.status !== null && (await connection.fly([rollback])).status === "I");
+    reply.status === "I" ||
+    (reply.status !== null && (await connection.sendPipeline([rollback])).status === "I");
   if (idle) connection.giveBack();
   else connection.destroy();
   const joined = reply.notices.some(({ code }) => code === "25001");

@@ -3,8 +3,8 @@
  * given back when the last one has ended. A pool full of transactions cannot make a lease run out.
  */
 import type { CancelTimer } from "../../ports.ts";
-import type { Connection, Connections } from "../../transactions/pg/connections.ts";
-import type { SqlRow, SqlStatement } from "../../transactions/transaction.ts";
+import type { Connection, Connections } from "../../sql/pg/connections.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import { autocommit } from "./autocommit.ts";
 import type { Heartbeats } from "./executor.ts";
 import { asSchemaError } from "./settings.ts";
@@ -32,10 +32,10 @@ export class PoolHeartbeats implements Heartbeats {
       );
     }
     this.#live.get(token)?.();
-    // An attempt that nobody ends must not keep a connection for ever.
+    // An attempt that never ends must not keep a connection for ever.
     this.#live.set(
       token,
-      this.#connections.options.clock.startTimer(leaseMs, () => this.drop(token)),
+      this.#connections.options.clock.startTimer(leaseMs, () => this.drop(token), "background"),
     );
     try {
       await this.#keep();
@@ -51,7 +51,7 @@ export class PoolHeartbeats implements Heartbeats {
     this.#giveBackIfIdle();
   }
 
-  /** Gives the connection back, whoever still runs. Resolves when it is back. */
+  /** Releases the connection even while attempts still run. Resolves when it is back in the pool. */
   async close(): Promise<void> {
     for (const token of [...this.#live.keys()]) this.drop(token);
     await this.#turn;
@@ -75,7 +75,7 @@ export class PoolHeartbeats implements Heartbeats {
       const { connection } = await this.#keep();
       const result = await autocommit(connection, statement, "write");
       if ("rows" in result) return result.rows;
-      if (!result.again || tries === triesMax) throw asSchemaError(result.error);
+      if (result.again === "no" || tries === triesMax) throw asSchemaError(result.error);
     }
   }
 

@@ -5,9 +5,9 @@
  */
 import { StoreError } from "../../errors.ts";
 import { type CancelTimer, pause } from "../../ports.ts";
-import type { PgClient } from "../../transactions/pg/client.ts";
-import type { Connection, Connections } from "../../transactions/pg/connections.ts";
-import type { SqlStatement } from "../../transactions/transaction.ts";
+import type { PgClient } from "../../sql/pg/client.ts";
+import type { Connection, Connections } from "../../sql/pg/connections.ts";
+import type { SqlStatement } from "../../sql/transaction.ts";
 import type { Hint, HintSupport } from "../hints.ts";
 
 /** One for heartbeats, one for a transaction, one for the listener, and one that stays free. */
@@ -107,7 +107,7 @@ class HintSender {
 
   async #notify(hints: readonly string[]): Promise<void> {
     const connection = await this.#connections.take();
-    const reply = await connection.fly([
+    const reply = await connection.sendPipeline([
       {
         name: "lk_notify",
         // Nothing is lost with it that a poll does not find: it need not wait for the disk.
@@ -184,21 +184,22 @@ class HintListener {
     const onEnd = () => {
       if (!open) return;
       close();
-      // Before that, whoever wants this connection tries again: two that did would listen twice, and only one could be ended.
+      // Before that, callers that want this connection try again: two would listen twice, and only one could be ended.
       if (listening) void this.#reconnect();
     };
     const check = () => {
-      cancelCheck = this.#connections.options.clock.startTimer(checkEveryMs, () => {
-        void connection.fly([checkStatement]).then((reply) => {
+      const look = () => {
+        void connection.sendPipeline([checkStatement]).then((reply) => {
           if (!open) return;
           if (reply.status === "I" && connection.usable) check();
           else onEnd();
         });
-      });
+      };
+      cancelCheck = this.#connections.options.clock.startTimer(checkEveryMs, look, "background");
     };
     client.on("notification", onNotification);
     client.on("end", onEnd);
-    const reply = await connection.fly([listenStatement]);
+    const reply = await connection.sendPipeline([listenStatement]);
     if (reply.error !== null || reply.status !== "I" || !open || this.#ended.signal.aborted) {
       close();
       if (this.#ended.signal.aborted) return;
@@ -215,7 +216,7 @@ class HintListener {
     const { clock } = this.#connections.options;
     const { signal } = this.#ended;
     for (let delayMs = backoffMs; !signal.aborted; delayMs = Math.min(delayMs * 2, backoffMaxMs)) {
-      await pause(clock, delayMs, signal);
+      await pause(clock, delayMs, signal, "background");
       if (signal.aborted) return;
       try {
         await this.#connect();

@@ -7,8 +7,8 @@ import type {
   RecordState,
 } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
-import type { SqlRow } from "../../transactions/transaction.ts";
-import type { NewLife } from "../store.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
+import type { NewLife } from "../life.ts";
 import { momentOfBytes, RecordBytes } from "./record-bytes.ts";
 
 export function numberOf(row: SqlRow, column: string): number {
@@ -51,7 +51,7 @@ export function bytesOf(hex: string): Uint8Array {
   return new Uint8Array(Buffer.from(hex, "hex"));
 }
 
-/** A row or a value that the statements cannot produce: a defect, or a column changed by somebody else. */
+/** A row or a value that the statements cannot produce: a defect, or a column that was altered. */
 function unexpected(column: string, value: unknown): TypeError {
   return new TypeError(`Column ${column} came back as ${typeof value}`);
 }
@@ -73,7 +73,7 @@ export function primaryRows(rows: readonly SqlRow[] | undefined): readonly SqlRo
   throw new StoreError("rolled_back", { message: "The database is a standby; decisions need the primary" });
 }
 
-/** What an `onPrimary` look-up has found, told by a column that is never null. */
+/** What an `onPrimary` look-up has found, recognised by a column that is never null. */
 export function foundRows(rows: readonly SqlRow[], column: string): readonly SqlRow[] {
   return primaryRows(rows).filter((row) => row[column] !== null);
 }

@@ -1,34 +1,52 @@
 import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
 import { hashKeyForLock } from "../../key/hash-key.ts";
-import { isSchemaMissing } from "../../transactions/sql-errors.ts";
+import { isSchemaMissing } from "../../sql/sql-errors.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { textOf } from "./rows.ts";
-import type { StatementTemplate } from "./template.ts";
+import { onlyRow, textOf } from "./rows.ts";
+import { checkSuitability, suitability } from "./suitability.ts";
+import { type StatementTemplate, template } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
 
 /** What the migrations have written into the table `settings`. The secret never changes, so it is read once. */
 export class Settings {
   readonly #executor: PostgresExecutor;
   readonly #statement: StatementTemplate;
+  readonly #suitability: StatementTemplate;
   readonly #schema: string;
   #secret: Promise<string> | string | null = null;
+  #suits = false;
 
   constructor(executor: PostgresExecutor, statement: StatementTemplate, schema: string) {
     this.#executor = executor;
     this.#statement = statement;
+    this.#suitability = template("suitability", suitability(schema));
     this.#schema = schema;
   }
 
-  /** @throws {LatchkeyError} `schema-invalid` */
+  /** @throws {LatchkeyError} `schema-invalid`, `store-unsuitable` */
   async verify(): Promise<void> {
+    this.#suits = false;
+    await this.suits();
     const found = (await this.#read()).get("schema_version");
     if (found !== String(schemaVersion)) {
       const message = `Schema ${this.#schema} is of version ${found ?? "(none)"}, this code needs ${schemaVersion}`;
       throw new LatchkeyError("schema-invalid", { message });
     }
+  }
+
+  /**
+   * Asks once whether the role and its sessions are fit for use.
+   *
+   * @throws {LatchkeyError} `store-unsuitable`
+   */
+  async suits(): Promise<void> {
+    if (this.#suits) return;
+    const rows = await this.#executor.read(this.#suitability.bind({}));
+    checkSuitability(this.#schema, onlyRow(rows));
+    this.#suits = true;
   }
 
   /** The number of the key's advisory lock, as text: no driver loses digits of it. */
@@ -54,6 +72,7 @@ export class Settings {
   }
 
   async #readSecret(): Promise<string> {
+    await this.suits();
     const secret = (await this.#read()).get("lock_secret");
     if (secret === undefined || secret === "") {
       throw new LatchkeyError("schema-invalid", { message: `Schema ${this.#schema} has no lock secret` });

@@ -108,7 +108,7 @@ function settled(names: SqlNames): string {
 
 const operations = "pg_catalog.jsonb_array_elements_text(@operations::text::jsonb) o(name)";
 
-/** Per operation, so that what nobody here can settle is not walked through every time. */
+/** Per operation, so that records which this process cannot settle are not read every time. */
 function claimUnknowns(names: SqlNames): string {
   const { records } = names;
   return `with ${timeOf(names)}, due as materialized (

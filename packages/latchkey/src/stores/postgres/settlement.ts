@@ -1,6 +1,6 @@
 /** Settling what is unknown, and showing it, on Postgres. */
 import type { RecordState } from "../../engine/record.ts";
-import type { SqlRow, SqlStatement, SqlValue } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import type { AuditEntry, AuditNote, Settlement, SettlementSupport } from "../settlement.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";

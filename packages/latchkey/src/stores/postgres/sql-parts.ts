@@ -8,6 +8,7 @@ export interface SqlNames {
   readonly outbox: string;
   readonly messages: string;
   readonly audit: string;
+  readonly early: string;
   readonly settings: string;
   /** The call that tells the store's time. */
   readonly clock: string;

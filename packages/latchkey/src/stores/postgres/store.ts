@@ -7,7 +7,7 @@ import type {
   UnknownRecord,
 } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
-import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
 import type { HintSupport } from "../hints.ts";
 import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
 import { Confirmation } from "./confirm.ts";
@@ -15,6 +15,8 @@ import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
 import { postgresDeliveries } from "./deliveries.ts";
 import { deliveryStatements } from "./delivery-statements.ts";
+import { postgresEarly } from "./early.ts";
+import { earlyStatements } from "./early-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
@@ -24,9 +26,21 @@ import { messageStatements } from "./message-statements.ts";
 import { postgresMessages } from "./messages.ts";
 import { postgresOutbox } from "./outbox.ts";
 import { outboxStatements } from "./outbox-statements.ts";
+import { overviewStatements, readOverview } from "./overview.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
-import { begunLife, inProgressOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
+import { Positions } from "./positions.ts";
+import {
+  begunLife,
+  booleanOf,
+  inProgressOf,
+  momentOf,
+  nullableText,
+  numberOf,
+  onlyRow,
+  textOf,
+} from "./rows.ts";
+import { SeenSessions } from "./session-statements.ts";
 import { Settings } from "./settings.ts";
 import { postgresSettlement } from "./settlement.ts";
 import { settlementStatements } from "./settlement-statements.ts";
@@ -58,7 +72,11 @@ export interface StoreParts<Tx> {
   readonly hints: HintSupport | null;
 }
 
-export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
+export interface AssembledStore<Tx> extends Store<Tx> {
+  isRunning(key: RecordKey): Promise<boolean>;
+}
+
+export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const { executor, bridge, schema, capabilities } = parts;
   const names: SqlNames = {
     records: `"${schema}".records`,
@@ -67,6 +85,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
     outbox: `"${schema}".outbox`,
     messages: `"${schema}".messages`,
     audit: `"${schema}".audit`,
+    early: `"${schema}".early`,
     settings: `"${schema}".settings`,
     clock: parts.timeFunction,
     synced: capabilities.durability === "synced",
@@ -78,8 +97,12 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
   const maintenance = maintenanceStatements(names);
   const outbox = outboxStatements(names);
   const messages = messageStatements(names);
+  const early = earlyStatements(names);
+  const overview = overviewStatements(names);
+  const sessions = new SeenSessions();
   const settings = new Settings(executor, maintenance.settings, schema);
   const confirmation = new Confirmation(executor, transaction);
+  const positions = new Positions(executor, parts.clock, names);
   return {
     name: parts.name,
     capabilities,
@@ -91,9 +114,11 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
         settings,
         statements: { ...transaction, ...delivery },
         confirmation,
+        sessions,
+        positions,
       }),
-      phase: postgresPhases({ bridge, schema, executor, statements: phase }),
-      deliver: postgresDeliveries({ bridge, schema, statements: { ...delivery, ...phase } }),
+      phase: postgresPhases({ bridge, schema, executor, sessions, statements: phase, positions }),
+      deliver: postgresDeliveries({ bridge, schema, sessions, statements: { ...delivery, ...phase } }),
     },
     journal: postgresJournal({
       executor,
@@ -101,15 +126,24 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): Store<Tx> {
       waitSettings: transaction.waitSettings,
     }),
     settlement: postgresSettlement(executor, settlementStatements(names), confirmation),
-    outbox: postgresOutbox(executor, outbox, confirmation, parts.clock),
+    early: postgresEarly(executor, early),
+    outbox: postgresOutbox(executor, outbox, confirmation, parts.clock, positions),
     messages: postgresMessages(executor, messages, confirmation),
     hints: parts.hints,
-    verify: () => settings.verify(),
+    overview: (countMax) => readOverview(executor, overview, countMax),
+    async verify() {
+      await settings.verify();
+      await positions.ensure("now");
+    },
+    async isRunning(key) {
+      const lock = await settings.lockOf(key);
+      return booleanOf(onlyRow(await executor.read(maintenance.isRunning.bind({ lock }))), "running");
+    },
     read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
-    ...leaseMethods(executor, leaseStatements(names)),
+    ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
-    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages }),
-    async loseTransaction(life, replaces, errorCode) {
+    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages, ...early }),
+    async recordLostTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
       return row === undefined ? null : lostLife(begunLife(life, row), errorCode);
@@ -126,6 +160,7 @@ type LeaseMethods = Pick<Store, "create" | "accept" | "takeOver" | "renew" | "en
 function leaseMethods(
   executor: PostgresExecutor,
   statements: ReturnType<typeof leaseStatements>,
+  settings: Settings,
 ): LeaseMethods {
   const { heartbeats } = executor;
 
@@ -134,6 +169,7 @@ function leaseMethods(
 
   /** While the attempt is new its heartbeat gets a connection, and loses it when there is no attempt after all. */
   const begin = async (token: string, leaseMs: number, statement: SqlStatement) => {
+    await settings.suits();
     await heartbeats.hold(token, leaseMs);
     const row = await write(statement).catch((error: unknown) => {
       heartbeats.drop(token);
@@ -152,6 +188,7 @@ function leaseMethods(
     },
 
     async accept(life, replaces, expiresAfterMs) {
+      await settings.suits();
       const statement = replaces === null ? statements.accept : statements.acceptOver;
       const values = { ...lifeValues(life), ...guardValues(replaces), expires_after_ms: expiresAfterMs };
       const row = await write(statement.bind(values));
@@ -251,7 +288,8 @@ function maintenanceMethods(
   executor: PostgresExecutor,
   statements: ReturnType<typeof maintenanceStatements> &
     Pick<ReturnType<typeof outboxStatements>, "cleanEffects"> &
-    Pick<ReturnType<typeof messageStatements>, "cleanMessages">,
+    Pick<ReturnType<typeof messageStatements>, "cleanMessages"> &
+    Pick<ReturnType<typeof earlyStatements>, "reapEarly">,
 ): Pick<Store, "endedLeases" | "clean"> {
   const batch = async (statement: StatementTemplate, limit: number) =>
     onlyRow(await executor.write(statement.bind({ limit })));
@@ -267,6 +305,7 @@ function maintenanceMethods(
       const purged = numberOf(forgotten, "purged");
       const left = limit - purged;
       await executor.write(statements.reapLeases.bind({ limit }));
+      await executor.write(statements.reapEarly.bind({ limit }));
       const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
       const effects = numberOf(await batch(statements.cleanEffects, limit), "effects");
       const messages = numberOf(await batch(statements.cleanMessages, limit), "messages");

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { SqlStatement, SqlValue } from "../../transactions/transaction.ts";
+import type { SqlStatement, SqlValue } from "../../sql/transaction.ts";
 
 /** A statement without its values. */
 export interface StatementTemplate {

@@ -1,4 +1,5 @@
 /** Statements of `transaction` execution: what rides with BEGIN, what rides with COMMIT, and what settles a doubt. */
+import { sessionColumns } from "./session-statements.ts";
 import {
   after,
   commitSettings,
@@ -61,7 +62,7 @@ function look(names: SqlNames): string {
  */
 function open({ serverLimits }: SqlNames): string {
   return `select pg_catalog.pg_try_advisory_xact_lock(@lock::text::bigint) as exclusive,
-    ${transactionTime} as began${serverLimits ? `, ${limits}` : ""}`;
+    ${transactionTime} as began, ${sessionColumns}${serverLimits ? `, ${limits}` : ""}`;
 }
 
 /**
@@ -69,11 +70,14 @@ function open({ serverLimits }: SqlNames): string {
  * lower limit of the user's own stays.
  */
 export const limits = `
-  pg_catalog.set_config('idle_in_transaction_session_timeout', @limit_ms::text, true) as idle_limit,
-  pg_catalog.set_config('statement_timeout', case
-    when pg_catalog.current_setting('statement_timeout')::interval
-      between interval '1 millisecond' and @limit_ms::text::float8 * interval '1 millisecond'
-    then pg_catalog.current_setting('statement_timeout') else @limit_ms::text end, true) as statement_limit`;
+  ${limit("idle_in_transaction_session_timeout")} as idle_limit, ${limit("statement_timeout")} as statement_limit`;
+
+function limit(name: string): string {
+  const present = `pg_catalog.current_setting('${name}')`;
+  return `pg_catalog.set_config('${name}', case
+    when ${present}::interval between interval '1 millisecond' and @limit_ms::text::float8 * interval '1 millisecond'
+    then ${present} else @limit_ms::text end, true)`;
+}
 
 /**
  * The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
@@ -191,6 +195,6 @@ function lose(names: SqlNames): string {
 }
 
 function waitSettings(names: SqlNames): string {
-  return `select pg_catalog.set_config('lock_timeout', @limit_ms::text, true) as lock_limit,
+  return `select ${limit("lock_timeout")} as lock_limit,
     ${commitSettings(names)}`;
 }

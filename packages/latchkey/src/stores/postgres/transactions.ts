@@ -1,26 +1,35 @@
 /** `transaction` execution over any bridge: what is said with BEGIN, what with COMMIT, and what each outcome means. */
 import { sameFence } from "../../engine/record.ts";
-import { isViolationOf, refusalOf } from "../../transactions/sql-errors.ts";
+import { isViolationOf } from "../../sql/sql-errors.ts";
 import type {
   BridgeOutcome,
   BridgeSession,
   BridgeWork,
   SqlStatement,
   TransactionBridge,
-} from "../../transactions/transaction.ts";
+} from "../../sql/transaction.ts";
+import type { Reading } from "../life.ts";
 import type {
   OpenTransaction,
-  Reading,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../store.ts";
+} from "../transactions.ts";
 import { type Confirmation, isSameVersion, type Look, lookOf } from "./confirm.ts";
 import type { deliveryStatements } from "./delivery-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { effectValues } from "./outbox-values.ts";
+import type { Positions } from "./positions.ts";
+import { refused } from "./refused.ts";
 import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
+import {
+  closedRow,
+  inOpenedSession,
+  type OpenedSession,
+  openedSession,
+  type SeenSessions,
+} from "./session-statements.ts";
 import { asSchemaError, type Settings } from "./settings.ts";
 import type { StatementTemplate } from "./template.ts";
 import type { transactionStatements } from "./transaction-statements.ts";
@@ -34,6 +43,8 @@ export interface TransactionParts<Tx> {
   readonly statements: ReturnType<typeof transactionStatements> &
     Pick<ReturnType<typeof deliveryStatements>, "enqueue">;
   readonly confirmation: Confirmation;
+  readonly positions: Positions;
+  readonly sessions: SeenSessions;
 }
 
 export function postgresTransactions<Tx>(
@@ -76,9 +87,10 @@ async function run<Tx, T>(
   const { statements, settings, bridge } = parts;
   const known = settings.lockOf(request.key);
   const lock = typeof known === "string" ? known : await known;
-  // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
   const read = () => statements.read.bind(keyValues(request.key));
-  const earlier = request.isolation === "serializable" ? lookOf(await parts.executor.read(read())) : null;
+  // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
+  const apart = (request.isolation ?? parts.sessions.isolation) === "serializable";
+  const earlier = apart ? lookOf(await parts.executor.read(read())) : null;
   let started = false;
   const transact = async (look: StatementTemplate | null): Promise<TransactionOutcome<T>> => {
     const opening = openingOf(parts, request, lock, look);
@@ -86,18 +98,22 @@ async function run<Tx, T>(
     const outcome = await bridge.transact<T>({ isolation: request.isolation, opening }, async (session) => {
       seen = earlier ?? lookOf(session.opened[1]);
       const { reading } = seen;
+      const opened = openedSession(onlyRow(session.opened[0]));
+      if (request.isolation === null) parts.sessions.isolation = opened.isolation;
+      if (look !== null && opened.isolation === "serializable") throw new LookedInside();
       if (look === statements.look && reading.record?.state === "in_progress") throw new LeaseUnread();
       started = true;
-      return inTransaction(parts, session, reading, work);
+      return inTransaction(parts, session, opened, reading, work);
     });
     return (await isTrue(parts, read, outcome, seen))
-      ? outcomeOf(parts.schema, outcome)
+      ? outcomeOf(parts, outcome)
       : { kind: "lost", value: outcome.value };
   };
   try {
     const first = transact(earlier === null ? statements.look : null);
     return await first.catch((error: unknown) => {
       if (error instanceof LeaseUnread) return transact(statements.read);
+      if (error instanceof LookedInside) return run(parts, request, work);
       throw error;
     });
   } catch (error) {
@@ -105,7 +121,7 @@ async function run<Tx, T>(
   }
 }
 
-/** Where nothing was written, what was read is what will be told. */
+/** If the transaction wrote nothing, the caller's answer rests on the read alone, so the read must still be true. */
 async function isTrue<Tx>(
   { confirmation }: TransactionParts<Tx>,
   read: () => SqlStatement,
@@ -130,20 +146,30 @@ function openingOf<Tx>(
   ];
 }
 
+/** The session's own level is SERIALIZABLE, which this process has not met before. */
+class LookedInside extends Error {}
+
 /** The look-up found an attempt under a lease, which only `read` looks at: a transaction hardly ever meets one. */
 class LeaseUnread extends Error {}
 
 async function inTransaction<Tx, T>(
   parts: TransactionParts<Tx>,
   session: BridgeSession<Tx>,
+  opened: OpenedSession,
   reading: Reading,
   work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
 ): Promise<BridgeWork<T>> {
-  const { tx, used, revoke } = session;
-  const opened = onlyRow(session.opened[0]);
-  const result = await work({ reading, exclusive: booleanOf(opened, "exclusive"), tx, used, revoke });
+  const { tx, used, flush, revoke } = session;
+  const row = onlyRow(session.opened[0]);
+  const { refusal } = opened;
+  const exclusive = booleanOf(row, "exclusive");
+  const result = await work({ reading, exclusive, refusal, tx, used, flush, revoke });
   if (result.end !== "commit") return result;
-  return { end: "commit", value: result.value, closing: closing(parts, textOf(opened, "began"), result) };
+  if (result.effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
+  const statements = closing(parts, textOf(row, "began"), result);
+  // The savepoint is of before the handler: what is undone to it is undone with the handler's settings.
+  const changed = !result.undoWrites && parts.sessions.mayHaveChanged(session);
+  return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };
 }
 
 function closing<Tx, T>(
@@ -169,11 +195,14 @@ function closing<Tx, T>(
   ];
 }
 
-function outcomeOf<T>(schema: string, outcome: BridgeOutcome<T>): TransactionOutcome<T> {
+function outcomeOf<Tx, T>(
+  { schema, sessions }: TransactionParts<Tx>,
+  outcome: BridgeOutcome<T>,
+): TransactionOutcome<T> {
   const { kind, value } = outcome;
   switch (kind) {
     case "committed":
-      return { kind, value, expiresAt: momentOf(onlyRow(outcome.closed.at(-1)), "expires_at") };
+      return { kind, value, expiresAt: momentOf(closedRow(outcome.closed), "expires_at") };
     case "rolled_back":
     case "in_doubt":
       return outcome;
@@ -181,32 +210,8 @@ function outcomeOf<T>(schema: string, outcome: BridgeOutcome<T>): TransactionOut
       // An effect that is there has been committed by this very work: a repetition, which the record would refuse, too.
       if (isViolationOf(outcome.error, { schema, table: "outbox", constraint: "outbox_pkey" }))
         return { kind: "lost", value };
-      return refused(schema, outcome);
+      return refused(schema, sessions, outcome);
     default:
       return kind satisfies never;
-  }
-}
-
-export function refused<T>(
-  schema: string,
-  { value, sqlState, during, error }: Extract<BridgeOutcome<T>, { readonly kind: "refused" }>,
-): TransactionOutcome<T> {
-  if (isViolationOf(error, { schema, table: "records", constraint: "records_pkey" }))
-    return { kind: "lost", value };
-  const refusal = refusalOf(sqlState);
-  switch (refusal) {
-    case "serialization":
-    case "aborted":
-      return { kind: "refused", value, because: refusal, error };
-    case "guard":
-    case "changed":
-      // At COMMIT itself a user's deferred trigger may raise the same state; that no transaction is open is ours alone.
-      if (during === "commit" && sqlState !== "25P01")
-        return { kind: "refused", value, because: "other", error };
-      return refusal === "guard" ? { kind: "lost", value } : { kind: "changed", value };
-    case "other":
-      return { kind: "refused", value, because: "other", error };
-    default:
-      return refusal satisfies never;
   }
 }

@@ -1,8 +1,9 @@
 /** What the store is called with, as values for its statements. */
 import type { Fence, Fingerprint, Guard, RecordKey } from "../../engine/record.ts";
-import { isStorable } from "../../storable.ts";
 import type { Owner } from "../journal.ts";
-import type { LeaseTerms, NewLife, Retention } from "../store.ts";
+import type { NewLife } from "../life.ts";
+import { isStorable } from "../storable.ts";
+import type { LeaseTerms, Retention } from "../store.ts";
 
 /** A row of the primary key's index holds at most 2,704 bytes; beyond that an INSERT fails after the handler ran. */
 const keyBytesMax = 2_000;
@@ -18,12 +19,12 @@ export function timeoutText(milliseconds: number): string {
   return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
 }
 
-/** @throws {TypeError} when the text could not be stored, or not told from another */
+/** @throws {TypeError} when the text could not be stored, or would be stored like another */
 export function checkStorable(name: string, text: string): void {
   if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
 }
 
-/** @throws {TypeError} when the key could not be stored, or not told from another */
+/** @throws {TypeError} when the key could not be stored, or would be stored like another */
 export function keyValues({ tenant, scope, key }: RecordKey) {
   checkStorable("tenant", tenant);
   checkStorable("scope", scope);

@@ -1,5 +1,6 @@
 /** What is known after a command failed. */
 import { type Certainty, StoreError } from "../../errors.ts";
+import { plainText } from "../../plain-text.ts";
 
 /**
  * Answers of a server that did not run the script, or of the script itself (LATE): it began no write. In the middle of a script none of these comes any
@@ -32,15 +33,23 @@ const refusal = new RegExp(`(?:^|: -?|-)(?:${refusals.join("|")})\\b`);
 
 /** Names and messages of the clients' own errors before anything is written to a socket. */
 const unsentNames = new Set(["ClientClosedError", "ClientOfflineError"]);
-const unsentMessages = [/^Stream isn't writeable/, /enableOfflineQueue/, /^The queue is full/];
+const unsentMessages = [/^Stream isn't writeable/, /enableOfflineQueue/];
 const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
+
+/** The client's own queue, or its pool of connections, is full. */
+const overloadMessages = [/^The queue is full/, /^Timeout waiting for a client/];
 
 export function certaintyOf(error: unknown): Certainty {
   if (!(error instanceof Error)) return "in_doubt";
   if (unsentNames.has(error.constructor.name) || unsentNames.has(error.name)) return "not_sent";
+  if (isOverload(error)) return "not_sent";
   if (unsentMessages.some((pattern) => pattern.test(error.message))) return "not_sent";
   if ("code" in error && typeof error.code === "string" && unsentCodes.has(error.code)) return "not_sent";
   return isRefusal(error) ? "rolled_back" : "in_doubt";
+}
+
+function isOverload({ message }: Error): boolean {
+  return overloadMessages.some((pattern) => pattern.test(message));
 }
 
 function isRefusal(error: Error): boolean {
@@ -55,5 +64,6 @@ export function said(error: unknown, word: string): boolean {
 export function storeErrorOf(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
   const text = error instanceof Error ? error.message : String(error);
-  return new StoreError(certaintyOf(error), { message: `Redis: ${text}`, cause: error });
+  const overload = error instanceof Error && isOverload(error);
+  return new StoreError(certaintyOf(error), { message: `Redis: ${plainText(text)}`, cause: error, overload });
 }

@@ -33,7 +33,13 @@ export interface NodeRedisCluster {
   readonly masters: readonly unknown[];
 }
 
-export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster;
+/** What `createSentinel` of node-redis 5 and 6 returns. ioredis' sentinel client is a `Redis`. */
+export interface NodeRedisSentinel {
+  sendCommand(isReadonly: boolean | undefined, args: Argument[], options?: never): Promise<unknown>;
+  getMasterNode(): unknown;
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | NodeRedisSentinel;
 
 /** One way to call a script, whatever the client. */
 export interface RedisLink {
@@ -78,6 +84,13 @@ export function linkOf(client: RedisClient): RedisLink {
         ),
     };
   }
+  if (isNodeRedisSentinel(client)) {
+    return {
+      cluster: false,
+      call: (how, by, keys, args) =>
+        client.sendCommand(false, [how, by, String(keys.length), ...keys, ...args], asBytes as never),
+    };
+  }
   return {
     cluster: false,
     call: (how, by, keys, args) =>
@@ -89,6 +102,10 @@ function isIoredis(client: RedisClient): client is IoredisClient {
   return typeof (client as Partial<IoredisClient> | null)?.callBuffer === "function";
 }
 
-function isNodeRedisCluster(client: NodeRedisClient | NodeRedisCluster): client is NodeRedisCluster {
+function isNodeRedisCluster(client: RedisClient): client is NodeRedisCluster {
   return "masters" in client;
+}
+
+function isNodeRedisSentinel(client: NodeRedisClient | NodeRedisSentinel): client is NodeRedisSentinel {
+  return "getMasterNode" in client;
 }

@@ -38,8 +38,10 @@ export const recordFields = [
   "cl",
   /** The token of the one call that began or ended the attempt: sent again by the client itself, it is answered again. */
   "x",
-  /** There when it is found by its id. */
+  /** There when its tenant finds it by its id. */
   "ad",
+  /** There when something is kept that was said before it was unknown. */
+  "ks",
   /** Tenant, scope and key. */
   "t",
   "s",

@@ -18,10 +18,12 @@ export const prefixes = {
   pending: (operation: string) => `P${operation}\0`,
   unknown: (operation: string) => `U${operation}\0`,
   resumable: (operation: string) => `R${operation}\0`,
+  early: "K\0",
   calls: (effect: string) => `c${effect}\0`,
 };
 
-const timeLength = 16;
+/** Digits of a time in an entry. */
+export const timeLength = 16;
 
 /** Times in entries have 16 digits, so that their order is that of their texts. */
 export function timeText(time: number): string {

@@ -1,4 +1,4 @@
-/** What scripts answer, as values. A reply of another shape is an error: the client was told to change replies. */
+/** What scripts answer, as values. A reply of another shape is an error: the client is configured to transform replies. */
 import { StoreError } from "../../errors.ts";
 
 export type Bytes = Uint8Array;

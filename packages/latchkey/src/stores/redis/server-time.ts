@@ -1,6 +1,6 @@
 /**
  * The servers' clocks, as far as is known here. A client may send what it is given long after it was asked for, when it has
- * found its server again; by then nobody waits for it. So what begins an attempt says until when it may.
+ * found its server again; by then the caller has given up. So a call that begins an attempt carries a deadline.
  */
 import type { Clock } from "../../ports.ts";
 
@@ -23,7 +23,7 @@ export class ServerTime {
     this.#ahead.set(partition, now - since);
   }
 
-  /** What time it will be there at most, `delayMs` from now. Null: nothing was heard from it. */
+  /** What time it will be there at most, `delayMs` from now. Null: it has not answered yet. */
   in(partition: number, delayMs: number): number | null {
     const ahead = this.#ahead.get(partition);
     return ahead === undefined ? null : Math.ceil(this.#clock.monotonicMs() + ahead + delayMs);

@@ -70,7 +70,7 @@ function auditRow({ tenant }: RecordKey, guard: Guard, { event }: Settlement, no
     effectId: null,
     ...move,
   };
-  // The tenant, for whoever reads the rows in Redis itself; the key is in their name as a digest alone.
+  // The tenant, for people who read the rows in Redis itself; the key is in their name as a digest alone.
   return JSON.stringify({ tenant, ...row });
 }
 

@@ -2,7 +2,8 @@
 import { giveUpReason } from "../../engine/decide.ts";
 import type { RecordKey } from "../../engine/record.ts";
 import type { Random } from "../../ports.ts";
-import type { AttemptEnd, EndedLease, NewLife, Store, StoreCapabilities } from "../store.ts";
+import type { NewLife } from "../life.ts";
+import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
 import {
   bytes,
   delay,
@@ -14,6 +15,7 @@ import {
   termsArguments,
 } from "./arguments.ts";
 import type { Argument } from "./client.ts";
+import { redisEarly } from "./early.ts";
 import type { RecordField } from "./fields.ts";
 import { collect, prefixes } from "./index-ranges.ts";
 import { redisJournal } from "./journal.ts";
@@ -47,6 +49,7 @@ export function assembleRedisStore({ runner, random, verify }: RedisParts): Stor
     transactions: null,
     journal: redisJournal(runner, random),
     settlement: redisSettlement(runner, random),
+    early: redisEarly(runner),
     outbox: null,
     messages: null,
     hints: null,
@@ -76,7 +79,8 @@ function lookUps(runner: Runner): Pick<Store, "read" | "readById" | "endedLeases
         const place = runner.layout.placeAt(textOf(digest));
         const reading = readingOf(await runner.on(place, recordScripts.read));
         const record = reading.stored?.record;
-        const found = record?.id === id && record.tenant === tenant && reading.stored?.addressable;
+        const found =
+          record?.id === id && (tenant === null || (record.tenant === tenant && reading.stored?.addressable));
         if (found) return { record, now: reading.now };
       }
       return { record: null, now };
@@ -99,7 +103,7 @@ async function readAt(runner: Runner, key: RecordKey): Promise<StoredReading> {
 function beginnings(
   runner: Runner,
   random: Pick<Random, "token">,
-): Pick<Store, "create" | "accept" | "loseTransaction"> {
+): Pick<Store, "create" | "accept" | "recordLostTransaction"> {
   const begin = async (
     state: string,
     life: NewLife,
@@ -126,7 +130,7 @@ function beginnings(
       const stored = await begin("pending", life, replaces, [String(expiresAfterMs), ""], {});
       return stored?.record.state === "pending" ? stored.record : null;
     },
-    async loseTransaction(life, replaces, errorCode) {
+    async recordLostTransaction(life, replaces, errorCode) {
       const stored = await begin("unknown", life, replaces, ["", ""], { er: errorCode });
       return stored?.record.state === "unknown" ? stored.record : null;
     },

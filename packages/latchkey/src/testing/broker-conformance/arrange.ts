@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { createLatchkey } from "../../latchkey.ts";
 import { pause, systemPorts } from "../../ports.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
-import type { Store, TransactionSupport } from "../../stores/store.ts";
+import type { Store } from "../../stores/store.ts";
+import type { TransactionSupport } from "../../stores/transactions.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type {
   BrokerCapabilities,

@@ -3,7 +3,7 @@
 import type { Latchkey } from "../../latchkey.ts";
 import type { ConsumerCounts, Message, MessageConsumer } from "../../messages/broker.ts";
 import type { InboxOptions, MessageHandler } from "../../messages/inbox.ts";
-import type { Operation } from "../../operation.ts";
+import type { Operation } from "../../operations/operation.ts";
 import type { MemoryTransaction } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 

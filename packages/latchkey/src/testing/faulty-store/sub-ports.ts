@@ -35,7 +35,14 @@ export function faultySettlement(inner: SettlementSupport, process: FaultyProces
 }
 
 export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): OutboxSupport {
+  const { byDownstreamKey, finished } = inner;
   return {
+    ...(byDownstreamKey && {
+      byDownstreamKey: (keys) => process.call("effectsByKey", null, () => byDownstreamKey.call(inner, keys)),
+    }),
+    ...(finished && {
+      finished: (query) => process.call("finishedEffects", null, () => finished.call(inner, query)),
+    }),
     claim: (wants, token, leaseMs) =>
       process.call("claimEffects", null, () => inner.claim(wants, token, leaseMs)),
     start: (claims, leaseMs) => process.call("startEffects", null, () => inner.start(claims, leaseMs)),
@@ -43,6 +50,8 @@ export function faultyOutbox(inner: OutboxSupport, process: FaultyProcess): Outb
     rescue: (limit) => process.call("rescueEffects", null, () => inner.rescue(limit)),
     list: (filter) => process.call("listEffects", null, () => inner.list(filter)),
     ofRecord: (recordId) => process.call("effectsOfRecord", null, () => inner.ofRecord(recordId)),
+    confirm: (confirmation, note) =>
+      process.call("confirmEffect", null, () => inner.confirm(confirmation, note)),
     decide: (id, decision, note) =>
       process.call("decideEffect", null, () => inner.decide(id, decision, note)),
   };

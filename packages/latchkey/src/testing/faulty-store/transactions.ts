@@ -13,7 +13,7 @@ import type {
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../../stores/store.ts";
+} from "../../stores/transactions.ts";
 import type { Course, StorePort } from "./fault.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 

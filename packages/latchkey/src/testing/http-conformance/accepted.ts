@@ -4,7 +4,7 @@ import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCas
 import { newKey } from "./client.ts";
 import { assertAccepted, assertSameReplay } from "./later-answers.ts";
 
-const misuse = { status: 422, retryable: false, safeNewKey: true } as const;
+const misuse = { status: 422, retryable: false, safeNewKey: false } as const;
 const statusPath = "/operations";
 
 const deferred = [

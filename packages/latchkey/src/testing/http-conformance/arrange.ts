@@ -1,8 +1,9 @@
 /** The app of one case: its store, which can fail on purpose, its operation and its route. */
-import type { OwnAttempt, RunAnswer } from "../../attempt/own-work.ts";
+
 import type { Execution } from "../../engine/classify.ts";
 import { createLatchkey, type Latchkey } from "../../latchkey.ts";
-import type { Operation } from "../../operation.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { OwnAttempt, RunAnswer } from "../../operations/owned-work.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { Fault } from "../faulty-store/fault.ts";
 import { faultyStore } from "../faulty-store.ts";

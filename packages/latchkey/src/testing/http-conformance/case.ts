@@ -1,14 +1,14 @@
 /** What a case of the HTTP suite is, and what it gets to work with. */
 import assert from "node:assert/strict";
-import type { Attempt } from "../../attempt/attempt.ts";
-import type { RunAnswer } from "../../attempt/own-work.ts";
 import type { Execution } from "../../engine/classify.ts";
-import type { HttpSettings } from "../../http/http-options.ts";
+import type { HttpSettings } from "../../http/protocol/http-options.ts";
 import type { Latchkey } from "../../latchkey.ts";
-import type { Operation, OperationOptions } from "../../operation.ts";
-import type { OwnedOperation, OwnedOperationOptions } from "../../owned-operation.ts";
-import type { Policy, ProblemCode } from "../../policies/policy.ts";
-import type { Limits } from "../../resilience/limits.ts";
+import type { Attempt } from "../../operations/attempt.ts";
+import type { Limits } from "../../operations/limits.ts";
+import type { Operation, OperationOptions } from "../../operations/operation.ts";
+import type { OwnedOperation, OwnedOperationOptions } from "../../operations/owned-operation.ts";
+import type { RunAnswer } from "../../operations/owned-work.ts";
+import type { Policy, ProblemCode } from "../../operations/policies/policy.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import type { HttpAnswer, HttpCall } from "./client.ts";
 

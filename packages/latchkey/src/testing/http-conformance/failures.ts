@@ -1,7 +1,7 @@
 /** Failures: what becomes of a key whose handler did not succeed. */
 import assert from "node:assert/strict";
 import { NotExecuted } from "../../errors.ts";
-import { stripe } from "../../policies/stripe.ts";
+import { stripe } from "../../operations/policies/stripe.ts";
 import {
   assertProblem,
   assertReplay,
@@ -205,7 +205,7 @@ export const failureCases: readonly HttpCase[] = [
     name: "failures: a handler that never answers is stopped by its limit",
     async run(context, execution) {
       const handle = failingOnce(() => new Promise(() => {}));
-      const options = { transactionLimitMs: 150, attemptLimitMs: 150 };
+      const options = execution === "lease" ? { attemptLimitMs: 150 } : { transactionLimitMs: 150 };
       const subject = await context.start({ execution, handle, options });
       const key = newKey();
       const stopped = await subject.send({ key });

@@ -1,6 +1,6 @@
 /** Keys: missing, malformed, optional. */
 import assert from "node:assert/strict";
-import { stripe } from "../../policies/stripe.ts";
+import { stripe } from "../../operations/policies/stripe.ts";
 import { assertProblem, assertReplay, type HttpCase } from "./case.ts";
 import { newKey, requestBytes, sendBytes } from "./client.ts";
 
@@ -18,6 +18,10 @@ const malformed: readonly (readonly [what: string, value: string])[] = [
   ["without its closing quote", '"a'],
   ["with an unknown escape", '"a\\,"'],
   ["a list", '"a", "b"'],
+  ["undefined, as a client's bug leaves it", "undefined"],
+  ["null, quoted", '"null"'],
+  ["an object written as text", '"[object Object]"'],
+  ["no number", "NaN"],
 ];
 
 export const keyCases: readonly HttpCase[] = [

@@ -1,10 +1,10 @@
 /** Refusals: what a caller is told instead of an answer. */
 import assert from "node:assert/strict";
-import { stripe } from "../../policies/stripe.ts";
+import { stripe } from "../../operations/policies/stripe.ts";
 import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
 import { newKey } from "./client.ts";
 
-const misuse = { status: 422, retryable: false, safeNewKey: true } as const;
+const misuse = { status: 422, retryable: false, safeNewKey: false } as const;
 
 export const refusalCases: readonly HttpCase[] = [
   {
@@ -102,7 +102,18 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: another principal cannot tell a key of the tenant's from one that it misused itself",
+    name: "refusals: a tenant or a principal that looks like a credential is an error before anything runs",
+    async run({ start }, execution) {
+      const subject = await start({ execution, options: { key: "optional" } });
+      for (const who of [{ tenant: "Bearer token" }, { principal: "Bearer token" }]) {
+        assert.equal((await subject.send(who)).status, 500);
+        assert.equal((await subject.send({ ...who, key: null })).status, 500);
+      }
+      assert.equal(subject.starts(), 0);
+    },
+  },
+  {
+    name: "refusals: another principal cannot recognise a key of the tenant's from one that it misused itself",
     async run({ start, advance }, execution) {
       const gate = createGate();
       const options = { retentionMs: 60_000, forgetAfterMs: 120_000 };

@@ -5,7 +5,13 @@ import { type HttpCall, newKey } from "./client.ts";
 
 const json = (body: string): HttpCall => ({ body });
 const nested = (depth: number): string => `${"[".repeat(depth)}${"]".repeat(depth)}`;
-const misuse = { status: 422, retryable: false, safeNewKey: true } as const;
+const misuse = { status: 422, retryable: false, safeNewKey: false } as const;
+
+/** An upload of one file, as a client sends it with this boundary. */
+const upload = (boundary: string, file = "A"): HttpCall => ({
+  contentType: `multipart/form-data; boundary=${boundary}`,
+  body: `--${boundary}\r\nContent-Disposition: form-data; name="f"; filename="f"\r\n\r\n${file}\r\n--${boundary}--\r\n`,
+});
 
 interface Pair {
   readonly what: string;
@@ -38,6 +44,13 @@ const same: readonly Pair[] = [
     second: json('{"amount":1,"note":"b"}'),
     settings: { fingerprint: { body: { fields: ["amount"] } } },
   },
+  { what: "a multipart body with another boundary", first: upload("one"), second: upload("two") },
+  {
+    what: "a multipart body with another boundary, where the parsed value counts",
+    first: upload("one"),
+    second: upload("two"),
+    settings: { fingerprint: "parsed" },
+  },
   {
     what: "another trace header",
     first: { headers: [["X-Request-Id", "1"]] },
@@ -68,6 +81,33 @@ const different: readonly Pair[] = [
     first: json('{"a":1,"b":2}'),
     second: json('{"b":2,"a":1}'),
     settings: { fingerprint: "raw" },
+  },
+  { what: "another file in a multipart body", first: upload("one"), second: upload("one", "B") },
+  {
+    what: "another boundary, where raw bytes count",
+    first: upload("one"),
+    second: upload("two"),
+    settings: { fingerprint: "raw" },
+  },
+  {
+    what: "a part of the answer and the whole of it",
+    first: { headers: [["Range", "bytes=0-1"]] },
+    second: {},
+  },
+  {
+    what: "another range",
+    first: { headers: [["Range", "bytes=0-1"]] },
+    second: { headers: [["Range", "bytes=2-3"]] },
+  },
+  {
+    what: "with and without a precondition",
+    first: { headers: [["If-Match", '"1"']] },
+    second: {},
+  },
+  {
+    what: "the same bytes at another place",
+    first: { headers: [["Content-Range", "bytes 0-11/24"]] },
+    second: { headers: [["Content-Range", "bytes 12-23/24"]] },
   },
   {
     what: "another API version, where it counts",

@@ -1,10 +1,10 @@
 /** Served operations: what a caller is told instead of an answer, and what is refused before there are callers. */
 import assert from "node:assert/strict";
-import { parseHttpDate } from "../../http/http-date.ts";
+import { parseHttpDate } from "../../http/protocol/http-date.ts";
 import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
 import { newKey } from "./client.ts";
 
-const misuse = { status: 422, retryable: false, safeNewKey: true } as const;
+const misuse = { status: 422, retryable: false, safeNewKey: false } as const;
 const invalid = { status: 400, retryable: false, safeNewKey: true } as const;
 const minuteMs = 60_000;
 
@@ -23,6 +23,8 @@ const all: readonly HttpCase[] = [
       assertProblem(await subject.send({ key: '"unfinished' }), "invalid-key", invalid);
       assert.equal((await subject.send({ tenant: null })).status, 500);
       assert.equal((await subject.send({ tenant: "throw" })).status, 500);
+      assert.equal((await subject.send({ tenant: "Bearer token" })).status, 500);
+      assert.equal((await subject.send({ key: "undefined" })).status, 400);
       assert.equal(subject.starts(), 0);
     },
   },

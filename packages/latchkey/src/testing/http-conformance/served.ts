@@ -1,6 +1,6 @@
 /** Served operations, which own their work: what goes in, and what comes out the first time and again. */
 import assert from "node:assert/strict";
-import type { RunAnswer } from "../../attempt/own-work.ts";
+import type { RunAnswer } from "../../operations/owned-work.ts";
 import { assertProblem, assertReplay, type HttpCase, type ServedInput } from "./case.ts";
 import { newKey } from "./client.ts";
 

@@ -1,8 +1,9 @@
 /** A worker's part, once: in the cases it comes exactly when it is called. */
-import { runClaimed } from "../../attempt/execute-owned.ts";
-import { leaseTerms } from "../../attempt/run-lease.ts";
+
+import { leaseTerms } from "../../execution/lease/admit-lease.ts";
+import { runClaimed } from "../../execution/steps/execute-owned.ts";
 import type { Latchkey } from "../../latchkey.ts";
-import { leaseRescuer } from "../../maintenance/lease-rescuer.ts";
+import { leaseRescuer } from "../../workers/lease-rescuer.ts";
 
 /** More than any case leaves. */
 const roomFor = 10;

@@ -10,7 +10,8 @@ import {
   type RecordState,
 } from "../../engine/record.ts";
 import { systemPorts } from "../../ports.ts";
-import type { AttemptEnd, LeaseTerms, NewLife, Retention } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { AttemptEnd, LeaseTerms, Retention } from "../../stores/store.ts";
 import type { CaseContext } from "./case.ts";
 
 export const second = 1_000;

@@ -1,7 +1,7 @@
 /** What is stored comes back byte for byte and character for character. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "../../engine/record.ts";
-import type { NewLife } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
 import {
   completion,
   createRunning,

@@ -1,7 +1,8 @@
 /** `claimPending`: deferred work goes to the workers that have room for it. */
 import assert from "node:assert/strict";
 import type { InProgressRecord, PendingRecord, RecordKey } from "../../engine/record.ts";
-import type { LeaseTerms, NewLife, PendingWant } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { LeaseTerms, PendingWant } from "../../stores/store.ts";
 import {
   day,
   defaultTerms,
@@ -174,7 +175,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: a claim whose reply is lost ends with its lease, as any attempt does",
+    name: "claim pending: a claim whose reply is lost ends with its lease",
     async run(context) {
       const pending = await accept(context);
       const claimed = await claimOne(context, pending);

@@ -1,7 +1,7 @@
 /** `create` and `accept`: the start of a life. */
 import assert from "node:assert/strict";
 import { guardOf, type RecordState } from "../../engine/record.ts";
-import type { NewLife } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
 import {
   completion,
   day,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { guardOf, type LatchkeyRecord } from "../../engine/record.ts";
 import type { EffectClaim, OutboxEffect } from "../../stores/outbox.ts";
-import type { DeliveryRequest, DeliveryWork, OpenPhase } from "../../stores/store.ts";
+import type { DeliveryRequest, DeliveryWork, OpenPhase } from "../../stores/transactions.ts";
 import { defaultRetention, minute, readRecord } from "./arrange.ts";
 import type { CaseContext } from "./case.ts";
 import { beginWork, bytes, isCommitted, keyOf, runPhase } from "./journal-arrange.ts";
@@ -30,7 +30,7 @@ export function deliveryRequest(
   claim: EffectClaim,
   overrides: Partial<DeliveryRequest> = {},
 ): DeliveryRequest {
-  return { claim: claimOf(claim), idleLimitMs: minute, keepMs, ...overrides };
+  return { claim: claimOf(claim), tenant: claim.tenant, idleLimitMs: minute, keepMs, ...overrides };
 }
 
 /** One whole delivery: writes `row`, then ends as `work` says. */

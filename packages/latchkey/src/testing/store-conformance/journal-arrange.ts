@@ -8,7 +8,9 @@ import {
   type RecordState,
 } from "../../engine/record.ts";
 import type { CallEnd, CallIntent, CallStep, Journal, Owner, Step } from "../../stores/journal.ts";
-import type { LeaseTerms, NewLife, OpenPhase, PhaseRequest, PhaseWork } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { LeaseTerms } from "../../stores/store.ts";
+import type { OpenPhase, PhaseRequest, PhaseWork } from "../../stores/transactions.ts";
 import {
   createRunning,
   defaultTerms,

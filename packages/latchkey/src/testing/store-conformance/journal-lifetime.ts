@@ -164,7 +164,7 @@ const successors: readonly (readonly [
   ],
   [
     "is replaced by a lost transaction",
-    (context, old) => context.store.loseTransaction(newLife(keyOf(old)), guardOf(old), "x"),
+    (context, old) => context.store.recordLostTransaction(newLife(keyOf(old)), guardOf(old), "x"),
   ],
 ];
 
@@ -217,7 +217,7 @@ export const journalLifetimeCases: readonly StoreCase[] = [
     async run(context) {
       const input = bytes("waiting");
       const pending = await context.store.accept(newLife(newKey(), { input }), null, day);
-      const lost = await context.store.loseTransaction(newLife(newKey(), { input }), null, "x");
+      const lost = await context.store.recordLostTransaction(newLife(newKey(), { input }), null, "x");
       assert.ok(pending && lost);
       for (const record of [pending, lost]) {
         sameJournal(
@@ -241,7 +241,7 @@ export const journalLifetimeCases: readonly StoreCase[] = [
       const retryable = await readRecord(context, keyOf(record));
       const fence = { attempt: record.fence.attempt + 1, token: newToken() };
       const life = newLife(keyOf(record), { id: record.id, fence, input: bytes("another") });
-      assert.ok(await context.store.loseTransaction(life, guardOf(retryable), "x"));
+      assert.ok(await context.store.recordLostTransaction(life, guardOf(retryable), "x"));
       sameJournal(await journalOf(context, record), before, "the life goes on");
     },
   },

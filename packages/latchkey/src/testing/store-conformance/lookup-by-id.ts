@@ -1,7 +1,7 @@
 /** `readById`: what a status resource finds. */
 import assert from "node:assert/strict";
 import { guardOf, type LatchkeyRecord } from "../../engine/record.ts";
-import type { NewLife } from "../../stores/store.ts";
+import type { NewLife } from "../../stores/life.ts";
 import {
   completion,
   day,
@@ -53,7 +53,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
   {
     name: "lookup by id: an addressable life whose transaction was lost is found",
     async run(context) {
-      const lost = await context.store.loseTransaction(newLife(newKey(), addressable), null, "x");
+      const lost = await context.store.recordLostTransaction(newLife(newKey(), addressable), null, "x");
       assert.ok(lost);
       await isFound(context, lost, "unknown");
     },
@@ -114,6 +114,35 @@ export const lookupByIdCases: readonly StoreCase[] = [
           await isNotFound(context, tenant, id, "one that is not addressable");
         }
       }
+    },
+  },
+  {
+    name: "lookup by id: without a tenant any life is found, whatever becomes of it, until it is forgotten or replaced",
+    async run(context) {
+      const record = await create(context, {});
+      const found = async (what: string) => {
+        const expected = await readRecord(context, keyOf(record));
+        assert.equal(expected.id, record.id);
+        for (const store of [context.store, context.other]) {
+          sameRecord((await store.readById(null, record.id)).record, expected, what);
+        }
+      };
+      await found("running");
+      await isNotFound(context, record.tenant, record.id, "to its tenant, one that is not addressable");
+      const short = completion("old", { retentionMs: minute, forgetAfterMs: hour });
+      assert.ok(await context.store.end(keyOf(record), record.id, record.fence, short));
+      await found("completed");
+      await context.advance(2 * minute);
+      await found("past its answer's time");
+      assert.equal((await context.store.readById(null, newId())).record, null, "another id finds nothing");
+      await context.advance(hour);
+      const guard = guardOf(await readRecord(context, keyOf(record)));
+      const next = await context.store.create(newLife(keyOf(record)), guard, defaultTerms);
+      assert.ok(next);
+      assert.equal((await context.store.readById(null, record.id)).record, null, "the life before");
+      assert.equal((await context.store.readById(null, next.id)).record?.id, next.id, "the new one");
+      assert.ok(await context.store.end(keyOf(next), next.id, next.fence, { event: "release" }));
+      assert.equal((await context.store.readById(null, next.id)).record, null, "one that was released");
     },
   },
   {

@@ -112,7 +112,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
       assert.equal((await cleanAll(context)).forgotten, 0);
       await endOnly(context, deliveryEnds.deliver(delivered));
       assert.equal((await cleanAll(context)).forgotten, 1);
-      const discard = { event: "discard", keepMs: hour } as const;
+      const discard = { event: "discard", attempt: null, keepMs: hour } as const;
       assert.equal(await outboxOf(context.store).decide(dead.id, discard, deadNote()), true);
       assert.equal((await cleanAll(context)).forgotten, 1);
     },

@@ -1,6 +1,6 @@
 /** `outbox.decide`: what a person makes of a dead effect. */
 import assert from "node:assert/strict";
-import type { DeadDecision, EffectState, OutboxEffect } from "../../stores/outbox.ts";
+import type { DeadVerdict, EffectState, OutboxEffect } from "../../stores/outbox.ts";
 import { hour, minute, newId } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { cleanAll, isAfter, race, timed } from "./check.ts";
@@ -22,17 +22,18 @@ import {
 } from "./outbox-arrange.ts";
 import { withTransactions } from "./transactions-arrange.ts";
 
-const redrive = { event: "redrive", doubt: "kept" } as const satisfies DeadDecision;
-const clearedRedrive = { event: "redrive", doubt: "cleared" } as const satisfies DeadDecision;
-const discard = { event: "discard", keepMs } as const satisfies DeadDecision;
-const decisions: readonly (readonly [what: string, decision: DeadDecision])[] = [
+const redrive = { event: "redrive", doubt: "kept" } as const satisfies DeadVerdict;
+const clearedRedrive = { event: "redrive", doubt: "cleared" } as const satisfies DeadVerdict;
+const discard = { event: "discard", keepMs } as const satisfies DeadVerdict;
+const decisions: readonly (readonly [what: string, decision: DeadVerdict])[] = [
   ["redrive with the doubt", redrive],
   ["redrive without the doubt", clearedRedrive],
   ["discard", discard],
 ];
 
-function decide(context: CaseContext, { id }: OutboxEffect, decision: DeadDecision, note = deadNote()) {
-  return outboxOf(context.store).decide(id, decision, note);
+/** About the death of the effect as it is given. */
+function decide(context: CaseContext, { id, fence }: OutboxEffect, decision: DeadVerdict, note = deadNote()) {
+  return outboxOf(context.store).decide(id, { ...decision, attempt: fence.attempt }, note);
 }
 
 const notDead: readonly StoreCase[] = effectStates
@@ -76,6 +77,27 @@ const endedBefore: readonly StoreCase[] = decisions.map(([what, decision]) => ({
     assert.deepEqual(await leavesEffect(context, started, "the repetition", again), [started.id]);
   },
 }));
+
+/** A decision that was made about one death comes when the effect has been redriven and has died again. */
+const late: readonly StoreCase[] = decisions.flatMap(([what, decision]) =>
+  ["with its attempt", "without an attempt"].map((how) => ({
+    name: `outbox decide: ${what} ${how}, about the death before this one, is refused`,
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const first = how === "with its attempt" ? dead.fence.attempt : null;
+      const decideOn = (attempt: number | null) =>
+        outboxOf(context.store).decide(dead.id, { ...decision, attempt }, deadNote());
+      assert.equal(await decide(context, dead, redrive), true);
+      const second = await claimOnly(context, dead);
+      await endOnly(context, deliveryEnds.die(second));
+      assert.equal(await leavesEffect(context, dead, "the late decision", () => decideOn(first)), false);
+      const entries = await context.store.settlement.audit(keyOf(dead));
+      assert.equal(entries.length, 1, "no audit row of it");
+      assert.equal(await decideOn(second.fence.attempt), true, "about the death that there is");
+    },
+  })),
+);
 
 export const outboxDecideCases: readonly StoreCase[] = [
   {
@@ -153,7 +175,8 @@ export const outboxDecideCases: readonly StoreCase[] = [
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
-      const decided = () => outboxOf(context.store).decide(newId(), redrive, deadNote());
+      const decided = () =>
+        outboxOf(context.store).decide(newId(), { ...redrive, attempt: null }, deadNote());
       assert.equal(await leavesEffect(context, dead, "another id", decided), false);
     },
   },
@@ -166,11 +189,27 @@ export const outboxDecideCases: readonly StoreCase[] = [
       const dead = await putEffectIn(context, "dead");
       const note = deadNote();
       assert.equal(await decide(context, dead, redrive, note), true);
-      await endOnly(context, deliveryEnds.die(await claimOnly(context, dead)));
+      const second = await claimOnly(context, dead);
+      await endOnly(context, deliveryEnds.die(second));
       const again = () => decide(context, dead, redrive, note);
       assert.equal(await leavesEffect(context, dead, "the repetition", again), true);
-      assert.equal(await decide(context, dead, redrive), true, "another decision is another");
+      assert.equal(await decide(context, second, redrive), true, "another decision is another");
       await claimOnly(context, dead);
+    },
+  },
+  ...late,
+  {
+    name: "outbox decide: without an attempt, what a confirmation has revived since is refused",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const confirmation = { id: dead.id, generation: dead.generation, result: bytes("result") };
+      const note = { ...deadNote(), proof: "webhook" };
+      assert.equal(await outboxOf(context.store).confirm(confirmation, note), true);
+      await endOnly(context, deliveryEnds.die(await claimOnly(context, dead)));
+      const decided = () =>
+        outboxOf(context.store).decide(dead.id, { ...discard, attempt: null }, deadNote());
+      assert.equal(await leavesEffect(context, dead, "the late decision", decided), false);
     },
   },
   {
@@ -191,7 +230,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
     async run(context) {
       const dead = await putEffectIn(context, "dead");
       const answers = await race(context, 4, (store, index) =>
-        outboxOf(store).decide(dead.id, index < 2 ? redrive : discard, deadNote()),
+        outboxOf(store).decide(dead.id, { ...(index < 2 ? redrive : discard), attempt: null }, deadNote()),
       );
       const won = answers.indexOf(true);
       assert.equal(answers.filter(Boolean).length, 1);

@@ -104,7 +104,7 @@ const repetitions: readonly StoreCase[] = endEvents.map((event) => ({
 }));
 
 const strangers: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} by nobody but the claim`,
+  name: `outbox end: ${event} only by the claim`,
   needs: withTransactions,
   async run(context) {
     const before = await underWay(context, event);

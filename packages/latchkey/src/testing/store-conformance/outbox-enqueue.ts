@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { guardOf } from "../../engine/record.ts";
 import type { NewEffect } from "../../stores/outbox.ts";
-import type { PhaseWork, TransactionWork } from "../../stores/store.ts";
+import type { PhaseWork, TransactionWork } from "../../stores/transactions.ts";
 import {
   completion,
   createRunning,

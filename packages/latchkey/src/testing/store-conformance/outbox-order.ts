@@ -155,7 +155,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
       await endOnly(context, deliveryEnds.die(await claimOnly(context, first)));
       await context.advance(hour);
       assert.deepEqual(await claim(context), []);
-      const redrive = { event: "redrive", doubt: "kept" } as const;
+      const redrive = { event: "redrive", attempt: null, doubt: "kept" } as const;
       assert.equal(await outboxOf(context.store).decide(first.id, redrive, deadNote()), true);
       await deliver(context, await claimOnly(context, first));
       await claimOnly(context, next);
@@ -167,7 +167,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     async run(context) {
       const [first, next] = await enqueueThree(context);
       await endOnly(context, deliveryEnds.die(await claimOnly(context, first)));
-      const discard = { event: "discard", keepMs } as const;
+      const discard = { event: "discard", attempt: null, keepMs } as const;
       assert.equal(await outboxOf(context.store).decide(first.id, discard, deadNote()), true);
       await claimOnly(context, next);
     },

@@ -87,7 +87,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: by nobody but the claim",
+    name: "outbox start: only by the claim",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);

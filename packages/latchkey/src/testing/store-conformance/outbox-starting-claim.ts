@@ -120,7 +120,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: a send that a claim began comes back once, as any other",
+    name: "outbox end: a send that a claim began comes back once",
     needs: withTransactions,
     async run(context) {
       const started = await claimStarting(context, await enqueue(context));

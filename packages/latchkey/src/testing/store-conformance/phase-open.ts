@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { isLatchkeyError } from "../../errors.ts";
-import type { PhaseWork } from "../../stores/store.ts";
+import type { PhaseWork } from "../../stores/transactions.ts";
 import { hour, leaseMs, readRecord, second } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { race, sameRecord } from "./check.ts";

@@ -1,7 +1,7 @@
 /** `transactions.phase`: business rows, their step and the recovery point live and die together. */
 import assert from "node:assert/strict";
+import type { IsolationLevel } from "../../sql/transaction.ts";
 import type { Owner } from "../../stores/journal.ts";
-import type { IsolationLevel } from "../../stores/store.ts";
 import { hour, leaseMs, minute, readRecord, second } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { isAfter, sameRecord, timed, unchanged } from "./check.ts";

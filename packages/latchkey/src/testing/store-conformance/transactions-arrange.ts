@@ -1,14 +1,14 @@
 /** What the cases about transactions share. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "../../engine/record.ts";
+import type { StoreCapabilities } from "../../stores/store.ts";
 import type {
   OpenTransaction,
-  StoreCapabilities,
   TransactionOutcome,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,
-} from "../../stores/store.ts";
+} from "../../stores/transactions.ts";
 import { defaultRetention, minute, newLife } from "./arrange.ts";
 import type { BusinessPort, CaseContext } from "./case.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { guardOf, type RecordKey, type RecordState } from "../../engine/record.ts";
 import { pause, systemPorts } from "../../ports.ts";
-import type { TransactionWork } from "../../stores/store.ts";
+import type { TransactionWork } from "../../stores/transactions.ts";
 import {
   defaultTerms,
   endRunning,

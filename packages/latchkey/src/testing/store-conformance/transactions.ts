@@ -1,7 +1,8 @@
 /** `transactions.run`: business rows and the record live and die together. */
 import assert from "node:assert/strict";
 import { isLatchkeyError } from "../../errors.ts";
-import type { IsolationLevel, TransactionWork } from "../../stores/store.ts";
+import type { IsolationLevel } from "../../sql/transaction.ts";
+import type { TransactionWork } from "../../stores/transactions.ts";
 import { hour, newKey, putInState, readRecord, states } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
 import { isAfter, sameRecord, timed } from "./check.ts";

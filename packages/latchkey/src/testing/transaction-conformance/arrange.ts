@@ -9,7 +9,7 @@ import type {
   SqlRow,
   SqlStatement,
   SqlValue,
-} from "../../transactions/transaction.ts";
+} from "../../sql/transaction.ts";
 import type { BridgeContext } from "./case.ts";
 
 /** The suite's own tables; `once` refuses a second equal row at COMMIT, `slow` makes COMMIT sleep. */
@@ -146,8 +146,10 @@ export async function inTime<T>(
 
 /** Whether the error, or one that it wraps, carries this code. */
 function hasCode(error: unknown, code: string): boolean {
-  for (let current = error; current instanceof Error; current = current.cause) {
+  let current = error;
+  while (current instanceof Error) {
     if ("code" in current && current.code === code) return true;
+    current = current.cause ?? ("original" in current ? current.original : undefined);
   }
   return false;
 }

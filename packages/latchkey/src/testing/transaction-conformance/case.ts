@@ -1,10 +1,10 @@
 /** What a case of the bridge suite is, and what it gets to work with. */
-import type { SqlRow, SqlValue, TransactionBridge } from "../../transactions/transaction.ts";
+import type { SqlRow, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
 
 /** One bridge and its surroundings, used by one case. The database is PostgreSQL and may be kept between cases. */
 export interface BridgeUnderTest<Tx> {
   readonly bridge: TransactionBridge<Tx>;
-  /** Runs one statement (`$1` placeholders) through what a handler was given. Errors may come out wrapped as `cause`. */
+  /** Runs one statement (`$1` placeholders) through what a handler was given. Errors may come out wrapped, as `cause` or `original`. */
   execute(tx: Tx, text: string, values?: readonly SqlValue[]): Promise<readonly SqlRow[]>;
   /**
    * Prepares a statement without sending it, as far as the client can: a bound method, a query builder. The returned

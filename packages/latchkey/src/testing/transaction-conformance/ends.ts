@@ -1,6 +1,6 @@
 /** How transactions end: with COMMIT, without it, and what is left of them. */
 import assert from "node:assert/strict";
-import type { BridgeWork, SqlStatement, SqlValue } from "../../transactions/transaction.ts";
+import type { BridgeWork, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import {
   backendOf,
   commit,

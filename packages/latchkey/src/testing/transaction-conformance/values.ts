@@ -1,7 +1,6 @@
 /** Statements through the bridge: parameters stay bound, and come back as what they were. */
 import assert from "node:assert/strict";
-import type { IsolationLevel } from "../../stores/store.ts";
-import type { SqlRow, SqlStatement, SqlValue } from "../../transactions/transaction.ts";
+import type { IsolationLevel, SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import { commit, holdsNothing, onlyValue, statement, transact, type Work } from "./arrange.ts";
 import type { BridgeCase } from "./case.ts";
 

@@ -5,9 +5,9 @@
  * - ARGV: 1 the time, or nothing for the server's own, or "<" and a time by the server's clock after which the script must
  *   not run any more; 2 the record's digest; then what the script takes.
  * - A record is a hash of short fields, all of which every script reads; Redis keeps such a hash in a third of the memory
- *   that it takes with one long field. What may be long is in the hash of the steps: the answer (`A`), the input (`I`),
+ *   that it takes with one long field. What may be long is in the hash of the steps: the answer (`A`), the input (`I`), early settlements (`K` …),
  *   and for each step its fields as JSON (`m` and its name), its input (`i` …) and its result (`r` …).
- * - The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. Whoever writes a
+ * - The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. A script that writes a
  *   record says what it was and what it is (`save`), and the entries follow from these two.
  * - Only a primary decides. A write that changes nothing is refused by a replica; every script that writes nothing else makes
  *   one (`primary`, `no`). Those that do write do not, because Redis asks whether there is memory only before the first.
@@ -91,6 +91,7 @@ local function entries(r)
   elseif st == 'retryable' and r.rs then
     e[2] = 'R' .. r.op .. '\\0' .. pad(r.rs) .. d
   end
+  if st == 'unknown' and r.ks then e[#e + 1] = 'K\\0' .. pad(r.ca) .. d end
   return e
 end
 
@@ -109,7 +110,7 @@ end
 local function save(old, new)
   local e = entries(new)
   enter(e)
-  if new.ad then redis.call('HSET', look, 'i' .. new.id, d) end
+  redis.call('HSET', look, 'i' .. new.id, d)
   local set, del = {}, {}
   for _, f in ipairs(F) do
     local a, b = old and old[f], new[f]
@@ -170,7 +171,7 @@ local function forget(r)
     if listed(m) then redis.call('ZREM', ix, callEntry(m)) end
     redis.call('HDEL', look, 'c' .. m.dk)
   end
-  if r.ad then redis.call('HDEL', look, 'i' .. r.id) end
+  redis.call('HDEL', look, 'i' .. r.id)
   redis.call('DEL', rec, steps)
   strike(entries(r), {})
 end

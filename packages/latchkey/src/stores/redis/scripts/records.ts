@@ -15,7 +15,7 @@ primary()
 local r = load()
 if r then
   enter(entries(r))
-  if r.ad then redis.call('HSETNX', look, 'i' .. r.id, d) end
+  redis.call('HSETNX', look, 'i' .. r.id, d)
 end
 return view(r)`,
     { timed: true },
@@ -45,7 +45,7 @@ if old then
   if st == 'retryable' then
     local same = old.id == new.id and old.fv == new.fv and old.fd == new.fd
     if not same or ARGV[3] ~= 'unknown' then return no() end
-    new.ca, new.rp, new.tr, new.ad = old.ca, old.rp, old.tr, old.ad
+    new.ca, new.rp, new.tr, new.ad, new.ks = old.ca, old.rp, old.tr, old.ad, old.ks
     new.st = 'unknown'
     save(old, new)
     return view(new)
@@ -141,7 +141,7 @@ forget(r)
 return '1'`,
   ),
 
-  /** 3 to 5 the owner, 6 a token of this one call, 7 the state, 8 the error's code, 9 how long until somebody comes back. */
+  /** 3 to 5 the owner, 6 a token of this one call, 7 the state, 8 the error's code, 9 how long until a worker comes back. */
   park: script(
     "park",
     `

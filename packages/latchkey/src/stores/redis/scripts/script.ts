@@ -7,7 +7,7 @@ export interface Script {
   readonly text: string;
   /** What EVALSHA calls it by: SHA-1 of its text. */
   readonly sha: string;
-  /** It begins something, which must not happen when whoever asked for it does not wait any more. */
+  /** It begins something, which must not happen once the caller has stopped waiting. */
   readonly begins: boolean;
   /** Its reply is a list that begins with the server's time. */
   readonly timed: boolean;

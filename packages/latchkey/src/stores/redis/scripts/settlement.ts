@@ -90,5 +90,36 @@ save(r, n)
 return '1'`,
   ),
 
+  /** 3 to 6 the guard, 7 the audit row's id, 8 what was said. */
+  keepEarly: script(
+    "keep early",
+    `
+local r = load()
+if not holds(r, ARGV[3], ARGV[4], ARGV[5], ARGV[6]) then return no() end
+if r.st ~= 'in_progress' and r.st ~= 'retryable' then return no() end
+if redis.call('HSETNX', steps, 'K' .. ARGV[7], pad(NOW) .. ARGV[8]) == 0 then primary() end
+if not r.ks then
+  local n = copy(r)
+  n.ks = '1'
+  save(r, n)
+end
+return '1'`,
+  ),
+
+  /** 3 the record's id. Each with the time before it. */
+  early: script(
+    "early",
+    `
+primary()
+local r = load()
+if not r or r.id ~= ARGV[3] then return {} end
+local found = {}
+local all = redis.call('HGETALL', steps)
+for i = 1, #all, 2 do
+  if string.sub(all[i], 1, 1) == 'K' then found[#found + 1] = all[i + 1] end
+end
+return found`,
+  ),
+
   audit: script("audit", "primary()\nreturn redis.call('LRANGE', audit, 0, -1)"),
 };

@@ -1,0 +1,62 @@
+/** What acts on everything that matches, and how far it is. It goes on when the page is left. */
+import type { JobView } from "../src/wire.ts";
+import { countText } from "./format.ts";
+import { StateIcon } from "./parts.tsx";
+import { jobs } from "./state.ts";
+
+export function JobList() {
+  return (
+    <>
+      {jobs.value.slice(0, 3).map((job) => (
+        <Job key={job.id} job={job} />
+      ))}
+    </>
+  );
+}
+
+function Job({ job }: { readonly job: JobView }) {
+  const { total, done, refused, operator, reason, refusals, state } = job;
+  const share = (count: number) => ({ "--w": `${total === 0 ? 0 : (count / total) * 100}%` });
+  const left = total - done - refused;
+  return (
+    <div class="progress job after-head" role="status">
+      <p>
+        <b>
+          {state === "finished" ? "Done" : "At work"}: {countText(done)} of {countText(total)}, begun by{" "}
+          {operator}.
+        </b>{" "}
+        <span class="quiet">
+          “{reason}”{state === "running" && " It goes on when you leave this page."}
+        </span>
+      </p>
+      <div class="track" aria-hidden="true">
+        <i class="done" style={share(done)} />
+        <i class="again" style={share(refused)} />
+      </div>
+      <ul>
+        <li>
+          <StateIcon state="completed" />
+          {countText(done)} done
+        </li>
+        {refused > 0 && (
+          <li>
+            <StateIcon state="failed" />
+            {countText(refused)} refused
+          </li>
+        )}
+        {left > 0 && <li class="faint">{countText(left)} still to come</li>}
+      </ul>
+      {refusals.length > 0 && (
+        <ul class="why">
+          {refusals.slice(0, 5).map(({ name, title, detail }) => (
+            <li key={name}>
+              <span>
+                <span class="mono">{name}</span>: {title} {detail}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,131 @@
+/**
+ * From what is known of a record to a list of what happened, and to a picture of it. Pure, and without claims that the
+ * records do not support: when a record became unknown is not written down, so it is drawn from the last that is known.
+ */
+import type { RecordReport, StepView } from "../src/wire.ts";
+
+export interface LifeEvent {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly kind: "admitted" | "phase" | "sent" | "ended" | "effect" | "settled" | "finished" | "now";
+  readonly step: StepView | null;
+  readonly effect: RecordReport["effects"][number] | null;
+  readonly audit: RecordReport["audit"][number] | null;
+}
+
+const nothing = { step: null, effect: null, audit: null } as const;
+
+/** Oldest first; what has the same time stays in the order in which it happens. */
+export function eventsOf(report: RecordReport): readonly LifeEvent[] {
+  const events: LifeEvent[] = [{ ...nothing, at: report.createdAt, kind: "admitted" }];
+  for (const step of report.steps) {
+    if (step.call === null) {
+      events.push({ ...nothing, at: step.finishedAt ?? report.createdAt, kind: "phase", step });
+      continue;
+    }
+    events.push({ ...nothing, at: step.call.startedAt, kind: "sent", step });
+    if (step.finishedAt !== null) events.push({ ...nothing, at: step.finishedAt, kind: "ended", step });
+  }
+  for (const effect of report.effects) {
+    events.push({ ...nothing, at: effect.createdAt, kind: "effect", effect });
+    if (effect.finishedAt !== null) events.push({ ...nothing, at: effect.finishedAt, kind: "ended", effect });
+  }
+  const own = report.audit.filter(({ recordId }) => recordId === report.id);
+  for (const audit of own) events.push({ ...nothing, at: audit.at, kind: "settled", audit });
+  if (report.finishedAt !== undefined) events.push({ ...nothing, at: report.finishedAt, kind: "finished" });
+  events.sort((left, right) => Date.parse(left.at) - Date.parse(right.at));
+  events.push({ ...nothing, at: report.now, kind: "now" });
+  return events;
+}
+
+export interface Anchor {
+  readonly x: number;
+  readonly at: string;
+  /** How long nothing happened before it, where that is cut out of the picture; else null. */
+  readonly cutMs: number | null;
+}
+
+export type BandState =
+  | "pending"
+  | "in_progress"
+  | "unknown"
+  | "retryable"
+  | "completed"
+  | "failed"
+  | "expired";
+
+export interface Band {
+  readonly state: BandState;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Life {
+  readonly width: number;
+  readonly anchors: readonly Anchor[];
+  readonly bands: readonly Band[];
+  /** Where a moment is. */
+  readonly xOf: (at: string) => number;
+}
+
+const left = 132;
+const right = 1_144;
+/** Longer pauses are cut: activity is drawn in full, waiting is not. */
+const cutShare = 4;
+
+/** Moments at even distances: what matters is the order, and where the time went is written at the cuts. */
+export function lifeOf(report: RecordReport): Life {
+  const times = [...new Set(eventsOf(report).map(({ at }) => Date.parse(at)))].sort((a, b) => a - b);
+  const gap = (right - left) / Math.max(1, times.length - 1 + cutShare * 0.25);
+  const typical = medianOf(times.slice(1).map((time, index) => time - (times[index] ?? time)));
+  const anchors = times.map((time, index): Anchor => {
+    const sinceMs = time - (times[index - 1] ?? time);
+    const isCut = index > 0 && sinceMs > 1_000 && sinceMs > typical * cutShare;
+    return { x: left + index * gap, at: new Date(time).toISOString(), cutMs: isCut ? sinceMs : null };
+  });
+  const xOf = (at: string) => anchors.find(({ at: one }) => Date.parse(one) === Date.parse(at))?.x ?? left;
+  return { width: right, anchors, bands: bandsOf(report, xOf), xOf };
+}
+
+function medianOf(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}
+
+/** States change where somebody settled, where the record finished, and somewhere after the last that is known. */
+function bandsOf(report: RecordReport, xOf: (at: string) => number): readonly Band[] {
+  const bands: Band[] = [];
+  const events = eventsOf(report);
+  const settled = events.filter(({ kind, audit }) => kind === "settled" && audit?.effectId === null);
+  let from = xOf(report.createdAt);
+  let state: BandState = report.state === "pending" ? "pending" : "in_progress";
+  for (const { at, audit } of settled) {
+    const before = events
+      .filter(({ at: other, kind }) => kind !== "now" && Date.parse(other) < Date.parse(at))
+      .at(-1);
+    const doubtFrom = Math.max(from, before === undefined ? from : xOf(before.at));
+    if (doubtFrom > from) bands.push({ state, from, to: doubtFrom });
+    bands.push({ state: "unknown", from: doubtFrom, to: xOf(at) });
+    from = xOf(at);
+    state = audit?.to === "completed" || audit?.to === "failed" ? audit.to : "retryable";
+  }
+  const end = right;
+  if (
+    report.finishedAt !== undefined &&
+    (report.state === "completed" || report.state === "failed" || report.state === "expired")
+  ) {
+    const finished = xOf(report.finishedAt);
+    if (finished > from)
+      bands.push({ state: state === "retryable" ? "retryable" : "in_progress", from, to: finished });
+    bands.push({ state: report.state, from: Math.max(from, finished), to: end });
+    return bands;
+  }
+  if (report.state === "unknown" || report.state === "retryable") {
+    const last = events.filter(({ kind }) => kind !== "now").at(-1);
+    const until = last === undefined ? from : Math.max(from, xOf(last.at));
+    if (until > from) bands.push({ state, from, to: until });
+    bands.push({ state: report.state, from: until, to: end });
+    return bands;
+  }
+  bands.push({ state: report.state === "in_progress" ? "in_progress" : state, from, to: end });
+  return bands;
+}

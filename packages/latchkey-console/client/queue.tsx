@@ -1,0 +1,256 @@
+/** Records in one state: filtered by the address, oldest first, with one of them in the panel. */
+import type { Census, Page, RecordView, Session } from "../src/wire.ts";
+import { BulkSettle } from "./bulk.tsx";
+import { Ages, ageRange, FilterBar, filterQuery, hasFilter } from "./filters.tsx";
+import { ageText, countText, plural } from "./format.ts";
+import { JobList } from "./jobs.tsx";
+import { Empty, Loading, Notice, wordOf } from "./parts.tsx";
+import { SettlePanel } from "./settle.tsx";
+import { Main } from "./shell.tsx";
+import { addressOf, ageOf, go, now, overview, route, setQuery } from "./state.ts";
+import { useAnswer } from "./use-answer.ts";
+
+export type QueueState = "unknown" | "pending" | "in_progress" | "retryable";
+
+const limit = 50;
+
+export function QueuePage({ state, who }: { readonly state: QueueState; readonly who: Session }) {
+  const { query, path } = route.value;
+  const open = query.get("open");
+  const filter = filterQuery(query);
+  const range = ageRange(query, useAnchor(query.get("age")));
+  const page = useAnswer<Page<RecordView>>("records", {
+    state,
+    limit: String(limit),
+    from: query.get("from"),
+    ...filter,
+    ...range,
+  });
+  const matching = useAnswer<Census>("census", { queue: state, ...filter, ...range });
+  const ages = useAnswer<Census>("census", { queue: state, ...filter });
+  const records = page.value?.items ?? null;
+  const close = () => {
+    setQuery({ open: null });
+    const row = open === null ? null : document.getElementById(`row-${open}`);
+    row?.focus();
+  };
+  const list = (
+    <Main>
+      <QueueHead state={state} census={matching.value} isFiltered={hasFilter(query)} />
+      <FilterBar census={ages.value} query={query} total={totalOf(state)} />
+      <Ages census={ages.value} query={query} />
+      {state === "unknown" && who.mayAct && matching.value !== null && matching.value.count > 1 && (
+        <BulkSettle census={matching.value} filter={{ queue: "unknown", ...filter, ...range }} who={who} />
+      )}
+      <JobList />
+      {page.problem !== null && records === null && <Notice problem={page.problem} class="after-head" />}
+      {records === null ? (
+        page.problem === null && <Loading label="Loading records" />
+      ) : records.length === 0 ? (
+        <NothingHere state={state} isFiltered={hasFilter(query)} />
+      ) : (
+        <Rows records={records} open={open} state={state} />
+      )}
+      {records !== null && records.length > 0 && (
+        <div class="pager">
+          <span>
+            {plural(records.length, "record")} on this page
+            {matching.value !== null && ` of ${countText(matching.value.count, matching.value.more)}`}, oldest
+            first
+          </span>
+          <span>
+            {query.get("from") !== null && (
+              <a href={addressOf(path, { ...Object.fromEntries(query), from: null, open: null })}>
+                First page
+              </a>
+            )}{" "}
+            {page.value?.next != null && (
+              <a href={addressOf(path, { ...Object.fromEntries(query), from: page.value.next, open: null })}>
+                Next {limit}
+              </a>
+            )}
+          </span>
+        </div>
+      )}
+      <p class="keys">
+        <span>
+          <kbd>j</kbd> <kbd>k</kbd> move
+        </span>
+        <span>
+          <kbd>↵</kbd> open
+        </span>
+        {state === "unknown" && (
+          <span>
+            <kbd>s</kbd> settle
+          </span>
+        )}
+        <span>
+          <kbd>esc</kbd> close
+        </span>
+      </p>
+    </Main>
+  );
+  const isOpen = open !== null && state === "unknown";
+  return (
+    <div class={isOpen ? "with-panel" : ""}>
+      {list}
+      {isOpen && (
+        <SettlePanel key={open} id={open} who={who} onClose={close} onChanged={() => page.reload()} />
+      )}
+    </div>
+  );
+}
+
+/** Ages move; the bounds of a chosen age stay where they were when it was chosen, to the minute. */
+function useAnchor(age: string | null): number {
+  return age === null ? 0 : Math.floor(now.value / 60_000) * 60_000;
+}
+
+function totalOf(state: QueueState): number | null {
+  const all = overview.value;
+  if (all === null) return null;
+  return all[state === "in_progress" ? "inProgress" : state].count;
+}
+
+function QueueHead({
+  state,
+  census,
+  isFiltered,
+}: {
+  readonly state: QueueState;
+  readonly census: Census | null;
+  readonly isFiltered: boolean;
+}) {
+  return (
+    <header class="head">
+      <h1>{census === null ? wordOf(state) : verdictOf(state, census, isFiltered)}</h1>
+      <p class="lead">{leads[state]}</p>
+    </header>
+  );
+}
+
+const leads: Readonly<Record<QueueState, string>> = {
+  unknown:
+    "They may have happened or not. Their keys stay locked, and their retries get 409, until the outcome-reconciler or a person settles each.",
+  pending: "They were accepted, and a worker begins them. They move by themselves.",
+  in_progress: "An attempt owns each of them until its lease ends. They move by themselves.",
+  retryable: "Nothing of them is in doubt. A worker, or the next request with their key, goes on with them.",
+};
+
+/** A common cause is said when it makes up four fifths. */
+function verdictOf(
+  state: QueueState,
+  { count, more, causes, oldestAt }: Census,
+  isFiltered: boolean,
+): string {
+  const match = isFiltered ? " that match" : "";
+  if (count === 0) return isFiltered ? `None ${wordOf(state)} match` : `Nothing is ${wordOf(state)}`;
+  const amount = countText(count, more);
+  const [first] = causes;
+  if (state === "unknown") {
+    const outcomes = count === 1 ? `1 outcome${match} is unknown` : `${amount} outcomes${match} are unknown`;
+    const isCommon = first !== undefined && causes.length > 1 && first.count >= count * 0.8;
+    return isCommon ? `${outcomes}. ${countText(first.count)} of them have one cause.` : outcomes;
+  }
+  const records = count === 1 ? "1 record is" : `${amount} records are`;
+  const oldest = oldestAt === null ? "" : `, the oldest for ${ageText(ageOf(oldestAt))}`;
+  return `${records} ${wordOf(state)}${oldest}`;
+}
+
+function NothingHere({ state, isFiltered }: { readonly state: QueueState; readonly isFiltered: boolean }) {
+  if (isFiltered) {
+    return (
+      <Empty title={`None of what is ${wordOf(state)} matches`}>
+        <p>
+          <button class="button" type="button" onClick={() => go(addressOf(route.value.path))}>
+            Take away all filters
+          </button>
+        </p>
+      </Empty>
+    );
+  }
+  return state === "unknown" ? (
+    <Empty title="Nothing is unknown" icon="completed">
+      <p>Every outcome is known. What becomes unknown is listed here.</p>
+    </Empty>
+  ) : (
+    <Empty title={`Nothing is ${wordOf(state)}`}>
+      <p>What is {wordOf(state)} moves by itself, and is listed here meanwhile.</p>
+    </Empty>
+  );
+}
+
+interface RowsProps {
+  readonly records: readonly RecordView[];
+  readonly open: string | null;
+  readonly state: QueueState;
+}
+
+/** A column that a filter makes constant is left out. */
+function Rows({ records, open, state }: RowsProps) {
+  const { query } = route.value;
+  const has = (name: string) => query.get(name) === null;
+  const hasWhy = state === "unknown" || state === "retryable";
+  return (
+    <table class="table stacks queue no-tick after-head">
+      <thead>
+        <tr>
+          <th class="sorted" aria-sort="descending">
+            Age
+          </th>
+          <th>Key</th>
+          {has("tenant") && <th>Tenant</th>}
+          {has("operation") && <th>Operation</th>}
+          {hasWhy && has("errorCode") && <th>Why</th>}
+          {state === "unknown" && <th>Next look-up</th>}
+          {state === "in_progress" && <th>Lease ends</th>}
+        </tr>
+      </thead>
+      <tbody>
+        {records.map((record) => (
+          <tr
+            key={record.id}
+            id={`row-${record.id}`}
+            tabIndex={0}
+            aria-selected={record.id === open ? true : undefined}
+          >
+            <td class="age">{ageText(ageOf(record.createdAt))}</td>
+            <td class="key mono">
+              <a
+                class="row-link"
+                href={
+                  state === "unknown"
+                    ? addressOf("unknown", { ...Object.fromEntries(query), open: record.id })
+                    : addressOf(`record/${record.id}`)
+                }
+              >
+                {record.key}
+              </a>
+            </td>
+            {has("tenant") && <td class="who">{record.tenant}</td>}
+            {has("operation") && <td class="who2 mono">{record.operation}</td>}
+            {hasWhy && has("errorCode") && (
+              <td class="why">
+                <code>{record.lastErrorCode ?? "–"}</code>
+              </td>
+            )}
+            {state === "unknown" && <td class="more quiet nowrap">{lookUpText(record)}</td>}
+            {state === "in_progress" && <td class="more quiet nowrap">{leaseText(record)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function lookUpText({ reconcileAfter }: RecordView): string {
+  if (reconcileAfter == null) return "none: waits for a person";
+  const left = Date.parse(reconcileAfter) - now.value;
+  return left <= 0 ? "due now" : `in ${ageText(left)}`;
+}
+
+function leaseText({ leaseEndsAt }: RecordView): string {
+  if (leaseEndsAt === undefined) return "";
+  const left = Date.parse(leaseEndsAt) - now.value;
+  return left <= 0 ? `ended ${ageText(-left)} ago` : `in ${ageText(left)}`;
+}

@@ -1,0 +1,497 @@
+/** One record: what happened, where it stopped, what may be done now. And the look-up that leads to it. */
+import { useEffect, useState } from "preact/hooks";
+import type { Inspected, RecordReport, Session } from "../src/wire.ts";
+import { DecideDead } from "./decide.tsx";
+import { ageText, exactTime, timeText } from "./format.ts";
+import { StepSentence } from "./known.tsx";
+import { eventsOf, type LifeEvent } from "./life.ts";
+import { LifePicture } from "./life.tsx";
+import { Copy, Empty, Json, Loading, Notice, StateIcon, StateWord } from "./parts.tsx";
+import { SettlePanel } from "./settle.tsx";
+import { Main } from "./shell.tsx";
+import { addressOf, ageOf, go, route, setQuery } from "./state.ts";
+import { useAnswer } from "./use-answer.ts";
+
+export function RecordPage({ id, who }: { readonly id: string; readonly who: Session }) {
+  const found = useAnswer<Inspected>("inspect", { name: id });
+  const isSettling = route.value.query.get("settle") !== null;
+  const report = found.value?.kind === "record" ? found.value.report : null;
+  const page = (
+    <Main>
+      {found.problem !== null && report === null && <Notice problem={found.problem} />}
+      {found.value === null && found.problem === null && <Loading label="Loading the record" />}
+      {found.value !== null && report === null && <NotFound name={id} />}
+      {report !== null && <Whole report={report} who={who} reload={found.reload} />}
+    </Main>
+  );
+  const isOpen = isSettling && report !== null;
+  return (
+    <div class={isOpen ? "with-panel" : ""}>
+      {page}
+      {isOpen && (
+        <SettlePanel id={id} who={who} onClose={() => setQuery({ settle: null })} onChanged={found.reload} />
+      )}
+    </div>
+  );
+}
+
+interface WholeProps {
+  readonly report: RecordReport;
+  readonly who: Session;
+  readonly reload: () => void;
+}
+
+const homes: Readonly<Record<string, string>> = {
+  unknown: "unknown",
+  pending: "pending",
+  in_progress: "in-progress",
+  retryable: "retryable",
+};
+
+function Whole({ report, who, reload }: WholeProps) {
+  const home = homes[report.state];
+  return (
+    <>
+      <p class="crumbs">
+        {home !== undefined && (
+          <>
+            <a href={addressOf(home)}>{report.state.replace("_", " ")}</a> /{" "}
+          </>
+        )}
+        {report.tenant} / <span class="mono">{report.operation}</span>
+      </p>
+      <header class="head">
+        <h1 class="ident">
+          <span class="mono">{report.key}</span>
+          <small>
+            <StateWord state={report.state} />
+          </small>
+        </h1>
+        <p class="asof">As of {exactTime(report.now).slice(0, 8)} UTC</p>
+        <p class="lead">{leadOf(report)}</p>
+      </header>
+      <LifePicture report={report} />
+      <div class="cols after-head">
+        <section class="section c7">
+          <header>
+            <h2>What happened, in order</h2>
+            <span class="say">UTC, the store's time</span>
+          </header>
+          <ol class="log">
+            {eventsOf(report).map((event) => (
+              <Entry
+                key={`${event.kind} ${event.at} ${event.step?.name ?? event.effect?.id ?? event.audit?.id}`}
+                event={event}
+                report={report}
+              />
+            ))}
+          </ol>
+        </section>
+        <div class="c5">
+          <Choices report={report} who={who} reload={reload} />
+          <StoredAnswer report={report} who={who} />
+          <Facts report={report} />
+          <Audit report={report} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function leadOf({ state, reason, lastErrorCode, createdAt }: RecordReport): string {
+  if (reason != null) return reason;
+  const age = ageText(ageOf(createdAt));
+  if (state === "completed") return `It has its answer, and retries get it. It was begun ${age} ago.`;
+  return `It was begun ${age} ago${lastErrorCode == null ? "" : `; its last error is ${lastErrorCode}`}.`;
+}
+
+function Entry({ event, report }: { readonly event: LifeEvent; readonly report: RecordReport }) {
+  const { at, kind, step, effect, audit } = event;
+  return (
+    <li>
+      <time>{kind === "now" ? "now" : exactTime(at)}</time>
+      {kind === "now" || kind === "finished" ? (
+        <StateIcon state={report.state} />
+      ) : kind === "settled" ? (
+        <StateIcon
+          state={audit?.to === "completed" ? "completed" : audit?.to === "failed" ? "failed" : "retryable"}
+        />
+      ) : effect?.state === "dead" && kind === "ended" ? (
+        <StateIcon state="dead" />
+      ) : (
+        <i class="plain-dot" />
+      )}
+      <div>
+        <Sentence event={event} report={report} />
+        {step !== null && kind !== "sent" && step.result !== null && (
+          <Stored label="Result" stored={step.result} />
+        )}
+        {step !== null && kind === "sent" && step.call !== null && (
+          <Stored label="Input" stored={step.call.input} />
+        )}
+        {effect !== null && kind === "effect" && <Stored label="Input" stored={effect.input} />}
+      </div>
+    </li>
+  );
+}
+
+function Sentence({ event, report }: { readonly event: LifeEvent; readonly report: RecordReport }) {
+  const { kind, step, effect, audit } = event;
+  switch (kind) {
+    case "admitted":
+      return (
+        <p>
+          <b>{report.tenant}</b> sent it, and it was admitted
+          {report.principal === null ? "" : ` for ${report.principal}`}.
+        </p>
+      );
+    case "phase":
+      return (
+        <p>
+          <code>{step?.name}</code> was committed.
+        </p>
+      );
+    case "sent":
+      return <p>{step !== null && <StepSentence step={step} />}.</p>;
+    case "effect":
+      return (
+        <p>
+          <code>{effect?.effect}</code> was enqueued, under <Copy text={effect?.downstreamKey ?? ""} />.
+        </p>
+      );
+    case "ended":
+      return effect === null ? (
+        <p>
+          The call of <code>{step?.name}</code> ended: {step?.state}.
+        </p>
+      ) : (
+        <>
+          <p>
+            <code>{effect.effect}</code> {effect.state === "dead" ? "was given up" : "was delivered"}, after{" "}
+            {effect.sends === 1 ? "1 send" : `${effect.sends} sends`}.
+          </p>
+          {effect.reason !== null && <p>{effect.reason}</p>}
+        </>
+      );
+    case "settled":
+      return (
+        <>
+          <p>
+            <b>{audit?.actor}</b> settled {audit?.effectId === null ? "it" : "an effect of it"}: {audit?.from}{" "}
+            → {audit?.to}.
+          </p>
+          <p>
+            Proof: {audit?.proof}.{audit?.reason == null ? "" : ` “${audit.reason}”`}
+          </p>
+        </>
+      );
+    case "finished":
+      return (
+        <p>
+          It {report.state === "failed" ? "failed for good" : "was completed"}
+          {report.answer !== null && "value" in report.answer
+            ? ` with its answer: ${report.answer.value.status}`
+            : ""}
+          .
+        </p>
+      );
+    case "now":
+      return (
+        <>
+          {report.next.map((sentence) => (
+            <p key={sentence}>{sentence}</p>
+          ))}
+        </>
+      );
+    default:
+      return kind satisfies never;
+  }
+}
+
+function Stored({
+  label,
+  stored,
+}: {
+  readonly label: string;
+  readonly stored: { readonly value: unknown } | { readonly unreadable: number };
+}) {
+  return (
+    <p>
+      {label}{" "}
+      {"value" in stored ? (
+        <code>
+          <Json value={stored.value} isInline />
+        </code>
+      ) : (
+        `of ${stored.unreadable} bytes, which cannot be read here`
+      )}
+    </p>
+  );
+}
+
+function Choices({ report, who, reload }: WholeProps) {
+  const dead = report.deadChoices;
+  return (
+    <section class="section">
+      <header>
+        <h2>What may be done now</h2>
+      </header>
+      <div class="box">
+        {report.state === "unknown" && (
+          <div class="do-row">
+            <div>
+              <h3>Settle it</h3>
+              <p>
+                Say what became of it, and how you know. {who.mayAct ? "" : "You may look and not settle."}
+              </p>
+            </div>
+            {who.mayAct && (
+              <a class="button primary" href={addressOf(`record/${report.id}`, { settle: "1" })}>
+                Settle…
+              </a>
+            )}
+          </div>
+        )}
+        {dead.map(({ death, choices }) => {
+          const effect = report.effects.find(({ id }) => death.startsWith(id));
+          return (
+            <DecideDead
+              key={death}
+              name={effect?.effect ?? "effect"}
+              death={death}
+              choices={choices}
+              who={who}
+              onChanged={reload}
+            />
+          );
+        })}
+        {report.state !== "unknown" && dead.length === 0 && (
+          <div class="do-row">
+            <div>
+              <h3>Nothing is needed</h3>
+              {report.next.map((sentence) => (
+                <p key={sentence}>{sentence}</p>
+              ))}
+            </div>
+          </div>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function StoredAnswer({ report, who }: { readonly report: RecordReport; readonly who: Session }) {
+  const { answer } = report;
+  if (answer === null) return null;
+  return (
+    <section class="section">
+      <header>
+        <h2>Stored answer</h2>
+        {"value" in answer && (
+          <span class="say">
+            {answer.value.status},{" "}
+            {answer.value.headers.length === 1 ? "1 header" : `${answer.value.headers.length} headers`}
+          </span>
+        )}
+      </header>
+      <div class="box">
+        {"value" in answer ? (
+          <pre class="answer">
+            <span class="k">HTTP {answer.value.status}</span>
+            {answer.value.headers.map(([name, value]) => (
+              <span key={name}>
+                {"\n"}
+                <span class="k">{name.toLowerCase()}:</span> {value}
+              </span>
+            ))}
+            {"\n\n"}
+            {answer.value.omitted === null ? (
+              <Json value={answer.value.body} />
+            ) : (
+              `(body not kept: ${answer.value.omitted})`
+            )}
+          </pre>
+        ) : (
+          <p class="quiet">{answer.unreadable} bytes, which cannot be read with this service's codec.</p>
+        )}
+        {who.redacts && <p class="hint">Values are masked by the console's `redact` option.</p>}
+      </div>
+    </section>
+  );
+}
+
+function Facts({ report }: { readonly report: RecordReport }) {
+  const { now } = report;
+  const times = [
+    ["Begun", report.createdAt],
+    ["Lease ends", report.leaseEndsAt],
+    ["Finished", report.finishedAt],
+    ["Next look-up", report.reconcileAfter ?? undefined],
+    ["Answer kept until", report.expiresAt],
+    ["Key forgotten from", report.forgetAt],
+  ] as const;
+  return (
+    <section class="section">
+      <header>
+        <h2>Record</h2>
+      </header>
+      <dl class="facts">
+        <dt>Record</dt>
+        <dd>
+          <Copy text={report.id} />
+        </dd>
+        <dt>Scope</dt>
+        <dd class="mono">{report.scope}</dd>
+        <dt>Attempt</dt>
+        <dd>{report.attempt}</dd>
+        {report.recoveryPoint !== null && (
+          <>
+            <dt>Recovery point</dt>
+            <dd class="mono">{report.recoveryPoint}</dd>
+          </>
+        )}
+        {times.flatMap(([label, at]) =>
+          at === undefined
+            ? []
+            : [<dt key={label}>{label}</dt>, <dd key={`${label} at`}>{timeText(at, now)}</dd>],
+        )}
+      </dl>
+    </section>
+  );
+}
+
+function Audit({ report }: { readonly report: RecordReport }) {
+  if (report.audit.length === 0) return null;
+  return (
+    <section class="section">
+      <header>
+        <h2>Audit</h2>
+        <span class="say">over all lives of the key</span>
+      </header>
+      <table class="table stacks audit">
+        <tbody>
+          {report.audit.toReversed().map((entry) => (
+            <tr key={entry.id}>
+              <td class="nowrap faint">{timeText(entry.at, report.now)}</td>
+              <td>
+                <b>{entry.actor}</b>: {entry.from} → {entry.to}, {entry.proof}
+                {entry.recordId === report.id ? "" : ", an earlier life"}
+                {entry.reason !== null && <p class="quiet small">“{entry.reason}”</p>}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+/** By id or downstream key in one field, or by what the client sent. */
+export function FindPage() {
+  const { query } = route.value;
+  const name = query.get("q");
+  const sent = { tenant: query.get("tenant"), operation: query.get("operation"), key: query.get("key") };
+  const isBySent = sent.tenant !== null && sent.operation !== null && sent.key !== null;
+  return (
+    <Main>
+      <header class="head">
+        <h1>Look up a record</h1>
+        <p class="lead">
+          By its id, by the downstream key of one of its calls or effects, or by what the client sent.
+        </p>
+      </header>
+      <ByKey sent={sent} />
+      {isBySent && <Found name={sent.key ?? ""} query={{ ...sent }} />}
+      {!isBySent && name !== null && <Found name={name} query={{ name }} />}
+    </Main>
+  );
+}
+
+function ByKey({ sent }: { readonly sent: Readonly<Record<"tenant" | "operation" | "key", string | null>> }) {
+  const [fields, setFields] = useState({
+    tenant: sent.tenant ?? "",
+    operation: sent.operation ?? "",
+    key: sent.key ?? "",
+  });
+  const names = ["tenant", "operation", "key"] as const;
+  return (
+    <form
+      class="by-key after-head"
+      onSubmit={(event) => {
+        event.preventDefault();
+        go(addressOf("records", fields));
+      }}
+    >
+      {names.map((name) => (
+        <div class="field" key={name}>
+          <label for={`by-${name}`}>
+            {name === "key" ? "Idempotency key" : name === "tenant" ? "Tenant" : "Operation"}
+          </label>
+          <input
+            id={`by-${name}`}
+            type="text"
+            class={name === "tenant" ? "" : "mono"}
+            autocomplete="off"
+            spellcheck={false}
+            required
+            value={fields[name]}
+            onInput={(event) => setFields({ ...fields, [name]: event.currentTarget.value })}
+          />
+        </div>
+      ))}
+      <button class="button primary" type="submit">
+        Look up
+      </button>
+    </form>
+  );
+}
+
+function Found({
+  name,
+  query,
+}: {
+  readonly name: string;
+  readonly query: Readonly<Record<string, string | null>>;
+}) {
+  const found = useAnswer<Inspected>("inspect", query);
+  const id = found.value?.kind === "record" ? found.value.report.id : null;
+  useEffect(() => {
+    if (id !== null) go(addressOf(`record/${id}`), true);
+  }, [id]);
+  if (found.problem !== null) return <Notice problem={found.problem} class="after-head" />;
+  const value = found.value;
+  if (value === null || value.kind === "record") return <Loading label="Looking it up" />;
+  if (value.kind === "not_found") return <NotFound name={name} />;
+  if (value.kind === "ambiguous") {
+    return (
+      <Empty title="Several records have this key">
+        {value.recordIds.map((one) => (
+          <p key={one}>
+            <a class="mono" href={addressOf(`record/${one}`)}>
+              {one}
+            </a>
+          </p>
+        ))}
+      </Empty>
+    );
+  }
+  const what = value.kind === "effect" ? value.effect.effect : value.message.operation;
+  return (
+    <Empty title={`It is a dead ${value.kind === "effect" ? "effect" : "message"} of ${what}`}>
+      <p>
+        <a href={addressOf("dead")}>See the dead letters</a>
+      </p>
+    </Empty>
+  );
+}
+
+function NotFound({ name }: { readonly name: string }) {
+  return (
+    <Empty title={`Nothing is known under ${name}`}>
+      <p>
+        It never came, was released because nothing happened, has been forgotten, or runs now in a transaction
+        that writes its record when it commits.
+      </p>
+    </Empty>
+  );
+}

@@ -1,0 +1,129 @@
+/** What people decide. Each answers with what was done, or with a refusal in sentences. */
+import type { Operator, Outcome, QueueFilter } from "latchkey/operator";
+import type { JobItem, JobResult, Jobs } from "./jobs.ts";
+import { bulkActionOf, type Fields, filterOf, oneOf, outcomeOf, queueOf, textOf } from "./queries.ts";
+import { badRequest, json } from "./replies.ts";
+import type { BulkAction, RecordView } from "./wire.ts";
+
+export interface ActionContext {
+  readonly operator: Operator;
+  readonly jobs: Jobs;
+  /** Who decides. */
+  readonly name: string;
+}
+
+export async function settleOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {
+  const { attempt } = fields;
+  if (typeof attempt !== "number") throw badRequest("attempt must be a number.");
+  const seen = { recordId: textOf(fields, "recordId"), attempt };
+  const by = { operator: name, reason: textOf(fields, "reason") };
+  const settled = await operator.settle(seen, outcomeOf(fields), by);
+  return json(settled.kind === "settled" ? 200 : 409, settled);
+}
+
+export async function decideOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {
+  const by = { operator: name, reason: textOf(fields, "reason") };
+  const decision = decisionOf(fields);
+  const decided = await operator.decide(textOf(fields, "death"), decision, by);
+  return json(decided.kind === "decided" ? 200 : 409, decided);
+}
+
+function decisionOf(fields: Fields) {
+  const decision = oneOf(fields.decision, ["redrive", "discard"], "decision");
+  return decision === "discard"
+    ? { decision }
+    : { decision, doubt: oneOf(fields.doubt, ["kept", "cleared"], "doubt") };
+}
+
+/** Looks up everything that matches, and keeps it for `runJob`. */
+export async function checkJob(context: ActionContext, fields: Fields): Promise<Response> {
+  const { operator, jobs, name } = context;
+  const reason = textOf(fields, "reason");
+  const action = bulkActionOf(fields);
+  const queue = queueOf(fields);
+  const filter = filterOf(fields);
+  if ((queue === "unknown") !== (action.kind === "settle")) {
+    throw badRequest("Records are settled; effects and messages are redriven or discarded.");
+  }
+  const by = { operator: name, reason };
+  const { items, more } =
+    queue === "unknown"
+      ? await unknownItems(operator, filter, action, by)
+      : await deadItems(operator, queue, filter, action, by);
+  return json(200, jobs.check({ operator: name, reason, items, more }));
+}
+
+export function runJob({ jobs, name }: ActionContext, id: string, fields: Fields): Response {
+  const { count } = fields;
+  if (typeof count !== "number") throw badRequest("count must be a number.");
+  return json(200, jobs.run(id, name, count));
+}
+
+type By = { readonly operator: string; readonly reason: string };
+
+async function unknownItems(operator: Operator, filter: QueueFilter, action: BulkAction, by: By) {
+  const { items, more } = await operator.everyRecord("unknown", filter);
+  return { items: items.map((record) => settleItem(operator, record, action, by)), more };
+}
+
+function settleItem(operator: Operator, record: RecordView, action: BulkAction, by: By): JobItem {
+  return {
+    name: record.key,
+    async run() {
+      const seen = { recordId: record.id, attempt: record.attempt };
+      const outcome = await bulkOutcome(operator, record.id, action);
+      if ("title" in outcome) return outcome;
+      const settled = await operator.settle(seen, outcome, by);
+      return settled.kind === "settled" ? null : { title: settled.title, detail: settled.detail };
+    },
+  };
+}
+
+/** The call in doubt is each record's own. */
+async function bulkOutcome(
+  operator: Operator,
+  id: string,
+  action: BulkAction,
+): Promise<Outcome | Exclude<JobResult, null>> {
+  if (action.kind !== "settle") throw badRequest("Records are settled.");
+  if (action.outcome === "failed") return { outcome: "failed", answer: { status: action.status } };
+  const { proof } = action;
+  const found = await operator.inspect(id);
+  const choices = found.kind === "record" ? found.report.choices : [];
+  const call = choices.find(({ action: one }) => one.kind === "settle" && one.outcome === "call")?.action;
+  const downstreamKey = call !== undefined && "downstreamKey" in call ? call.downstreamKey : null;
+  const isUnknown = found.kind === "record" && found.report.state === "unknown";
+  // What is not unknown any more is refused with the name of who was faster.
+  if (proof === "closed-downstream" && downstreamKey === null && isUnknown) {
+    return {
+      title: "Not settled. No call of it is in doubt.",
+      detail: "What the other side closes is a call. Settle it by your word, or one by one.",
+    };
+  }
+  return { outcome: "not-executed", proof, downstreamKey };
+}
+
+async function deadItems(
+  operator: Operator,
+  kind: "effect" | "message",
+  filter: QueueFilter,
+  action: BulkAction,
+  by: By,
+) {
+  if (action.kind === "settle") throw badRequest("Effects and messages are redriven or discarded.");
+  const decision =
+    action.kind === "discard"
+      ? ({ decision: "discard" } as const)
+      : ({ decision: "redrive", doubt: action.doubt } as const);
+  const { items, more } = await operator.everyDead(kind, filter);
+  const jobs = items.map(
+    ({ name }): JobItem => ({
+      name,
+      async run() {
+        const decided = await operator.decide(name, decision, by);
+        return decided.kind === "decided" ? null : { title: decided.title, detail: decided.detail };
+      },
+    }),
+  );
+  return { items: jobs, more };
+}

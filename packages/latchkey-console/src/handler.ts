@@ -1,0 +1,241 @@
+import { type Clock, type Republish, StoreError } from "latchkey";
+import { createOperator } from "latchkey/operator";
+import { type Access, accessOf, checkOwnPage, wrongTokenPauseMs } from "./access.ts";
+import { type ActionContext, checkJob, decideOne, runJob, settleOne } from "./actions.ts";
+import { assetsUnder } from "./assets.ts";
+import { createJobs } from "./jobs.ts";
+import { type ConsoleOptions, type ConsoleUser, checkConsoleOptions } from "./options.ts";
+import { fieldsOf, textOf } from "./queries.ts";
+import {
+  inspect,
+  listDead,
+  listRecords,
+  overviewPage,
+  type ReadContext,
+  readCensus,
+  readOverview,
+  type Watched,
+} from "./reads.ts";
+import { redactOf } from "./redact.ts";
+import { json, Refusal } from "./replies.ts";
+import type { Session } from "./wire.ts";
+
+export type ConsoleHandler = (request: Request) => Promise<Response>;
+
+interface Site extends ReadContext {
+  readonly readOnly: boolean;
+  readonly redacts: boolean;
+  readonly title: string | null;
+  readonly origins: readonly string[];
+  readonly access: Access;
+  readonly clock: Clock;
+  readonly assets: ReturnType<typeof assetsUnder>;
+}
+
+/**
+ * Makes the console: one handler that mounts in any framework which has, or can be given, `Request` and `Response`. It never
+ * rejects: what goes wrong is an answer in sentences.
+ *
+ * @throws {TypeError} for an unknown option, a token of fewer than 16 characters, or neither `token` nor `authorize`
+ */
+export function consoleHandler<Tx>(options: ConsoleOptions<Tx>): ConsoleHandler {
+  checkConsoleOptions(options);
+  const { ports } = options.latchkey.runtime;
+  const { latchkey, republish, basePath = "", readOnly = false, title = null, origins = [] } = options;
+  const site: Site = {
+    watched: watchedOf(options),
+    readOnly,
+    redacts: options.redact !== false,
+    title,
+    origins,
+    operator: createOperator({
+      latchkey,
+      ...(republish !== undefined && { republish: orRefusal(republish) }),
+    }),
+    redact: redactOf(options.redact),
+    jobs: createJobs(ports),
+    access: accessOf(options, ports.clock),
+    clock: ports.clock,
+    assets: assetsUnder(basePath),
+  };
+  return async (request) => {
+    try {
+      return await answer(site, request, pathOf(request, basePath));
+    } catch (error) {
+      return refusal(error);
+    }
+  };
+}
+
+function watchedOf<Tx>({ latchkey, worker, history }: ConsoleOptions<Tx>): Watched {
+  const { store, operations, effects } = latchkey.runtime;
+  return {
+    store: store.name,
+    overview: (overviewOptions) => latchkey.overview(overviewOptions),
+    leases: () => new Map([...operations].map(([name, { settings }]) => [name, settings.leaseMs])),
+    deduplicationOf: (effect) => effects.get(effect)?.settings.deduplication ?? null,
+    worker: worker ?? null,
+    history: history ?? null,
+  };
+}
+
+/** What a broker says is no fault of the console. */
+function orRefusal(republish: Republish): Republish {
+  const unpublished = (cause: unknown) => {
+    const said = cause instanceof Error ? cause.message : String(cause);
+    const detail = `Publishing it failed: ${said}`;
+    return new Refusal(502, "Not published again. It stays dead.", detail, { cause });
+  };
+  return async (message) => {
+    await Promise.resolve()
+      .then(() => republish(message))
+      .catch((cause) => {
+        throw unpublished(cause);
+      });
+  };
+}
+
+/** Frameworks differ in whether they take the path off that they mount a handler under. */
+function pathOf(request: Request, basePath: string): string {
+  const { pathname } = new URL(request.url);
+  const isBelow = pathname === basePath || pathname.startsWith(`${basePath}/`);
+  return (isBelow ? pathname.slice(basePath.length) : pathname).replace(/^\//u, "");
+}
+
+async function answer(site: Site, request: Request, path: string): Promise<Response> {
+  if (path.startsWith("api/")) return answerApi(site, request, path.slice("api/".length));
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    throw new Refusal(405, "Nothing was done.", "This address is only read.");
+  }
+  return (await site.assets.file(path)) ?? (await site.assets.page());
+}
+
+async function answerApi(site: Site, request: Request, path: string): Promise<Response> {
+  const { method } = request;
+  const isRead = method === "GET" || method === "HEAD";
+  if (!isRead) checkOwnPage(request, site.origins);
+  if (path === "session" && method === "POST") return signIn(site, request);
+  if (path === "session" && method === "DELETE") return signOut(site, request);
+  const user = await site.access.userOf(request);
+  if (user === null) {
+    const problem = { title: "You are not signed in.", detail: signInHint(site.access) };
+    return json(401, { ...problem, signIn: site.access.signIn !== null });
+  }
+  if (isRead) return read(site, request, path, user);
+  if (method !== "POST") throw new Refusal(405, "Nothing was done.", `${method} means nothing here.`);
+  if (!mayAct(site, user)) {
+    throw new Refusal(
+      403,
+      "Nothing was changed. This console is read-only for you.",
+      "Settling, redriving and giving up need a user with more rights, or the command line.",
+    );
+  }
+  return act(site, request, path, user.operator);
+}
+
+function signInHint({ signIn: form }: Access): string {
+  return form === null
+    ? "The service that this console belongs to does not know you: sign in there."
+    : "Sign in with the console's token and your name.";
+}
+
+function mayAct(site: Pick<Site, "readOnly">, { readOnly = false }: ConsoleUser): boolean {
+  return !readOnly && !site.readOnly;
+}
+
+async function signIn({ access, clock }: Site, request: Request): Promise<Response> {
+  if (access.signIn === null) throw new Refusal(404, "There is no sign-in here.", signInHint(access));
+  const fields = await fieldsOf(request);
+  const operator = textOf(fields, "operator").slice(0, 100);
+  const cookie = access.signIn.begin(request, fields.token, operator);
+  if (cookie === null) {
+    await new Promise<void>((resolve) => clock.startTimer(wrongTokenPauseMs, resolve, "awaited"));
+    throw new Refusal(
+      403,
+      "Not signed in. That is not the console's token.",
+      "It is given where the console is started.",
+    );
+  }
+  return json(200, { operator }, { "Set-Cookie": cookie });
+}
+
+function signOut({ access }: Site, request: Request): Response {
+  const cookie = access.signIn?.end(request);
+  return json(200, {}, cookie === undefined ? {} : { "Set-Cookie": cookie });
+}
+
+async function read(site: Site, request: Request, path: string, user: ConsoleUser): Promise<Response> {
+  const query = new URL(request.url).searchParams;
+  switch (path) {
+    case "session":
+      return json(200, sessionOf(site, user));
+    case "overview":
+      return overviewPage(site);
+    case "depths":
+      return json(200, { overview: await readOverview(site), jobs: site.jobs.recent() });
+    case "records":
+      return listRecords(site, query);
+    case "census":
+      return readCensus(site, query);
+    case "dead":
+      return listDead(site, query);
+    case "inspect":
+      return inspect(site, query);
+    default: {
+      const id = /^jobs\/([0-9a-f-]{36})$/u.exec(path)?.[1];
+      const job = id === undefined ? null : site.jobs.find(id);
+      if (job !== null) return json(200, job);
+      throw new Refusal(404, "There is no such thing.", "It may have been kept by a process that has ended.");
+    }
+  }
+}
+
+function sessionOf(site: Site, user: ConsoleUser): Session {
+  const { operator, access, redacts, title } = site;
+  return {
+    operator: user.operator,
+    mayAct: mayAct(site, user),
+    redacts,
+    title,
+    canSignOut: access.signIn !== null,
+    abilities: operator.abilities,
+  };
+}
+
+async function act(site: Site, request: Request, path: string, name: string): Promise<Response> {
+  const context: ActionContext = { operator: site.operator, jobs: site.jobs, name };
+  const fields = await fieldsOf(request);
+  switch (path) {
+    case "settle":
+      return settleOne(context, fields);
+    case "decide":
+      return decideOne(context, fields);
+    case "jobs":
+      return checkJob(context, fields);
+    default: {
+      const id = /^jobs\/([0-9a-f-]{36})\/run$/u.exec(path)?.[1];
+      if (id !== undefined) return runJob(context, id, fields);
+      throw new Refusal(404, "Nothing was done.", "There is no such action.");
+    }
+  }
+}
+
+function refusal(error: unknown): Response {
+  if (error instanceof Refusal) return json(error.status, error.problem);
+  if (error instanceof StoreError) {
+    return json(503, {
+      title: "The store did not answer.",
+      detail:
+        error.certainty === "not_sent"
+          ? "Nothing was changed. Try again once it is back."
+          : "Whether anything was changed is not known. Trying the same again is safe.",
+    });
+  }
+  if (error instanceof TypeError) {
+    return json(400, { title: "Nothing was done. The request was not understood.", detail: error.message });
+  }
+  return json(500, {
+    title: "The console failed.",
+    detail: "Look at the record again before you repeat what you did; the service's log may say more.",
+  });
+}

@@ -1,0 +1,86 @@
+/** What is shown of stored inputs, results, answers and payloads. */
+import type { Inspected as Found, RecordReport } from "latchkey/operator";
+import type { Redact, StoredValue } from "./options.ts";
+
+/** In the place of every value. The structure stays, so that one sees what there is. */
+const mask = "••••••••";
+/** Names of fields are part of the structure, up to this depth and length; below, all is one value. */
+const depthMax = 8;
+const nameLengthMax = 64;
+
+export function redactOf(option: boolean | Redact = true): Redact {
+  if (typeof option === "function") return option;
+  return option ? (value) => masked(value) : (value) => value;
+}
+
+function masked(value: unknown, depth = 0): unknown {
+  if (value === null || value === undefined) return null;
+  if (typeof value !== "object" || depth === depthMax) return mask;
+  if (Array.isArray(value)) return value.map((item) => masked(item, depth + 1));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      name.length <= nameLengthMax ? name : mask,
+      masked(item, depth + 1),
+    ]),
+  );
+}
+
+type Stored = { readonly value: unknown } | { readonly unreadable: number } | null;
+
+/** @throws whatever the function throws: nothing is shown that it did not see. */
+export function redacted(found: Found, redact: Redact) {
+  if (found.kind === "record") {
+    return { kind: "record", report: redactedReport(found.report, redact) } as const;
+  }
+  if (found.kind !== "message") return found;
+  const { operation, tenant } = found.message;
+  const { payload } = found;
+  if (!("value" in payload)) return found;
+  // Base64 of the same bytes would show what is masked.
+  const { body, bodyEncoding } = payload.value;
+  const shown = redact(body, { part: "payload", operation, tenant });
+  return { ...found, payload: { value: { body: shown, bodyEncoding } } };
+}
+
+/** Headers that say what a body is, and nothing of what is in it. */
+const plainHeaders: readonly string[] = ["content-type", "content-length", "content-language"];
+
+function redactedReport(report: RecordReport, redact: Redact): RecordReport {
+  const about = (part: StoredValue["part"]): StoredValue => ({
+    part,
+    operation: report.operation,
+    tenant: report.tenant,
+  });
+  const piece = <T extends Stored>(stored: T, part: StoredValue["part"]): T =>
+    stored !== null && "value" in stored ? { ...stored, value: redact(stored.value, about(part)) } : stored;
+  const { answer } = report;
+  const headers = (all: readonly (readonly [string, string])[]) =>
+    all.map(([name, value]) => {
+      const isPlain = plainHeaders.includes(name.toLowerCase());
+      return [name, isPlain ? value : String(redact(value, about("answer")))] as const;
+    });
+  return {
+    ...report,
+    input: piece(report.input, "input"),
+    steps: report.steps.map((step) => {
+      const result = piece(step.result, "result");
+      if (step.call === null) return { ...step, result };
+      return { ...step, result, call: { ...step.call, input: piece(step.call.input, "input") } };
+    }),
+    effects: report.effects.map((effect) => ({
+      ...effect,
+      input: piece(effect.input, "input"),
+      result: piece(effect.result, "result"),
+    })),
+    answer:
+      answer !== null && "value" in answer
+        ? {
+            value: {
+              ...answer.value,
+              headers: headers(answer.value.headers),
+              body: redact(answer.value.body, about("answer")),
+            },
+          }
+        : answer,
+  };
+}

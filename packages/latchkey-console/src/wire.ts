@@ -1,0 +1,165 @@
+/** What the page and the handler say to each other, as JSON. */
+import type {
+  Census,
+  Choice,
+  DeadEffectView,
+  MessageView,
+  Page,
+  RecordReport,
+  RecordView,
+  StepView,
+} from "latchkey/operator";
+
+export type { Census, Choice, DeadEffectView, MessageView, Page, RecordReport, RecordView, StepView };
+
+/** Something was refused or went wrong, in sentences. */
+export interface Problem {
+  /** What did not happen. */
+  readonly title: string;
+  /** Why, and what is true now. */
+  readonly detail: string;
+}
+
+export interface Session {
+  readonly operator: string;
+  /** Whether this person may settle, redrive and give up. */
+  readonly mayAct: boolean;
+  /** Whether stored values are masked. */
+  readonly redacts: boolean;
+  /** What is watched, such as "production". */
+  readonly title: string | null;
+  /** Whether there is a session to end. */
+  readonly canSignOut: boolean;
+  readonly abilities: { readonly effects: boolean; readonly messages: boolean; readonly republish: boolean };
+}
+
+export interface DepthView {
+  readonly count: number;
+  readonly more: boolean;
+  /** ISO 8601; null: there are none. */
+  readonly oldestAt: string | null;
+}
+
+/** What every page shows. */
+export interface OverviewView {
+  /** The store's time. */
+  readonly now: string;
+  readonly store: string;
+  readonly unknown: DepthView;
+  readonly dead: DepthView;
+  readonly undelivered: DepthView | null;
+  readonly pending: DepthView;
+  readonly inProgress: DepthView;
+  readonly retryable: DepthView;
+  readonly overdueLeases: DepthView;
+}
+
+export interface ServiceView {
+  readonly name: string;
+  readonly alive: boolean;
+  readonly running: boolean;
+  readonly lastRoundAt: string | null;
+  readonly failed: boolean;
+}
+
+/** What the overview alone shows. */
+export interface OverviewPage {
+  readonly overview: OverviewView;
+  readonly unknown: Census;
+  readonly dead: Census;
+  /** Null: the handler was not given a worker. */
+  readonly services: readonly ServiceView[] | null;
+  /** Null: the handler was not given a history. */
+  readonly history: HistoryView | null;
+}
+
+/** Of this process, a bucket for each minute, oldest first. */
+export interface HistoryView {
+  readonly since: string;
+  /** Seconds since the Unix epoch, of each bucket. */
+  readonly minutes: readonly number[];
+  readonly decisions: Readonly<Record<DecisionName, readonly number[]>>;
+  readonly operations: readonly OperationView[];
+  readonly tenants: readonly TenantView[];
+}
+
+export const decisionNames = [
+  "executed",
+  "replayed",
+  "in_progress",
+  "key_misuse",
+  "expired",
+  "unknown",
+] as const;
+export type DecisionName = (typeof decisionNames)[number];
+
+export interface OperationView {
+  readonly operation: string;
+  readonly execution: string;
+  readonly perMinute: number;
+  /** Null: nothing was executed in the time that is looked at. */
+  readonly p50Ms: number | null;
+  readonly p99Ms: number | null;
+  readonly leaseMs: number | null;
+}
+
+export interface TenantView {
+  readonly tenant: string;
+  readonly requests: number;
+  readonly duplicates: number;
+}
+
+export type Inspected =
+  | {
+      readonly kind: "record";
+      readonly report: RecordReport;
+      /** How the effect of the call in doubt is de-duplicated; null: not known here, or no call is. */
+      readonly deduplication: string | null;
+    }
+  | { readonly kind: "effect"; readonly effect: DeadEffectView }
+  | {
+      readonly kind: "message";
+      readonly message: MessageView;
+      readonly payload: unknown;
+      readonly choices: readonly Choice[];
+    }
+  | { readonly kind: "ambiguous"; readonly recordIds: readonly string[] }
+  | { readonly kind: "not_found" };
+
+/** Which of a queue is acted on. */
+export interface QueueQuery {
+  readonly queue: "unknown" | "effect" | "message";
+  readonly tenant?: string;
+  readonly operation?: string;
+  readonly effect?: string;
+  readonly errorCode?: string;
+  /** ISO 8601. */
+  readonly notAfter?: string;
+  readonly after?: string;
+}
+
+/** What is done to all of a selection. */
+export type BulkAction =
+  | {
+      readonly kind: "settle";
+      readonly outcome: "not-executed";
+      readonly proof: "operator" | "closed-downstream";
+    }
+  | { readonly kind: "settle"; readonly outcome: "failed"; readonly status: number }
+  | { readonly kind: "redrive"; readonly doubt: "kept" | "cleared" }
+  | { readonly kind: "discard" };
+
+export interface JobView {
+  readonly id: string;
+  readonly state: "checked" | "running" | "finished";
+  readonly operator: string;
+  readonly reason: string;
+  readonly startedAt: string | null;
+  readonly total: number;
+  /** Whether more match than are acted on at once. */
+  readonly more: boolean;
+  readonly done: number;
+  readonly refused: number;
+  /** The first of those that were refused. */
+  readonly refusals: readonly { readonly name: string; readonly title: string; readonly detail: string }[];
+}

@@ -1,0 +1,69 @@
+/** A store whose finished records leave copies. Every method is the store's own. */
+import type { RecordKey } from "../engine/record.ts";
+import type { Reading } from "../stores/life.ts";
+import type { Store } from "../stores/store.ts";
+import type { TransactionSupport } from "../stores/transactions.ts";
+import type { FinishedCache, ReadFrom } from "./finished-cache.ts";
+
+/** What a cached store has beside what the store itself has. */
+export interface Cached {
+  /**
+   * Removes the copies of a key whose record was removed from the store, before its time, by hand. Key and scope are as the
+   * store keeps them. Copies in other processes' memory stay for their `maxAgeMs`.
+   *
+   * @throws {Error} when the copy in Redis may be there still
+   */
+  forget(key: RecordKey): Promise<void>;
+  /** Reads a record and keeps a copy of it if it is finished. What goes wrong with Redis is not thrown. */
+  warm(key: RecordKey): Promise<void>;
+}
+
+export function cachingStore<S extends Store<unknown>>(
+  store: S,
+  cache: FinishedCache,
+  onError: (error: unknown) => void,
+): S & Cached {
+  /** No request waits for a copy. */
+  const keep = (reading: Reading, from: ReadFrom) => {
+    cache.keep(reading, from).catch(onError);
+  };
+  const readKeeping = async (key: RecordKey, wait: boolean) => {
+    const from = await cache.begin(key);
+    const reading = await store.read(key);
+    if (wait) await cache.keep(reading, from);
+    else keep(reading, from);
+    return reading;
+  };
+  return {
+    ...store,
+    transactions: store.transactions === null ? null : keepingTransactions(store.transactions, cache, keep),
+    finished: cache,
+    read: (key: RecordKey) => readKeeping(key, false),
+    async warm(key: RecordKey) {
+      await readKeeping(key, true);
+    },
+    forget: (key: RecordKey) => cache.forget(key),
+  };
+}
+
+function keepingTransactions<Tx>(
+  transactions: TransactionSupport<Tx>,
+  cache: FinishedCache,
+  keep: (reading: Reading, from: ReadFrom) => void,
+): TransactionSupport<Tx> {
+  return {
+    ...transactions,
+    async run(request, work) {
+      const from = await cache.begin(request.key);
+      const seen: Reading[] = [];
+      const outcome = await transactions.run(request, (open) => {
+        seen.push(open.reading);
+        return work(open);
+      });
+      const last = seen.at(-1);
+      // Only what was rolled back tells what it saw; a store that replicates has made sure of that by then.
+      if (outcome.kind === "rolled_back" && last !== undefined) keep(last, from);
+      return outcome;
+    },
+  };
+}

@@ -1,0 +1,125 @@
+/**
+ * Copies in Redis. It may be slow, frozen, emptied or away: then there is no copy. A copy must not outlive its record's
+ * answer, also where the command that stores it arrives late, so it is stored until a point of Redis's own time that was
+ * told before the record was read.
+ */
+
+import type { RecordKey } from "../engine/record.ts";
+import type { Clock } from "../ports.ts";
+import type { Argument, RedisLink } from "../stores/redis/client.ts";
+import { type CircuitSettings, type CircuitState, closed, enter, settle } from "../time/circuit-breaker.ts";
+import { withLimit } from "../time/time-limit.ts";
+import { type Copy, decodeCopy, digestOf, encodeCopy } from "./entry.ts";
+
+export interface FarOptions {
+  readonly link: RedisLink;
+  readonly clock: Clock;
+  readonly prefix: string;
+  readonly secret: string | null;
+  /** The longest wait for a reply. */
+  readonly timeoutMs: number;
+  readonly maxAgeMs: number;
+  readonly onError: (error: unknown) => void;
+}
+
+const circuit: CircuitSettings = { failureThreshold: 3, openMs: 1_000 };
+
+/** Stands where a copy was forgotten, until no copy of what was read before can come any more. */
+const forgotten = "-";
+
+const time = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)";
+const scripts = {
+  look: `${time} local v = redis.call('GET', KEYS[1])
+    if not v then return {now} end
+    return {now, v, redis.call('PTTL', KEYS[1])}`,
+  keep: `${time} local left = math.min(tonumber(ARGV[2]) - now, tonumber(ARGV[3]))
+    if left <= 0 or redis.call('GET', KEYS[1]) == '${forgotten}' then return 0 end
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', left)
+    return 1`,
+  forget: `redis.call('SET', KEYS[1], '${forgotten}', 'PX', ARGV[1]) return 1`,
+} as const;
+
+/** A moment of Redis's time, which had come at a moment of the process's. */
+interface Heard {
+  readonly redisMs: number;
+  readonly atMs: number;
+}
+
+export class FarCache {
+  readonly #options: FarOptions;
+  #circuit: CircuitState = closed;
+  #heard: Heard | null = null;
+
+  constructor(options: FarOptions) {
+    this.#options = options;
+  }
+
+  /** The copy, and how long it may still be served. Never rejects. */
+  async get(key: RecordKey): Promise<{ readonly copy: Copy; readonly leftMs: number } | null> {
+    const found = await this.#tryTo("look", key, []);
+    if (!Array.isArray(found)) return null;
+    const [, bytes, leftMs] = found;
+    if (!Buffer.isBuffer(bytes) || typeof leftMs !== "number" || leftMs <= 0) return null;
+    const copy = decodeCopy(bytes, key, this.#options.secret);
+    // Redis's clock has been set back since: nothing lies there for longer than this.
+    return copy === null || leftMs > this.#options.maxAgeMs ? null : { copy, leftMs };
+  }
+
+  /** What `set` needs of before the record is read. */
+  async before(key: RecordKey): Promise<Heard | null> {
+    if (this.#heard === null) await this.#tryTo("look", key, []);
+    return this.#now();
+  }
+
+  /**
+   * @param leftMs how long it may be served, at most
+   * @param from when it began to be read
+   */
+  async set(copy: Copy, leftMs: number, from: Heard): Promise<void> {
+    const bytes = encodeCopy(copy, this.#options.secret);
+    await this.#tryTo("keep", copy.record, [
+      bytes,
+      String(Math.floor(from.redisMs + leftMs)),
+      String(Math.floor(leftMs)),
+    ]);
+  }
+
+  /** @throws {Error} when it could not */
+  async forget(key: RecordKey): Promise<void> {
+    const { clock, timeoutMs, maxAgeMs } = this.#options;
+    const done = await withLimit(clock, timeoutMs * 20, () => this.#call("forget", key, [String(maxAgeMs)]));
+    if (done.kind === "threw") throw done.error;
+    if (done.kind === "timed_out") throw new Error("Redis did not answer, so the copy may be there still");
+  }
+
+  /** What Redis's clock says now, or a little less. */
+  #now(): Heard | null {
+    if (this.#heard === null) return null;
+    const atMs = this.#options.clock.monotonicMs();
+    return { redisMs: this.#heard.redisMs + (atMs - this.#heard.atMs), atMs };
+  }
+
+  async #tryTo(script: keyof typeof scripts, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
+    const { clock, timeoutMs, onError } = this.#options;
+    const begunMs = clock.monotonicMs();
+    const entered = enter(this.#circuit, circuit, begunMs);
+    this.#circuit = entered.state;
+    if (!entered.admitted) return null;
+    const done = await withLimit(clock, timeoutMs, () => this.#call(script, key, args));
+    const atMs = clock.monotonicMs();
+    this.#circuit = settle(this.#circuit, circuit, { ok: done.kind === "returned", begunMs }, atMs);
+    if (done.kind === "returned") {
+      if (Array.isArray(done.value) && typeof done.value[0] === "number") {
+        this.#heard = { redisMs: done.value[0], atMs };
+      }
+      return done.value;
+    }
+    onError(done.kind === "threw" ? done.error : new Error(`Redis did not answer within ${timeoutMs} ms`));
+    return null;
+  }
+
+  #call(script: keyof typeof scripts, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
+    const { link, prefix } = this.#options;
+    return link.call("EVAL", scripts[script], [`${prefix}:${digestOf(key)}`], args);
+  }
+}

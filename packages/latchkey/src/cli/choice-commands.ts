@@ -1,0 +1,54 @@
+/** What a person may do, as commands to paste. */
+import type { Action, Choice } from "../operator/advice.ts";
+import { shellWord } from "./text.ts";
+
+export interface CommandChoice {
+  readonly when: string;
+  readonly command: string;
+}
+
+/**
+ * @param target id of the record or message, or name of the effect's death
+ * @param options what its commands need besides
+ */
+export function commandChoices(
+  choices: readonly Choice[],
+  target: string,
+  options: readonly string[] = [],
+): readonly CommandChoice[] {
+  return choices.map(({ when, action }) => {
+    const more = action.kind === "redrive" ? options : [];
+    const words = ["latchkey", ...wordsOf(action), ...more, "--operator <you> --reason <why>", target];
+    return { when, command: words.join(" ") };
+  });
+}
+
+function wordsOf(action: Action): readonly string[] {
+  switch (action.kind) {
+    case "redrive":
+      return action.doubt === "cleared" ? ["redrive", "--never-happened"] : ["redrive"];
+    case "discard":
+      return ["discard"];
+    case "settle":
+      return ["settle", ...outcomeWords(action)];
+    default:
+      return action satisfies never;
+  }
+}
+
+function outcomeWords(action: Extract<Action, { readonly kind: "settle" }>): readonly string[] {
+  switch (action.outcome) {
+    case "call":
+      return ["--call", shellWord(action.call), "--result '<json>'"];
+    case "not-executed":
+      return action.proof === "operator"
+        ? ["--not-executed"]
+        : ["--not-executed --proof closed-downstream", "--downstream-key", shellWord(action.downstreamKey)];
+    case "completed":
+      return [`--completed '{"status":201,"body":{}}'`];
+    case "failed":
+      return [`--failed '{"status":502,"body":{}}'`];
+    default:
+      return action satisfies never;
+  }
+}

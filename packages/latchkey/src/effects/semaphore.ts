@@ -1,0 +1,55 @@
+/** How many calls of an effect one process has under way at once. */
+
+export interface Semaphore {
+  /** Waits for a free place. Null: `signal` aborted first. Giving a place back twice does nothing. */
+  take(signal: AbortSignal): Promise<(() => void) | null>;
+  /** How many are free now. */
+  free(): number;
+  /** At most so many of those that are free now, without waiting. */
+  takeFree(most: number): readonly (() => void)[];
+}
+
+export function createSemaphore(limit: number): Semaphore {
+  let taken = 0;
+  const waiting: (() => void)[] = [];
+  const giveBack = () => {
+    taken -= 1;
+    waiting.shift()?.();
+  };
+  const place = () => {
+    taken += 1;
+    let given = false;
+    return () => {
+      if (!given) giveBack();
+      given = true;
+    };
+  };
+  return {
+    async take(signal) {
+      while (taken >= limit) {
+        if (signal.aborted) return null;
+        await turn(waiting, signal);
+      }
+      return place();
+    },
+    free: () => Math.max(0, limit - taken),
+    takeFree: (most) => Array.from({ length: Math.max(0, Math.min(most, limit - taken)) }, place),
+  };
+}
+
+/** Resolves when a place may be free, or `signal` aborts. */
+function turn(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      signal.removeEventListener("abort", leave);
+      resolve();
+    };
+    const leave = () => {
+      const place = waiting.indexOf(done);
+      if (place >= 0) waiting.splice(place, 1);
+      resolve();
+    };
+    waiting.push(done);
+    signal.addEventListener("abort", leave, { once: true });
+  });
+}

@@ -1,0 +1,11 @@
+/** An answer as the owner of work gives it: `run`, a settlement, or the end of a delivery. */
+
+/** What `run` answers. */
+export interface RunAnswer {
+  /** Default 200. */
+  readonly status?: number;
+  /** A list is sent as one line per value. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** JSON; bytes as they are, for which a `content-type` is needed. Absent: no body. */
+  readonly body?: unknown;
+}

@@ -1,0 +1,236 @@
+/** What both executions share: the request as `decide` sees it, and a decision as a caller gets it. */
+import type { CodecContext, CodecPart } from "../codec.ts";
+import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
+import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
+import { decodeAnswer } from "../operations/answer.ts";
+import type { Result, Submission } from "../operations/attempt.ts";
+import { type LimitName, overLimit } from "../operations/limits.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Reading } from "../stores/life.ts";
+import { isStorable } from "../stores/storable.ts";
+import type { About, LatchkeyEvent } from "../telemetry/events.ts";
+import { withLimit } from "../time/time-limit.ts";
+import { settleWithEarly } from "./early-settlement.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** The least, and the answer where nothing is known: ask again after a second. */
+const retryAfterDefaultMs = 1_000;
+const retryAfterMaxMs = 10_000;
+
+/** @throws {TypeError} when a store could not keep what names the record, or not tell it from another's. */
+export function checkSubmission({ key, principal }: Submission): void {
+  requireStorable("tenant", key.tenant);
+  requireStorable("scope", key.scope);
+  requireStorable("key", key.key);
+  requireStorable("principal", principal ?? "");
+}
+
+function requireStorable(name: string, text: string): void {
+  if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+}
+
+export function admissionRequest(
+  operation: Operation,
+  submission: Submission,
+  token: string,
+): AdmissionRequest {
+  const { reuse, leaseEnd, attemptsMax } = operation.settings;
+  return {
+    operation: operation.name,
+    fingerprint: submission.fingerprint,
+    principal: submission.principal,
+    token,
+    reuse,
+    leaseEnd: operation.execution === "transaction" ? "reconcile" : leaseEnd,
+    attemptsMax,
+  };
+}
+
+/** Counts a submission against a limit of its tenant's. Null: none is set, or it may go on. */
+export async function limited<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  because: LimitName,
+): Promise<Extract<Result, { kind: "too_many_keys" }> | null> {
+  const limiter = runtime.limits[because];
+  if (limiter === undefined) return null;
+  const about = runtime.about(operation.name, submission.key);
+  const retryAfterMs = await overLimit(limiter, submission.key.tenant, (error) =>
+    runtime.emit({ ...about, type: "limiter_error", limit: because, error }),
+  );
+  return retryAfterMs === null ? null : { kind: "too_many_keys", because, retryAfterMs };
+}
+
+/** Counts the submission's key as new, once, however often admission starts over. */
+export function newKeyCounter<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+): () => Promise<Result | null> {
+  let counted: Promise<Result | null> | null = null;
+  return () => {
+    counted ??= limited(runtime, operation, submission, "newKeys");
+    return counted;
+  };
+}
+
+/** A decision, as a caller gets it. */
+export function resultOf<Tx>(
+  runtime: Runtime<Tx>,
+  decision: Decision,
+  now: number,
+): Result | Promise<Result> {
+  switch (decision.kind) {
+    case "replay":
+      return replayOf(runtime, decision.record);
+    case "timeout":
+      return { kind: "timeout", recordId: decision.recordId };
+    case "in_progress":
+      return {
+        kind: "in_progress",
+        recordId: decision.recordId,
+        retryAfterMs: askAgainMs(decision, now),
+      };
+    case "key_misuse":
+      return decision;
+    case "unknown": {
+      const after = decision.reconcileAfter;
+      const retryAfterMs = after === null ? null : Math.max(retryAfterDefaultMs, after - now);
+      return { kind: "unknown", recordId: decision.recordId, retryAfterMs };
+    }
+    case "expired":
+      return { kind: "expired" };
+    default:
+      return decision satisfies never;
+  }
+}
+
+/**
+ * Half of the time it has been running already: the last question comes at most half as late again as the answer did, and
+ * their number grows with the logarithm of the time. Never past the end of its lease, when its fate is decided.
+ */
+export function askAgainMs(
+  { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,
+  now: number,
+): number {
+  if (createdAt === null) return retryAfterDefaultMs;
+  const leaseMs = leaseEndsAt === null ? retryAfterMaxMs : leaseEndsAt - now;
+  const wantedMs = Math.min(Math.ceil((now - createdAt) / 2), retryAfterMaxMs, leaseMs);
+  return Math.max(wantedMs, retryAfterDefaultMs);
+}
+
+function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Result | Promise<Result> {
+  if (record.answer === null) return { kind: "timeout", recordId: record.id };
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
+  const plain = runtime.codec.decode(record.answer, context);
+  return plain instanceof Uint8Array
+    ? replayed(record, plain)
+    : plain.then((decoded) => replayed(record, decoded));
+}
+
+function replayed(record: FinishedRecord, plain: Uint8Array): Result {
+  return { kind: "replay", recordId: record.id, answer: decodeAnswer(plain), expiresAt: record.expiresAt };
+}
+
+/** An attempt has ended and its caller waits: a store that does not answer by then will not help. */
+const lookAgainLimitMs = 5_000;
+
+/** What the record says by now; null when the store fails or does not say. */
+export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promise<Reading | null> {
+  const seen = await withLimit(runtime.ports.clock, lookAgainLimitMs, () => runtime.store.read(key));
+  return seen.kind === "returned" ? seen.value : null;
+}
+
+/**
+ * What the record says by now to this submission, for an attempt whose own end is not the truth. Null: the store does
+ * not say, or only that the submission may be made again, or that it runs under a token of its own.
+ */
+export async function whatTheRecordSays<Tx>(
+  {
+    runtime,
+    operation,
+    submission,
+  }: {
+    readonly runtime: Runtime<Tx>;
+    readonly operation: Operation;
+    readonly submission: Submission;
+  },
+  isOwnToken: (token: string) => boolean = () => false,
+): Promise<Result | null> {
+  const reading = await lookAgain(runtime, submission.key);
+  if (reading === null) return null;
+  const { record } = reading;
+  if (record?.state === "in_progress" && isOwnToken(record.fence.token)) return null;
+  const request = admissionRequest(operation, submission, runtime.ports.random.token());
+  const verdict = decide(record, request, reading.now);
+  return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
+}
+
+export function codecContext(
+  key: Submission["key"],
+  recordId: string,
+  fingerprint: Uint8Array,
+  part: CodecPart,
+): CodecContext {
+  return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint, part };
+}
+
+/** An ended lease alone is no reason to wait, where something automatic can find out; anything else needs a person. */
+export function reconcileGivenUp(operation: Operation, because: GiveUpReason): number | null {
+  const automatic = "work" in operation || operation.settings.lookup !== null;
+  return because === "lease-ended" && automatic ? 0 : null;
+}
+
+/** Settles a dead attempt as `unknown`. Another process may have been faster. */
+export async function giveUp<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  key: RecordKey,
+  guard: Guard,
+  because: GiveUpReason,
+): Promise<void> {
+  const afterMs = reconcileGivenUp(operation, because);
+  const done = await runtime.store.giveUp(key, guard, because, afterMs);
+  if (!done) return;
+  const about = runtime.about(operation.name, key);
+  runtime.emit({ ...about, type: "lease_rescued", recordId: guard.id, because });
+  await settleWithEarly(runtime, key, guard.id);
+}
+
+/** Reports how a submission ended, where the attempt itself has not. */
+export function report<Tx>(
+  runtime: Runtime<Tx>,
+  operation: Operation,
+  submission: Submission,
+  result: Result,
+): void {
+  const about = runtime.about(operation.name, submission.key);
+  const event = eventOf(result, about);
+  if (event !== null) runtime.emit(event);
+}
+
+function eventOf(result: Result, about: About): LatchkeyEvent | null {
+  switch (result.kind) {
+    case "replay":
+    case "timeout":
+      return { ...about, type: "replayed", recordId: result.recordId };
+    case "in_progress":
+      return { ...about, type: "in_progress" };
+    case "expired":
+      return { ...about, type: "expired" };
+    case "key_misuse":
+      return { ...about, type: "key_misuse", because: result.because };
+    case "too_many_keys":
+      return { ...about, type: "too_many_keys", because: result.because };
+    case "unknown":
+      return { ...about, type: "unknown", recordId: result.recordId };
+    case "accepted":
+      return { ...about, type: "accepted", recordId: result.recordId };
+    case "executed":
+    case "commit_in_doubt":
+      return null;
+    default:
+      return result satisfies never;
+  }
+}

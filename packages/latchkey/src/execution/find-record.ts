@@ -1,0 +1,201 @@
+/** Finding the record that a webhook, a person or a command names. */
+import { recordIdOf } from "../effects/downstream-key.ts";
+import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
+import { MAX_KEY_LENGTH, parseKey } from "../key/parse-key.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
+import { isStorable } from "../stores/storable.ts";
+import type { Store } from "../stores/store.ts";
+
+/** By what the client sent. */
+export interface ClientsName {
+  readonly tenant: string;
+  /** The operation's name. */
+  readonly operation: string;
+  /**
+   * As the client sent it, quoted or bare; as it was given to `latchkey.run`; or as the store has it, which under
+   * `keySecret` is its hash: `attempt.record.key`.
+   */
+  readonly key: string;
+}
+
+/** By the record's id, which handlers know as `attempt.id`. It names one life of a key. */
+export interface LifesName {
+  readonly recordId: string;
+}
+
+/** By what the other side knows a call by. It names one generation of one call, and so one life of a key. */
+export interface CallsName {
+  readonly downstreamKey: string;
+}
+
+/** One life of a key. What else is said of it has to fit. */
+export type LifeName = ((LifesName & Partial<CallsName>) | (CallsName & Partial<LifesName>)) &
+  (ClientsName | { readonly tenant?: string; readonly operation?: string; readonly key?: never });
+
+export type RecordName =
+  | LifeName
+  | (ClientsName & { readonly recordId?: never; readonly downstreamKey?: never });
+
+export interface FoundRecord {
+  readonly kind: "record";
+  readonly key: RecordKey;
+  readonly record: LatchkeyRecord;
+  /** The store's time when it was read. */
+  readonly now: number;
+  /** The effect in its outbox that the downstream key names; null: it names a call, or nothing was named by one. */
+  readonly effect: OutboxEffect | null;
+}
+
+export type Found =
+  | FoundRecord
+  /** An effect in the outbox that has outlived its record. */
+  | { readonly kind: "effect"; readonly effect: OutboxEffect }
+  /** The downstream key belongs to this record, and to none of its calls and effects as they are now. */
+  | { readonly kind: "no_such_call"; readonly record: LatchkeyRecord }
+  /** The key's record is of another life than the one that is named. */
+  | { readonly kind: "other_life"; readonly record: LatchkeyRecord }
+  /** The client's key fits several records: only the id says which. */
+  | { readonly kind: "ambiguous"; readonly recordIds: readonly string[] }
+  | { readonly kind: "not_found" };
+
+export interface Finder {
+  readonly store: Pick<Store<never>, "read" | "readById" | "journal" | "outbox">;
+  /** How a key that a client sent is kept. */
+  readonly storedKey: (sent: RecordKey) => RecordKey;
+}
+
+const notFound = { kind: "not_found" } as const;
+
+/** @throws {TypeError} when a client's key comes without its tenant or operation. */
+export async function findRecord(finder: Finder, name: RecordName): Promise<Found> {
+  const { recordId, downstreamKey, tenant, operation, key }: Partial<ClientsName & LifesName & CallsName> =
+    name;
+  if (key !== undefined) {
+    if (tenant === undefined || operation === undefined) {
+      throw new TypeError("A client's key names a record together with its `tenant` and `operation`");
+    }
+    return findByKey(finder, { tenant, operation, key }, recordId, downstreamKey);
+  }
+  const found =
+    downstreamKey === undefined ? await findLife(finder, recordId) : await findCall(finder, downstreamKey);
+  if (found.kind === "not_found" || found.kind === "ambiguous") return found;
+  const life = placeOf(found);
+  const fits =
+    (recordId ?? life.id) === life.id &&
+    (tenant ?? life.tenant) === life.tenant &&
+    (operation ?? life.operation) === life.operation;
+  return fits ? found : notFound;
+}
+
+function placeOf(found: Exclude<Found, { readonly kind: "not_found" | "ambiguous" }>) {
+  if (found.kind === "effect") {
+    const { tenant, operation, recordId } = found.effect;
+    return { tenant, operation, id: recordId };
+  }
+  const { tenant, operation, id } = found.record;
+  return { tenant, operation, id };
+}
+
+async function findLife({ store }: Finder, id: string | undefined): Promise<Found> {
+  if (id === undefined || !isRecordId(id)) return notFound;
+  const { record, now } = await store.readById(null, id);
+  return record === null ? notFound : foundRecord(record, now);
+}
+
+async function findCall(finder: Finder, downstreamKey: string): Promise<Found> {
+  const { store } = finder;
+  const [call] = await store.journal.callsByDownstreamKey([downstreamKey]);
+  const effect = call === undefined ? await findEffect(store, downstreamKey) : null;
+  const lifeId = call?.recordId ?? recordIdOf(downstreamKey);
+  const place = call?.key ?? effect;
+  if (lifeId === null) return notFound;
+  if (place === null) {
+    const life = await findLife(finder, lifeId);
+    return life.kind === "record" ? { kind: "no_such_call", record: life.record } : life;
+  }
+  const { record, now } = await store.read(keyOf(place));
+  if (record?.id === lifeId) return { ...foundRecord(record, now), effect };
+  if (effect !== null) return { kind: "effect", effect };
+  return record === null ? notFound : { kind: "other_life", record };
+}
+
+async function findEffect({ outbox }: Finder["store"], downstreamKey: string): Promise<OutboxEffect | null> {
+  const recordId = recordIdOf(downstreamKey);
+  if (recordId === null || outbox === null) return null;
+  const effects = await outbox.ofRecord(recordId);
+  return effects.find((effect) => effect.downstreamKey === downstreamKey) ?? null;
+}
+
+async function findByKey(
+  finder: Finder,
+  name: ClientsName,
+  recordId: string | undefined,
+  downstreamKey: string | undefined,
+): Promise<Found> {
+  const records = await recordsOf(finder, name);
+  const [first, second] = records;
+  if (downstreamKey !== undefined) {
+    const found = await findCall(finder, downstreamKey);
+    if (found.kind === "not_found" || found.kind === "ambiguous") return first ? otherLife(first) : found;
+    const { id } = placeOf(found);
+    if (recordId !== undefined && recordId !== id) return notFound;
+    if (found.kind === "effect") return isOfKey(finder, name, found.effect) ? found : notFound;
+    if (records.some(({ record }) => record.id === id)) return found;
+    return first === undefined ? notFound : otherLife(first);
+  }
+  if (first === undefined) return notFound;
+  if (recordId !== undefined) return records.find(({ record }) => record.id === recordId) ?? otherLife(first);
+  return second === undefined
+    ? first
+    : { kind: "ambiguous", recordIds: records.map(({ record }) => record.id) };
+}
+
+function otherLife({ record }: FoundRecord): Found {
+  return { kind: "other_life", record };
+}
+
+async function recordsOf(finder: Finder, name: ClientsName): Promise<readonly FoundRecord[]> {
+  const found: FoundRecord[] = [];
+  for (const key of keysOf(finder, name)) {
+    const { record, now } = await finder.store.read(key);
+    if (record !== null && record.operation === name.operation) found.push(foundRecord(record, now));
+  }
+  return found;
+}
+
+function isOfKey(finder: Finder, name: ClientsName, { operation, ...place }: OutboxEffect): boolean {
+  const same = (key: RecordKey) =>
+    key.tenant === place.tenant && key.scope === place.scope && key.key === place.key;
+  return operation === name.operation && keysOf(finder, name).some(same);
+}
+
+/**
+ * Where a record may be that is named so. Under `keyScope: "tenant"` its scope is `*`. A key of `latchkey.run` may look like
+ * a quoted one and not be; and one that is kept as a hash may be said as it is kept.
+ */
+export function keysOf(
+  { storedKey }: Pick<Finder, "storedKey">,
+  { tenant, operation, key }: ClientsName,
+): readonly RecordKey[] {
+  const parsed = parseKey([key]);
+  const sent = new Set([...(parsed.ok ? [parsed.key] : []), ...(key.length <= MAX_KEY_LENGTH ? [key] : [])]);
+  return [operation, "*"].flatMap((scope) => {
+    const kept = [...sent].map((one) => storedKey({ tenant, scope, key: one }).key);
+    return [...new Set([...kept, ...sent])]
+      .filter((one) => [tenant, scope, one].every(isStorable))
+      .map((one) => ({ tenant, scope, key: one }));
+  });
+}
+
+function foundRecord(record: LatchkeyRecord, now: number): FoundRecord {
+  return { kind: "record", key: keyOf(record), record, now, effect: null };
+}
+
+function keyOf({ tenant, scope, key }: RecordKey): RecordKey {
+  return { tenant, scope, key };
+}
+
+/** Whether it is an id as records have them. */
+export function isRecordId(text: string): boolean {
+  return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
+}

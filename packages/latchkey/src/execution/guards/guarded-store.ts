@@ -1,0 +1,219 @@
+/** A store whose calls tell a circuit breaker how it is. Refusing is not done here: what has begun may always end. */
+import { StoreError } from "../../errors.ts";
+import type { Clock } from "../../ports.ts";
+import type { EarlySettlements } from "../../stores/early.ts";
+import type { JournalSupport } from "../../stores/journal.ts";
+import type { MessageSupport } from "../../stores/messages.ts";
+import type { OutboxSupport } from "../../stores/outbox.ts";
+import type { SettlementSupport } from "../../stores/settlement.ts";
+import type { Store } from "../../stores/store.ts";
+import type { OpenPhase, OpenTransaction, TransactionSupport } from "../../stores/transactions.ts";
+import type { LatchkeyEvent } from "../../telemetry/events.ts";
+import {
+  type CircuitSettings,
+  type CircuitState,
+  closed,
+  enter,
+  leave,
+  settle,
+} from "../../time/circuit-breaker.ts";
+import { overviewOf } from "../overview.ts";
+import { isStoreFailure } from "./store-failure.ts";
+
+export interface Breaker {
+  /**
+   * Runs what will ask the store.
+   *
+   * @throws {StoreError} `not_sent`, while the circuit is open.
+   */
+  guard<T>(run: () => Promise<T>): Promise<T>;
+  /** Watches one call; what it says first counts. `answered` says that the store did, before the call is over. */
+  watch<T>(call: (answered: () => void) => Promise<T>): Promise<T>;
+}
+
+export function createBreaker(
+  store: string,
+  settings: CircuitSettings,
+  clock: Clock,
+  emit: (event: LatchkeyEvent) => void,
+): Breaker {
+  let state: CircuitState = closed;
+  const change = (next: CircuitState) => {
+    const before = state.kind;
+    state = next;
+    if (next.kind === "open" && before === "closed") emit({ type: "circuit_opened", store });
+    if (next.kind === "closed" && before !== "closed") emit({ type: "circuit_closed", store });
+  };
+  const note = (ok: boolean, begunMs: number) => {
+    const nothingNew = ok && state.kind === "closed" && state.failures === 0;
+    if (!nothingNew) change(settle(state, settings, { ok, begunMs }, clock.monotonicMs()));
+  };
+  const guardOpen: Breaker["guard"] = async (run) => {
+    const begunMs = clock.monotonicMs();
+    const entered = enter(state, settings, begunMs);
+    if (!entered.admitted) {
+      const retryAfterMs = state.kind === "closed" ? null : Math.max(0, state.untilMs - begunMs);
+      throw new StoreError("not_sent", {
+        message: `The circuit breaker of store ${store} is open`,
+        retryAfterMs,
+      });
+    }
+    change(entered.state);
+    try {
+      return await run();
+    } finally {
+      if (entered.probe) change(leave(state, begunMs));
+    }
+  };
+  return {
+    guard: (run) => (state.kind === "closed" ? run() : guardOpen(run)),
+    async watch(call) {
+      const begunMs = clock.monotonicMs();
+      let noted = false;
+      const noteOnce = (ok: boolean) => {
+        if (!noted) note(ok, begunMs);
+        noted = true;
+      };
+      try {
+        const result = await call(() => noteOnce(true));
+        noteOnce(true);
+        return result;
+      } catch (error) {
+        // The store has not been asked, so this is neither a success nor a failure of its.
+        if (error instanceof StoreError && !error.overload) noteOnce(!isStoreFailure(error));
+        throw error;
+      }
+    },
+  };
+}
+
+/** The store, watched. */
+export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx> {
+  return {
+    name: inner.name,
+    capabilities: inner.capabilities,
+    transactions: inner.transactions === null ? null : guardedTransactions(inner.transactions, watch),
+    journal: guardedJournal(inner.journal, watch),
+    settlement: guardedSettlement(inner.settlement, watch),
+    outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
+    messages: inner.messages === null ? null : guardedMessages(inner.messages, watch),
+    // Nothing depends on them, so how they fare says nothing about the store.
+    hints: inner.hints,
+    ...(inner.finished === undefined ? {} : { finished: inner.finished }),
+    ...(inner.early === undefined ? {} : { early: guardedEarly(inner.early, watch) }),
+    ...(inner.overview === undefined
+      ? {}
+      : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
+    verify: () => watch(() => inner.verify()),
+    read: (key) => watch(() => inner.read(key)),
+    readById: (tenant, id) => watch(() => inner.readById(tenant, id)),
+    create: (life, replaces, terms) => watch(() => inner.create(life, replaces, terms)),
+    accept: (life, replaces, expiresAfterMs) => watch(() => inner.accept(life, replaces, expiresAfterMs)),
+    claimPending: (wants) => watch(() => inner.claimPending(wants)),
+    takeOver: (key, guard, fingerprint, token, terms) =>
+      watch(() => inner.takeOver(key, guard, fingerprint, token, terms)),
+    renew: (key, id, fence, leaseMs) => watch(() => inner.renew(key, id, fence, leaseMs)),
+    end: (key, id, fence, end) => watch(() => inner.end(key, id, fence, end)),
+    giveUp: (key, guard, errorCode, reconcileAfterMs) =>
+      watch(() => inner.giveUp(key, guard, errorCode, reconcileAfterMs)),
+    recordLostTransaction: (life, replaces, errorCode) =>
+      watch(() => inner.recordLostTransaction(life, replaces, errorCode)),
+    endedLeases: (limit) => watch(() => inner.endedLeases(limit)),
+    clean: (limit) => watch(() => inner.clean(limit)),
+  };
+}
+
+/** An open transaction shows that the store answered; what its work then does says nothing about the store. */
+function guardedTransactions<Tx>(
+  inner: TransactionSupport<Tx>,
+  watch: Breaker["watch"],
+): TransactionSupport<Tx> {
+  return {
+    deliver: (request, work) =>
+      watch((answered) =>
+        inner.deliver(request, (open: OpenPhase<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
+    phase: (request, work) =>
+      watch((answered) =>
+        inner.phase(request, (open: OpenPhase<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
+    run: (request, work) =>
+      watch((answered) =>
+        inner.run(request, (open: OpenTransaction<Tx>) => {
+          answered();
+          return work(open);
+        }),
+      ),
+    // "In doubt" is an answer of it, too, that comes from a store that is not there.
+    resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
+  };
+}
+
+function guardedJournal(inner: JournalSupport, watch: Breaker["watch"]): JournalSupport {
+  return {
+    read: (key, id) => watch(() => inner.read(key, id)),
+    startCall: (owner, intent) => watch(() => inner.startCall(owner, intent)),
+    endCall: (owner, call, end) => watch(() => inner.endCall(owner, call, end)),
+    // It also fails when another transaction holds the record for too long; the store itself is there.
+    refence: (owner, token, leaseMs, timeoutMs) => inner.refence(owner, token, leaseMs, timeoutMs),
+    callsByDownstreamKey: (keys) => watch(() => inner.callsByDownstreamKey(keys)),
+    finishedCalls: (query) => watch(() => inner.finishedCalls(query)),
+  };
+}
+
+function guardedSettlement(inner: SettlementSupport, watch: Breaker["watch"]): SettlementSupport {
+  return {
+    settle: (key, guard, settlement, note) => watch(() => inner.settle(key, guard, settlement, note)),
+    claimUnknowns: (operations, limit, claimMs) =>
+      watch(() => inner.claimUnknowns(operations, limit, claimMs)),
+    postpone: (key, guard, afterMs) => watch(() => inner.postpone(key, guard, afterMs)),
+    resumable: (operations, limit) => watch(() => inner.resumable(operations, limit)),
+    list: (filter) => watch(() => inner.list(filter)),
+    audit: (key) => watch(() => inner.audit(key)),
+  };
+}
+
+function guardedEarly(inner: EarlySettlements, watch: Breaker["watch"]): EarlySettlements {
+  return {
+    keep: (key, guard, early) => watch(() => inner.keep(key, guard, early)),
+    of: (key, recordId) => watch(() => inner.of(key, recordId)),
+    due: (limit) => watch(() => inner.due(limit)),
+  };
+}
+
+function guardedOutbox(inner: OutboxSupport, watch: Breaker["watch"]): OutboxSupport {
+  return {
+    ...(inner.partOf === undefined ? {} : { partOf: (id) => inner.partOf?.(id) }),
+    ...(inner.finished === undefined
+      ? {}
+      : { finished: (query) => watch(async () => (await inner.finished?.(query)) ?? []) }),
+    ...(inner.byDownstreamKey === undefined
+      ? {}
+      : { byDownstreamKey: (keys) => watch(async () => (await inner.byDownstreamKey?.(keys)) ?? []) }),
+    claim: (wants, token, leaseMs) => watch(() => inner.claim(wants, token, leaseMs)),
+    start: (claims, leaseMs) => watch(() => inner.start(claims, leaseMs)),
+    end: (ends) => watch(() => inner.end(ends)),
+    rescue: (limit) => watch(() => inner.rescue(limit)),
+    list: (filter) => watch(() => inner.list(filter)),
+    ofRecord: (recordId) => watch(() => inner.ofRecord(recordId)),
+    confirm: (confirmation, note) => watch(() => inner.confirm(confirmation, note)),
+    decide: (id, decision, note) => watch(() => inner.decide(id, decision, note)),
+  };
+}
+
+function guardedMessages(inner: MessageSupport, watch: Breaker["watch"]): MessageSupport {
+  return {
+    find: (digest, tenant) => watch(() => inner.find(digest, tenant)),
+    count: (facts, count, id) => watch(() => inner.count(facts, count, id)),
+    forget: (digest, tenant) => watch(() => inner.forget(digest, tenant)),
+    bury: (facts, letter, judged) => watch(() => inner.bury(facts, letter, judged)),
+    list: (filter) => watch(() => inner.list(filter)),
+    remove: (id, event, note) => watch(() => inner.remove(id, event, note)),
+  };
+}

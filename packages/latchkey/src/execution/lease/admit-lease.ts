@@ -1,0 +1,193 @@
+/** Admission under a lease: the reservation that commits before the work begins. */
+import { decide } from "../../engine/decide.ts";
+import type { InProgressRecord } from "../../engine/record.ts";
+import { StoreError } from "../../errors.ts";
+import type { Result, Submission } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { pause } from "../../ports.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { AttemptEnd, LeaseTerms } from "../../stores/store.ts";
+import { retryPauseMs } from "../../time/retry-pause.ts";
+import { admissionRequest, codecContext, giveUp, resultOf } from "../admission.ts";
+import { settleWithEarly } from "../early-settlement.ts";
+import type { Runtime } from "../runtime.ts";
+import { stopsAtMs } from "./heartbeat.ts";
+import { reportAdmission, reportEnd, type TakenFrom } from "./lease-events.ts";
+import type { LeasedWork } from "./leased-work.ts";
+
+/** How often admission starts over: each time the record was changed by another writer. */
+const admissionsMax = 20;
+/** Shorter than of transactions that are lost: an admission is one write. */
+const admissionPauses = { firstMs: 5, maxMs: 250 };
+
+/** One submission, or one record that a worker goes on with, under a lease. */
+export interface LeaseJob<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: Operation;
+  readonly submission: Submission;
+  readonly leasedWork: LeasedWork;
+  /** A worker goes on with what is there, and begins no life. */
+  readonly by: "request" | "worker";
+  /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
+  readonly token: string;
+  /** Counts the key as new, once for each submission, however often admission starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
+}
+
+export interface Admitted {
+  readonly record: InProgressRecord;
+  /** Monotonic time until which the lease certainly holds: counted from before the admission was confirmed. */
+  readonly ownedUntilMs: number;
+  readonly from: TakenFrom;
+}
+
+/** Takes the lease, or finds out what is answered instead. */
+export async function admit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result> {
+  const { clock, random } = job.runtime.ports;
+  const announced = new Set<string>();
+  let current = job;
+  for (let round = 1; round <= admissionsMax; round++) {
+    const admitted = await tryAdmit(current);
+    if (admitted !== null) {
+      if (!("record" in admitted)) return admitted;
+      reportAdmission(job, admitted, announced);
+      if (mayStart(job, admitted)) return admitted;
+      const confirmed = await confirm(job, admitted.record);
+      if (confirmed.kind === "held" && mayStart(job, confirmed)) return confirmed;
+      // What was given back may be deleted at any time to come: nothing may start under its token.
+      if (confirmed.kind === "given_back") current = { ...job, token: random.token() };
+    }
+    await pause(clock, retryPauseMs(round, random, admissionPauses));
+  }
+  throw new StoreError("rolled_back", {
+    message: `Gave up after ${admissionsMax} admissions lost to others`,
+  });
+}
+
+/** A reply that took as long as the lease says nothing about who owns the record by now. */
+export function mayStart<Tx>({ runtime, operation }: LeaseJob<Tx>, { ownedUntilMs }: Admitted): boolean {
+  return runtime.ports.clock.monotonicMs() < stopsAtMs(ownedUntilMs, operation.settings.leaseMs);
+}
+
+type Confirmed =
+  | (Admitted & { readonly kind: "held" })
+  | { readonly kind: "given_back" }
+  | { readonly kind: "in_doubt" };
+
+/** Renews an attempt whose handler was not started in time, or whose admission was in doubt; or frees its key. */
+async function confirm<Tx>(
+  { runtime, operation, by }: LeaseJob<Tx>,
+  record: InProgressRecord,
+): Promise<Confirmed> {
+  const { store } = runtime;
+  const { leaseMs } = operation.settings;
+  const sentAtMs = runtime.ports.clock.monotonicMs();
+  const renewed = await store.renew(record, record.id, record.fence, leaseMs).catch(() => null);
+  if (renewed === null) return { kind: "in_doubt" };
+  if (renewed) return { kind: "held", record, ownedUntilMs: sentAtMs + leaseMs, from: null };
+  // An earlier attempt of the same life may have run, or its request was accepted: then its key stays with it.
+  const end: AttemptEnd =
+    record.fence.attempt === 1 && by === "request"
+      ? { event: "release" }
+      : { event: "retry_later", errorCode: "not-started", resumeAfterMs: by === "worker" ? leaseMs : null };
+  const ended = await store.end(record, record.id, record.fence, end).catch(() => null);
+  if (ended !== null) reportEnd(runtime, record, end);
+  return { kind: "given_back" };
+}
+
+async function tryAdmit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result | null> {
+  const { runtime, operation, submission, token } = job;
+  const { store } = runtime;
+  const sentAtMs = runtime.ports.clock.monotonicMs();
+  const { record, now } = await store.read(submission.key);
+  const terms = leaseTerms(operation);
+  const ownedUntilMs = sentAtMs + terms.leaseMs;
+  const verdict = decide(record, admissionRequest(operation, submission, token), now);
+  switch (verdict.kind) {
+    case "answer":
+      if (record?.state === "unknown" && (await settleWithEarly(runtime, submission.key, record.id))) {
+        return tryAdmit(job);
+      }
+      return resultOf(runtime, verdict.decision, now);
+    case "own":
+      // Of a write in doubt: it can be read before it is certain to stay. A write that follows it says so.
+      return {
+        record: verdict.record,
+        ownedUntilMs: Number.NEGATIVE_INFINITY,
+        from: verdict.record.fence.attempt === 1 ? "none" : "in_progress",
+      };
+    case "give_up":
+      await giveUp(runtime, operation, submission.key, verdict.guard, verdict.because);
+      return null;
+    case "create": {
+      const refused = await job.countNewKey();
+      if (refused !== null) return refused;
+      const life = await newLife(job, now);
+      return admittedOrNull(ownedUntilMs, "none", () => store.create(life, verdict.replaces, terms));
+    }
+    case "take_over":
+      if (record?.state === "in_progress" && (await isOfHandler(job, record))) {
+        await giveUp(runtime, operation, submission.key, verdict.guard, "lease-ended");
+        return null;
+      }
+      return admittedOrNull(ownedUntilMs, record?.state === "retryable" ? "retryable" : "in_progress", () =>
+        store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, terms),
+      );
+    default:
+      return verdict satisfies never;
+  }
+}
+
+/**
+ * Whether a dead attempt was one of a route's handler, from before the operation owned its work: what it did is in no
+ * journal, so it cannot be gone on with.
+ */
+async function isOfHandler<Tx>(
+  { runtime, leasedWork }: LeaseJob<Tx>,
+  record: InProgressRecord,
+): Promise<boolean> {
+  if (!leasedWork.ownsWork) return false;
+  const journal = await runtime.store.journal.read(record, record.id);
+  return journal !== null && journal.input === null;
+}
+
+/** A reply that was lost is found again by reading: the record then carries this submission's token. */
+async function admittedOrNull(
+  ownedUntilMs: number,
+  from: Admitted["from"],
+  write: () => Promise<InProgressRecord | null>,
+): Promise<Admitted | null> {
+  try {
+    const record = await write();
+    return record === null ? null : { record, ownedUntilMs, from };
+  } catch (error) {
+    if (error instanceof StoreError && error.certainty === "in_doubt") return null;
+    throw error;
+  }
+}
+
+async function newLife<Tx>(job: LeaseJob<Tx>, now: number): Promise<NewLife> {
+  const { key, fingerprint, principal, addressable = false } = job.submission;
+  const id = job.runtime.ports.random.uuid(now);
+  const input = await job.leasedWork.input(codecContext(key, id, fingerprint.digest, "input"));
+  return {
+    tenant: key.tenant,
+    scope: key.scope,
+    key: key.key,
+    id,
+    operation: job.operation.name,
+    fingerprint,
+    principal,
+    fence: { attempt: 1, token: job.token },
+    ...(input === null ? {} : { input }),
+    ...(addressable ? { addressable } : {}),
+  };
+}
+
+/** How an attempt of this operation holds its record. */
+export function leaseTerms({ execution, settings }: Operation): LeaseTerms {
+  const { leaseMs, leaseEnd, attemptsMax, retentionMs, pendingLimitMs } = settings;
+  // Time spent waiting for the first attempt does not shorten the time for later ones.
+  const waitedMs = execution === "deferred" ? pendingLimitMs : 0;
+  return { leaseMs, leaseEnd, attemptsMax, abandonAfterMs: waitedMs + retentionMs };
+}

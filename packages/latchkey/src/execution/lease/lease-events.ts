@@ -1,0 +1,45 @@
+/** What is reported of a lease: how its record was taken, and how an attempt ended that left no answer. */
+import type { InProgressRecord } from "../../engine/record.ts";
+import type { AttemptEnd } from "../../stores/store.ts";
+import type { Runtime } from "../runtime.ts";
+
+/** The state that a record was taken from. Null: that has been reported. */
+export type TakenFrom = "none" | "pending" | "in_progress" | "retryable" | null;
+
+/** An admission, reported once: one whose reply was lost is met again under its token. */
+export function reportAdmission<Tx>(
+  { runtime, by }: { readonly runtime: Runtime<Tx>; readonly by: "request" | "worker" },
+  { record, from }: { readonly record: InProgressRecord; readonly from: TakenFrom },
+  announced: Set<string>,
+): void {
+  const { attempt, token } = record.fence;
+  if (from === null || announced.has(token)) return;
+  announced.add(token);
+  const about = { ...runtime.about(record.operation, record), recordId: record.id };
+  if (from === "none") runtime.emit({ ...about, type: "reserved", by: "lease" });
+  else if (from === "pending") runtime.emit({ ...about, type: "claimed", attempt });
+  else runtime.emit({ ...about, type: "taken_over", attempt, from, by });
+}
+
+/** The ends that leave no answer; those that do are reported as `executed`. */
+export function reportEnd<Tx>(runtime: Runtime<Tx>, record: InProgressRecord, end: AttemptEnd): void {
+  const about = { ...runtime.about(record.operation, record), recordId: record.id };
+  switch (end.event) {
+    case "release":
+      runtime.emit({ ...about, type: "released" });
+      return;
+    case "retry_later": {
+      const { errorCode, resumeAfterMs } = end;
+      runtime.emit({ ...about, type: "retryable", errorCode, resumeAfterMs });
+      return;
+    }
+    case "doubt":
+      runtime.emit({ ...about, type: "became_unknown", because: end.errorCode });
+      return;
+    case "complete":
+    case "fail":
+      return;
+    default:
+      end satisfies never;
+  }
+}

@@ -1,0 +1,156 @@
+/** Running a function under an operation, without HTTP. */
+import { createHash } from "node:crypto";
+import type { Execution } from "../engine/classify.ts";
+import { fingerprintOf } from "../fingerprint/fingerprint.ts";
+import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
+import type { Answer } from "../operations/answer.ts";
+import type { HandlerContext, Result, Submission, Work } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import { valueOfAnswer } from "./run-answer.ts";
+
+export interface RunRequest {
+  /** On whose behalf it runs; from authentication, never from the input. */
+  readonly tenant: string;
+  /** The idempotency key, 1 to 255 characters. */
+  readonly key: string;
+  /** What is asked for, as JSON. The same key with another input is key misuse. */
+  readonly input: unknown;
+  /** Who asks, within the tenant. A replay to another principal is refused. Default: nobody in particular. */
+  readonly principal?: string;
+}
+
+const requestNames = {
+  tenant: true,
+  key: true,
+  input: true,
+  principal: true,
+} as const satisfies OptionNames<RunRequest>;
+
+export type RunResult<R> =
+  | { readonly kind: "executed" | "replay"; readonly recordId: string; readonly value: R }
+  /** It ran once; its value was too large to keep. */
+  | { readonly kind: "answer_not_stored"; readonly recordId: string }
+  | Exclude<Result, { readonly kind: "executed" | "replay" }>;
+
+type Execute<Tx> = <E extends Execution>(
+  operation: Operation<E>,
+  submission: Submission,
+  work: Work<Tx, E>,
+) => Promise<Result>;
+
+export async function runFunction<Tx, E extends Execution, R>(
+  execute: Execute<Tx>,
+  operation: Operation<E>,
+  request: RunRequest,
+  work: (context: HandlerContext<Tx, E>) => Promise<R>,
+): Promise<RunResult<R>> {
+  const submission = submissionOf(operation, request);
+  const result = await execute(operation, submission, async (context) =>
+    answerOf(operation, await work(context)),
+  );
+  switch (result.kind) {
+    case "executed":
+      return { kind: "executed", recordId: result.recordId, value: parseValue<R>(result.answer) };
+    case "replay":
+      return result.answer.omitted === null
+        ? { kind: "replay", recordId: result.recordId, value: parseValue<R>(result.answer) }
+        : { kind: "answer_not_stored", recordId: result.recordId };
+    default:
+      return result;
+  }
+}
+
+/** How a run of an operation that owns its work ended. */
+export type OwnedRunResult =
+  | {
+      readonly kind: "executed" | "replay";
+      readonly recordId: string;
+      readonly status: number;
+      /** The answer's body: JSON, or bytes where its content type says so. */
+      readonly value: unknown;
+    }
+  | Exclude<RunResult<unknown>, { readonly kind: "executed" | "replay" }>;
+
+export interface OwnedRunRequest<I> extends RunRequest {
+  readonly input: I;
+}
+
+export async function runOwnedFunction(
+  operation: Operation,
+  request: RunRequest,
+  execute: (submission: Submission) => Promise<Result>,
+): Promise<OwnedRunResult> {
+  const result = await execute(submissionOf(operation, request));
+  if (result.kind !== "executed" && result.kind !== "replay") return result;
+  const { kind, recordId, answer } = result;
+  if (answer.omitted !== null) return { kind: "answer_not_stored", recordId };
+  return { kind, recordId, status: answer.status, value: valueOfAnswer(answer) };
+}
+
+/** Longer paths are digested: indexes of some databases have room for 2,700 bytes. */
+const scopePathMaxLength = 200;
+
+/**
+ * Where a submission's record lives.
+ *
+ * @param path of the HTTP request, without query; null: there is none
+ * @throws {TypeError} for `keyScope: "path"` without a path.
+ */
+export function scopeOf({ name, settings }: Operation, path: string | null = null): string {
+  if (settings.keyScope !== "path") return settings.keyScope === "tenant" ? "*" : name;
+  if (path === null) {
+    throw new TypeError(
+      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation of its ` +
+        "own, and name a record by its id.",
+    );
+  }
+  if (path.length <= scopePathMaxLength) return `${name} ${path}`;
+  return `${name} sha256:${createHash("sha256").update(path).digest("hex")}`;
+}
+
+function submissionOf(operation: Operation, request: RunRequest): Submission {
+  checkOptions(`run: operation ${operation.name}`, request, requestNames);
+  requireText("tenant", request.tenant);
+  requireText("key", request.key);
+  if (request.key.length > MAX_KEY_LENGTH) {
+    throw new TypeError(`key must have at most ${MAX_KEY_LENGTH} characters`);
+  }
+  return {
+    key: { tenant: request.tenant, scope: scopeOf(operation), key: request.key },
+    fingerprint: fingerprintOf(operation.name, request.input),
+    principal: request.principal ?? null,
+  };
+}
+
+function requireText(field: string, value: unknown): void {
+  if (typeof value !== "string" || value.length === 0)
+    throw new TypeError(`${field} must be a non-empty string`);
+}
+
+/** `undefined` has no JSON; it is kept as an empty body. */
+function answerOf(operation: Operation, value: unknown): Answer {
+  const json = value === undefined ? "" : jsonOf(operation, value);
+  return { status: 200, headers: [], body: Buffer.from(json, "utf8"), omitted: null };
+}
+
+function jsonOf({ name }: Operation, value: unknown): string {
+  let cause: unknown;
+  try {
+    const json: string | undefined = JSON.stringify(value);
+    if (json !== undefined) return json;
+    cause = new TypeError(`a ${typeof value} has no JSON`);
+  } catch (error) {
+    cause = error;
+  }
+  const why = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
+  throw new TypeError(
+    `The result of ${name} is not JSON (${why}). Return plain data: every caller gets it after a round trip through JSON.`,
+    { cause },
+  );
+}
+
+function parseValue<R>(answer: Answer): R {
+  const json = Buffer.from(answer.body).toString("utf8");
+  return (json === "" ? undefined : JSON.parse(json)) as R;
+}

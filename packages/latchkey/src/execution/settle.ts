@@ -1,0 +1,339 @@
+/** Settling an unknown from outside: a webhook of the other side's, or a person who has found out. */
+import { createHash } from "node:crypto";
+import { downstreamKey } from "../effects/downstream-key.ts";
+import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
+import { encodeAnswer } from "../operations/answer.ts";
+import type { RunAnswer } from "../operations/owned-work.ts";
+import { uuidVersion7 } from "../ports.ts";
+import type { EarlySettlement } from "../stores/early.ts";
+import type { CallStep, Journal } from "../stores/journal.ts";
+import type { AuditNote, Settlement } from "../stores/settlement.ts";
+import type { Retention } from "../stores/store.ts";
+import { codecContext } from "./admission.ts";
+import {
+  type CallsName,
+  type ClientsName,
+  findRecord,
+  type LifeName,
+  type LifesName,
+} from "./find-record.ts";
+import { answerOfRun } from "./run-answer.ts";
+import type { Runtime } from "./runtime.ts";
+import { settleEffect } from "./settle-effect.ts";
+import type {
+  NotExecutedProof,
+  OperatorProof,
+  SettledBy,
+  SettleResult,
+  SettleTarget,
+  SettleWith,
+} from "./settlement-terms.ts";
+import { storedJson } from "./steps/attempt-context.ts";
+
+export type { NotExecutedProof, OperatorProof, SettledBy, SettleResult, SettleTarget, SettleWith };
+
+const outcomeNames = { completed: true, failed: true, result: true, notExecuted: true } as const;
+const settlementNames = { ...outcomeNames, call: true, downstreamKey: true } as const satisfies OptionNames<
+  UnionToNames<SettleWith>
+>;
+const targetNames = {
+  recordId: true,
+  downstreamKey: true,
+  tenant: true,
+  operation: true,
+  key: true,
+} as const satisfies OptionNames<LifesName & CallsName & ClientsName>;
+
+/** Every name that a member of the union has. */
+type UnionToNames<T> = { readonly [Name in T extends unknown ? keyof T : never]: unknown };
+
+const day = 24 * 60 * 60 * 1000;
+
+export async function settle<Tx>(
+  runtime: Runtime<Tx>,
+  target: SettleTarget,
+  settlement: SettleWith,
+  by: SettledBy = "webhook",
+): Promise<SettleResult> {
+  checkSaid(target, settlement);
+  const proof = proofOf(settlement, by);
+  const name = lifeNameOf(target, settlement);
+  const found = await findRecord(runtime, name);
+  switch (found.kind) {
+    case "record":
+      if (found.effect !== null) return settleEffect(runtime, found.effect, { settlement, proof });
+      return settleRecord(runtime, found.record, { settlement, named: name.downstreamKey, proof, by });
+    case "no_such_call":
+      return settleRecord(runtime, found.record, { settlement, named: name.downstreamKey, proof, by });
+    case "other_life":
+      return { kind: "other_life", recordId: found.record.id };
+    case "effect":
+      return settleEffect(runtime, found.effect, { settlement, proof });
+    case "ambiguous":
+    case "not_found":
+      return { kind: "not_found" };
+    default:
+      return found satisfies never;
+  }
+}
+
+/** @throws {TypeError} for a name that means nothing, and for a settlement that says no outcome, or two. */
+function checkSaid(target: SettleTarget, settlement: SettleWith): void {
+  checkOptions("settle: the target", target, targetNames);
+  checkOptions("settle: the settlement", settlement, settlementNames);
+  const outcomes = Object.keys(outcomeNames).filter((name) => name in settlement);
+  if (outcomes.length === 1) return;
+  const said = outcomes.length === 0 ? "none" : outcomes.join(" and ");
+  throw new TypeError(
+    `settle: the settlement says one of completed, failed, result and notExecuted (got ${said})`,
+  );
+}
+
+/** @throws {TypeError} when it names no life of a key, or two calls. */
+function lifeNameOf(
+  target: SettleTarget & Partial<LifesName & CallsName>,
+  { downstreamKey: said }: SettleWith,
+): LifeName {
+  const named = target.downstreamKey ?? said;
+  if (said !== undefined && named !== said) {
+    throw new TypeError("The settlement and its target name different downstream keys");
+  }
+  if (target.recordId === undefined && named === undefined) {
+    throw new TypeError(
+      "settle: name the record by its `recordId` (`attempt.id`), or the call by its `downstreamKey`. A client's key alone may " +
+        "stand for a later life than the one that this was said of",
+    );
+  }
+  return { ...target, ...(named === undefined ? {} : { downstreamKey: named }) } as LifeName;
+}
+
+/** What is said of a record. */
+interface Said {
+  readonly settlement: SettleWith;
+  /** The downstream key of the call that it is said of. */
+  readonly named: string | undefined;
+  readonly proof: Omit<AuditNote, "id">;
+  readonly by: SettledBy;
+}
+
+async function settleRecord<Tx>(
+  runtime: Runtime<Tx>,
+  record: LatchkeyRecord,
+  said: Said,
+): Promise<SettleResult> {
+  const { tenant, scope, key: ownKey, id: recordId } = record;
+  const key = { tenant, scope, key: ownKey };
+  const { settlement, proof } = said;
+  const note: AuditNote = { id: noteId(record, said), ...proof };
+  // Read after the record: a doubt that came up later than a settlement is not seen without it.
+  if ((await runtime.store.settlement.audit(key)).some(({ id }) => id === note.id)) {
+    const freed = "notExecuted" in settlement && record.state === "unknown";
+    return { kind: freed ? "unknown_again" : "settled", recordId };
+  }
+  const journal = await runtime.store.journal.read(key, recordId);
+  if (journal === null) return { kind: "not_found" };
+  const wanted = await settlementOf(runtime, record, journal, said);
+  if (wanted === null) {
+    return record.state === "unknown"
+      ? { kind: "no_such_call", recordId }
+      : { kind: "not_unknown", recordId, state: record.state };
+  }
+  const early = earlyOf(record, journal, wanted, note, said);
+  if (early !== null && runtime.store.early !== undefined) {
+    if (await runtime.store.early.keep(key, guardOf(record), early)) {
+      const about = { ...runtime.about(record.operation, key), recordId };
+      runtime.emit({ ...about, type: "settlement_kept", event: wanted.event, actor: proof.actor });
+      return { kind: "kept", recordId };
+    }
+    return again(runtime, record, said);
+  }
+  // A repetition at the same time meets its own audit row, whatever the record is by now.
+  const guard = { id: recordId, state: "unknown", fence: record.fence } as const;
+  if (await runtime.store.settlement.settle(key, guard, wanted, note)) {
+    const about = { ...runtime.about(record.operation, key), recordId };
+    const { actor } = proof;
+    runtime.emit({ ...about, type: "settled", event: wanted.event, actor, proof: proof.proof });
+    return { kind: "settled", recordId };
+  }
+  const now = (await runtime.store.read(key)).record;
+  if (now === null || now.id !== recordId) return { kind: "not_found" };
+  if (now.state !== "unknown") return { kind: "not_unknown", recordId, state: now.state };
+  return { kind: "result" in settlement ? "no_such_call" : "unknown_again", recordId };
+}
+
+/** @throws {TypeError} without one. */
+function proofOf(settlement: SettleWith, by: SettledBy): Omit<AuditNote, "id"> {
+  const proof = "notExecuted" in settlement ? settlement.notExecuted : by;
+  switch (proof) {
+    case "downstream-deduplicates":
+    case "closed-downstream":
+      return by === "webhook"
+        ? { actor: "webhook", proof, reason: null }
+        : { ...proofOf({ notExecuted: checkedOperator(by) }, by), proof };
+    case "webhook":
+      return { actor: "webhook", proof: "webhook", reason: null };
+    default: {
+      const { operator, reason } = checkedOperator(proof);
+      return { actor: operator, proof: "operator", reason };
+    }
+  }
+}
+
+function checkedOperator(proof: OperatorProof): OperatorProof {
+  const said = (text: unknown) => typeof text === "string" && text.trim().length > 0;
+  if (typeof proof !== "object" || proof === null || !said(proof.operator) || !said(proof.reason)) {
+    throw new TypeError(
+      "A settlement needs a proof: who says so and why, or what the other side has promised",
+    );
+  }
+  return proof;
+}
+
+/** The record has changed since it was read. */
+async function again<Tx>(
+  runtime: Runtime<Tx>,
+  { id, ...key }: LatchkeyRecord,
+  said: Said,
+): Promise<SettleResult> {
+  const { record } = await runtime.store.read(key);
+  return record?.id === id ? settleRecord(runtime, record, said) : { kind: "not_found" };
+}
+
+/**
+ * What is kept until the record may be unknown. Null: there is nothing to wait for. That something has not happened is not
+ * kept unless the other side has closed the call: the attempt that runs may still make it happen.
+ */
+function earlyOf(
+  record: LatchkeyRecord,
+  { steps }: Journal,
+  settlement: Settlement,
+  note: AuditNote,
+  { named }: Said,
+): EarlySettlement | null {
+  const { state, fence } = record;
+  if (state !== "in_progress" && state !== "retryable") return null;
+  const name = callOf(settlement);
+  const call = steps.find(
+    (step): step is CallStep =>
+      step.kind === "call" &&
+      step.state === "started" &&
+      (name === null ? step.downstreamKey === named : step.name === name),
+  );
+  if (call !== undefined) {
+    return {
+      settlement,
+      note,
+      attempt: fence.attempt,
+      call: { name: call.name, generation: call.generation },
+    };
+  }
+  const ofAll = settlement.event === "settle_completed" || settlement.event === "settle_failed";
+  return ofAll && named === undefined && state === "in_progress"
+    ? { settlement, note, attempt: fence.attempt, call: null }
+    : null;
+}
+
+/** The call that a settlement is written for. */
+function callOf(settlement: Settlement): string | null {
+  if (settlement.event === "settle_call") return settlement.call;
+  return settlement.event === "settle_not_executed" ? (settlement.reopen?.call ?? "") : null;
+}
+
+/** Null: the call that is named is not in doubt. */
+async function settlementOf<Tx>(
+  runtime: Runtime<Tx>,
+  record: LatchkeyRecord,
+  journal: Journal,
+  said: Said,
+): Promise<Settlement | null> {
+  const { settlement, named } = said;
+  const calls = journal.steps.filter((step): step is CallStep => step.kind === "call");
+  const resumeAfterMs = journal.input === null ? null : 0;
+  if ("result" in settlement) {
+    const call = calls.find(({ name, downstreamKey: key }) =>
+      named === undefined ? name === settlement.call : key === named && name === (settlement.call ?? name),
+    );
+    // A finished one may be what an earlier saying of the same has made of it.
+    if (call === undefined || (call.state !== "started" && call.state !== "finished")) return null;
+    const result = await storedJson(
+      runtime,
+      record,
+      `step-result:${call.name}`,
+      `The result of call ${call.name}`,
+      settlement.result,
+    );
+    return { event: "settle_call", call: call.name, generation: call.generation, result, resumeAfterMs };
+  }
+  const started = calls.find(({ state }) => state === "started");
+  if (named !== undefined && started?.downstreamKey !== named) return null;
+  if ("notExecuted" in settlement) {
+    return notExecutedOf(runtime, record, { ...said, proof: settlement.notExecuted }, started, resumeAfterMs);
+  }
+  const given = "completed" in settlement ? settlement.completed : settlement.failed;
+  const { answer, retention } = await kept(runtime, record, given);
+  return "completed" in settlement
+    ? { event: "settle_completed", answer, retention }
+    : { event: "settle_failed", answer, retention, errorCode: "settled-failed" };
+}
+
+function notExecutedOf<Tx>(
+  runtime: Runtime<Tx>,
+  record: LatchkeyRecord,
+  { proof, named, by }: Pick<Said, "named" | "by"> & { readonly proof: NotExecutedProof },
+  started: CallStep | undefined,
+  resumeAfterMs: number | null,
+): Settlement {
+  if (proof === "downstream-deduplicates" && started !== undefined) checkDeduplicates(runtime, started);
+  const isClosed = proof === "closed-downstream" && started !== undefined;
+  if (isClosed && named === undefined && by === "webhook") {
+    throw new TypeError("A webhook that says `closed-downstream` must name the call by its downstreamKey");
+  }
+  return {
+    event: "settle_not_executed",
+    calls: proof === "downstream-deduplicates" ? "may-repeat" : "never-happened",
+    reopen: isClosed ? reopened(record.id, started) : null,
+    resumeAfterMs,
+  };
+}
+
+/** Of an effect that is defined elsewhere nothing is known here; an attempt looks again before it sends. */
+function checkDeduplicates<Tx>(runtime: Runtime<Tx>, { name, effect }: CallStep): void {
+  const deduplication = runtime.effects.get(effect)?.settings.deduplication ?? "provider";
+  if (deduplication === "provider") return;
+  throw new TypeError(
+    `Call ${name} is of effect ${effect}, whose de-duplication is \`${deduplication}\`: that it may be sent again is no ` +
+      "proof. Say `closed-downstream` once the other side refuses it, or who answers for it and why",
+  );
+}
+
+/** What was closed is refused for ever under its old key. */
+export function reopened(recordId: string, { name, effect, generation }: CallStep) {
+  const next = { recordId, step: name, effect, index: 0, generation: generation + 1 };
+  return { call: name, generation, downstreamKey: downstreamKey(next) };
+}
+
+/** The bytes and the time that an answer is kept as. */
+export async function kept<Tx>(
+  runtime: Runtime<Tx>,
+  record: LatchkeyRecord,
+  given: RunAnswer,
+): Promise<{ readonly answer: Uint8Array; readonly retention: Retention }> {
+  const settings = runtime.operations.get(record.operation)?.settings;
+  const encoded = encodeAnswer(answerOfRun(given), settings?.answerLimitBytes ?? Number.MAX_SAFE_INTEGER);
+  const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
+  const { retentionMs = day, forgetAfterMs = retentionMs } = settings ?? {};
+  return { answer: await runtime.codec.encode(encoded, context), retention: { retentionMs, forgetAfterMs } };
+}
+
+/**
+ * The same settlement of the same life has the same audit row, however often it is said. It does not depend on the attempt:
+ * said of an earlier one, it is not said of this one.
+ */
+function noteId({ id, createdAt }: LatchkeyRecord, { settlement, named, proof }: Said): string {
+  const { downstreamKey: _, ...saying } = settlement;
+  const said = JSON.stringify([id, saying, named ?? null, proof], (_key, value: unknown) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value,
+  );
+  return uuidVersion7(createdAt, createHash("sha256").update(said).digest());
+}

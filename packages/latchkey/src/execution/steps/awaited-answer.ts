@@ -1,0 +1,74 @@
+/** Answers that a delivery is to give: the record waits for it, and no attempt goes on with it. */
+import type { AnyEffect } from "../../effects/run-effect.ts";
+import type { LatchkeyRecord } from "../../engine/record.ts";
+import type { RunAnswer } from "../../operations/owned-work.ts";
+import type { Runtime } from "../runtime.ts";
+
+/** The error code of a `retryable` record that a delivery is to complete. */
+export const awaitsDelivery = "awaits-delivery";
+
+/** Stands for the answer in what `run` returns. It has no status, so it cannot be taken for one. */
+export class AwaitedAnswer implements RunAnswer {
+  readonly status = Number.NaN;
+  readonly effect: string;
+
+  /** @throws {TypeError} when the effect is another latchkey's, or cannot give an answer. */
+  constructor(effects: ReadonlyMap<string, AnyEffect>, effect: AnyEffect) {
+    const { name, settings } = effect;
+    if (effects.get(name) !== effect) {
+      throw new TypeError(`answeredBy: effect ${name} was not made by this latchkey's effect()`);
+    }
+    if (settings.onDelivered === null) {
+      throw new TypeError(`answeredBy: effect ${name} has no onDelivered to give the answer`);
+    }
+    this.effect = name;
+  }
+}
+
+/**
+ * Whether a delivery of this life may still give the answer.
+ *
+ * @throws {TypeError} when nothing was enqueued that could.
+ */
+export async function checkAwaited<Tx>(
+  { store }: Runtime<Tx>,
+  recordId: string,
+  { effect }: AwaitedAnswer,
+): Promise<void> {
+  const enqueued = (await store.outbox?.ofRecord(recordId)) ?? [];
+  const wanted = enqueued.filter((one) => one.effect === effect);
+  if (wanted.length === 0) throw new TypeError(`answeredBy: nothing of effect ${effect} was enqueued`);
+  if (wanted.every(({ state }) => state === "delivered")) {
+    throw new TypeError(`answeredBy: effect ${effect} has been delivered, and onDelivered gave no answer`);
+  }
+}
+
+/**
+ * What an answer of a delivery means to the record that enqueued it.
+ * - `answer`: it waits for it.
+ * - `later`: its attempt has not come to an end, or died; ask again.
+ * - `none`: it does not wait, or not any more.
+ */
+export function awaitedBy<Tx>(
+  { operations }: Runtime<Tx>,
+  record: LatchkeyRecord | null,
+  recordId: string,
+): "answer" | "later" | "none" {
+  if (record === null || record.id !== recordId) return "none";
+  // What is not defined here may be deferred elsewhere.
+  if ((operations.get(record.operation)?.execution ?? "deferred") !== "deferred") return "none";
+  switch (record.state) {
+    case "retryable":
+      return record.lastErrorCode === awaitsDelivery ? "answer" : "later";
+    case "pending":
+    case "in_progress":
+    case "unknown":
+      return "later";
+    case "completed":
+    case "failed":
+    case "expired":
+      return "none";
+    default:
+      return record satisfies never;
+  }
+}

@@ -1,0 +1,58 @@
+/** The way in to every execution: the key as the store keeps it, nesting, the circuit breaker, and which execution runs. */
+import type { Execution } from "../engine/classify.ts";
+import type { Result, Submission, Work } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
+import { runLease } from "./lease/run-lease.ts";
+import { guardNesting } from "./nesting.ts";
+import { orUnprotected } from "./run-unprotected.ts";
+import type { Runtime } from "./runtime.ts";
+import { checkSent } from "./steps/check-sent.ts";
+import { executeOwned } from "./steps/execute-owned.ts";
+import { runTransaction } from "./transaction/run-transaction.ts";
+
+/** Runs a handler for this submission, or says why not. Throws as `latchkey.execute` does. */
+export async function submit<Tx, E extends Execution>(
+  runtime: Runtime<Tx>,
+  operation: Operation<E>,
+  sent: Submission,
+  work: Work<Tx, E>,
+): Promise<Result> {
+  const { guard, lifecycle } = runtime;
+  const submission = admitted(runtime, sent);
+  const begin: Parameters<typeof guardNesting<Result>>[1] = (inside) => {
+    if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
+    const nested: typeof work = (context) => inside(() => work(context));
+    if (operation.execution === "transaction") {
+      const transactionWork = nested as Work<Tx, "transaction">;
+      return guard(() => runTransaction(runtime, operation, submission, transactionWork));
+    }
+    const run = (leaseWork: Work<Tx, "lease">) =>
+      guard(() => runLease(runtime, operation, submission, leaseWork));
+    return operation.settings.onStoreFailure === "refuse"
+      ? run(nested as Work<Tx, "lease">)
+      : orUnprotected(runtime, operation, submission, nested as Work<Tx, "lease">, run);
+  };
+  return lifecycle.run(() => guardNesting(submission.key, begin));
+}
+
+/** As `submit`, for an operation that owns its work. Throws as `latchkey.executeOwned` does. */
+export async function submitOwned<Tx, E extends Execution, I>(
+  runtime: Runtime<Tx>,
+  operation: OwnedOperation<E, I>,
+  sent: Submission,
+  input: I,
+): Promise<Result> {
+  const { guard, lifecycle } = runtime;
+  const submission = admitted(runtime, sent);
+  return lifecycle.run(() =>
+    guardNesting(submission.key, (inside) =>
+      inside(() => guard(() => executeOwned(runtime, operation, submission, input))),
+    ),
+  );
+}
+
+function admitted<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {
+  checkSent(runtime.checkIdentity, sent);
+  return { clientKey: sent.key.key, ...sent, key: runtime.storedKey(sent.key) };
+}

@@ -1,0 +1,161 @@
+/** Effects that a transaction or a phase enqueues: collected while its work runs, written by its COMMIT. */
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import { downstreamKey } from "../../effects/downstream-key.ts";
+import type { Effect } from "../../effects/effect.ts";
+import type { LatchkeyRecord } from "../../engine/record.ts";
+import { checkOptions, type OptionNames } from "../../known-options.ts";
+import type { Enqueue, Enqueued, EnqueueOptions } from "../../operations/attempt.ts";
+import type { NewEffect } from "../../stores/outbox.ts";
+import { isStorable } from "../../stores/storable.ts";
+import { codecContext } from "../admission.ts";
+import { encodeJson } from "../json-bytes.ts";
+import type { Runtime } from "../runtime.ts";
+
+/** Each is a statement of its own before COMMIT. */
+const effectsMax = 1_000;
+const aggregateLengthMax = 200;
+const delayMaxMs = 365 * 24 * 60 * 60 * 1_000;
+
+/** Shared by all that enqueue nothing. */
+export const noEffects: readonly NewEffect[] = [];
+
+/** Where effects are enqueued. */
+export interface EnqueuePlace {
+  readonly recordId: string;
+  /** Name of the phase; empty in a transaction. */
+  readonly step: string;
+  /** What new ids are dated by: the store's time where it is known. */
+  readonly now: number;
+}
+
+type Draft = Omit<NewEffect, "input"> & { readonly plainInput: Uint8Array };
+
+/** The effects of one run of a handler or a phase: one that runs again has a new list. */
+export class EffectList<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #place: EnqueuePlace;
+  #drafts: Draft[] | null = null;
+  #closed = false;
+
+  constructor(runtime: Runtime<Tx>, place: EnqueuePlace) {
+    this.#runtime = runtime;
+    this.#place = place;
+  }
+
+  get isEmpty(): boolean {
+    return this.#drafts === null;
+  }
+
+  /** Names of the effects' definitions. */
+  names(): readonly string[] {
+    return (this.#drafts ?? []).map(({ effect }) => effect);
+  }
+
+  /** What is enqueued from now on would be in no COMMIT. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /**
+   * @throws {TypeError} when the work is over, the effect is not one of this latchkey's, the input has no JSON form, or an
+   * option is out of range.
+   */
+  enqueue<I, R>(effect: Effect<I, R>, input: I, options: EnqueueOptions = {}): Enqueued {
+    const { effects, ports } = this.#runtime;
+    const { name } = effect;
+    if (this.#closed)
+      throw new TypeError(`Effect ${name} was enqueued after its transaction's work was over`);
+    if (effects.get(name) !== (effect as unknown)) {
+      throw new TypeError(`Effect ${name} was not made by this latchkey's effect()`);
+    }
+    const { aggregate, delayMs } = checkedOptions(effect, options);
+    const plainInput = encodeJson(`The input of effect ${name}`, input);
+    this.#drafts ??= [];
+    const index = this.#drafts.length;
+    if (index >= effectsMax) throw new TypeError(`One transaction enqueues at most ${effectsMax} effects`);
+    const { recordId, step, now } = this.#place;
+    const key = downstreamKey({ recordId, step, effect: name, index, generation: 0 });
+    const id = ports.random.uuid(now);
+    const { ordered } = effect.settings.delivery;
+    this.#drafts.push({
+      id,
+      effect: name,
+      downstreamKey: key,
+      step,
+      index,
+      aggregate,
+      ordered,
+      delayMs,
+      plainInput,
+    });
+    return { id, key };
+  }
+
+  /** As they are written; the codec knows them by their record. */
+  async encoded(
+    record: Pick<LatchkeyRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
+  ): Promise<readonly NewEffect[]> {
+    if (this.#drafts === null) return noEffects;
+    const effects: NewEffect[] = [];
+    for (const { plainInput, ...draft } of this.#drafts) {
+      const part = `effect-input:${draft.effect}:${draft.id}` as const;
+      const context = codecContext(record, record.id, record.fingerprint.digest, part);
+      effects.push({ ...draft, input: await this.#runtime.codec.encode(plainInput, context) });
+    }
+    return effects;
+  }
+}
+
+const enqueueOptionNames = { aggregate: true, delayMs: true } as const satisfies OptionNames<EnqueueOptions>;
+
+function checkedOptions<I, R>(
+  { name, settings }: Effect<I, R>,
+  options: EnqueueOptions,
+): { readonly aggregate: string | null; readonly delayMs: number } {
+  checkOptions(`Effect ${name}: enqueue`, options, enqueueOptionNames);
+  const { aggregate, delayMs = 0 } = options;
+  if (!Number.isSafeInteger(delayMs) || delayMs < 0 || delayMs > delayMaxMs) {
+    throw new TypeError(`Effect ${name}: delayMs is a whole number from 0 to ${delayMaxMs} (got ${delayMs})`);
+  }
+  if (aggregate === undefined) {
+    if (settings.delivery.ordered) throw new TypeError(`Effect ${name} is ordered, so it needs an aggregate`);
+    return { aggregate: null, delayMs };
+  }
+  const fits =
+    typeof aggregate === "string" && aggregate.length > 0 && aggregate.length <= aggregateLengthMax;
+  if (!fits || !isStorable(aggregate)) {
+    throw new TypeError(
+      `Effect ${name}: an aggregate has 1 to ${aggregateLengthMax} characters, none of them NUL`,
+    );
+  }
+  return { aggregate, delayMs };
+}
+
+/** What attempts have that no transaction of Latchkey's runs in. */
+export const enqueueNowhere: Enqueue = ({ name }) => {
+  throw new TypeError(
+    `Effect ${name} was enqueued outside a transaction: enqueue under \`transaction\` execution, or inside attempt.phase or attempt.finish`,
+  );
+};
+
+/** Which phase of which attempt some work belongs to, also when it outlives its phase. */
+const frames = new AsyncLocalStorage<{ readonly of: object; readonly list: object }>();
+
+/** Where an attempt in steps enqueues: in the phase that asks. */
+export class PhaseEffects<Tx> {
+  #last: EffectList<Tx> | null = null;
+
+  /** Runs a phase's work: what it enqueues goes into this list. */
+  inside<T>(list: EffectList<Tx>, work: () => T): T {
+    this.#last = list;
+    return frames.run({ of: this, list }, work);
+  }
+
+  readonly enqueue: Enqueue = (effect, input, options) => {
+    const frame = frames.getStore();
+    // Work whose context was lost on the way is taken for that of the phase that runs; a closed list refuses it.
+    const list = frame?.of === this ? (frame.list as EffectList<Tx>) : this.#last;
+    return list === null ? enqueueNowhere(effect, input) : list.enqueue(effect, input, options);
+  };
+}

@@ -1,0 +1,167 @@
+/** How a transaction ended that ran a handler, and what its caller gets. */
+import type { Decision, GiveUpReason } from "../../engine/decide.ts";
+import type { Guard } from "../../engine/record.ts";
+import type { Answer } from "../../operations/answer.ts";
+import type { Result, Submission, Work } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { Retention } from "../../stores/retention.ts";
+import type { TransactionSupport } from "../../stores/transactions.ts";
+import { whatTheRecordSays } from "../admission.ts";
+import type { Runtime } from "../runtime.ts";
+import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
+
+/** How long a COMMIT in doubt is waited for before the caller is answered that it is in doubt. */
+const resolveLimitMs = 5_000;
+const doubtRetryAfterMs = 2_000;
+
+/** What the transaction's work hands back, whatever then becomes of the transaction. */
+export type Ran =
+  | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
+  | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
+  | { readonly kind: "limited"; readonly result: Result }
+  /** The record has had attempts: whether it has steps is still to be seen. */
+  | { readonly kind: "retried"; readonly start: Start; readonly guard: Guard }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | (Start & {
+      readonly kind: "answered";
+      readonly answer: Answer;
+      /** Whether effects commit with it. */
+      readonly enqueued: boolean;
+      /** From its COMMIT on. */
+      readonly retention: Retention;
+    });
+
+export type AnsweredRan = Extract<Ran, { readonly kind: "answered" }>;
+
+export interface Job<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly operation: Operation;
+  readonly submission: Submission;
+  readonly support: TransactionSupport<Tx>;
+  readonly work: Work<Tx, "transaction">;
+  /** Counts the key as new, once for each submission, however often its transaction starts over. */
+  readonly countNewKey: () => Promise<Result | null>;
+  /** The last retried record that was seen to have no steps. */
+  readonly stepless: { guard: Guard | null };
+  /** Called when the handler is about to run. */
+  readonly started: () => void;
+}
+
+/** `null`: what was decided on has changed; start over on what is there now. */
+export type Round = Result | null;
+
+/** The answer is sent, its writes are gone and its key is free. One that tells of an error may be a shadow as well. */
+export async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
+  const { runtime, submission, operation } = job;
+  const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
+  if (said !== null) return said;
+  const about = runtime.about(operation.name, submission.key);
+  runtime.emit({ ...about, type: "released", recordId: ran.life.id });
+  return executed(ran, false, null);
+}
+
+/** @param startedAtMs when its transaction began, on the process's monotonic clock */
+export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
+  const { runtime, submission, support, operation } = job;
+  const read = await support
+    .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
+    // An error would say that nothing was executed.
+    .catch(() => "in_doubt" as const);
+  // That it is not there proves nothing once it may have been kept, and then forgotten or replaced by a new life.
+  const { retentionMs, forgetAfterMs } = ran.retention;
+  const thereForMs = operation.settings.reuse === "execute" ? retentionMs : forgetAfterMs;
+  const mayBeGone = runtime.ports.clock.monotonicMs() - startedAtMs >= thereForMs;
+  const resolved = read === "rolled_back" && mayBeGone ? "in_doubt" : read;
+  runtime.emit({
+    type: "commit_in_doubt",
+    resolved,
+    ...runtime.about(operation.name, submission.key),
+  });
+  switch (resolved) {
+    case "committed":
+      return committed(job, ran, null);
+    case "rolled_back":
+      return rerun(job, "commit_rolled_back");
+    case "in_doubt":
+      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+    default:
+      return resolved satisfies never;
+  }
+}
+
+/** Steps are from when the operation ran under a lease: a transaction would do again what is finished. */
+export async function settleRetried<Tx>(
+  { runtime, submission, stepless }: Job<Tx>,
+  { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
+): Promise<Round> {
+  const journal = await runtime.store.journal.read(submission.key, guard.id);
+  if (journal === null) return null;
+  if (journal.steps.length > 0) return roundOf(await recordLostTransaction(runtime, start, "steps-changed"));
+  stepless.guard = guard;
+  return null;
+}
+
+export async function settleChanged<Tx>(job: Job<Tx>, start: Start): Promise<Round> {
+  const { runtime, submission, operation } = job;
+  const lost = await recordLostTransaction(runtime, start, "transaction-changed");
+  runtime.emit({
+    type: "transaction_changed",
+    ...runtime.about(operation.name, submission.key),
+  });
+  return roundOf(lost);
+}
+
+function roundOf(lost: Lost): Round {
+  switch (lost.kind) {
+    case "unknown":
+      return { ...lost, retryAfterMs: null };
+    case "met":
+      return null;
+    case "in_doubt":
+      return { kind: "commit_in_doubt", retryAfterMs: doubtRetryAfterMs };
+    default:
+      return lost satisfies never;
+  }
+}
+
+/**
+ * The handler failed, and its error may be the shadow of another attempt's success (a unique violation, for one): what
+ * the record says comes first.
+ *
+ * @throws the handler's error when the record says nothing.
+ */
+export async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
+  const { runtime, submission, operation } = job;
+  if (start !== null) {
+    const about = runtime.about(operation.name, submission.key);
+    runtime.emit({ ...about, type: "attempt_failed", recordId: start.life.id, error });
+  }
+  const said = await whatTheRecordSays(job);
+  if (said !== null) return said;
+  throw error;
+}
+
+export function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back"): null {
+  const { runtime, submission, operation } = job;
+  runtime.emit({
+    type: "transaction_rerun",
+    because,
+    ...runtime.about(operation.name, submission.key),
+  });
+  return null;
+}
+
+export function committed<Tx>({ runtime }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
+  if (ran.enqueued) runtime.hints.send("effects");
+  return executed(ran, true, expiresAt);
+}
+
+function executed(ran: AnsweredRan, stored: boolean, expiresAt: number | null): Result {
+  return { kind: "executed", recordId: ran.life.id, answer: ran.answer, stored, expiresAt };
+}
+
+export function expectAnswered(ran: Ran): AnsweredRan {
+  if (ran.kind !== "answered")
+    throw new TypeError(`A transaction that ${ran.kind} cannot have been committed`);
+  return ran;
+}

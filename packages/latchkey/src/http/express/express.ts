@@ -1,0 +1,183 @@
+/** Express 5 and 4. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Execution } from "../../engine/classify.ts";
+import { errorCodes } from "../../errors.ts";
+import type { Latchkey } from "../../latchkey.ts";
+import type { HandlerContext } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { OwnedOperation } from "../../operations/owned-operation.ts";
+import { keepBytes, readHeldBody } from "../node-response/node-body.ts";
+import { headerLines } from "../node-response/node-messages.ts";
+import { sendOutcome, submitHeld } from "../node-response/submit.ts";
+import { createExchange } from "../protocol/exchange.ts";
+import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
+import type { Incoming } from "../protocol/incoming.ts";
+import { createServing, type ServeContext } from "../protocol/serving.ts";
+import { createStatus } from "../protocol/status.ts";
+import type { ExpressMessage, ExpressNext, ExpressRequest, ResponseOf } from "./express-types.ts";
+
+/** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `res`. */
+export type ExpressHandler<Req, Res, Tx, E extends Execution> = (
+  req: Req,
+  res: Res,
+  context: HandlerContext<Tx, E>,
+) => unknown;
+
+/** Protects one route. What it returns is an ordinary Express handler; put it last, after authorisation. */
+export type ExpressProtect<R extends ExpressMessage, Tx> = <
+  E extends Execution,
+  Req extends ExpressMessage = R,
+  Res extends ServerResponse = ResponseOf<R>,
+>(
+  operation: Operation<E>,
+  handler: ExpressHandler<Req, Res, Tx, E>,
+  overrides?: RouteOptions<R>,
+) => (req: Req, res: Res, next: ExpressNext) => void;
+
+/**
+ * Makes `protect(operation, handler)` for an Express app.
+ *
+ * The answer is held until it is confirmed; `res` has no socket meanwhile: bytes are collected up to `answerHoldBytes`,
+ * trailers and informational responses are dropped. A handler that throws is rolled back and its error goes to Express.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): ExpressProtect<R, Tx> {
+  const exchange = createExchange<R, Tx>(latchkey, options);
+  return (operation, handler, overrides) => {
+    const submit = exchange.route(operation, overrides);
+    return (req, res, next) => {
+      const answer = {
+        res,
+        limitBytes: operation.settings.answerHoldBytes,
+        sends: true,
+        lends: true,
+        yields: true,
+      };
+      // R is what the adapter's options know of a request, Req what this route knows of the same one.
+      submitHeld(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
+        handler(req, view, context),
+      )
+        .then((outcome) => {
+          if (outcome.kind !== "pass") return sendOutcome(res, outcome);
+          // An outcome of operations without `tx` alone, whose whole context is the attempt.
+          return handler(req, res, { attempt: outcome.attempt } as HandlerContext<
+            Tx,
+            (typeof operation)["execution"]
+          >);
+        })
+        .catch(next);
+    };
+  };
+}
+
+/**
+ * Makes `record(operation)`: middleware for a whole app or router, for adopting Latchkey step by step. It reserves the
+ * key, lets the app answer through `next()`, and keeps what it answered. It cannot give handlers a transaction, roll them
+ * back or run them again; protect the routes that matter with `expressProtect`.
+ *
+ * Requests with other methods than `methods` pass untouched. Mount it after authentication and body parsers.
+ *
+ * @throws {TypeError} when an option is missing or out of range, or the operation's execution is not `lease`.
+ */
+export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (
+  operation: Operation<"lease">,
+  overrides?: RouteOptions<R>,
+) => (req: R, res: ServerResponse, next: ExpressNext) => void {
+  const exchange = createExchange<R, Tx>(latchkey, options);
+  return (operation, overrides) => {
+    if (operation.execution !== "lease") {
+      throw new TypeError(
+        `expressRecord needs execution "lease"; protect ${operation.name} with expressProtect`,
+      );
+    }
+    const submit = exchange.mount(operation, overrides);
+    return (req, res, next) => {
+      const limitBytes = operation.settings.answerHoldBytes;
+      const answer = { res, limitBytes, sends: true };
+      submitHeld(submit, req, incomingOf(req), answer, () => next())
+        .then((outcome) => {
+          if (outcome.kind !== "pass") return sendOutcome(res, outcome);
+          for (const [name, value] of outcome.headers) res.setHeader(name, value);
+          return next();
+        })
+        .catch(next);
+    };
+  };
+}
+
+/** Serves one operation that owns its work. What it returns is an ordinary Express handler. */
+export type ExpressServe<R extends ExpressMessage> = <
+  E extends Execution,
+  I,
+  Req extends ExpressMessage = R,
+  Res extends ServerResponse = ServerResponse,
+>(
+  operation: OwnedOperation<E, I>,
+  toInput: (req: Req, context: ServeContext) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (req: Req, res: Res, next: ExpressNext) => void;
+
+/**
+ * Makes `serve(operation, toInput)` for an Express app: `toInput` makes the operation's input of a request whose body is
+ * there, and the operation's `run` answers. What `toInput` throws goes to Express, and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function expressServe<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): ExpressServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return (req, res, next) => {
+      // R is what the adapter's options know of a request, Req what this route knows of the same one.
+      submit(req as ExpressMessage as R, incomingOf(req), (context) => toInput(req, context))
+        .then((outcome) => sendOutcome(res, outcome))
+        .catch(next);
+    };
+  };
+}
+
+function incomingOf(req: ExpressMessage): Incoming {
+  return {
+    method: req.method ?? "",
+    target: req.originalUrl,
+    header: (name) => headerLines(req, name),
+    readBody: (limitBytes) => readHeldBody(req, req, limitBytes, errorCodes["body-consumed"].remedy),
+  };
+}
+
+/**
+ * Keeps the bytes that a body parser reads, for the fingerprint: `express.json({ verify: keepRawBody })`, and the same
+ * for `urlencoded`, `text` and `raw`.
+ */
+export function keepRawBody(req: IncomingMessage, _res: ServerResponse, bytes: Uint8Array): void {
+  keepBytes(req, bytes);
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. To everybody
+ * but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function expressStatus<Tx, R extends ExpressMessage = ExpressRequest>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (req: R, res: ServerResponse, next: ExpressNext) => void {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return (req, res, next) => {
+    ask(req, { method: req.method ?? "", target: req.originalUrl })
+      .then((outcome) => sendOutcome(res, outcome))
+      .catch(next);
+  };
+}

@@ -1,0 +1,330 @@
+/**
+ * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
+ * `onSend` hooks, and wait there; hooks that come later act on what is sent.
+ */
+import { type ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
+import { pipeline, Readable } from "node:stream";
+import { LatchkeyError } from "../../errors.ts";
+import { insideAttempt } from "../../execution/nesting.ts";
+import { textOf } from "../fetch/fetch-messages.ts";
+import { type Head, linesOf, readHead, restoreHead, setFields } from "../node-response/head.ts";
+import { type LateRun, LazyBuffering } from "../node-response/lazy-buffering.ts";
+import { sendHandlerReply } from "../node-response/node-messages.ts";
+import { beforeHandler } from "../node-response/not-started.ts";
+import { giveAnswer } from "../node-response/overlay.ts";
+import { errorStatusMin } from "../protocol/bystander.ts";
+import type { Reply } from "../protocol/capture.ts";
+import type { Answered } from "../protocol/outcome.ts";
+import { adoptReply, ownReply, restoreHeaders } from "./fastify-reply.ts";
+import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";
+
+/** One run of the handler. */
+interface Run {
+  own: FastifyAnswer | null;
+  waiting: Waiting | null;
+  readonly late: LateRun;
+  readonly report: (error: unknown) => void;
+}
+
+/** The payload that waits, and what lets Fastify go on with it. */
+interface Waiting {
+  readonly reply: FastifyAnswer;
+  readonly payload: unknown;
+  readonly done: SendDone;
+  /** What the raw response had by then: it is given back clean when the hold ends. */
+  readonly head: Head;
+}
+
+/** Under which a run's reply keeps its run: a WeakMap of every request is a burden on the garbage collector. */
+const runKey = Symbol("latchkey.run");
+
+export class FastifyExchange {
+  readonly #reply: FastifyAnswer;
+  readonly #hold: LazyBuffering;
+  /** The headers before the first run; null: there was none. */
+  #prepared: FastifyHeaders | null = null;
+  /** The run whose answer counts; null where answers pass. */
+  #current: Run | null = null;
+  #closed = false;
+  /** Other code than a run has answered: a time-out, for instance. */
+  #isTaken = false;
+  /** What goes out instead of a payload that no run has made. */
+  #substitute: { readonly answer: Reply; readonly prepared: FastifyHeaders } | null = null;
+
+  constructor(reply: FastifyAnswer, limitBytes: number) {
+    this.#reply = reply;
+    this.#hold = new LazyBuffering(reply.raw, limitBytes, (raw) => this.#moveRun(raw));
+  }
+
+  /**
+   * Runs a handler as Fastify would, on a clean reply of its own. What it does with that reply when the run is over goes
+   * nowhere.
+   */
+  run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<Reply> {
+    beforeHandler(() => {
+      this.#hold.endRun();
+      if (this.#prepared === null) this.#prepared = this.#isTaken ? {} : this.#reply.getHeaders();
+      else this.#restoreHeaders();
+    });
+    return this.#hold.run((late) => this.#handle(late, handle, report), report);
+  }
+
+  async #handle(
+    late: LateRun,
+    handle: (reply: FastifyAnswer) => unknown,
+    report: (error: unknown) => void,
+  ): Promise<void> {
+    const run: Run = { own: null, waiting: null, late, report };
+    this.#current = run;
+    // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
+    const own: FastifyAnswer & { [runKey]?: Run } = beforeHandler(() => this.#ownReply());
+    own[runKey] = run;
+    run.own = own;
+    const result = handle(liveView(own, late));
+    const payload: unknown = await result;
+    if (payload !== undefined || (isThenable(result) && !own.sent)) own.send(payload);
+  }
+
+  #ownReply(): FastifyAnswer {
+    const own = ownReply(this.#reply, this.#hold.res);
+    // What is on the request's reply is another answer's.
+    if (this.#isTaken) restoreHeaders(own, this.#prepared ?? {});
+    return own;
+  }
+
+  /** Other code answers the request; the run goes on with a response that is discarded. */
+  #moveRun(raw: ServerResponse): void {
+    this.#isTaken = true;
+    if (this.#current?.own) Reflect.set(this.#current.own, "raw", raw);
+  }
+
+  /** Whether this is not an answer of the handler's, but a time-out's or the like. */
+  #takes({ raw }: FastifyAnswer): boolean {
+    if (this.#isTaken || this.#closed || this.#substitute !== null) return this.#isTaken;
+    if (this.#current === null) return true;
+    if (this.#current.waiting !== null || insideAttempt() || !(raw.statusCode >= errorStatusMin))
+      return false;
+    return true;
+  }
+
+  /** The `onSend` hook. What runs send that are over already is never answered. */
+  onSend(reply: FastifyAnswer & { [runKey]?: Run }, payload: unknown, done: SendDone): void {
+    if (reply[runKey] === undefined && this.#takes(reply)) {
+      if (!this.#isTaken) this.#hold.leave();
+      this.#isTaken = true;
+      done(null, payload);
+      return;
+    }
+    const run = reply[runKey] ?? this.#current;
+    const substitute = this.#substitute;
+    if (run !== this.#current) return;
+    if (run !== null && !this.#closed) this.#capture(run, reply, payload, done);
+    else if (substitute === null) done(null, payload);
+    else {
+      this.#substitute = null;
+      this.#setHead(reply, substitute.answer, substitute.prepared);
+      done(null, payloadOf(substitute.answer));
+    }
+  }
+
+  /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
+  open(): void {
+    this.#hold.release(false);
+    this.#restoreHeaders();
+    this.#current = null;
+  }
+
+  /** Resolves when an answer of other code has gone out. */
+  async left(): Promise<void> {
+    if (this.#isTaken) await new Promise((resolve) => this.#reply.then(resolve, resolve));
+  }
+
+  #restoreHeaders(): void {
+    if (this.#prepared !== null && !this.#isTaken) restoreHeaders(this.#reply, this.#prepared);
+  }
+
+  /** Sends what a submission ended with, through the hooks that come later. */
+  close(answered: Answered): void {
+    const { kind, reply } = answered;
+    const waiting = this.#current?.waiting ?? null;
+    this.#closed = true;
+    this.#hold.release(kind === "handler");
+    if (this.#isTaken) return;
+    if (waiting !== null) {
+      if (kind === "latchkey") restoreHeaders(waiting.reply, this.#prepared ?? {});
+      adoptReply(this.#reply, waiting.reply);
+    } else if (kind === "latchkey") this.#restoreHeaders();
+    const prepared = this.#prepared ?? this.#reply.getHeaders();
+    if (waiting !== null && answered.kind === "handler") {
+      restoreHead(waiting.reply.raw, waiting.head);
+      setStatus(waiting.reply, reply);
+      for (const [name, value] of answered.added) waiting.reply.header(name, value);
+      waiting.done(null, isWhole(waiting.payload) ? waiting.payload : asBuffer(reply.body));
+    } else if (waiting !== null) {
+      this.#setHead(waiting.reply, reply, prepared);
+      waiting.done(null, payloadOf(reply));
+    } else if (kind === "latchkey") {
+      this.#current = null;
+      this.#substitute = { answer: reply, prepared };
+      // Earlier hooks see it, and Fastify names no type of its own.
+      setStatus(this.#reply, reply);
+      setFields(reply.headers, (name, value) => this.#reply.header(name, value));
+      this.#reply.send(reply.body.byteLength === 0 ? undefined : asBuffer(reply.body));
+    } else {
+      // It was given past Fastify, on the raw response; or by Fastify's last resort for errors.
+      this.#reply.hijack();
+      sendHandlerReply(this.#reply.raw, reply);
+    }
+  }
+
+  #capture(run: Run, reply: FastifyAnswer, payload: unknown, done: SendDone): void {
+    if (run.waiting !== null || reply.raw.writableEnded) {
+      run.report(new LatchkeyError("answer-twice"));
+      return;
+    }
+    // It waits long enough for its producer to fill its buffer anew.
+    const kept = Buffer.isBuffer(payload) ? Buffer.from(payload) : payload;
+    run.waiting = { reply, payload: kept, done, head: readHead(reply.raw) };
+    try {
+      deliver(run.late, reply, payload, () => deliver(run.late, reply, kept));
+    } catch (error) {
+      // A header that cannot be sent: no caller above this hook would end the attempt.
+      reply.raw.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
+  #setHead(reply: FastifyAnswer, answer: Reply, prepared: FastifyHeaders): void {
+    setStatus(reply, answer);
+    const there = reply.getHeaders();
+    for (const name of Object.keys(there)) {
+      if (!name.startsWith("content-") || name in prepared) continue;
+      if (!answer.headers.some(([own]) => own.toLowerCase() === name)) reply.removeHeader(name);
+    }
+    setFields(answer.headers, (name, value) => {
+      if (there[name.toLowerCase()] !== value) reply.header(name, value);
+    });
+  }
+}
+
+/**
+ * What Fastify's later hooks get. Without a body nothing at all, as from a handler that sends nothing: plugins would digest
+ * and compress empty bytes. An empty answer that has a type was sent as text or bytes.
+ */
+function payloadOf({ body, headers }: Reply): string | Buffer | undefined {
+  const typed = headers.some(([name]) => name.toLowerCase() === "content-type");
+  if (body.byteLength === 0) return typed ? "" : undefined;
+  const bytes = asBuffer(body);
+  return textOf(bytes) ?? bytes;
+}
+
+/** Not by `reply.code`, which knows no status above 599. */
+function setStatus({ raw }: FastifyAnswer, { status, statusText }: Reply): void {
+  raw.statusCode = status;
+  if (statusText !== undefined) raw.statusMessage = statusText;
+}
+
+/** Hands a payload over, or writes it to the raw response, which is held then, as Fastify does at the end of its pipeline. */
+function deliver(late: LateRun, reply: FastifyAnswer, given: unknown, again = () => {}): void {
+  const { raw } = reply;
+  let payload = given;
+  if (payload instanceof Response) {
+    reply.code(payload.status);
+    for (const [name, value] of payload.headers) reply.header(name, value);
+    payload = payload.body;
+  }
+  const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
+  if (isWhole(payload) && late.give(headOf(raw, headers), payload, again)) return;
+  late.hold();
+  if (isWhole(payload) && giveAnswer(raw, headOf(raw, headers), payload)) return;
+  for (const [name, value] of headers) raw.setHeader(name, value ?? "");
+  if (payload === undefined || payload === null) raw.end();
+  else if (isWhole(payload)) raw.end(payload);
+  else if (payload instanceof ReadableStream) pipeline(Readable.fromWeb(payload), raw, () => {});
+  else if (isReadable(payload)) pipeline(payload, raw, () => {});
+  else raw.destroy(new TypeError(`A payload must be text, bytes or a stream (got ${typeof payload})`));
+}
+
+function headOf({ statusCode, statusMessage }: ServerResponse, given: Fields): Omit<Reply, "body"> {
+  const headers = linesOf(given);
+  for (const [name, value] of headers) {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+  }
+  return { status: statusCode, headers, ...(statusMessage ? { statusText: statusMessage } : {}) };
+}
+
+type Fields = readonly (readonly [name: string, value: FastifyHeaders[string]])[];
+
+/** Reads as one with `undefined` and `null`: a payload that Fastify can send once more. */
+function isWhole(payload: unknown): payload is string | Buffer | null | undefined {
+  return payload === undefined || payload === null || typeof payload === "string" || Buffer.isBuffer(payload);
+}
+
+function isReadable(payload: unknown): payload is NodeJS.ReadableStream {
+  return (
+    typeof payload === "object" && payload !== null && "pipe" in payload && typeof payload.pipe === "function"
+  );
+}
+
+function isThenable(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** What handlers mostly do with a reply, none of which needs the raw response held. */
+const untouching: ReadonlySet<PropertyKey> = new Set([
+  "code",
+  "getHeader",
+  "getHeaders",
+  "hasHeader",
+  "header",
+  "headers",
+  "log",
+  "redirect",
+  "request",
+  "send",
+  "sent",
+  "serializer",
+  "status",
+  "statusCode",
+  "type",
+]);
+
+const settingStatus: ReadonlySet<PropertyKey> = new Set(["code", "redirect", "status", "statusCode"]);
+
+/**
+ * A run's reply as its handler sees it: once the run is over, it answers no request any more. Whatever else than the usual is
+ * asked of it, decorators above all, may lead to the raw response, so that is held from then on.
+ */
+function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
+  const view: FastifyAnswer = new Proxy(own, {
+    get(target, name) {
+      if (name === "raw") return late.hold();
+      if (late.isLive && !isUntouching(target, name)) late.hold();
+      const value: unknown = Reflect.get(target, name);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => {
+        if (!late.isLive) return view;
+        const result: unknown = Reflect.apply(value, target, args);
+        if (settingStatus.has(name)) late.noteStatus();
+        return result === target ? view : result;
+      };
+    },
+    set(target, name, value) {
+      if (!late.isLive) return true;
+      const isSet = Reflect.set(target, name, value);
+      if (settingStatus.has(name)) late.noteStatus();
+      return isSet;
+    },
+  });
+  return view;
+}
+
+/** Where an answer was given, `then` only says so. */
+function isUntouching(reply: FastifyAnswer, name: PropertyKey): boolean {
+  return untouching.has(name) || typeof name === "symbol" || (name === "then" && reply.sent);
+}

@@ -1,0 +1,161 @@
+/** Reading Fetch requests and writing Fetch responses, for every adapter whose handlers return a `Response`. */
+import { isUtf8 } from "node:buffer";
+import { LatchkeyError } from "../../errors.ts";
+import type { HeaderEntry, Reply } from "../protocol/capture.ts";
+import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
+
+/** Path and query of a request. */
+export function targetOf(request: Pick<Request, "url">): string {
+  const { url } = request;
+  const from = url.indexOf("/", url.indexOf("://") + 3);
+  const plain = from < 0 ? "" : url.slice(from);
+  if (plainTarget.test(plain)) return plain;
+  const { pathname, search } = new URL(url);
+  return pathname + search;
+}
+
+/** What parsing an address leaves as it is: no dots, of which some segments vanish, no fragment, no empty query. */
+const plainTarget = /^\/[\w~/-]*(?:\?[\w~/.=&%+-]+)?$/u;
+
+/** The value of a header. `Headers` has joined repeated lines. */
+export function joinedHeader(request: Request, name: string): HeaderLines {
+  const value = request.headers.get(name);
+  return { lines: value === null ? [] : [value], joined: true };
+}
+
+/** Reads a request's body. One over the limit goes on being read, unkept: a client does not listen while it sends. */
+export async function readRequestBytes(request: Request, limitBytes: number): Promise<BodyReading> {
+  if (request.bodyUsed)
+    return {
+      kind: "consumed",
+      remedy: "Hand the request to the protected handler unread (`request.clone()` for others).",
+    };
+  const announced = request.headers.get("content-length");
+  if (
+    announced !== null &&
+    Number(announced) <= limitBytes &&
+    request.headers.get("transfer-encoding") === null
+  ) {
+    // In one piece, which costs a fifth of a stream: what carries requests delivers no more than was announced.
+    const bytes = new Uint8Array(await request.arrayBuffer());
+    return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
+  }
+  if (request.body === null) return { kind: "bytes", bytes: new Uint8Array(0) };
+  const reader = request.body.getReader();
+  const bytes = Number(announced ?? 0) > limitBytes ? null : await readUpTo(reader, limitBytes);
+  if (bytes !== null) return { kind: "bytes", bytes };
+  void drain(reader);
+  return { kind: "too-large" };
+}
+
+/** The request with its body unread, as often as it is asked for. */
+export function unread(request: Request, bytes: Uint8Array | null): Request {
+  const bodyless = bytes === null || request.method === "GET" || request.method === "HEAD";
+  return bodyless ? request : withBody(request, bytes);
+}
+
+function withBody(request: Request, bytes: Uint8Array): Request {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Uint8Array<ArrayBuffer>;
+  try {
+    return new Request(request, { body });
+  } catch {
+    // A server may have a class of requests of its own, which the global one does not know for one.
+    const { url, method, headers, signal } = request;
+    const kept = signal instanceof AbortSignal ? { signal } : {};
+    return new Request(url, { method, headers: [...headers], body, ...kept });
+  }
+}
+
+/**
+ * Reads a handler's response to its end.
+ *
+ * @throws {LatchkeyError} `answer-missing` when it is none that can be sent; `answer-too-large`.
+ */
+export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
+  if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
+  const { status, statusText, headers } = response;
+  const reader = response.body?.getReader();
+  const bytes = reader === undefined ? new Uint8Array(0) : await readUpTo(reader, limitBytes);
+  if (bytes === null) {
+    void reader?.cancel().catch(() => {});
+    throw new LatchkeyError("answer-too-large");
+  }
+  return { status, headers: [...headers], body: bytes, ...(statusText === "" ? {} : { statusText }) };
+}
+
+export function isFinalStatus(status: unknown): boolean {
+  return typeof status === "number" && status >= 200;
+}
+
+/** What is no Response, an error response (status 0), or one whose body was read already, cannot be sent. */
+function isAnswer(response: Response | undefined): response is Response {
+  return isFinalStatus(response?.status) && !response?.bodyUsed;
+}
+
+/** A response to send; `prepared` are headers that the framework adds where the reply has none of their name. */
+export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []): Response {
+  const { status, statusText } = reply;
+  // A Response of empty text would get a type, and plugins would digest and compress it.
+  const bodyless = reply.body.byteLength === 0 || status === 204 || status === 205 || status === 304;
+  const headers = plainHeaders(reply, prepared) ?? joinedHeaders(reply, prepared);
+  const init = statusText === undefined ? { status, headers } : { status, headers, statusText };
+  if (bodyless) return new Response(null, init);
+  return new Response(
+    (headers instanceof Headers ? null : textOf(reply.body)) ?? Buffer.from(reply.body),
+    init,
+  );
+}
+
+/** Longer bodies are not copied. */
+const textMaxBytes = 16_384;
+
+/** As text where that is the same: Node sends it in one piece with the head, and bytes in another. */
+export function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string | null {
+  if (byteLength > textMaxBytes) return null;
+  const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  return isUtf8(bytes) ? bytes.toString("utf8") : null;
+}
+
+/**
+ * As a record, which platforms read faster than `Headers`; null where a name occurs twice, and where a body has no type:
+ * `@hono/node-server` gives it one, but not beside a record.
+ */
+function plainHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Record<string, string> | null {
+  if (prepared.length > 0) return null;
+  const headers: Record<string, string> = {};
+  for (const [name, value] of reply.headers) headers[name.toLowerCase()] = value;
+  const untyped = headers["content-type"] === undefined && reply.body.byteLength > 0;
+  return !untyped && Object.keys(headers).length === reply.headers.length ? headers : null;
+}
+
+function joinedHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Headers {
+  const headers = new Headers();
+  for (const [name, value] of reply.headers) headers.append(name, value);
+  const own = new Set([...headers.keys()]);
+  for (const [name, value] of prepared) if (!own.has(name.toLowerCase())) headers.append(name, value);
+  return headers;
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** All bytes, or null as soon as there are more than the limit. */
+async function readUpTo(reader: Reader, limitBytes: number): Promise<Uint8Array | null> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return Buffer.concat(chunks);
+    size += value.byteLength;
+    if (size > limitBytes) return null;
+    // The producer may reuse the chunk's buffer for the next one.
+    chunks.push(Buffer.from(value));
+  }
+}
+
+async function drain(reader: Reader): Promise<void> {
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The client is gone.
+  }
+}

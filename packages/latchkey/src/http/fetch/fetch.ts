@@ -1,0 +1,146 @@
+/** Handlers of the Fetch form: `(request) => Response`. */
+
+import type { Execution } from "../../engine/classify.ts";
+import type { Latchkey } from "../../latchkey.ts";
+import type { HandlerContext } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { OwnedOperation } from "../../operations/owned-operation.ts";
+import { beforeHandler } from "../node-response/not-started.ts";
+import { createExchange } from "../protocol/exchange.ts";
+import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
+import type { BodyReading, Incoming } from "../protocol/incoming.ts";
+import { createServing, type ServeContext } from "../protocol/serving.ts";
+import { createStatus } from "../protocol/status.ts";
+import {
+  captureResponse,
+  joinedHeader,
+  readRequestBytes,
+  targetOf,
+  toResponse,
+  unread,
+} from "./fetch-messages.ts";
+
+export type FetchContext<R, Tx, E extends Execution> = HandlerContext<Tx, E> & {
+  /** The request as the platform made it, for what only the platform knows. Its body has been read. */
+  readonly original: R;
+};
+
+/**
+ * A handler that is handed over. Its `request` has an unread body on every run; `rest` is whatever else the platform
+ * passes, such as the parameters of a route.
+ */
+export type FetchHandler<R, Tx, E extends Execution, Rest extends readonly unknown[]> = (
+  request: Request,
+  context: FetchContext<R, Tx, E>,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+/**
+ * Protects one handler. What it returns is an ordinary Fetch handler; it rejects with the handler's error, and with
+ * Latchkey's own where the service must be mended (`tenant-missing`, `body-consumed` …).
+ */
+export type FetchProtect<R extends Request, Tx> = <E extends Execution, Rest extends readonly unknown[] = []>(
+  operation: Operation<E>,
+  handler: FetchHandler<R, Tx, E, Rest>,
+  overrides?: RouteOptions<R>,
+) => (request: R, ...rest: Rest) => Promise<Response>;
+
+/**
+ * Makes `protect(operation, handler)` for Fetch handlers. The body of the handler's response is read to its end, up to
+ * `answerHoldBytes`, before it is sent.
+ *
+ * `Headers` has joined repeated field lines, so a repeated key is recognised by a comma outside quotes.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function fetchProtect<Tx, R extends Request = Request>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): FetchProtect<R, Tx> {
+  const exchange = createExchange<R, Tx>(latchkey, options);
+  return (operation, handler, overrides) => {
+    const submit = exchange.route(operation, overrides);
+    const { answerHoldBytes } = operation.settings;
+    type E = (typeof operation)["execution"];
+    return async (original, ...rest) => {
+      const { incoming, readable } = read(original);
+      const handle = (context: HandlerContext<Tx, E>) =>
+        handler(beforeHandler(readable), { ...context, original }, ...rest);
+      const outcome = await submit(original, incoming, async (context) =>
+        captureResponse(await handle(context), answerHoldBytes),
+      );
+      if (outcome.kind !== "pass") return toResponse(outcome.reply);
+      // An outcome of operations without `tx` alone, whose whole context is the attempt.
+      return handle({ attempt: outcome.attempt } as HandlerContext<Tx, E>);
+    };
+  };
+}
+
+/** Serves one operation that owns its work. What it returns is an ordinary Fetch handler, which rejects as a protected one does. */
+export type FetchServe<R extends Request> = <E extends Execution, I, Rest extends readonly unknown[] = []>(
+  operation: OwnedOperation<E, I>,
+  toInput: (
+    request: Request,
+    context: ServeContext & { readonly original: R },
+    ...rest: Rest
+  ) => NoInfer<I> | Promise<NoInfer<I>>,
+  overrides?: RouteOptions<R>,
+) => (request: R, ...rest: Rest) => Promise<Response>;
+
+/**
+ * Makes `serve(operation, toInput)` for Fetch handlers: `toInput` makes the operation's input of a request with an unread
+ * body, and the operation's `run` answers. What `toInput` throws is thrown on, and nothing is stored.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
+ */
+export function fetchServe<Tx, R extends Request = Request>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): FetchServe<R> {
+  const served = createServing<R, Tx>(latchkey, options);
+  return (operation, toInput, overrides) => {
+    const submit = served(operation, overrides);
+    return async (original, ...rest) => {
+      const { incoming, readable } = read(original);
+      const { reply } = await submit(original, incoming, (context) =>
+        toInput(readable(), { ...context, original }, ...rest),
+      );
+      return toResponse(reply);
+    };
+  };
+}
+
+/** A request, and the same with an unread body, as often as it is asked for. */
+function read(original: Request): { readonly incoming: Incoming; readable(): Request } {
+  let body: BodyReading | null = null;
+  return {
+    incoming: {
+      method: original.method,
+      target: targetOf(original),
+      header: (name) => joinedHeader(original, name),
+      async readBody(limitBytes) {
+        body = await readRequestBytes(original, limitBytes);
+        return body;
+      },
+    },
+    readable: () => unread(original, body?.kind === "bytes" ? body.bytes : null),
+  };
+}
+
+/**
+ * Makes the handler of the status resource, which says what became of a request that was answered 202. Mount it for GET and
+ * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202. To
+ * everybody but the request's own tenant and principal it answers 404.
+ *
+ * @throws {TypeError} when an option is missing or out of range.
+ */
+export function fetchStatus<Tx, R extends Request = Request>(
+  latchkey: Latchkey<Tx>,
+  options: HttpOptions<R>,
+): (request: R, ...rest: readonly unknown[]) => Promise<Response> {
+  const ask = createStatus<R, Tx>(latchkey, options);
+  return async (request) => {
+    const { reply } = await ask(request, { method: request.method, target: targetOf(request) });
+    return toResponse(reply);
+  };
+}

@@ -1,0 +1,222 @@
+/** Reading Hono's contexts and answering through them. */
+import type { IncomingMessage } from "node:http";
+import { LatchkeyError } from "../../errors.ts";
+import { uploadedForm } from "../express/uploads.ts";
+import {
+  captureResponse,
+  isFinalStatus,
+  joinedHeader,
+  readRequestBytes,
+  targetOf,
+  toResponse,
+  unread,
+} from "../fetch/fetch-messages.ts";
+import { announcesBody, headerLines, readBytes, requireHttp1 } from "../node-response/node-messages.ts";
+import type { HeaderEntry, Reply } from "../protocol/capture.ts";
+import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts";
+import type { HonoContext } from "./hono-types.ts";
+
+/**
+ * Path and query as the client sent them. `app.mount` hands a new request on, without the mount's path; on Node the message
+ * beneath still has it, and Connect's routers leave it in `originalUrl`. Elsewhere an app can hand it on itself.
+ */
+export function honoTarget(c: HonoContext): string {
+  const { incoming, originalUrl } = (c.env ?? {}) as {
+    readonly incoming?: Partial<IncomingMessage> & { originalUrl?: unknown };
+    readonly originalUrl?: unknown;
+  };
+  if (typeof originalUrl === "string") return targetOf({ url: new URL(originalUrl, c.req.raw.url).href });
+  const sent = incoming?.originalUrl ?? incoming?.url;
+  return typeof sent === "string" && sent.startsWith("/")
+    ? targetOf({ url: `http://localhost${sent}` })
+    : targetOf(c.req.raw);
+}
+
+/** On Node the raw field lines are there; elsewhere `Headers` has joined them. */
+function keyLines(c: HonoContext, name: string): HeaderLines {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: Partial<IncomingMessage> };
+  const { rawHeaders, headers } = incoming ?? {};
+  if (!Array.isArray(rawHeaders) || headers === undefined) return joinedHeader(c.req.raw, name);
+  return headerLines({ rawHeaders, headers }, name);
+}
+
+/** What arrived, and the headers that middleware has prepared for the answer. */
+export function readContext(c: HonoContext): {
+  readonly incoming: Incoming;
+  /** `giveBack` makes the body readable again, for handlers. */
+  readonly body: { giveBack(): void };
+  readonly prepared: readonly HeaderEntry[];
+} {
+  const body = createBody(c);
+  const incoming = {
+    method: c.req.method,
+    target: honoTarget(c),
+    header: (name: string) => keyLines(c, name),
+    readBody: body.read,
+  };
+  return { incoming, body, prepared: preparedHeaders(c) };
+}
+
+/** `c.res` makes a response with headers of its own where there is none yet; `c.body` tells without, on Node. */
+function preparedHeaders(c: HonoContext): readonly HeaderEntry[] {
+  const parts = keptParts(c.body(null));
+  return parts !== null && parts[2] === undefined ? [] : [...c.res.headers];
+}
+
+/**
+ * Reads a handler's response to its end.
+ *
+ * @throws {LatchkeyError} as `captureResponse` does.
+ */
+export function captureAnswer(response: Response | undefined, limitBytes: number): Reply | Promise<Reply> {
+  const parts = response === undefined ? null : keptParts(response);
+  const kept = parts === null ? null : keptBytes(parts[1]);
+  if (response === undefined || parts === null || kept === null) return captureResponse(response, limitBytes);
+  if (kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
+  // Without a status text, which that server does not send: looking for it would make the real response.
+  return { status: response.status, headers: loneHeader(parts[2]) ?? [...response.headers], body: kept };
+}
+
+/**
+ * The body of a response that `@hono/node-server` has made and no code has read yet; null elsewhere. That package keeps
+ * status, body and headers in a property of the response until a real one is needed, which costs more than all else.
+ */
+function keptBytes(body: unknown): Uint8Array | null {
+  if (body === null) return new Uint8Array(0);
+  return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
+}
+
+/** Headers as Hono gives them where there is but the type: what `Headers` would make of it. Null: there are others. */
+function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
+  if (typeof headers !== "object" || headers === null) return null;
+  if (Object.getPrototypeOf(headers) !== Object.prototype) return null;
+  const [name, ...others] = Reflect.ownKeys(headers);
+  if (typeof name !== "string" || others.length > 0) return null;
+  const value: unknown = Reflect.get(headers, name);
+  return plainName.test(name) && typeof value === "string" && plainValue.test(value)
+    ? [[name.toLowerCase(), value]]
+    : null;
+}
+
+const plainName = /^[A-Za-z-]+$/u;
+/** Nothing that is trimmed or refused. */
+const plainValue = /^[!-~](?:[ -~]*[!-~])?$/u;
+
+/** Status, body and headers, as they were given to such a response. */
+function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {
+  if (typeof response !== "object" || response === null) return null;
+  for (const symbol of Object.getOwnPropertySymbols(response)) {
+    const kept: unknown = Reflect.get(response, symbol);
+    if (!Array.isArray(kept) || kept.length !== 3 || !isFinalStatus(kept[0])) continue;
+    return kept as [number, unknown, unknown];
+  }
+  return null;
+}
+
+/** A request's body, which validators may have read through Hono's own cache. */
+function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyReading>; giveBack(): void } {
+  let taken: { readonly bytes: Uint8Array; readonly raw: Request } | null = null;
+  let unreadStill = false;
+  return {
+    async read(limitBytes) {
+      refuseHttp2(c);
+      const { raw, bodyCache } = c.req;
+      // Only these two hold what was sent; the cached forms of other kinds would be written anew.
+      const cached = bodyCache.arrayBuffer ?? bodyCache.text;
+      if (cached !== undefined) return readCached(cached, limitBytes);
+      const { formData } = bodyCache;
+      if (formData !== undefined) return readForm(await formData);
+      const message = untouchedMessage(c);
+      unreadStill = message !== null;
+      const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
+      const reading = await reads;
+      if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
+      if (reading.kind === "bytes" && message !== null) leaveIn(message, reading.bytes);
+      return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
+    },
+    giveBack() {
+      if (taken !== null && !unreadStill) c.req.raw = unread(taken.raw, taken.bytes);
+      unreadStill = false;
+    },
+  };
+}
+
+function refuseHttp2({ env }: HonoContext): void {
+  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming !== undefined) requireHttp1(incoming);
+}
+
+const remedy =
+  "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.";
+
+/**
+ * Node's own message under a request that `@hono/node-server` has made and no code has read yet; null elsewhere. That
+ * package keeps it in a property of the request, beside the real `Request` once one was needed.
+ */
+function untouchedMessage({ req, env }: HonoContext): IncomingMessage | null {
+  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming === undefined || typeof incoming.on !== "function" || "rawBody" in incoming) return null;
+  return isUntouched(req.raw, incoming) && !incoming.readableDidRead && announcesBody(incoming)
+    ? incoming
+    : null;
+}
+
+function isUntouched(raw: Request, incoming: IncomingMessage): boolean {
+  let found = false;
+  for (const symbol of Object.getOwnPropertySymbols(raw)) {
+    const value: unknown = Reflect.get(raw, symbol);
+    if (value === incoming) found = true;
+    else if (value instanceof Request) return false;
+  }
+  return found;
+}
+
+/**
+ * Leaves what was read past the request in `rawBody`, where `@hono/node-server` looks before it reads: the request stays
+ * unread, and no web stream is made for it.
+ */
+function leaveIn(message: IncomingMessage, bytes: Uint8Array): void {
+  // By assignment: V8 keeps an assigned property fast, and a defined one slow.
+  Reflect.set(message, "rawBody", bytes);
+}
+
+/** What `c.req.parseBody()` or `formData()` has read before: its fields, and its files by their digests. */
+async function readForm(form: FormData): Promise<BodyReading> {
+  const fields: [string, unknown][] = [];
+  for (const [name, value] of form) {
+    if (typeof value === "string") fields.push([name, value]);
+    else {
+      const data = new Uint8Array(await value.arrayBuffer());
+      fields.push([name, { name: value.name, mimetype: value.type, data }]);
+    }
+  }
+  const value = await uploadedForm(fields, []);
+  const opt = 'Or opt in to `fingerprint: "parsed"`, which covers the fields and files of a form.';
+  return value === null
+    ? { kind: "consumed", remedy }
+    : { kind: "parsed", value, remedy: `${remedy} ${opt}` };
+}
+
+async function readCached(
+  cached: ArrayBuffer | string | Promise<ArrayBuffer | string>,
+  limitBytes: number,
+): Promise<BodyReading> {
+  const body = await cached;
+  const bytes = typeof body === "string" ? Buffer.from(body, "utf8") : new Uint8Array(body);
+  return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
+}
+
+/** Takes back what a handler has set on the response in preparation. */
+export function resetResponse(c: HonoContext, prepared: readonly HeaderEntry[]): void {
+  for (const [name] of [...c.res.headers]) c.res.headers.delete(name);
+  for (const [name, value] of prepared) c.res.headers.append(name, value);
+  c.status(200);
+}
+
+/** Hono would lay the headers of the response in preparation over this one; that one goes first. */
+export function answerWith(c: HonoContext, reply: Reply, prepared: readonly HeaderEntry[]): Response {
+  const response = toResponse(reply, prepared);
+  c.res = undefined;
+  c.res = response;
+  return response;
+}

@@ -1,0 +1,175 @@
+/** Decorators for the methods of controllers, in apps that import `LatchkeyModule`. */
+
+import type { DirectExecution, Execution } from "../../engine/classify.ts";
+import type { HandlerContext } from "../../operations/attempt.ts";
+import type { Operation, OperationOptions } from "../../operations/operation.ts";
+import type { OwnedOperationOptions } from "../../operations/owned-operation.ts";
+import type { RouteOptions } from "../protocol/http-options.ts";
+import { nestContext } from "./nest.ts";
+import {
+  hasInterceptor,
+  injectTokens,
+  isRoute,
+  useInterceptor,
+  useOpenApiExtension,
+  useParameter,
+} from "./nest-metadata.ts";
+import { isOperation, LatchkeyRoutes, openApiMarker, type RouteDefinition } from "./nest-routes.ts";
+import type { NestCallHandler, NestHost, NestInterceptor, NestRequest, NestStream } from "./nest-types.ts";
+
+type Loose = ReturnType<JSON["parse"]>;
+type Decorate = (target: object, method: string | symbol, descriptor: TypedPropertyDescriptor<Loose>) => void;
+
+/**
+ * Protects a method: `@Post() @Idempotent("orders.create")`. Defines the operation on the app's latchkey, once, when the
+ * app starts; name and options are those of `latchkey.operation`. With `run` among the options the operation owns its
+ * work: the method returns its input, and `run` answers (see `nestServe`). The name is part of every stored key: one that
+ * is changed later forgets them.
+ *
+ * Interceptors of decorators that stand below this one surround it; those that stand above it are part of the run, as
+ * are pipes.
+ *
+ * @param overrides what this route does differently from the `http` of `LatchkeyModule`
+ * @throws {TypeError} for what is no operation; when the app starts, as `latchkey.operation` and `nestProtect` do.
+ */
+export function Idempotent<E extends DirectExecution, R = NestRequest>(
+  name: string,
+  options?: OperationOptions<E>,
+  overrides?: RouteOptions<R>,
+): Decorate;
+export function Idempotent<I, E extends Execution, R = NestRequest>(
+  name: string,
+  options: OwnedOperationOptions<I, Loose, E>,
+  overrides?: RouteOptions<R>,
+): Decorate;
+/**
+ * Protects a method with an operation that is defined elsewhere: the operation itself, or the token (a symbol) of a
+ * provider that gives it. For operations of several routes, and for those whose `run` needs providers.
+ */
+export function Idempotent<R = NestRequest>(
+  operation: Operation | symbol,
+  overrides?: RouteOptions<R>,
+): Decorate;
+export function Idempotent(
+  operation: string | symbol | Operation,
+  ...more: readonly (OperationOptions | RouteOptions<never> | undefined)[]
+): Decorate {
+  const isNamed = typeof operation === "string";
+  if (!isNamed && typeof operation !== "symbol" && !isOperation(operation)) {
+    throw new TypeError(
+      "@Idempotent takes an operation's name, an operation, or the token (a symbol) of one",
+    );
+  }
+  const [options, overrides] = isNamed ? more : [undefined, more[0]];
+  return (target, method, { value }) => {
+    const definition: RouteDefinition = {
+      place: placeOf(target, method),
+      operation,
+      options: (options ?? {}) as OperationOptions,
+      overrides: (overrides ?? {}) as RouteOptions<never>,
+    };
+    const tokens = typeof operation === "symbol" ? [operation] : [];
+    const interceptor = interceptorClass(
+      (routes, provided) => routes.interceptorFor(definition, provided),
+      tokens,
+    );
+    useInterceptor(value, interceptor);
+    decorated.add({ target, method, interceptor });
+    useOpenApiExtension(value, openApiMarker, definition.place);
+  };
+}
+
+/**
+ * Makes a method the status resource: `@Get("operations/:id") @IdempotencyStatus()`. The method's body never runs. The
+ * `http` of `LatchkeyModule` says in `statusPath` where it is.
+ */
+export function IdempotencyStatus(): Decorate {
+  return (_target, _method, { value }) =>
+    useInterceptor(
+      value,
+      interceptorClass((routes) => routes.statusInterceptor(), []),
+    );
+}
+
+/**
+ * Gives a parameter of a protected method its context, or with a name that member of it: `@IdempotencyContext("tx") tx`,
+ * `@IdempotencyContext() { tx, attempt }`. The type is yours to say: `PgTx<pg.Pool>`, `Attempt`,
+ * `HandlerContext<PgTx<pg.Pool>, "transaction">`.
+ *
+ * @throws {TypeError} at the request, in a method that is not protected, or for a member that its execution has not.
+ */
+export function IdempotencyContext(
+  member?: keyof HandlerContext<unknown, "transaction">,
+): (target: object, method: string | symbol | undefined, index: number) => void {
+  return (target, method, index) => {
+    if (method === undefined) throw new TypeError("@IdempotencyContext is for parameters of methods");
+    useParameter({ target, method, index }, "latchkey", memberOf, member);
+  };
+}
+
+function memberOf(member: string | undefined, host: NestHost): unknown {
+  const context = nestContext(undefined, host);
+  if (member === undefined) return context;
+  if (member in context) return Reflect.get(context, member);
+  throw new TypeError(`@IdempotencyContext(${JSON.stringify(member)}): only "transaction" execution has it`);
+}
+
+interface Decorated {
+  readonly target: object;
+  readonly method: string | symbol;
+  readonly interceptor: object;
+}
+
+/** What `@Idempotent` was put on and no app has looked at yet. */
+const decorated = new Set<Decorated>();
+
+/**
+ * Nest reads what stands on the class once it is whole. Where another decorator has replaced the method in between, or the
+ * method is no route, the interceptor is never called, and requests would run unprotected.
+ *
+ * @throws {TypeError} for the first such method, when an app starts.
+ */
+export function requireProtected(): void {
+  for (const one of decorated) {
+    decorated.delete(one);
+    const { target, method, interceptor } = one;
+    const name = `@Idempotent on ${target.constructor.name}.${String(method)}`;
+    const standing: unknown = Reflect.get(target, method);
+    if (typeof standing !== "function" || !hasInterceptor(standing, interceptor)) {
+      throw new TypeError(
+        `${name} protects nothing: a decorator above it has replaced the method. Put @Idempotent above that one, or let it copy the method's metadata`,
+      );
+    }
+    if (!isRoute(standing)) {
+      throw new TypeError(`${name} protects nothing: the method is no route of a controller`);
+    }
+  }
+}
+
+const places = new Map<string, number>();
+
+/** Controllers of one name, such as those of two versions, are distinguished by a number. */
+function placeOf(target: object, method: string | symbol): string {
+  const place = `${target.constructor.name}.${String(method)}`;
+  const count = (places.get(place) ?? 0) + 1;
+  places.set(place, count);
+  return count === 1 ? place : `${place}#${count}`;
+}
+
+/** A class, so that Nest makes it where its controller is and gives it what the app provides. */
+function interceptorClass(
+  make: (routes: LatchkeyRoutes, provided: unknown) => NestInterceptor,
+  tokens: readonly symbol[],
+): object {
+  class IdempotentInterceptor implements NestInterceptor {
+    readonly #interceptor: NestInterceptor;
+    constructor(...[routes, provided]: readonly [LatchkeyRoutes, unknown?]) {
+      this.#interceptor = make(routes, provided);
+    }
+    intercept<S extends NestStream>(host: NestHost, next: NestCallHandler<S>): S {
+      return this.#interceptor.intercept(host, next);
+    }
+  }
+  injectTokens(IdempotentInterceptor, [LatchkeyRoutes, ...tokens]);
+  return IdempotentInterceptor;
+}

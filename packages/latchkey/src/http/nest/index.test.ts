@@ -1,0 +1,44 @@
+/** Types, and what is refused without an app. On running apps: test/nest/module-cases.ts, for each version of Nest. */
+import "reflect-metadata";
+import type { DynamicModule } from "@nestjs/common";
+import { expect, expectTypeOf, test } from "vitest";
+import { createLatchkey } from "../../latchkey.ts";
+import { memoryStore } from "../../stores/memory.ts";
+import {
+  IdempotencyContext,
+  IdempotencyStatus,
+  Idempotent,
+  type LatchkeyHealth,
+  type LatchkeyHealthIndicator,
+  LatchkeyModule,
+} from "./index.ts";
+
+const latchkey = createLatchkey({ store: memoryStore() });
+const http = { singleTenant: true } as const;
+
+test("what it returns is for Nest's own module lists and decorators", () => {
+  expectTypeOf(LatchkeyModule.forRoot({ latchkey, http })).toExtend<DynamicModule>();
+  expectTypeOf(Idempotent("orders.create", { waitMs: 5_000 })).toExtend<MethodDecorator>();
+  expectTypeOf(Idempotent(Symbol("ORDER"), { fingerprint: "parsed" })).toExtend<MethodDecorator>();
+  expectTypeOf(IdempotencyStatus()).toExtend<MethodDecorator>();
+  expectTypeOf<ReturnType<typeof IdempotencyContext>>().toExtend<ParameterDecorator>();
+  expectTypeOf<Awaited<ReturnType<LatchkeyHealthIndicator["isHealthy"]>>>().toExtend<
+    Record<string, LatchkeyHealth>
+  >();
+});
+
+test("types refuse options of another execution, and a latchkey without http", () => {
+  // @ts-expect-error: `runs` is no option.
+  Idempotent("orders.create", { runs: true });
+  // @ts-expect-error: without `run` there is nothing to defer.
+  Idempotent("orders.create", { execution: "deferred" });
+  // @ts-expect-error: an operation that owns its work has a version.
+  Idempotent("orders.create", { run: async () => ({ status: 200, body: null }) });
+  // @ts-expect-error: on whose behalf?
+  expect(() => LatchkeyModule.forRoot({ latchkey })).toThrow("http is missing");
+});
+
+test("a parameter of a constructor is no handler's", () => {
+  class Controller {}
+  expect(() => IdempotencyContext()(Controller, undefined, 0)).toThrow("is for parameters of methods");
+});

@@ -1,0 +1,129 @@
+/** Status and headers of a Node response, as a whole. */
+import { OutgoingMessage, type ServerResponse } from "node:http";
+import type { HeaderEntry } from "../protocol/capture.ts";
+
+export interface Head {
+  readonly statusCode: number;
+  readonly statusMessage: string;
+  readonly sendDate: boolean;
+  readonly headers: readonly (readonly [name: string, value: number | string | readonly string[]])[];
+}
+
+export function readHead(res: ServerResponse): Head {
+  const headers = rawNames(res).map((name) => [name, res.getHeader(name) ?? ""] as const);
+  const { statusCode, statusMessage, sendDate } = res;
+  return { statusCode, statusMessage, sendDate, headers };
+}
+
+/** As they were written. */
+function rawNames(res: ServerResponse): readonly string[] {
+  // Missing in the types of ServerResponse, there since Node 15, and missing in what tests use in a response's place.
+  const { getRawHeaderNames = res.getHeaderNames } = res as ServerResponse & {
+    getRawHeaderNames?(): string[];
+  };
+  return getRawHeaderNames.call(res);
+}
+
+/** Whether these lines are what the response has already, in this order; names that `except` holds (in lower case) aside. */
+export function hasLines(
+  res: ServerResponse,
+  lines: readonly HeaderEntry[],
+  except: (name: string) => boolean,
+): boolean {
+  let at = 0;
+  for (const name of rawNames(res)) {
+    if (except(name.toLowerCase())) continue;
+    const value = res.getHeader(name);
+    for (const each of Array.isArray(value) ? value : [value]) {
+      const line = lines[at++];
+      if (line === undefined || line[0] !== name || line[1] !== String(each)) return false;
+    }
+  }
+  return at === lines.length;
+}
+
+/** Brings a response back to an earlier head. One that has been sent stays. */
+export function restoreHead(res: ServerResponse, head: Head): void {
+  if (res.headersSent) return;
+  // Not the response's own methods: they may be held, or wrapped by a middleware that counts calls.
+  const { removeHeader, setHeader } = res instanceof OutgoingMessage ? OutgoingMessage.prototype : res;
+  for (const name of res.getHeaderNames()) removeHeader.call(res, name);
+  for (const [name, value] of head.headers) setHeader.call(res, name, value);
+  restoreStatus(res, head);
+}
+
+/** Brings back everything of an earlier head but its headers. */
+export function restoreStatus(res: ServerResponse, { statusCode, statusMessage, sendDate }: Head): void {
+  if (res.headersSent) return;
+  res.statusCode = statusCode;
+  // Setting it would add a property to a response that never had one.
+  if (res.statusMessage !== statusMessage) res.statusMessage = statusMessage;
+  // Removing a Date header turns Node's own off.
+  res.sendDate = sendDate;
+}
+
+/** Fields as field lines: one for each of several values. */
+export function linesOf(fields: readonly (readonly [name: string, value: unknown])[]): HeaderEntry[] {
+  // Not by `flatMap`, which takes several times as long.
+  const lines: HeaderEntry[] = [];
+  for (const [name, value] of fields) {
+    if (Array.isArray(value)) for (const each of value) lines.push([name, String(each)]);
+    else lines.push([name, String(value)]);
+  }
+  return lines;
+}
+
+/** What `writeHead(status, reason?, headers?)` sets; headers are an object, a flat list or a list of pairs. */
+export function setHead(res: ServerResponse, status: number, rest: readonly unknown[]): void {
+  const [reason, given] = typeof rest[0] === "string" ? [rest[0], rest[1]] : [undefined, rest[0] ?? rest[1]];
+  res.statusCode = status;
+  if (reason !== undefined) res.statusMessage = reason;
+  if (given !== undefined && given !== null)
+    setFields(linesOf(pairsOf(given)), (name, value) => res.setHeader(name, value));
+}
+
+/** Sets each field once: lines of one name together, at the place of the first. */
+export function setFields(
+  lines: readonly HeaderEntry[],
+  set: (name: string, value: string | string[]) => void,
+): void {
+  if (!hasRepeats(lines)) {
+    for (const [name, value] of lines) set(name, value);
+    return;
+  }
+  for (const [name, values] of groupLines(lines)) set(name, values.length === 1 ? (values[0] ?? "") : values);
+}
+
+/** More lines than these are grouped without looking. */
+const comparedLinesMax = 16;
+
+function hasRepeats(lines: readonly HeaderEntry[]): boolean {
+  if (lines.length > comparedLinesMax) return true;
+  for (let later = 1; later < lines.length; later++) {
+    const name = lines[later]?.[0] ?? "";
+    for (let earlier = 0; earlier < later; earlier++) {
+      const other = lines[earlier]?.[0] ?? "";
+      if (other.length === name.length && other.toLowerCase() === name.toLowerCase()) return true;
+    }
+  }
+  return false;
+}
+
+function groupLines(lines: Iterable<HeaderEntry>): Iterable<readonly [name: string, values: string[]]> {
+  const groups = new Map<string, readonly [name: string, values: string[]]>();
+  for (const [name, value] of lines) {
+    const group = groups.get(name.toLowerCase());
+    if (group === undefined) groups.set(name.toLowerCase(), [name, [value]]);
+    else group[1].push(value);
+  }
+  return groups.values();
+}
+
+function pairsOf(given: object): readonly (readonly [name: string, value: unknown])[] {
+  if (!Array.isArray(given)) return Object.entries(given).filter(([, value]) => value !== undefined);
+  if (given.every(Array.isArray)) return given.map(([name, value]: unknown[]) => [String(name), value]);
+  const pairs: [string, unknown][] = [];
+  for (let index = 0; index + 1 < given.length; index += 2)
+    pairs.push([String(given[index]), given[index + 1]]);
+  return pairs;
+}

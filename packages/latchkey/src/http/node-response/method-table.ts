@@ -1,0 +1,204 @@
+/**
+ * The methods of a response that a hold covers, each written out: V8 compiles `res.end` to the read of a known place, and
+ * gives up the shape of an object that gets more than a dozen properties under computed names.
+ */
+import { ServerResponse } from "node:http";
+
+/** Every real use of a response begins with one of these. */
+const usedFirst = [
+  "destroy",
+  "end",
+  "flushHeaders",
+  "on",
+  "once",
+  "setHeader",
+  "write",
+  "writeContinue",
+  "writeEarlyHints",
+  "writeHead",
+  "writeInformation",
+  "writeProcessing",
+] as const;
+
+const others = [
+  // Where the package `on-finished` keeps those who wait for the socket's end.
+  "__onFinished",
+  "addListener",
+  "addTrailers",
+  "appendHeader",
+  "cork",
+  "emit",
+  "eventNames",
+  "listenerCount",
+  "listeners",
+  "off",
+  "prependListener",
+  "prependOnceListener",
+  "rawListeners",
+  "removeAllListeners",
+  "removeHeader",
+  "removeListener",
+  "setHeaders",
+  "uncork",
+  "writeHeader",
+] as const;
+
+/** What is watched besides those that are used first: all else that leaves something on a response. */
+const watchedToo = [
+  "addListener",
+  "addTrailers",
+  "appendHeader",
+  "prependListener",
+  "prependOnceListener",
+  "removeHeader",
+  "setHeaders",
+  "writeHeader",
+] as const;
+
+const assigned: readonly string[] = [...usedFirst, "statusCode", "statusMessage"];
+
+/** Whether a prototype, seen before, is without accessors under the names that are assigned. */
+const plain = new WeakMap<object, boolean>();
+
+/** Whether a prototype has Node's methods, so that they may as well lie on a response for as long as it is sent. */
+export function hasNodesMethods(prototype: object): boolean {
+  let isPlain = plain.get(prototype);
+  if (isPlain === undefined) {
+    isPlain = assigned.every((name) => !hasAccessor(prototype, name));
+    plain.set(prototype, isPlain);
+  }
+  return isPlain && hasUsedFirst(prototype, ServerResponse.prototype);
+}
+
+function hasAccessor(prototype: object, name: string): boolean {
+  for (let each: object | null = prototype; each !== null; each = Object.getPrototypeOf(each)) {
+    const own = Object.getOwnPropertyDescriptor(each, name);
+    if (own !== undefined) return !("value" in own);
+  }
+  return false;
+}
+
+/** Whether a response has Node's methods under all names that may be covered, be they its own or its prototype's. */
+export function looksPristine(response: object): boolean {
+  const node = ServerResponse.prototype;
+  return hasUsedFirst(response, node) && hasWatchedToo(response, node) && hasNodesRest(response);
+}
+
+/** Whether a response has these methods where it is watched, and Node's elsewhere. */
+export function looksWatched(response: object, methods: object): boolean {
+  return hasUsedFirst(response, methods) && hasWatchedToo(response, methods) && hasNodesRest(response);
+}
+
+function hasWatchedToo(response: object, methods: object): boolean {
+  const res = response as Methods<(typeof watchedToo)[number]>;
+  const from = methods as typeof res;
+  return (
+    res.addListener === from.addListener &&
+    res.addTrailers === from.addTrailers &&
+    res.appendHeader === from.appendHeader &&
+    res.prependListener === from.prependListener &&
+    res.prependOnceListener === from.prependOnceListener &&
+    res.removeHeader === from.removeHeader &&
+    res.setHeaders === from.setHeaders &&
+    res.writeHeader === from.writeHeader
+  );
+}
+
+function hasNodesRest(response: object): boolean {
+  const res = response as Methods<Exclude<(typeof others)[number], (typeof watchedToo)[number]>>;
+  const node = ServerResponse.prototype as object as typeof res;
+  return (
+    res.__onFinished === undefined &&
+    res.cork === node.cork &&
+    res.emit === node.emit &&
+    res.eventNames === node.eventNames &&
+    res.listenerCount === node.listenerCount &&
+    res.listeners === node.listeners &&
+    res.off === node.off &&
+    res.rawListeners === node.rawListeners &&
+    res.removeAllListeners === node.removeAllListeners &&
+    res.removeListener === node.removeListener &&
+    res.uncork === node.uncork
+  );
+}
+
+/** Lays all methods that are watched on a response, as `putUsedFirst` does. */
+export function putWatched(response: object, methods: object): boolean {
+  return putUsedFirst(response, methods) && putWatchedToo(response, methods);
+}
+
+function putWatchedToo(response: object, methods: object): boolean {
+  try {
+    const res = response as Methods<(typeof watchedToo)[number]>;
+    const from = methods as typeof res;
+    res.addListener = from.addListener;
+    res.addTrailers = from.addTrailers;
+    res.appendHeader = from.appendHeader;
+    res.prependListener = from.prependListener;
+    res.prependOnceListener = from.prependOnceListener;
+    res.removeHeader = from.removeHeader;
+    res.setHeaders = from.setHeaders;
+    res.writeHeader = from.writeHeader;
+    return hasWatchedToo(response, methods);
+  } catch {
+    return false;
+  }
+}
+
+/** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
+export const methodNames: {
+  readonly usedFirst: readonly string[];
+  readonly others: readonly string[];
+  readonly watched: readonly string[];
+} = { usedFirst, others, watched: [...usedFirst, ...watchedToo] };
+
+type Methods<Name extends string> = Record<Name, unknown>;
+
+function hasUsedFirst(response: object, methods: object): boolean {
+  const res = response as Methods<(typeof usedFirst)[number]>;
+  const from = methods as typeof res;
+  return (
+    res.destroy === from.destroy &&
+    res.end === from.end &&
+    res.flushHeaders === from.flushHeaders &&
+    res.on === from.on &&
+    res.once === from.once &&
+    res.setHeader === from.setHeader &&
+    res.write === from.write &&
+    res.writeContinue === from.writeContinue &&
+    res.writeEarlyHints === from.writeEarlyHints &&
+    res.writeHead === from.writeHead &&
+    res.writeInformation === from.writeInformation &&
+    res.writeProcessing === from.writeProcessing
+  );
+}
+
+/**
+ * Lays methods on a response by assigning them, which keeps its shape. False: some are not there as they are given, since
+ * something cannot be assigned or is an accessor.
+ */
+export function putUsedFirst(response: object, methods: object): boolean {
+  try {
+    assignUsedFirst(response, methods);
+    return hasUsedFirst(response, methods);
+  } catch {
+    return false;
+  }
+}
+
+function assignUsedFirst(response: object, methods: object): void {
+  const res = response as Methods<(typeof usedFirst)[number]>;
+  const from = methods as typeof res;
+  res.destroy = from.destroy;
+  res.end = from.end;
+  res.flushHeaders = from.flushHeaders;
+  res.on = from.on;
+  res.once = from.once;
+  res.setHeader = from.setHeader;
+  res.write = from.write;
+  res.writeContinue = from.writeContinue;
+  res.writeEarlyHints = from.writeEarlyHints;
+  res.writeHead = from.writeHead;
+  res.writeInformation = from.writeInformation;
+  res.writeProcessing = from.writeProcessing;
+}

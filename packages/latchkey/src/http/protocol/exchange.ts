@@ -1,0 +1,188 @@
+/**
+ * The HTTP protocol, once for all frameworks. An adapter tells it what arrived, lends it a way to run the handler and
+ * capture its answer, and sends what it gets back; everything that is decided is decided here.
+ *
+ * Order of checks: tenant and principal, key, age, body within its cap, fingerprint, admission. Nothing is stored before
+ * admission, so a request that is refused earlier may be sent again with the same key.
+ */
+
+import type { Execution } from "../../engine/classify.ts";
+import { isLatchkeyError, StoreError } from "../../errors.ts";
+import { scopeOf } from "../../execution/run-function.ts";
+import type { Latchkey } from "../../latchkey.ts";
+import type { Answer } from "../../operations/answer.ts";
+import type { HandlerContext } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { ownsItsWork } from "../../operations/owned-operation.ts";
+import { NotStarted } from "../node-response/not-started.ts";
+import { type Reply, storedForm, withoutFraming } from "./capture.ts";
+import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
+import type { Incoming } from "./incoming.ts";
+import { nullAttempt, standInSubmission } from "./keyless.ts";
+import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
+import { executeEitherVersion, type HttpSubmission, isPromise, type Received, receive } from "./receive.ts";
+import { type Route, resolveRoute } from "./route.ts";
+
+/** Thrown by an adapter whose framework has answered already, where the whole transaction would have to run again. */
+export class CannotRunAgain extends StoreError {}
+
+/** Runs the handler once, on a clean response, and captures its answer. `report` takes errors that change nothing. */
+export type HttpWork<Tx, E extends Execution> = (
+  context: HandlerContext<Tx, E>,
+  report: (error: unknown) => void,
+) => Promise<Reply>;
+
+/**
+ * Submits a request.
+ *
+ * @throws {LatchkeyError} `tenant-missing`, `body-consumed` and what `Latchkey.execute` throws except for an unavailable
+ * store, and whatever the handler throws. The framework's own error handling answers then.
+ */
+export type Submit<R, Tx, E extends Execution> = (
+  request: R,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+) => Promise<Outcome>;
+
+export interface Exchange<R, Tx> {
+  /** One protected route. */
+  route<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
+  /** A mount over many routes: requests with other methods than `methods` pass. */
+  mount<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
+}
+
+/**
+ * Makes the exchange of one adapter.
+ *
+ * @throws {TypeError} when an option is missing or out of range; `route` and `mount` throw the same for theirs.
+ */
+export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptions<R>): Exchange<R, Tx> {
+  resolveHttpOptions(options);
+  const resolve = <E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>) => {
+    if (ownsItsWork(operation)) {
+      throw new TypeError(`Operation ${operation.name} owns its work, so it takes no handler: use serve`);
+    }
+    return resolveRoute(latchkey, options, operation, overrides);
+  };
+  return {
+    route(operation, overrides) {
+      const { route, identity } = resolve(operation, overrides);
+      return (request, incoming, work) => submit(route, identity, request, incoming, work);
+    },
+    mount(operation, overrides) {
+      const { route, identity } = resolve(operation, overrides);
+      return async (request, incoming, work) =>
+        route.rules.methods.has(incoming.method)
+          ? submit(route, identity, request, incoming, work)
+          : uncovered(route, incoming);
+    },
+  };
+}
+
+function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Outcome {
+  const { markIgnored, header } = route.rules;
+  const ignored = markIgnored && incoming.header(header).lines.length > 0;
+  return {
+    kind: "pass",
+    attempt: nullAttempt(route.latchkey.runtime, route.operation),
+    headers: ignored ? [["Idempotency-Status", "ignored"]] : [],
+  };
+}
+
+function submit<R, Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  identity: Identity<R>,
+  request: R,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+): Promise<Outcome> {
+  try {
+    const received = receive(route, identity, request, incoming);
+    return isPromise(received)
+      ? received.then((there) => proceed(route, there, incoming, work))
+      : proceed(route, received, incoming, work);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function proceed<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  received: Received,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+): Promise<Outcome> {
+  switch (received.kind) {
+    case "refused":
+      return Promise.resolve(received.outcome);
+    case "keyless":
+      return runUnprotected(route, received.tenant, incoming, work);
+    case "keyed":
+      return perform(route, received.submission, incoming, work);
+    default:
+      return received satisfies never;
+  }
+}
+
+/** Without a key there is nothing to look up. An operation that promises `tx` gets a key that no client can send again. */
+async function runUnprotected<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  tenant: string,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+): Promise<Outcome> {
+  const { runtime } = route.latchkey;
+  if (route.operation.execution === "lease") {
+    return { kind: "pass", attempt: nullAttempt(runtime, route.operation), headers: [] };
+  }
+  const { submission, forgetAtOnce } = standInSubmission(runtime, tenant, scopeOf(route.operation, ""));
+  // Its answer is never replayed, so there is no time until when it could be.
+  const unmarked = { ...route, rules: { ...route.rules, expiresHeader: false } } as const;
+  return perform(unmarked, submission, incoming, (context, report) => {
+    context.attempt.retain(forgetAtOnce);
+    return work(context, report);
+  });
+}
+
+async function perform<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  submission: HttpSubmission,
+  incoming: Incoming,
+  work: HttpWork<Tx, E>,
+): Promise<Outcome> {
+  const { latchkey, operation, rules } = route;
+  const { runtime } = latchkey;
+  const about = () => runtime.about(operation.name, runtime.storedKey(submission.key));
+  // Each answer finds its own reply: a handler that was given up may finish after the one that replaced it.
+  const replies: { readonly answer: Answer; readonly reply: Reply }[] = [];
+  const thrown: unknown[] = [];
+  try {
+    const attempt = async (context: HandlerContext<Tx, E>) => {
+      const recordId = context.attempt.id;
+      const report = (error: unknown) =>
+        runtime.emit({ ...about(), type: "attempt_failed", recordId, error });
+      const reply = await work(context, report).then(
+        (captured) => withoutFraming(incoming.method, captured),
+        (error: unknown) => {
+          if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.push(error);
+          throw error;
+        },
+      );
+      const answer = storedForm(reply, rules.storedHeaders);
+      replies.push({ answer, reply });
+      return answer;
+    };
+    const result = await executeEitherVersion(submission, (given) =>
+      latchkey.execute(operation, given, attempt),
+    );
+    if (result.kind !== "executed") return outcomeOf(route, result);
+    const reply = replies.find(({ answer }) => answer === result.answer)?.reply ?? result.answer;
+    const added = expiryOf(rules, result.expiresAt);
+    return { kind: "handler", reply: withHeaders(reply, added), added };
+  } catch (error) {
+    if (error instanceof NotStarted) throw error.cause;
+    // A handler's own trouble with some store says nothing about this request's record.
+    if (!isLatchkeyError(error) || thrown.includes(error) || error.code !== "store-unavailable") throw error;
+    return storeDown(route, submission.key, error);
+  }
+}

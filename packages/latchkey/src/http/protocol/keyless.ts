@@ -1,0 +1,38 @@
+/** What stands in where a request without a key is allowed to run. */
+
+import { createHandle } from "../../execution/handle.ts";
+import type { Runtime } from "../../execution/runtime.ts";
+import { noKey } from "../../key/stored-key.ts";
+import type { Attempt, Submission } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { Retention } from "../../stores/store.ts";
+
+/** An attempt of nothing: handlers find the same shape, and what they ask of it has no effect. */
+export function nullAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Attempt {
+  const { clock, random } = runtime.ports;
+  const id = random.uuid(clock.wallMs());
+  const fence = { attempt: 1, token: random.token() };
+  const nowhere = { tenant: "", scope: operation.name, key: "" };
+  const { signal } = new AbortController();
+  return createHandle({ ...nowhere, id, fence }, signal, operation.settings, null).attempt;
+}
+
+/**
+ * A submission under a key that no client can send, whose record is to be forgotten
+ * as soon as it is written.
+ */
+export function standInSubmission<Tx>(
+  runtime: Runtime<Tx>,
+  tenant: string,
+  scope: string,
+): { readonly submission: Submission; readonly forgetAtOnce: Retention } {
+  return {
+    submission: {
+      key: { tenant, scope, key: `${noKey}${runtime.ports.random.token()}` },
+      clientKey: null,
+      fingerprint: { version: 0, digest: new Uint8Array(32) },
+      principal: null,
+    },
+    forgetAtOnce: { retentionMs: 1, forgetAfterMs: 1 },
+  };
+}

@@ -1,0 +1,233 @@
+/** Everything that is looked at before admission. */
+
+import type { Execution } from "../../engine/classify.ts";
+import type { Fingerprint, RecordKey } from "../../engine/record.ts";
+import { LatchkeyError } from "../../errors.ts";
+import { scopeOf } from "../../execution/run-function.ts";
+import type { CheckIdentity } from "../../execution/steps/check-sent.ts";
+import { FINGERPRINT_VERSION, fingerprint } from "../../fingerprint/fingerprint.ts";
+import { parseKey } from "../../key/parse-key.ts";
+import type { Result } from "../../operations/attempt.ts";
+import type { Identity } from "./http-options.ts";
+import type { BodyReading, Incoming } from "./incoming.ts";
+import { type Answered, problem } from "./outcome.ts";
+import { judgeAge } from "./request-age.ts";
+import { parsedForm, rawForm } from "./request-body.ts";
+import type { Route, RouteContext } from "./route.ts";
+import { originForm, scopePath } from "./target.ts";
+
+export interface HttpSubmission {
+  readonly key: RecordKey;
+  readonly fingerprint: Fingerprint;
+  /** The same by the algorithm before, for records that were made under it. Absent: there was no other. */
+  readonly earlier?: () => Fingerprint;
+  readonly principal: string | null;
+  /** A duplicate of it may be sent to its status resource. */
+  readonly addressable?: boolean;
+}
+
+export type Received =
+  | { readonly kind: "refused"; readonly outcome: Answered }
+  | { readonly kind: "keyless"; readonly tenant: string; readonly principal: string | null }
+  | { readonly kind: "keyed"; readonly submission: HttpSubmission };
+
+/**
+ * Whose request it is.
+ *
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
+ */
+export async function identify<R>(
+  check: CheckIdentity,
+  identity: Identity<R>,
+  request: R,
+): Promise<{ readonly tenant: string; readonly principal: string | null }> {
+  const tenant = checkTenant(check, await identifyTenant(identity, request));
+  return { tenant, principal: checkPrincipal(check, await identity.principal(request)) };
+}
+
+/**
+ * Looks at a request, up to its fingerprint; at once, where nothing has to be waited for.
+ *
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `body-consumed`; and what the adapter throws while it reads the body.
+ */
+export function receive<R, Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  identity: Identity<R>,
+  request: R,
+  incoming: Incoming,
+): Received | Promise<Received> {
+  const check = route.latchkey.runtime.checkIdentity;
+  return whenThere(identifyTenant(identity, request), (givenTenant) => {
+    const tenant = checkTenant(check, givenTenant);
+    const givenPrincipal: unknown = identity.principal(request);
+    return whenThere(givenPrincipal, (principal) =>
+      receiveFrom(route, { tenant, principal: checkPrincipal(check, principal) }, incoming),
+    );
+  });
+}
+
+interface Sender {
+  readonly tenant: string;
+  readonly principal: string | null;
+}
+
+function receiveFrom<Tx, E extends Execution>(
+  route: Route<Tx, E>,
+  sender: Sender,
+  incoming: Incoming,
+): Received | Promise<Received> {
+  const reading = readKey(route, incoming);
+  if (reading.kind === "refused") return reading;
+  const outcome = reading.kind === "present" ? refuseAge(route, incoming) : null;
+  if (outcome !== null) return { kind: "refused", outcome };
+  return whenThere(incoming.readBody(route.rules.bodyLimitBytes), (body): Received => {
+    if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
+    const { tenant, principal } = sender;
+    if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
+    const key = { tenant, scope: scopeOf(route.operation, pathOf(incoming)), key: reading.key };
+    const fingerprints = fingerprintsOf(route, incoming, body);
+    const addressable = route.rules.inProgress === 202;
+    return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable } };
+  });
+}
+
+/** Goes on at once with what is there, which takes less time than a promise does. */
+function whenThere<T, U>(value: T | PromiseLike<T>, goOn: (value: T) => U | Promise<U>): U | Promise<U> {
+  return isPromise(value) ? Promise.resolve(value).then(goOn) : goOn(value);
+}
+
+function identifyTenant<R>(identity: Identity<R>, request: R): unknown {
+  const missing = (cause: unknown) => new LatchkeyError("tenant-missing", { cause });
+  try {
+    const tenant: unknown = identity.tenant(request);
+    return isPromise(tenant) ? tenant.then(undefined, (cause) => Promise.reject(missing(cause))) : tenant;
+  } catch (cause) {
+    throw missing(cause);
+  }
+}
+
+export function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
+}
+
+function checkTenant(check: CheckIdentity, tenant: unknown): string {
+  if (typeof tenant !== "string" || tenant === "") throw new LatchkeyError("tenant-missing");
+  check("tenant", tenant);
+  return tenant;
+}
+
+function checkPrincipal(check: CheckIdentity, given: unknown): string | null {
+  const principal = given ?? null;
+  if (principal === null) return null;
+  if (typeof principal === "string" && principal !== "") {
+    check("principal", principal);
+    return principal;
+  }
+  throw new TypeError("`principal` must return a non-empty string, null or undefined");
+}
+
+type KeyReading =
+  | { readonly kind: "present"; readonly key: string }
+  | { readonly kind: "absent" }
+  | { readonly kind: "refused"; readonly outcome: Answered };
+
+/** A malformed key is refused even where none is needed: its sender counts on being protected. */
+function readKey(context: RouteContext, incoming: Incoming): KeyReading {
+  const { rules, operation } = context;
+  const { lines, joined } = incoming.header(rules.header);
+  const parsed = parseKey(lines, joined ? { ...rules.key, joined } : rules.key);
+  if (parsed.ok) return { kind: "present", key: parsed.key };
+  const { detail } = parsed;
+  if (parsed.reason === "invalid")
+    return { kind: "refused", outcome: problem(context, "invalid-key", { detail }) };
+  if (operation.settings.key === "optional") return { kind: "absent" };
+  const wanted = `This operation needs the header ${rules.header}, with a value that is new for every new request.`;
+  return { kind: "refused", outcome: problem(context, "missing-key", { detail: wanted }) };
+}
+
+/** Null: the request is young enough, or does not have to say. */
+function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Answered | null {
+  const { requestAge } = route.rules;
+  if (requestAge === null) return null;
+  const now = route.latchkey.runtime.ports.clock.wallMs();
+  const verdict = judgeAge(requestAge, incoming.header(requestAge.header), now);
+  if (verdict !== "invalid-request-date") return verdict === null ? null : problem(route, verdict);
+  const detail =
+    `The header ${requestAge.header} must say once when the request was first sent, as an HTTP date that is not ` +
+    `in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
+  return problem(route, verdict, { detail });
+}
+
+/** What a key counts for under `keyScope: "path"`. */
+function pathOf({ target, variant }: Incoming): string {
+  const path = scopePath(originForm(target));
+  return variant === undefined ? path : `${path} ${variant}`;
+}
+
+function fingerprintsOf(
+  context: RouteContext,
+  incoming: Incoming,
+  body: BodyReading,
+): Pick<HttpSubmission, "fingerprint" | "earlier"> {
+  const options = context.rules.fingerprint;
+  const { variant } = incoming;
+  const target = originForm(incoming.target);
+  const mediaType = incoming.header("content-type").lines[0] ?? null;
+  const queryAt = target.indexOf("?");
+  const linesOf = (names: readonly string[]) =>
+    names.flatMap((name) => incoming.header(name).lines.map((value) => [name, value] as const));
+  const request = {
+    operation: context.operation.name,
+    method: incoming.method,
+    path: queryAt < 0 ? target : target.slice(0, queryAt),
+    query: queryAt < 0 ? "" : target.slice(queryAt + 1),
+    mediaType,
+    headers: [
+      ...linesOf(options.headers),
+      ...(variant === undefined ? [] : [[variantName, variant] as const]),
+    ],
+    conditions: linesOf(conditionNames),
+    body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
+  };
+  const made = fingerprint(request, options);
+  // Parsed forms of uploads did not cover files before: another file must not get the first one's answer.
+  if (variant !== undefined) {
+    // Records from before variants counted.
+    const headers = linesOf(options.headers);
+    return { fingerprint: made, earlier: () => fingerprint({ ...request, headers }, options) };
+  }
+  if (made.version === FINGERPRINT_VERSION || options.body === "parsed") return { fingerprint: made };
+  return {
+    fingerprint: made,
+    earlier: () => fingerprint(request, { ...options, version: FINGERPRINT_VERSION }),
+  };
+}
+
+/** No header has this name. */
+const variantName = ":variant";
+
+/** An answer to one of these is none to a request without it: 206, 304, 412, 416. */
+const conditionNames = [
+  "content-range",
+  "if-match",
+  "if-modified-since",
+  "if-none-match",
+  "if-range",
+  "if-unmodified-since",
+  "range",
+];
+
+/**
+ * Submits under this fingerprint; and under the one before, where a record was made under that and would be taken for one of
+ * another request.
+ */
+export async function executeEitherVersion<Out extends Result>(
+  submission: HttpSubmission,
+  execute: (submission: HttpSubmission) => Promise<Out>,
+): Promise<Out> {
+  const { earlier, ...current } = submission;
+  const result = await execute(current);
+  if (earlier === undefined || result.kind !== "key_misuse" || result.because !== "fingerprint")
+    return result;
+  return execute({ ...current, fingerprint: earlier() });
+}

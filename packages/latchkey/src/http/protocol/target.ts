@@ -1,0 +1,28 @@
+/** The target of a request, as routes are distinguished by it. */
+
+/** Path and query of a target; a client that takes the server for a proxy sends the origin, too. */
+export function originForm(target: string): string {
+  if (target.startsWith("/")) return target;
+  const origin = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*/iu.exec(target)?.[0];
+  if (origin === undefined) return target;
+  const rest = target.slice(origin.length);
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/**
+ * The path that a key counts for under `keyScope: "path"`. What servers, proxies and clients write in several ways is one
+ * path: a retry that is written otherwise must not count as new.
+ */
+export function scopePath(target: string): string {
+  const path = target.split("?", 1)[0] ?? "";
+  const plain = path.includes("%") ? path.replace(/%[\da-f]{2}/giu, decodeUnreserved) : path;
+  let end = plain.length;
+  while (end > 1 && plain[end - 1] === "/") end -= 1;
+  return plain.slice(0, end);
+}
+
+/** RFC 3986, 6.2.2: characters that need no encoding are the same with one. */
+function decodeUnreserved(encoded: string): string {
+  const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
+  return /[\w.~-]/u.test(character) ? character : encoded.toUpperCase();
+}

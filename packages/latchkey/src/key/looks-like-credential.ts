@@ -1,0 +1,53 @@
+/**
+ * What kind of credential a tenant or principal looks like; null if like none. A credential is replaced at every refresh or
+ * rotation: a retry after that would be another tenant's, and run again. And it would be stored in clear.
+ *
+ * A guess on the safe side: names of customers, host names, UUIDs, e-mail addresses and numbers never match.
+ */
+export function looksLikeCredential(text: string): string | null {
+  if (!mayBeOne.test(text)) return null;
+  const [, scheme = "", rest = ""] = /^([\w-]+)[ \t]+(.+)$/u.exec(text.trim()) ?? [];
+  if (scheme !== "")
+    return isCredentialOf(scheme.toLowerCase(), rest) ? `an Authorization header (${scheme})` : null;
+  if (isJsonWebToken(text)) return "a JSON Web Token";
+  return apiKey.test(text) ? "an API key" : null;
+}
+
+/** Nearly every tenant ends here. `e` begins the Base64 of `{`. */
+const mayBeOne =
+  /^\s*(?:(?:bearer|basic|digest|negotiate|ntlm|dpop|hawk|mac|oauth|gnap|token|apikey|api-key|aws4-hmac-sha256|privatetoken)[ \t]|e[\w-]+\.|[sr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|xapp-|npm_|pypi-|hf_|shp(?:at|ca|pa|ss)_|whsec_|dop_v1_|AKIA|ASIA|AIza|ya29\.|SG\.)/iu;
+
+/** The prefixes alone may be names; no name goes on with so many letters and digits. */
+const apiKey =
+  /^(?:[sr]k_(?:live|test|prod)_\w{10,}|sk-[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{16,}|xapp-[\w-]{16,}|npm_\w{20,}|pypi-[\w-]{20,}|hf_\w{20,}|shp(?:at|ca|pa|ss)_\w{16,}|whsec_[\w+/=-]{16,}|dop_v1_\w{20,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,})$/u;
+
+/** "Token Ring" and "Basic Fit" may be customers. */
+function isCredentialOf(scheme: string, rest: string): boolean {
+  switch (scheme) {
+    case "bearer":
+      return !/\s/u.test(rest);
+    case "basic":
+      return /^[\w+/-]+={0,2}$/u.test(rest) && Buffer.from(rest, "base64").includes(":");
+    case "digest":
+    case "hawk":
+    case "mac":
+    case "oauth":
+    case "aws4-hmac-sha256":
+      return /^\w+=/u.test(rest);
+    default:
+      return /^[\w.~+/-]{16,}=*$/u.test(rest) || /^\w+=\S/u.test(rest);
+  }
+}
+
+/** Signed ones have three parts, encrypted ones five; the first is a JSON object. */
+function isJsonWebToken(text: string): boolean {
+  const parts = text.split(".");
+  if ((parts.length !== 3 && parts.length !== 5) || !parts.every((part) => /^[\w-]*$/u.test(part)))
+    return false;
+  try {
+    const head: unknown = JSON.parse(Buffer.from(parts[0] ?? "", "base64url").toString("utf8"));
+    return typeof head === "object" && head !== null;
+  } catch {
+    return false;
+  }
+}

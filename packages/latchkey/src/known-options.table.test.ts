@@ -1,0 +1,203 @@
+/** Every public factory and every nested object of options, called as JavaScript calls them. */
+import { expect, test } from "vitest";
+import { cached } from "./caching/cached.ts";
+import { defineConfig } from "./config.ts";
+import { encryptionCodec } from "./encryption.ts";
+import { expressProtect, expressServe, expressStatus } from "./http/express/express.ts";
+import { fastifyProtect, fastifyServe, fastifyStatus } from "./http/fastify/fastify.ts";
+import { fetchProtect, fetchServe, fetchStatus } from "./http/fetch/fetch.ts";
+import { honoProtect, honoServe, honoStatus } from "./http/hono/hono.ts";
+import { koaProtect, koaServe, koaStatus } from "./http/koa/koa.ts";
+import { LatchkeyModule } from "./http/nest/index.ts";
+import { nestProtect, nestServe, nestStatus } from "./http/nest/nest.ts";
+import { nodeProtect, nodeServe, nodeStatus } from "./http/node.ts";
+import { describeIdempotency } from "./http/openapi/openapi.ts";
+import { createLatchkey } from "./latchkey.ts";
+import { deadMessages } from "./messages/dead-messages.ts";
+import { createInbox } from "./messages/inbox.ts";
+import { kafkaConsumer, kafkaRelay } from "./messages/kafka.ts";
+import { natsConsumer, natsRelay } from "./messages/nats.ts";
+import { rabbitmqConsumer, rabbitmqRelay } from "./messages/rabbitmq.ts";
+import { ietf } from "./operations/policies/ietf.ts";
+import { createOperator } from "./operator/index.ts";
+import { systemPorts } from "./ports.ts";
+import { routedStore } from "./routing/routed.ts";
+import { drizzleTransactions } from "./sql/drizzle.ts";
+import { knexTransactions } from "./sql/knex.ts";
+import { kyselyTransactions } from "./sql/kysely.ts";
+import { mikroOrmTransactions } from "./sql/mikro-orm.ts";
+import { pgTransactions } from "./sql/pg.ts";
+import { postgresJsTransactions } from "./sql/postgres-js.ts";
+import { prismaTransactions } from "./sql/prisma.ts";
+import { sequelizeTransactions } from "./sql/sequelize.ts";
+import { typeormTransactions } from "./sql/typeorm.ts";
+import { memoryStore } from "./stores/memory.ts";
+import { migratePglite, openPglite, pgliteStore } from "./stores/pglite.ts";
+import { migratePostgres, migratePostgresSql, postgresStore } from "./stores/postgres.ts";
+import { redisStore } from "./stores/redis.ts";
+import { effectDispatcher } from "./workers/effect-dispatcher.ts";
+import { leaseRescuer } from "./workers/lease-rescuer.ts";
+import { outcomeReconciler } from "./workers/outcome-reconciler.ts";
+import { recordCleaner } from "./workers/record-cleaner.ts";
+
+type Untyped = (...given: readonly unknown[]) => unknown;
+const js = (factory: unknown) => factory as Untyped;
+const store = memoryStore();
+const latchkey = createLatchkey({ store });
+const operation = latchkey.operation("op");
+const http = { singleTenant: true };
+const run = async () => null;
+const pool = { connect: run, on() {}, options: { max: 4 } };
+const knex = { client: { driverName: "pg", acquireConnection: run }, transaction: run };
+const dataSource = { isInitialized: true, options: { type: "postgres" }, driver: { master: pool } };
+const sequelize = {
+  getDialect: () => "postgres",
+  connectionManager: { getConnection: run },
+  options: {},
+  transaction: run,
+};
+const effect = latchkey.effect("e", { deduplication: "none", execute: run });
+const settle = (target: object, settlement: object) => js(latchkey.settle)(target, settlement);
+const fetchAs = (settings: object) => js(fetchProtect)(latchkey, { singleTenant: true, ...settings });
+const worker = (service: string, options: object) => js(latchkey.startWorker)({ [service]: options });
+const message = { tenant: "main" };
+
+/** What takes options, as a function of the options that make no sense. */
+const factories: Readonly<Record<string, (more: object) => unknown>> = {
+  createLatchkey: (more) => js(createLatchkey)({ store, ...more }),
+  "createLatchkey: limits": (limits) => js(createLatchkey)({ store, limits }),
+  "createLatchkey: circuitBreaker": (circuitBreaker) => js(createLatchkey)({ store, circuitBreaker }),
+  operation: (more) => js(latchkey.operation)("other", more),
+  effect: (more) => js(latchkey.effect)("other", { deduplication: "none", execute: run, ...more }),
+  close: (more) => js(createLatchkey({ store }).close)(more),
+  run: (more) => js(latchkey.run)(operation, { tenant: "t", key: "k", input: 1, ...more }, run),
+  createOperator: (more) => js(createOperator)({ latchkey, ...more }),
+  defineConfig: (more) => js(defineConfig)({ latchkey, ...more }),
+  "LatchkeyModule.forRoot": (more) => js(LatchkeyModule.forRoot)({ latchkey, http, ...more }),
+  "LatchkeyModule.forRootAsync": (more) => js(LatchkeyModule.forRootAsync)({ useFactory: run, ...more }),
+  describeIdempotency: (more) => js(describeIdempotency)({}, { latchkey, http, routes: {}, ...more }),
+  "describeIdempotency: a route": (more) =>
+    js(describeIdempotency)({}, { latchkey, http, routes: { "GET /": { operation, ...more } } }),
+  encryptionCodec: (more) => js(encryptionCodec)({ keys: {}, current: "a", ...more }),
+  "settle: target": (more) => settle({ recordId: "x", ...more }, { completed: { body: null } }),
+  "settle: settlement": (more) => settle({ recordId: "x" }, { completed: { body: null }, ...more }),
+  compareLedger: (more) => js(latchkey.compareLedger)({ effect, objects: [], from: 0, to: 1, ...more }),
+  postgresStore: (more) => js(postgresStore)({ pool, ...more }),
+  migratePostgres: (more) => js(migratePostgres)(pool, more),
+  migratePostgresSql: js(migratePostgresSql),
+  pgTransactions: (more) => js(pgTransactions)({ pool, ...more }),
+  drizzleTransactions: (more) => js(drizzleTransactions)({ db: { $client: pool }, ...more }),
+  kyselyTransactions: (more) => js(kyselyTransactions)({ db: {}, pool, ...more }),
+  prismaTransactions: (more) => js(prismaTransactions)({ prisma: {}, pool, ...more }),
+  mikroOrmTransactions: (more) => js(mikroOrmTransactions)({ orm: {}, pool, ...more }),
+  postgresJsTransactions: (more) => js(postgresJsTransactions)({ sql: {}, ...more }),
+  knexTransactions: (more) => js(knexTransactions)({ knex, ...more }),
+  sequelizeTransactions: (more) => js(sequelizeTransactions)({ sequelize, ...more }),
+  typeormTransactions: (more) => js(typeormTransactions)({ dataSource, ...more }),
+  pgliteStore: (more) => js(pgliteStore)({ database: { transaction: run }, ...more }),
+  migratePglite: (more) => js(migratePglite)({ transaction: run }, more),
+  openPglite: (more) => js(openPglite)(class {}, { dataDir: "memory://", ...more }),
+  redisStore: (more) => js(redisStore)({ client: {}, ...more }),
+  memoryStore: js(memoryStore),
+  cached: (more) => js(cached)(store, null, { near: true, ...more }),
+  routedStore: (more) => js(routedStore)({ route: () => store, stores: () => [store], ...more }),
+  "cached: near": (near) => js(cached)(store, null, { near }),
+  createInbox: (more) => js(createInbox)(latchkey, operation, { ...message, ...more }, run),
+  kafkaConsumer: (more) => js(kafkaConsumer)(latchkey, operation, { ...message, ...more }, run),
+  "kafkaConsumer: deadLetterTopic": (deadLetterTopic) =>
+    js(kafkaConsumer)(latchkey, operation, { ...message, topics: ["t"], deadLetterTopic }, run),
+  natsConsumer: (more) => js(natsConsumer)(latchkey, operation, { ...message, ...more }, run),
+  rabbitmqConsumer: (more) => js(rabbitmqConsumer)(latchkey, operation, { ...message, ...more }, run),
+  kafkaRelay: (more) => js(kafkaRelay)(latchkey, "relay", { producer: {}, ...more }),
+  natsRelay: (more) => js(natsRelay)(latchkey, "relay", { jetstream: {}, ...more }),
+  rabbitmqRelay: (more) => js(rabbitmqRelay)(latchkey, "relay", { connection: {}, ...more }),
+  "deadMessages: list": (more) => js(deadMessages(latchkey).list)(more),
+  effectDispatcher: (more) => js(effectDispatcher)(latchkey, more),
+  leaseRescuer: (more) => js(leaseRescuer)(latchkey, more),
+  outcomeReconciler: (more) => js(outcomeReconciler)(latchkey, more),
+  recordCleaner: (more) => js(recordCleaner)(latchkey, more),
+  startWorker: (more) => js(latchkey.startWorker)(more),
+  "startWorker: pendingWork": (more) => worker("pendingWork", more),
+  "startWorker: effectDispatcher": (more) => worker("effectDispatcher", more),
+  "startWorker: leaseRescuer": (more) => worker("leaseRescuer", more),
+  "startWorker: outcomeReconciler": (more) => worker("outcomeReconciler", more),
+  "startWorker: recordCleaner": (more) => worker("recordCleaner", more),
+  ...Object.fromEntries(
+    Object.entries({
+      expressServe,
+      expressStatus,
+      fetchServe,
+      honoServe,
+      honoStatus,
+      koaServe,
+      koaStatus,
+      nestServe,
+      nestStatus,
+      nodeServe,
+      nodeStatus,
+    }).map(([name, make]) => [name, (more: object) => js(make)(latchkey, { singleTenant: true, ...more })]),
+  ),
+  fastifyServe: (more) => js(fastifyServe)({}, latchkey, { singleTenant: true, ...more }),
+  fastifyStatus: (more) => js(fastifyStatus)(latchkey, { singleTenant: true, ...more }),
+  "createLatchkey: policy": (more) => js(createLatchkey)({ store, policy: { ...ietf, ...more } }),
+  "createLatchkey: policy.statuses": (more) =>
+    js(createLatchkey)({ store, policy: { ...ietf, statuses: { ...ietf.statuses, ...more } } }),
+  "createLatchkey: ports": (more) => js(createLatchkey)({ store, ports: { ...systemPorts, ...more } }),
+  "memoryStore: ports": (more) => js(memoryStore)({ ports: { ...systemPorts, ...more } }),
+  "postgresStore: ports": (more) => js(postgresStore)({ pool, ports: { ...systemPorts, ...more } }),
+  "pgTransactions: ports": (more) => js(pgTransactions)({ pool, ports: { ...systemPorts, ...more } }),
+  "drizzleTransactions: ports": (more) =>
+    js(drizzleTransactions)({ db: { $client: pool }, ports: { ...systemPorts, ...more } }),
+  "kyselyTransactions: ports": (more) =>
+    js(kyselyTransactions)({ db: {}, pool, ports: { ...systemPorts, ...more } }),
+  "prismaTransactions: ports": (more) =>
+    js(prismaTransactions)({ prisma: {}, pool, ports: { ...systemPorts, ...more } }),
+  "mikroOrmTransactions: ports": (more) =>
+    js(mikroOrmTransactions)({ orm: {}, pool, ports: { ...systemPorts, ...more } }),
+  "postgresJsTransactions: ports": (more) =>
+    js(postgresJsTransactions)({ sql: {}, ports: { ...systemPorts, ...more } }),
+  "knexTransactions: ports": (more) => js(knexTransactions)({ knex, ports: { ...systemPorts, ...more } }),
+  "sequelizeTransactions: ports": (more) =>
+    js(sequelizeTransactions)({ sequelize, ports: { ...systemPorts, ...more } }),
+  "typeormTransactions: ports": (more) =>
+    js(typeormTransactions)({ dataSource, ports: { ...systemPorts, ...more } }),
+  "pgliteStore: ports": (more) =>
+    js(pgliteStore)({ database: { transaction: run }, ports: { ...systemPorts, ...more } }),
+  "openPglite: ports": (more) =>
+    js(openPglite)(class {}, { dataDir: "memory://", ports: { ...systemPorts, ...more } }),
+  "redisStore: ports": (more) => js(redisStore)({ client: {}, ports: { ...systemPorts, ...more } }),
+  "cached: ports": (more) => js(cached)(store, null, { near: true, ports: { ...systemPorts, ...more } }),
+  expressProtect: (more) => js(expressProtect)(latchkey, { singleTenant: true, ...more }),
+  fastifyProtect: (more) => js(fastifyProtect)({}, latchkey, { singleTenant: true, ...more }),
+  fetchProtect: fetchAs,
+  fetchStatus: (more) => js(fetchStatus)(latchkey, { singleTenant: true, ...more }),
+  honoProtect: (more) => js(honoProtect)(latchkey, { singleTenant: true, ...more }),
+  koaProtect: (more) => js(koaProtect)(latchkey, { singleTenant: true, ...more }),
+  nodeProtect: (more) => js(nodeProtect)(latchkey, { singleTenant: true, ...more }),
+  nestProtect: (more) => js(nestProtect)(latchkey, { singleTenant: true, ...more }),
+  "http: key": (key) => fetchAs({ key }),
+  "http: fingerprint": (fingerprint) => fetchAs({ fingerprint }),
+  "http: fingerprint.body": (more) => fetchAs({ fingerprint: { body: { fields: ["a"], ...more } } }),
+  "http: fingerprint.limits": (limits) => fetchAs({ fingerprint: { limits } }),
+  "http: requestAge": (more) => fetchAs({ requestAge: { maxMs: 1_000, ...more } }),
+};
+
+test.each(Object.entries(factories))("%s refuses an unknown option", async (_name, make) => {
+  const made = async () => make({ nonsense: 1 });
+  await expect(made()).rejects.toThrow(TypeError);
+  await expect(made()).rejects.toThrow('there is no option "nonsense"');
+});
+
+test.each([
+  ["settle", () => settle({ recordid: "x" }, { completed: {} }), "Did you mean recordId?"],
+  ["settle", () => settle({ recordId: "x" }, { complete: {} }), "Did you mean completed?"],
+  ["settle", () => settle({ recordId: "x" }, { completed: {}, failed: {} }), "got completed and failed"],
+  ["settle", () => settle({ recordId: "x" }, {}), "got none"],
+  ["run", () => factories.run?.({ principle: "p" }), "Did you mean principal?"],
+  ["consumer", () => factories.natsConsumer?.({ concurency: 1 }), "Did you mean concurrency?"],
+  ["worker", () => worker("pendingWork", { batchSize: 1 }), 'no option "batchSize"'],
+  ["worker", () => worker("outcomeReconciler", { triesmax: 1 }), "Did you mean triesMax?"],
+  ["request age", () => fetchAs({ requestAge: true }), "must be an object (got true)"],
+] as const)("%s names what was meant: %#", async (_what, make, sentence) => {
+  await expect((async () => make())()).rejects.toThrow(sentence);
+});

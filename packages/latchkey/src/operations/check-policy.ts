@@ -1,0 +1,37 @@
+/** Refuses policies with misspelt members. */
+import { checkOptions, type OptionNames } from "../known-options.ts";
+import type { Policy, ProblemCode } from "./policies/policy.ts";
+
+const policyNames = {
+  name: true,
+  key: true,
+  statuses: true,
+  reuse: true,
+  serverErrors: true,
+  shouldRetryHeaders: true,
+  errorMember: true,
+} as const satisfies OptionNames<Policy>;
+
+const statusNames = {
+  "missing-key": true,
+  "invalid-key": true,
+  "key-misuse": true,
+  "in-progress": true,
+  "outcome-unknown": true,
+  "commit-in-doubt": true,
+  timeout: true,
+  expired: true,
+  "answer-not-stored": true,
+  "request-too-old": true,
+  "invalid-request-date": true,
+  "payload-too-large": true,
+  "too-many-keys": true,
+  "not-found": true,
+  "store-unavailable": true,
+} as const satisfies Readonly<Record<ProblemCode, true>>;
+
+/** @throws {TypeError} for a member, or a problem's code, that means nothing. */
+export function checkPolicy(what: string, policy: Policy): void {
+  checkOptions(what, policy, policyNames);
+  checkOptions(`${what}.statuses`, policy.statuses ?? {}, statusNames);
+}

@@ -1,0 +1,256 @@
+/** An operation: a named, protected unit of work, with everything that is decided about it in one place. */
+
+import type { Execution, ServerErrors } from "../engine/classify.ts";
+import type { LeaseEnd } from "../engine/record.ts";
+import { timerMaxMs } from "../ports.ts";
+import type { IsolationLevel } from "../sql/transaction.ts";
+import { isStorable } from "../stores/storable.ts";
+import type { StoreCapabilities } from "../stores/store.ts";
+import type { Lookup } from "./owned-work.ts";
+import type { Policy } from "./policies/policy.ts";
+
+export interface OperationOptions<E extends Execution = Execution> {
+  /**
+   * `transaction`: record, business writes and answer commit together. `lease`: a reservation first, for work that
+   * leaves the database. `deferred`: the request is kept and answered at once, and a worker runs it as under `lease`; for
+   * operations that own their work. Default: `transaction` where the store has transactions, else `lease`.
+   */
+  readonly execution?: E;
+  /** Whether a request without a key is refused or runs unprotected. Default: the policy's. */
+  readonly key?: "required" | "optional";
+  /**
+   * What a key is unique in. `tenant`: all operations that say so. `path`: the operation and the path of the request, without
+   * query, so that one key on `/items/1` and on `/items/2` is two keys; for HTTP routes only. Default `operation`.
+   */
+  readonly keyScope?: "operation" | "tenant" | "path";
+  /**
+   * What a duplicate of a running request gets: an answer at once, or the first answer if it comes within `waitMs`.
+   * No connection is held while it waits. Default `false`.
+   */
+  readonly waitMs?: number | false;
+  /** How long the answer can be replayed, from the end of the attempt. Default 24 hours. */
+  readonly retentionMs?: number;
+  /** When the key may run as new, from the end of the attempt. Default: `retentionMs`. */
+  readonly forgetAfterMs?: number;
+  /** What the key does between the two. Default: the policy's. */
+  readonly reuse?: "reject" | "execute";
+  /** What a 5xx answer means. Default: the policy's. */
+  readonly serverErrors?: ServerErrors;
+  /** Answers with a larger body leave a tombstone: never run again, replayed without body. Default 1 MiB. */
+  readonly answerLimitBytes?: number;
+  /** The most Latchkey holds in memory until an answer may be sent; a larger one fails. Default 32 MiB. */
+  readonly answerHoldBytes?: number;
+
+  /** For `transaction`, and for the phases of operations that own their work. Default: the database's own. */
+  readonly isolation?: IsolationLevel;
+  /** The handler's time under `transaction`, or a phase's; then it is rolled back. Default 30 seconds. */
+  readonly transactionLimitMs?: number;
+  /** `transaction` only: `none` says that a 2xx without a write through `tx` is meant. Default `required`. */
+  readonly writes?: "required" | "none";
+
+  /** `deferred` only: how long a request may wait for a worker; then its answer is 408. Default 24 hours. */
+  readonly pendingLimitMs?: number;
+
+  // What follows is for `lease`, and for the attempts of a worker under `deferred`.
+
+  /** `lease` only: how long a silent owner keeps the key. Choose above the p99 of a pause, not of the work. Default 30 seconds. */
+  readonly leaseMs?: number;
+  /**
+   * `lease` only: the attempt's time; then its outcome is unknown, or, where an operation owns its work and no call is in
+   * doubt, its finished steps are kept for the next attempt. Default 15 minutes.
+   */
+  readonly attemptLimitMs?: number;
+  /**
+   * `lease` only: what a dead attempt means. `resume` goes on after the last finished step, and needs an operation that owns
+   * its work; `rerun` only where running twice is harmless. Default `reconcile`; under `deferred`, `resume`.
+   */
+  readonly leaseEnd?: LeaseEnd;
+  /**
+   * `lease` only: how often one life may start under `resume` or `rerun`, the first time included. Under `deferred` an
+   * attempt that fails is tried again so often; then the answer is 500. Default 5.
+   */
+  readonly attemptsMax?: number;
+  /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
+  readonly isNotExecuted?: (error: unknown) => boolean;
+  /** `lease` only: asks the other side what became of an unknown, where no effect's own look-up can. Default: none. */
+  readonly lookup?: Lookup;
+  /**
+   * `lease` only: what happens when the store cannot be used before the work has started. `run-unprotected` runs it without
+   * a record, and its duplicates too: a second effect is then possible. Default `refuse`.
+   */
+  readonly onStoreFailure?: "refuse" | "run-unprotected";
+}
+
+export interface Operation<E extends Execution = Execution> {
+  readonly name: string;
+  readonly execution: E;
+  readonly settings: OperationSettings;
+}
+
+/** Every option of an operation, resolved. */
+export interface OperationSettings {
+  readonly key: "required" | "optional";
+  readonly keyScope: "operation" | "tenant" | "path";
+  readonly waitMs: number | false;
+  readonly retentionMs: number;
+  readonly forgetAfterMs: number;
+  readonly reuse: "reject" | "execute";
+  readonly serverErrors: ServerErrors;
+  readonly answerLimitBytes: number;
+  readonly answerHoldBytes: number;
+  readonly isolation: IsolationLevel | null;
+  readonly transactionLimitMs: number;
+  readonly writes: "required" | "none";
+  readonly pendingLimitMs: number;
+  readonly leaseMs: number;
+  readonly attemptLimitMs: number;
+  readonly leaseEnd: LeaseEnd;
+  readonly attemptsMax: number;
+  readonly isNotExecuted: (error: unknown) => boolean;
+  readonly lookup: Lookup | null;
+  readonly onStoreFailure: "refuse" | "run-unprotected";
+}
+
+const day = 24 * 60 * 60 * 1000;
+/** Shorter leases would end between two heartbeats of a busy process. */
+const leaseMinMs = 300;
+
+/**
+ * Resolves and checks an operation.
+ *
+ * @throws {TypeError} when an option is out of range, or asks for what the store cannot do.
+ */
+export function defineOperation<E extends Execution>(
+  name: string,
+  options: OperationOptions<E>,
+  policy: Policy,
+  capabilities: StoreCapabilities,
+): Operation<E> {
+  if (name.length === 0 || name.length > 200 || name === "*" || !isStorable(name)) {
+    throw new TypeError(
+      `An operation's name has 1 to 200 characters, none of them NUL, and is not "*" (got ${JSON.stringify(name)})`,
+    );
+  }
+  checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease", "deferred"]);
+  const execution = (options.execution ?? (capabilities.transactions ? "transaction" : "lease")) as E;
+  if (execution === "transaction" && !capabilities.transactions) {
+    throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
+  }
+  const settings = resolveSettings(options, policy, execution);
+  checkSettings(name, settings);
+  checkChoices(name, settings);
+  if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
+    throw new TypeError(
+      `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
+    );
+  }
+  if (execution === "deferred") checkDeferred(name, settings);
+  return Object.freeze({ name, execution, settings: Object.freeze(settings) });
+}
+
+/** @throws {TypeError} for what has no meaning where a worker runs what a request has asked for. */
+function checkDeferred(name: string, { leaseEnd, waitMs }: OperationSettings): void {
+  if (leaseEnd === "rerun") {
+    throw new TypeError(
+      `Operation ${name}: under execution "deferred" leaseEnd is "resume" or "reconcile": workers go on after finished steps`,
+    );
+  }
+  if (waitMs !== false) {
+    throw new TypeError(
+      `Operation ${name}: under execution "deferred" waitMs must be false: the status resource is where to wait`,
+    );
+  }
+}
+
+function resolveSettings(options: OperationOptions, policy: Policy, execution: Execution): OperationSettings {
+  const retentionMs = options.retentionMs ?? day;
+  return {
+    key: options.key ?? policy.key,
+    keyScope: options.keyScope ?? "operation",
+    waitMs: options.waitMs ?? false,
+    retentionMs,
+    forgetAfterMs: options.forgetAfterMs ?? retentionMs,
+    reuse: options.reuse ?? policy.reuse,
+    serverErrors: options.serverErrors ?? policy.serverErrors,
+    answerLimitBytes: options.answerLimitBytes ?? 1024 * 1024,
+    answerHoldBytes: options.answerHoldBytes ?? 32 * 1024 * 1024,
+    isolation: options.isolation ?? null,
+    transactionLimitMs: options.transactionLimitMs ?? 30_000,
+    writes: options.writes ?? "required",
+    pendingLimitMs: options.pendingLimitMs ?? day,
+    leaseMs: options.leaseMs ?? 30_000,
+    attemptLimitMs: options.attemptLimitMs ?? 15 * 60 * 1000,
+    leaseEnd: options.leaseEnd ?? (execution === "deferred" ? "resume" : "reconcile"),
+    attemptsMax: options.attemptsMax ?? 5,
+    isNotExecuted: options.isNotExecuted ?? (() => false),
+    lookup: options.lookup ?? null,
+    onStoreFailure: options.onStoreFailure ?? "refuse",
+  };
+}
+
+function checkSettings(name: string, settings: OperationSettings): void {
+  const positive = [
+    "retentionMs",
+    "forgetAfterMs",
+    "answerLimitBytes",
+    "answerHoldBytes",
+    "transactionLimitMs",
+    "pendingLimitMs",
+    "leaseMs",
+    "attemptLimitMs",
+    "attemptsMax",
+  ] as const;
+  for (const field of positive) {
+    const value = settings[field];
+    if (!Number.isSafeInteger(value) || value <= 0) {
+      throw new TypeError(`Operation ${name}: ${field} must be a positive whole number (got ${value})`);
+    }
+  }
+  for (const field of ["transactionLimitMs", "leaseMs", "attemptLimitMs"] as const) {
+    if (settings[field] > timerMaxMs) {
+      throw new TypeError(
+        `Operation ${name}: ${field} must be at most ${timerMaxMs} (got ${settings[field]})`,
+      );
+    }
+  }
+  if (settings.waitMs !== false && !(settings.waitMs > 0 && settings.waitMs <= 60_000)) {
+    throw new TypeError(
+      `Operation ${name}: waitMs must be false or between 1 and 60,000 (got ${settings.waitMs})`,
+    );
+  }
+  if (settings.forgetAfterMs < settings.retentionMs) {
+    throw new TypeError(`Operation ${name}: forgetAfterMs must not be shorter than retentionMs`);
+  }
+  if (settings.leaseMs < leaseMinMs) {
+    throw new TypeError(`Operation ${name}: leaseMs must be at least ${leaseMinMs}`);
+  }
+}
+
+/** What is out of the types' reach (JavaScript, a newer configuration) must not mean whatever is left over. */
+function checkChoices(name: string, settings: OperationSettings): void {
+  checkChoice(name, "onStoreFailure", settings.onStoreFailure, ["refuse", "run-unprotected"]);
+  checkChoice(name, "key", settings.key, ["required", "optional"]);
+  checkChoice(name, "keyScope", settings.keyScope, ["operation", "tenant", "path"]);
+  checkChoice(name, "reuse", settings.reuse, ["reject", "execute"]);
+  checkChoice(name, "serverErrors", settings.serverErrors, ["by-outcome", "store", "release"]);
+  checkChoice(name, "writes", settings.writes, ["required", "none"]);
+  checkChoice(name, "leaseEnd", settings.leaseEnd, ["reconcile", "resume", "rerun"]);
+  checkChoice(name, "isolation", settings.isolation, [
+    null,
+    "read committed",
+    "repeatable read",
+    "serializable",
+  ]);
+  if (typeof settings.isNotExecuted !== "function") {
+    throw new TypeError(`Operation ${name}: isNotExecuted must be a function`);
+  }
+  if (settings.lookup !== null && typeof settings.lookup !== "function") {
+    throw new TypeError(`Operation ${name}: lookup must be a function`);
+  }
+}
+
+function checkChoice<T>(name: string, field: string, value: T, choices: readonly T[]): void {
+  if (choices.includes(value)) return;
+  const wanted = choices.filter((choice) => choice !== null).join(", ");
+  throw new TypeError(`Operation ${name}: ${field} must be one of ${wanted} (got ${String(value)})`);
+}

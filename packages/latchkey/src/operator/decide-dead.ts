@@ -1,0 +1,53 @@
+/** What a person decides about dead effects and messages. */
+import type { Runtime } from "../execution/runtime.ts";
+import type { OperatorProof } from "../execution/settle.ts";
+import type { DeadMessages, Republish } from "../messages/dead-messages.ts";
+import type { DeadVerdict } from "../stores/outbox.ts";
+import type { DeadName } from "./dead-names.ts";
+import { surely } from "./surely.ts";
+
+/** How long a discarded effect is kept to be seen. */
+export const discardedKeepMs = 24 * 60 * 60 * 1_000;
+
+export interface DeadLetters {
+  readonly runtime: Pick<Runtime<unknown>, "store" | "ports">;
+  /** Null: the store keeps no messages. */
+  readonly messages: DeadMessages | null;
+  /** Null: messages cannot be published again here. */
+  readonly republish: Republish | null;
+}
+
+export interface Decided {
+  /** What it is. Null: no dead one of either has this name. */
+  readonly kind: "effect" | "message" | null;
+  /** The audit row's id. Null: nothing was written. */
+  readonly audit: string | null;
+}
+
+/**
+ * Decides about one death, with its audit row. No id is of an effect and of a message: both are random.
+ *
+ * @throws {StoreError} when the store could not be used
+ * @throws whatever `republish` throws; the message stays dead.
+ */
+export async function decideDead(
+  { runtime, messages, republish }: DeadLetters,
+  { id, attempt }: DeadName,
+  verdict: DeadVerdict,
+  by: OperatorProof,
+): Promise<Decided> {
+  const { store, ports } = runtime;
+  const { outbox } = store;
+  if (outbox !== null) {
+    const auditId = ports.random.uuid(ports.clock.wallMs());
+    const note = { id: auditId, actor: by.operator, reason: by.reason };
+    const done = await surely(ports.clock, () => outbox.decide(id, { ...verdict, attempt }, note));
+    if (done) return { kind: "effect", audit: note.id };
+  }
+  // A message dies once under one id: another death is another letter.
+  if (messages === null || attempt !== null) return { kind: null, audit: null };
+  if ((await messages.find(id)) === null) return { kind: null, audit: null };
+  if (verdict.event === "discard") return { kind: "message", audit: await messages.discard(id, by) };
+  if (republish === null) return { kind: "message", audit: null };
+  return { kind: "message", audit: await messages.redrive(id, by, republish) };
+}

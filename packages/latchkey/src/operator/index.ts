@@ -1,0 +1,33 @@
+/** Module `latchkey/operator`: what waits and why, and what people on call do about it. */
+export type { ClientsName, RecordName } from "../execution/find-record.ts";
+export type { Action, Choice } from "./advice.ts";
+export type { Inspected } from "./inspect.ts";
+export {
+  createOperator,
+  type DeadDecision,
+  type DecidedDead,
+  type Every,
+  type Operator,
+  type OperatorOptions,
+} from "./operator.ts";
+export {
+  ageBoundsMs,
+  type Cause,
+  type Census,
+  type Page,
+  type PageRequest,
+  type QueueFilter,
+} from "./queues.ts";
+export type { Readable, ShownAnswer, ShownBody } from "./readable.ts";
+export type { RecordReport } from "./report.ts";
+export type { Outcome, Refused, SeenRecord, Settled } from "./settle.ts";
+export type {
+  AuditView,
+  DeadEffectView,
+  EffectPiecesView,
+  EffectView,
+  MessageView,
+  RecordView,
+  ShownPayload,
+  StepView,
+} from "./views.ts";

@@ -1,0 +1,24 @@
+/** Lists come in pages. A page ends with the place where the next one begins; a place stays valid whatever comes or goes. */
+
+/** A place in a list: after this one. */
+export interface Place {
+  readonly createdAt: number;
+  readonly id: string;
+}
+
+/** `<createdAt>_<id>`: milliseconds since the epoch, then the id. */
+export function placeText({ createdAt, id }: Place): string {
+  return `${createdAt}_${id}`;
+}
+
+/** Null: it is no such text. */
+export function parsePlace(text: string): Place | null {
+  const [, createdAt, id] = /^(\d{1,15})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/u.exec(text) ?? [];
+  return createdAt === undefined || id === undefined ? null : { createdAt: Number(createdAt), id };
+}
+
+/** Where the next page begins; null: this was the last. */
+export function nextPlace(found: readonly Place[], limit: number): string | null {
+  const last = found.length < limit ? undefined : found.at(-1);
+  return last === undefined ? null : placeText(last);
+}

@@ -1,0 +1,251 @@
+/** What waits, filtered and grouped. Stores filter by little, so what they list is looked through, up to a bound. */
+import type { RecordState } from "../engine/record.ts";
+import type { DeadMessages } from "../messages/dead-messages.ts";
+import type { Store } from "../stores/store.ts";
+import { type Place, parsePlace, placeText } from "./pages.ts";
+import { isoTime } from "./times.ts";
+import {
+  type DeadEffectView,
+  deadEffectView,
+  type MessageView,
+  messageView,
+  type RecordView,
+  recordView,
+} from "./views.ts";
+
+/** Which of a queue. What is absent is not asked for. */
+export interface QueueFilter {
+  readonly tenant?: string;
+  readonly operation?: string;
+  /** Name of the effect; only of dead effects. */
+  readonly effect?: string;
+  /** Why: `lastErrorCode` of records and effects, `reason` of messages. */
+  readonly errorCode?: string;
+  /** Since when, in milliseconds since the Unix epoch by the store's clock: not after this. */
+  readonly notAfter?: number;
+  /** … and after this. */
+  readonly after?: number;
+}
+
+export interface PageRequest {
+  /** Default 50, at most 1,000. */
+  readonly limit?: number;
+  /** `next` of the page before; null: from the oldest on. */
+  readonly from?: string | null;
+}
+
+export interface Page<View> {
+  /** Oldest first. */
+  readonly items: readonly View[];
+  /** Null: this was the last page. A page may hold fewer than its limit, or none, and not be the last. */
+  readonly next: string | null;
+}
+
+/** A queue, or what of it matches a filter, as far as it was counted. */
+export interface Census {
+  /** The store's time. */
+  readonly now: string;
+  readonly count: number;
+  /** Whether there are more than were counted. */
+  readonly more: boolean;
+  readonly oldestAt: string | null;
+  /** By operation and, of dead letters, effect or source, and error code; the largest first. */
+  readonly causes: readonly Cause[];
+  /** How many since when, oldest first: the bounds of `ageBoundsMs`, and one for what is older. */
+  readonly ages: readonly number[];
+  readonly tenants: readonly { readonly tenant: string | null; readonly count: number }[];
+}
+
+export interface Cause {
+  readonly kind: "record" | "effect" | "message";
+  readonly operation: string;
+  /** Of an effect its name, of a message its source. */
+  readonly name: string | null;
+  readonly errorCode: string | null;
+  /** What the code means, in words. */
+  readonly reason: string | null;
+  readonly count: number;
+  readonly oldestAt: string;
+  readonly newestAt: string;
+}
+
+/** Bounds of `Census.ages`, from now back. */
+export const ageBoundsMs = [60, 300, 900, 1_800, 3_600, 21_600, 86_400, 259_200].map((s) => s * 1_000);
+
+/** More are not looked through for one page, nor counted. On Postgres that is ten reads by an index. */
+const scannedMax = 10_000;
+const scanPage = 1_000;
+
+/** What every waiting thing has, whatever it is. */
+interface Waiting<View> {
+  readonly view: View;
+  readonly place: Place;
+  readonly tenant: string | null;
+  readonly cause: Pick<Cause, "kind" | "operation" | "name" | "errorCode" | "reason">;
+}
+
+/** Lists one kind by place. */
+export type Source<View> = (after: Place | null, limit: number) => Promise<readonly Waiting<View>[]>;
+
+export function recordSource(
+  store: Store<unknown>,
+  state: RecordState,
+  filter: QueueFilter,
+): Source<RecordView> {
+  const { tenant = null, operation = null } = filter;
+  return async (after, limit) => {
+    const found = await store.settlement.list({ state, tenant, operation, limit, after });
+    return found.map((record) => {
+      const view = recordView(record);
+      const { lastErrorCode: errorCode = null, reason = null } = view;
+      const cause = { kind: "record", operation: record.operation, name: null, errorCode, reason } as const;
+      return { view, place: record, tenant: record.tenant, cause };
+    });
+  };
+}
+
+export function effectSource(store: Store<unknown>, filter: QueueFilter): Source<DeadEffectView> {
+  const { outbox } = store;
+  const { tenant = null, effect = null } = filter;
+  if (outbox === null) return async () => [];
+  return async (after, limit) => {
+    const found = await outbox.list({ state: "dead", effect, tenant, limit, after });
+    return found.map((row) => {
+      const view = deadEffectView(row);
+      const { operation, lastErrorCode: errorCode, reason } = view;
+      const cause = { kind: "effect", operation, name: row.effect, errorCode, reason } as const;
+      return { view, place: row, tenant: row.tenant, cause };
+    });
+  };
+}
+
+export function messageSource(messages: DeadMessages | null, filter: QueueFilter): Source<MessageView> {
+  if (messages === null) return async () => [];
+  const { tenant, operation } = filter;
+  const only = { ...(tenant !== undefined && { tenant }), ...(operation !== undefined && { operation }) };
+  return async (after, limit) => {
+    const from = after === null ? {} : { after: { diedAt: after.createdAt, id: after.id } };
+    const found = await messages.list({ ...only, limit, ...from });
+    return found.map((message) => {
+      const view = messageView(message);
+      const { reason: errorCode, explanation: reason, source: name, operation: ofOne } = view;
+      const cause = { kind: "message", operation: ofOne, name, errorCode, reason } as const;
+      return { view, place: { createdAt: message.diedAt, id: message.id }, tenant: message.tenant, cause };
+    });
+  };
+}
+
+/** Null: too many were looked through. */
+async function* walk<View>(source: Source<View>, from: Place | null): AsyncGenerator<Waiting<View> | null> {
+  let after = from;
+  for (let scanned = 0; ; ) {
+    const rows = await source(after, scanPage);
+    for (const row of rows) {
+      if (scanned === scannedMax) return void (yield null);
+      scanned += 1;
+      yield row;
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < scanPage) return;
+    after = { createdAt: last.place.createdAt, id: last.place.id };
+  }
+}
+
+function isMatching<View>({ place, tenant, cause }: Waiting<View>, filter: QueueFilter): boolean {
+  return (
+    (filter.tenant ?? tenant) === tenant &&
+    (filter.operation ?? cause.operation) === cause.operation &&
+    (filter.effect ?? cause.name) === cause.name &&
+    (filter.errorCode ?? cause.errorCode) === cause.errorCode &&
+    (filter.notAfter === undefined || place.createdAt <= filter.notAfter) &&
+    (filter.after === undefined || place.createdAt > filter.after)
+  );
+}
+
+/** @throws {TypeError} for a limit or a place that is none. */
+export async function readPage<View>(
+  source: Source<View>,
+  filter: QueueFilter,
+  { limit = 50, from = null }: PageRequest,
+): Promise<Page<View>> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
+    throw new TypeError(`limit must be a whole number from 1 to 1000 (got ${limit})`);
+  }
+  const start = from === null ? null : parsePlace(from);
+  if (from !== null && start === null) throw new TypeError("from must be the `next` of a page");
+  const items: View[] = [];
+  let last = start;
+  for await (const row of walk(source, start)) {
+    // One more than fits, or more than is looked through: there is a next page.
+    if (row === null || items.length === limit) return { items, next: last && placeText(last) };
+    if (isMatching(row, filter)) items.push(row.view);
+    last = row.place;
+  }
+  return { items, next: null };
+}
+
+/** All that match, up to the bound; `more` says that there may be others. */
+export async function readAll<View>(
+  source: Source<View>,
+  filter: QueueFilter,
+): Promise<{ readonly items: readonly View[]; readonly more: boolean }> {
+  const items: View[] = [];
+  for await (const row of walk(source, null)) {
+    if (row === null) return { items, more: true };
+    if (isMatching(row, filter)) items.push(row.view);
+  }
+  return { items, more: false };
+}
+
+export async function takeCensus(
+  sources: readonly Source<unknown>[],
+  filter: QueueFilter,
+  now: number,
+): Promise<Census> {
+  const causes = new Map<string, Cause>();
+  const tenants = new Map<string | null, number>();
+  const ages = [...ageBoundsMs, 0].map(() => 0);
+  let count = 0;
+  let more = false;
+  let oldest: number | null = null;
+  for (const source of sources) {
+    for await (const row of walk(source, null)) {
+      if (row === null) {
+        more = true;
+        break;
+      }
+      if (!isMatching(row, filter)) continue;
+      const at = row.place.createdAt;
+      count += 1;
+      oldest = Math.min(oldest ?? at, at);
+      tenants.set(row.tenant, (tenants.get(row.tenant) ?? 0) + 1);
+      const bound = ageBoundsMs.findIndex((ms) => now - at <= ms);
+      const bucket = bound === -1 ? ageBoundsMs.length : bound;
+      ages[bucket] = (ages[bucket] ?? 0) + 1;
+      addCause(causes, row.cause, at);
+    }
+  }
+  return {
+    now: isoTime(now),
+    count,
+    more,
+    oldestAt: oldest === null ? null : isoTime(oldest),
+    causes: [...causes.values()].sort((left, right) => right.count - left.count),
+    ages,
+    tenants: [...tenants]
+      .map(([tenant, ofTenant]) => ({ tenant, count: ofTenant }))
+      .sort((left, right) => right.count - left.count),
+  };
+}
+
+function addCause(causes: Map<string, Cause>, cause: Waiting<unknown>["cause"], at: number): void {
+  const id = JSON.stringify([cause.kind, cause.operation, cause.name, cause.errorCode]);
+  const known = causes.get(id);
+  const time = isoTime(at);
+  causes.set(id, {
+    ...cause,
+    count: (known?.count ?? 0) + 1,
+    oldestAt: known !== undefined && known.oldestAt < time ? known.oldestAt : time,
+    newestAt: known !== undefined && known.newestAt > time ? known.newestAt : time,
+  });
+}

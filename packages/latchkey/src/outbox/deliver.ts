@@ -1,0 +1,172 @@
+/** One delivery, from its claim to the end of it. */
+
+import { windowIsOver } from "../effects/dedupe-window.ts";
+import { downstreamKey } from "../effects/downstream-key.ts";
+import { lookUpSend } from "../effects/look-up.ts";
+import { type Sent, sendEffect } from "../effects/run-effect.ts";
+import { StoreError } from "../errors.ts";
+import {
+  askUntil,
+  type Delivery,
+  type DeliveryResult,
+  leaseMsOf,
+  plainPart,
+  sendsUntilMs,
+} from "./delivery.ts";
+import { end, type FailedVerdict, fail, left } from "./end-delivery.ts";
+import { finishDelivery, happened } from "./finish-delivery.ts";
+import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
+import { inTurn } from "./one-suspect-at-a-time.ts";
+
+/** Never rejects: what goes wrong here costs this effect one try, and the others nothing. */
+export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
+  try {
+    return await deliverClaimed(delivery);
+  } catch (error) {
+    return left(delivery, error);
+  }
+}
+
+const inDoubt = { kind: "retry", errorCode: "call-in-doubt", doubtful: true } as const;
+const inDoubtForGood = { kind: "die", errorCode: "call-in-doubt" } as const;
+
+async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
+  const { all, row, effect } = delivery;
+  if (all.stopping()) return end(delivery, { event: "give_back" }, "given_back");
+  const now = row.doubtfulSince === null ? 0 : await storeTime(delivery);
+  const next = nextDelivery(row, effect.settings, now);
+  switch (next.kind) {
+    case "die":
+      return conclude(delivery, row, next, false);
+    case "finish":
+      return row.result === null ? "lost" : finishDelivery(delivery, row, row.result);
+    case "look_up": {
+      const input = await readInput(delivery);
+      return "kind" in input ? conclude(delivery, row, input, false) : lookUp(delivery, input.value);
+    }
+    case "send": {
+      const input = await readInput(delivery);
+      if ("kind" in input) return conclude(delivery, row, input, false);
+      return inTurn(delivery, () => send(delivery, input.value));
+    }
+    default:
+      return next satisfies never;
+  }
+}
+
+async function storeTime<Tx>({ all, row, ownedUntilMs }: Delivery<Tx>): Promise<number> {
+  const now = await askUntil(all.runtime, ownedUntilMs, () => all.storeTime.now(row));
+  if (now === null) throw new StoreError("not_sent");
+  return now;
+}
+
+/** What is not JSON never will be; a codec may have been without a key for a while. */
+async function readInput<Tx>(delivery: Delivery<Tx>): Promise<{ readonly value: unknown } | FailedVerdict> {
+  const { row, effect } = delivery;
+  try {
+    return { value: await plainPart(delivery, "input", row.input) };
+  } catch (error) {
+    const errorCode = "input-not-readable";
+    const spent = unsentTries(row) >= effect.settings.delivery.attemptsMax;
+    if (spent || error instanceof SyntaxError) return { kind: "die", errorCode, error };
+    return { kind: "retry", errorCode, doubtful: row.doubtfulSince !== null, error };
+  }
+}
+
+async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
+  const { all, row, effect } = delivery;
+  const asking = { effect, key: row.downstreamKey };
+  const looked = await lookUpSend(all.runtime.ports.clock, asking, input).catch((error: unknown) => ({
+    kind: "failed" as const,
+    error,
+  }));
+  const error = looked.kind === "failed" ? looked.error : undefined;
+  return conclude(delivery, row, { ...afterLookUp(row, effect.settings, looked), error }, false);
+}
+
+async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
+  const started = given.unsent ? startedByClaim(given) : await start(given);
+  if (started === null) return left(given);
+  const { delivery, mayBegin } = started;
+  const { row, effect } = delivery;
+  const sent: DeliveryState = { ...row, sends: row.sends + 1 };
+  if (!mayBegin) {
+    const doubtful = row.doubtfulSince !== null;
+    return end({ ...delivery, unsent: true }, { event: "give_back", doubtful }, "given_back");
+  }
+  delivery.onSend();
+  const outcome = await oneSend(delivery, input);
+  delivery.onReturn();
+  const error = errorOf(outcome);
+  return conclude(delivery, sent, { ...afterSend(row, effect.settings, outcome), error }, true);
+}
+
+function errorOf(outcome: Sent): unknown {
+  if (outcome.kind === "returned") return undefined;
+  return outcome.kind === "refused" ? outcome.refusal : outcome.error;
+}
+
+interface Started<Tx> {
+  readonly delivery: Delivery<Tx>;
+  readonly mayBegin: boolean;
+}
+
+/** Nothing is in doubt, so no window can be over. */
+function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
+  const { all, effect, ownedUntilMs } = delivery;
+  const untilMs = sendsUntilMs(effect, ownedUntilMs - leaseMsOf(effect));
+  const mayBegin = all.runtime.ports.clock.monotonicMs() < untilMs;
+  return { delivery: { ...delivery, unsent: !mayBegin }, mayBegin };
+}
+
+/** Writes that a send begins. Null: the claim is not held any more, or that is not known. */
+async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
+  const { all, row, effect, ownedUntilMs } = delivery;
+  const { clock } = all.runtime.ports;
+  const leaseMs = leaseMsOf(effect);
+  const claim = { id: row.id, fence: row.fence };
+  let askedAtMs = clock.monotonicMs();
+  const held = await askUntil(all.runtime, Math.min(ownedUntilMs, sendsUntilMs(effect, askedAtMs)), () => {
+    askedAtMs = clock.monotonicMs();
+    return all.starts(leaseMs).add(claim);
+  });
+  if (held === false) return null;
+  // The last moment: a process that was frozen since must not send.
+  const inTime = held === true && clock.monotonicMs() < sendsUntilMs(effect, askedAtMs);
+  const { doubtfulSince } = row;
+  const inWindow =
+    doubtfulSince === null ||
+    effect.settings.deduplication !== "provider" ||
+    !windowIsOver(doubtfulSince, effect, all.storeTime.estimate());
+  return { delivery: { ...delivery, ownedUntilMs: askedAtMs + leaseMs }, mayBegin: inTime && inWindow };
+}
+
+function oneSend<Tx>({ all, row, effect }: Delivery<Tx>, input: unknown): Promise<Sent> {
+  return sendEffect(all.runtime.ports.clock, { effect, key: row.downstreamKey }, input);
+}
+
+/** @param returned whether a send came back under this claim */
+async function conclude<Tx>(
+  delivery: Delivery<Tx>,
+  state: DeliveryState,
+  verdict: FailedVerdict,
+  returned: boolean,
+): Promise<DeliveryResult> {
+  switch (verdict.kind) {
+    case "happened": {
+      const { deduplication } = delivery.effect.settings;
+      const unstored = deduplication === "none" ? inDoubtForGood : inDoubt;
+      return happened(delivery, state, verdict.value, { verdict: unstored, returned });
+    }
+    case "reopen": {
+      const { recordId, step, effect, index, generation } = delivery.row;
+      const next = downstreamKey({ recordId, step, effect, index, generation: generation + 1 });
+      return end(delivery, { event: "reopen", downstreamKey: next }, "reopened");
+    }
+    case "retry":
+    case "die":
+      return fail(delivery, state, verdict, returned);
+    default:
+      return verdict satisfies never;
+  }
+}

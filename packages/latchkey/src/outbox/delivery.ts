@@ -1,0 +1,129 @@
+/** What the parts of one delivery share: its claim, and how it is written about. */
+
+import type { AnyEffect } from "../effects/run-effect.ts";
+import { StoreError } from "../errors.ts";
+import { effectContext, encodeEffectResult } from "../execution/effect-values.ts";
+import { decodeJson } from "../execution/json-bytes.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import type { DeliveryEnd, EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
+import type { TransactionSupport } from "../stores/transactions.ts";
+import type { About } from "../telemetry/events.ts";
+import { retryUntil } from "../time/retry-until.ts";
+import type { Batches } from "./batches.ts";
+import type { CrashSuspects } from "./crash-suspects.ts";
+import type { StoreTime } from "./store-time.ts";
+
+/** What all deliveries of one dispatcher share. */
+export interface Deliveries<Tx> {
+  readonly runtime: Runtime<Tx>;
+  readonly outbox: OutboxSupport;
+  readonly transactions: TransactionSupport<Tx>;
+  readonly starts: (leaseMs: number) => Batches<EffectClaim>;
+  readonly ends: Batches<DeliveryEnd>;
+  readonly storeTime: StoreTime;
+  readonly suspects: CrashSuspects;
+  /** Nothing is to be begun any more. */
+  readonly stopping: () => boolean;
+}
+
+export interface Delivery<Tx> {
+  readonly all: Deliveries<Tx>;
+  /** As it was before a send was begun under this claim. */
+  readonly row: OutboxEffect;
+  /** The claim was the start, and the send has not followed yet. */
+  readonly unsent: boolean;
+  readonly effect: AnyEffect;
+  /** Monotonic time until which the claim certainly holds. */
+  readonly ownedUntilMs: number;
+  /** A send begins now: it counts for the effect's rate. */
+  readonly onSend: () => void;
+  /** The send came back: what is left is to write down what came of it. */
+  readonly onReturn: () => void;
+}
+
+/** How a claim ended. `lost`: it was not ended here, and is rescued. */
+export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "lost";
+
+/** Beside one function of the other side's and `onDelivered`: time for the store to write what came of them. */
+const marginMs = 10_000;
+
+/** How long a claim is held, and again from each start. */
+export function leaseMsOf({ settings }: AnyEffect): number {
+  return 2 * settings.limits.timeoutMs + marginMs;
+}
+
+/** Whether a claim may be the start, too: what was begun and never sent is sent again, and nothing is lost by it. */
+export function startsWithClaim({ settings }: AnyEffect): boolean {
+  return settings.deduplication === "provider";
+}
+
+/** What the claim has found, where it was the start. */
+export function beforeStart(row: OutboxEffect): OutboxEffect {
+  return row.state === "started"
+    ? { ...row, state: "claimed", sends: row.sends - 1, doubtfulSince: null }
+    : row;
+}
+
+/** Until when a send may begin whose lease was asked for at `askedAtMs`: it must be over, and written, within it. */
+export function sendsUntilMs({ settings }: AnyEffect, askedAtMs: number): number {
+  return askedAtMs + settings.limits.timeoutMs;
+}
+
+/** After a write or a look-up that the store did not answer, while the claim is held. */
+const claimPauses = { firstMs: 50, maxMs: 1_000 };
+
+/**
+ * Repeats a guarded call to the store until it answers or the time is over; then null.
+ *
+ * @throws what is no failure of the store.
+ */
+export async function askUntil<Tx, T>(
+  { ports }: Runtime<Tx>,
+  untilMs: number,
+  ask: () => Promise<T>,
+): Promise<T | null> {
+  const isRetryable = (error: unknown) => error instanceof StoreError;
+  const asked = await retryUntil(ports, { untilMs, pauses: claimPauses, isRetryable }, ask);
+  return asked.kind === "returned" ? asked.value : null;
+}
+
+/** Without the claim, which is the delivery's. */
+export type End = DeliveryEnd extends infer E
+  ? E extends EffectClaim
+    ? Omit<E, keyof EffectClaim>
+    : never
+  : never;
+
+/** Ends the claim, or keeps what came of it. False: it is not held any more, or that is not known. */
+export async function written<Tx>(
+  { all, row, unsent, ownedUntilMs }: Delivery<Tx>,
+  end: End,
+): Promise<boolean> {
+  const claim = { id: row.id, fence: row.fence, ...end };
+  const claimed = (unsent ? { ...claim, unsent } : claim) as DeliveryEnd;
+  const held = await askUntil(all.runtime, ownedUntilMs, () => all.ends.add(claimed));
+  return held === true;
+}
+
+export function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
+  readonly recordId: string;
+  readonly effect: string;
+  readonly effectId: string;
+} {
+  const about = all.runtime.about(row.operation, row);
+  return { ...about, recordId: row.recordId, effect: row.effect, effectId: row.id };
+}
+
+/** JSON, as the codec stores what an effect gave. */
+export async function storedResult<Tx>({ all, row }: Delivery<Tx>, value: unknown): Promise<Uint8Array> {
+  return encodeEffectResult(all.runtime, row, value);
+}
+
+/** @throws what the codec throws; {SyntaxError} when the bytes are not JSON. */
+export async function plainPart<Tx>(
+  { all, row }: Delivery<Tx>,
+  part: "input" | "result",
+  stored: Uint8Array,
+): Promise<unknown> {
+  return decodeJson(await all.runtime.codec.decode(stored, effectContext(row, part)));
+}

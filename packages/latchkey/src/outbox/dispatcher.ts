@@ -1,0 +1,254 @@
+/** The deliveries under way in one dispatcher: it claims what there is room for, and begins it. */
+
+import { type AnyEffect, freeSlots, takeFreeSlots } from "../effects/run-effect.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import type { EffectClaim, EffectWant, OutboxSupport } from "../stores/outbox.ts";
+import type { TransactionSupport } from "../stores/transactions.ts";
+import { type Batches, createBatches, createPartedBatches } from "./batches.ts";
+import { type Claimed, claimAll } from "./claim.ts";
+import { crashSuspectsOf, isSuspect } from "./crash-suspects.ts";
+import { deliver } from "./deliver.ts";
+import { beforeStart, type Deliveries, type DeliveryResult, leaseMsOf, startsWithClaim } from "./delivery.ts";
+import { fairShare } from "./fair-share.ts";
+import { type Rate, type RatePlace, rateOf } from "./rate.ts";
+import { createStoreTime } from "./store-time.ts";
+
+/** What is kept of one definition. */
+interface Lane {
+  readonly effect: AnyEffect;
+  readonly rate: Rate | null;
+  inFlight: number;
+  hasBacklog: boolean;
+}
+
+/** A claim for each single room that comes free would cost more than all the rest; a rate gives its room bit by bit. */
+function shouldClaim(lane: Lane | undefined, share: number): boolean {
+  if (lane === undefined || !lane.hasBacklog) return false;
+  return lane.rate !== null || share * 3 >= lane.inFlight;
+}
+
+/**
+ * Whether a send that came back gives its place to the next one before its end is written: with `provider`, as the sends
+ * whose ends are lost with the process are repeated there and do no harm.
+ */
+function leavesOnReturn({ settings }: AnyEffect): boolean {
+  return settings.deduplication === "provider" && settings.onDelivered === null;
+}
+
+/** What one delivery holds while it is under way. */
+interface Place {
+  readonly slot: () => void;
+  readonly rate: RatePlace | null;
+}
+
+interface Want extends EffectWant {
+  readonly starts: boolean;
+  readonly lane: Lane;
+  readonly places: Place[];
+}
+
+export class Dispatcher<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #outbox: OutboxSupport;
+  readonly #size: number;
+  readonly #wake: () => void;
+  readonly #all: Deliveries<Tx>;
+  readonly #lanes = new Map<string, Lane>();
+  readonly #underWay = new Set<Promise<DeliveryResult>>();
+  /** Of those under way, how many have returned and left their places. */
+  #unwritten = 0;
+  #turn = 0;
+  #stopping = false;
+  #looking = false;
+
+  /** @param wake is called when there may be something to claim that there was no room for */
+  constructor(
+    runtime: Runtime<Tx>,
+    outbox: OutboxSupport,
+    transactions: TransactionSupport<Tx>,
+    { size, wake }: { readonly size: number; readonly wake: () => void },
+  ) {
+    this.#runtime = runtime;
+    this.#outbox = outbox;
+    this.#size = size;
+    this.#wake = wake;
+    const { clock } = runtime.ports;
+    const starts = new Map<number, Batches<EffectClaim>>();
+    const partOf = (id: string) => outbox.partOf?.(id);
+    this.#all = {
+      runtime,
+      outbox,
+      transactions,
+      ends: createPartedBatches(partOf, () => createBatches(clock, (ends) => outbox.end(ends))),
+      starts(leaseMs) {
+        const batches =
+          starts.get(leaseMs) ??
+          createPartedBatches(partOf, () => createBatches(clock, (claims) => outbox.start(claims, leaseMs)));
+        starts.set(leaseMs, batches);
+        return batches;
+      },
+      storeTime: createStoreTime(clock, (key) => runtime.store.read(key)),
+      suspects: crashSuspectsOf(runtime, clock),
+      stopping: () => this.#stopping,
+    };
+  }
+
+  /** From now on nothing is begun: what is claimed all the same is given back. */
+  setStopping(stopping: boolean): void {
+    this.#stopping = stopping;
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async settled(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  /** True while there is room worth a claim for something that may be there. */
+  get hasMore(): boolean {
+    const lanes = this.#known();
+    return this.#shares(lanes).some((share, at) => share > 0 && shouldClaim(lanes[at], share));
+  }
+
+  /** How long until there may be something to claim for which there is no room or no turn now; null: nothing waits. */
+  get waitMs(): number | null {
+    const waits = [this.#rateWaitMs, this.#all.suspects.untilBackMs()].filter((waitMs) => waitMs !== null);
+    return waits.length === 0 ? null : Math.min(...waits);
+  }
+
+  /** How long until a rate leaves room for something that may be there; null: none is in the way. */
+  get #rateWaitMs(): number | null {
+    const waits = this.#known()
+      .filter(({ hasBacklog }) => hasBacklog)
+      .map(({ rate }) => rate?.untilRoomMs() ?? 0)
+      .filter((waitMs) => waitMs > 0);
+    return waits.length === 0 ? null : Math.min(...waits);
+  }
+
+  /**
+   * Claims once, and begins to deliver what that brings.
+   *
+   * @param most of one definition; several claims, each under way while another's sends end, are faster than a large one
+   * @throws {StoreError} when the store cannot be used.
+   */
+  async claim(most = this.#size): Promise<readonly Promise<DeliveryResult>[]> {
+    if (this.#stopping) return [];
+    const byLease = Map.groupBy(this.#wants(most), ({ lane }) => leaseMsOf(lane.effect));
+    const pages = [...byLease].map(([leaseMs, wants]) => this.#claimPage(leaseMs, wants));
+    const begun: Promise<DeliveryResult>[] = [];
+    let failure: { readonly error: unknown } | null = null;
+    for (const page of await Promise.allSettled(pages)) {
+      if (page.status === "fulfilled") begun.push(...page.value);
+      else failure = { error: page.reason };
+    }
+    if (failure !== null && begun.length === 0) throw failure.error;
+    return begun;
+  }
+
+  async #claimPage(leaseMs: number, wants: readonly Want[]): Promise<readonly Promise<DeliveryResult>[]> {
+    const runtime = this.#runtime;
+    try {
+      const asked = wants.map(({ effect, limit, starts }) => ({ effect, limit, starts }));
+      const claimed = await claimAll({ runtime, outbox: this.#outbox, leaseMs }, asked);
+      for (const { lane, effect, limit } of wants) {
+        lane.hasBacklog = claimed.filter(({ row }) => row.effect === effect).length >= limit;
+      }
+      return claimed.flatMap((one) => this.#begin(one, wants) ?? []);
+    } finally {
+      for (const { lane, places } of wants) {
+        for (const place of places) this.#free(lane, place);
+      }
+    }
+  }
+
+  #begin({ row, ownedUntilMs }: Claimed, wants: readonly Want[]): Promise<DeliveryResult> | null {
+    const want = wants.find(({ effect }) => effect === row.effect);
+    const place = want?.places.pop();
+    // More than was asked for: its lease has to end.
+    if (want === undefined || place === undefined) return null;
+    const { lane } = want;
+    const { effect } = lane;
+    let isFree = false;
+    const onReturn = () => {
+      if (!leavesOnReturn(effect)) return;
+      isFree = true;
+      this.#free(lane, place);
+      this.#unwritten += 1;
+      if (lane.hasBacklog) this.#look();
+    };
+    const delivery = deliver({
+      all: this.#all,
+      row: beforeStart(row),
+      unsent: row.state === "started",
+      effect,
+      ownedUntilMs,
+      onSend: () => place.rate?.begin(),
+      onReturn,
+    }).then((result) => {
+      if (isFree) this.#unwritten -= 1;
+      else this.#free(lane, place);
+      this.#underWay.delete(delivery);
+      const goesOn = result === "reopened" || (row.ordered && result === "delivered");
+      // For the next look, which also sees to it that what was given back is looked for in time.
+      const waits = result === "given_back" && isSuspect(beforeStart(row));
+      if (goesOn || waits) this.#wake();
+      else if (lane.hasBacklog) this.#look();
+      return result;
+    });
+    this.#underWay.add(delivery);
+    return delivery;
+  }
+
+  /** Many deliveries end at once: their room is looked at once. */
+  #look(): void {
+    if (this.#looking) return;
+    this.#looking = true;
+    queueMicrotask(() => {
+      this.#looking = false;
+      // Where a rate is in the way, its time is waited for after the next look.
+      if (this.hasMore || this.#rateWaitMs !== null) this.#wake();
+    });
+  }
+
+  #wants(most: number): readonly Want[] {
+    const lanes = this.#known();
+    const shares = this.#shares(lanes);
+    this.#turn += 1;
+    const wants: Want[] = [];
+    for (const [at, lane] of lanes.entries()) {
+      const places = takeFreeSlots(lane.effect, Math.min(most, shares[at] ?? 0)).map(
+        (slot): Place => ({ slot, rate: lane.rate?.take() ?? null }),
+      );
+      if (places.length === 0) continue;
+      lane.inFlight += places.length;
+      const starts = startsWithClaim(lane.effect);
+      wants.push({ effect: lane.effect.name, limit: places.length, starts, lane, places });
+    }
+    return wants;
+  }
+
+  #shares(lanes: readonly Lane[]): readonly number[] {
+    const rooms = lanes.map(({ effect, rate, inFlight, hasBacklog }) => ({
+      own: Math.min(this.#size, freeSlots(effect), rate?.room() ?? this.#size),
+      inFlight,
+      hasBacklog,
+    }));
+    // As many again may wait for their ends to be written.
+    return fairShare(Math.min(this.#size, 2 * this.#size - this.#unwritten), rooms, this.#turn);
+  }
+
+  #free(lane: Lane, { slot, rate }: Place): void {
+    lane.inFlight -= 1;
+    slot();
+    rate?.giveBack();
+  }
+
+  /** Effects may be defined after the dispatcher was made. */
+  #known(): readonly Lane[] {
+    for (const [name, effect] of this.#runtime.effects) {
+      if (this.#lanes.has(name)) continue;
+      const rate = rateOf(effect, this.#runtime.ports.clock);
+      this.#lanes.set(name, { effect, rate, inFlight: 0, hasBacklog: false });
+    }
+    return [...this.#lanes.values()];
+  }
+}

@@ -1,0 +1,128 @@
+/** What becomes of a claimed effect. Pure: the row, the definition, and what the other side has said. */
+
+import { windowIsOver } from "../effects/dedupe-window.ts";
+import type { LookedUpSend } from "../effects/look-up.ts";
+import type { AnyEffect, Sent } from "../effects/run-effect.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
+
+type Settings = AnyEffect["settings"];
+
+/** What is decided on. */
+export type DeliveryState = Pick<OutboxEffect, "fence" | "sends" | "returns" | "doubtfulSince" | "result">;
+
+export type NextDelivery =
+  /** It has happened, and what it gave is kept: only the finish is missing. */
+  | { readonly kind: "finish" }
+  | { readonly kind: "look_up" }
+  | { readonly kind: "send" }
+  | { readonly kind: "die"; readonly errorCode: string };
+
+/** What follows from a send, from asking, or from not getting that far. */
+export type DeliveryVerdict =
+  | { readonly kind: "happened"; readonly value: unknown }
+  /** `doubtful`: a send of this generation may have happened. */
+  | { readonly kind: "retry"; readonly errorCode: string; readonly doubtful: boolean }
+  | { readonly kind: "reopen" }
+  | { readonly kind: "die"; readonly errorCode: string };
+
+/** A message that has ended so many processes is left to a person. */
+const lostSendsMax = 3;
+
+/** @param now the store's time, or later; it matters only where something is in doubt */
+export function nextDelivery(row: DeliveryState, settings: Settings, now: number): NextDelivery {
+  if (row.result !== null) return { kind: "finish" };
+  if (row.sends - row.returns >= lostSendsMax) return { kind: "die", errorCode: "kills-its-process" };
+  if (row.doubtfulSince !== null) {
+    const { deduplication } = settings;
+    switch (deduplication) {
+      case "none":
+        return { kind: "die", errorCode: "call-in-doubt" };
+      case "lookup":
+        return { kind: "look_up" };
+      case "provider":
+        if (windowIsOver(row.doubtfulSince, { settings }, now)) {
+          return { kind: "die", errorCode: "dedupe-window-over" };
+        }
+        break;
+      default:
+        return deduplication satisfies never;
+    }
+  }
+  return row.sends >= settings.delivery.attemptsMax
+    ? { kind: "die", errorCode: "attempts-spent" }
+    : { kind: "send" };
+}
+
+/** @param row as it was claimed, before this send */
+export function afterSend(row: DeliveryState, settings: Settings, sent: Sent): DeliveryVerdict {
+  const spent = row.sends + 1 >= settings.delivery.attemptsMax;
+  switch (sent.kind) {
+    case "returned":
+      return { kind: "happened", value: sent.value };
+    case "refused":
+      return { kind: "die", errorCode: "effect-refused" };
+    case "not_executed":
+      // It proves nothing about an earlier send.
+      if (spent) return { kind: "die", errorCode: "attempts-spent" };
+      return { kind: "retry", errorCode: "not-executed", doubtful: row.doubtfulSince !== null };
+    case "in_doubt":
+      return afterDoubt(settings, spent);
+    default:
+      return sent satisfies never;
+  }
+}
+
+function afterDoubt({ deduplication }: Settings, spent: boolean): DeliveryVerdict {
+  const retry = { kind: "retry", errorCode: "call-in-doubt", doubtful: true } as const;
+  switch (deduplication) {
+    case "none":
+      return { kind: "die", errorCode: "call-in-doubt" };
+    case "provider":
+      return spent ? { kind: "die", errorCode: "attempts-spent" } : retry;
+    case "lookup":
+      return retry;
+    default:
+      return deduplication satisfies never;
+  }
+}
+
+/** @param looked what the other side has said; `failed`: nothing */
+export function afterLookUp(
+  row: DeliveryState,
+  settings: Settings,
+  looked: LookedUpSend | { readonly kind: "failed" },
+): DeliveryVerdict {
+  switch (looked.kind) {
+    case "happened":
+      return looked;
+    case "closed":
+      return settings.reopen ? { kind: "reopen" } : { kind: "die", errorCode: "closed-downstream" };
+    case "not_found":
+    case "failed":
+      return unsentTries(row) >= settings.delivery.attemptsMax
+        ? { kind: "die", errorCode: "call-in-doubt" }
+        : { kind: "retry", errorCode: "call-in-doubt", doubtful: true };
+    default:
+      return looked satisfies never;
+  }
+}
+
+/**
+ * Of what has been tried without a send there is no count of its own: it is the claims that were not followed by one. A
+ * redrive begins the count of sends anew and not that of claims, so that a redriven effect may have one such try only.
+ */
+export function unsentTries({ fence, sends }: Pick<DeliveryState, "fence" | "sends">): number {
+  return Math.max(1, fence.attempt - sends);
+}
+
+/**
+ * The pause before the next try: doubles with each, with jitter, up to the effect's limit.
+ *
+ * @param tries how many there were, at least 1
+ * @param fraction random, from 0 to 1
+ */
+export function retryAfterMs({ delivery }: Settings, tries: number, fraction: number): number {
+  const { backoffMs, backoffMaxMs } = delivery;
+  const wholeMs = Math.min(backoffMaxMs, backoffMs * 2 ** (tries - 1));
+  return Math.round(wholeMs * (0.5 + fraction / 2));
+}

@@ -1,0 +1,35 @@
+/** The turn of an effect that may kill the process that sends it. */
+
+import { isSuspect } from "./crash-suspects.ts";
+import type { Delivery, DeliveryResult } from "./delivery.ts";
+import { end } from "./end-delivery.ts";
+
+/** Sends at once what is no suspect, or has the turn; gives back what has not. */
+export async function inTurn<Tx>(
+  delivery: Delivery<Tx>,
+  send: () => Promise<DeliveryResult>,
+): Promise<DeliveryResult> {
+  const { all, row } = delivery;
+  if (!isSuspect(row)) return send();
+  const endTurn = all.suspects.take();
+  if (endTurn === null) return waitForTurn(delivery);
+  try {
+    return await send();
+  } finally {
+    endTurn();
+  }
+}
+
+async function waitForTurn<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
+  const { all, row } = delivery;
+  const afterMs = all.suspects.nextTurnMs();
+  const doubtful = row.doubtfulSince !== null;
+  const errorCode = "waits-its-turn";
+  const result = await end(
+    delivery,
+    { event: "retry", errorCode, afterMs, doubtful, returned: false },
+    "given_back",
+  );
+  if (result === "given_back") all.suspects.waits(afterMs);
+  return result;
+}

@@ -1,0 +1,69 @@
+/** How many deliveries of an effect one process begins in any second. */
+
+import type { AnyEffect } from "../effects/run-effect.ts";
+import type { Clock } from "../ports.ts";
+
+export interface Rate {
+  /** How many more may begin now. */
+  room(): number;
+  /** How long until there is room again, in milliseconds; 0 while there is. */
+  untilRoomMs(): number;
+  /** Takes one place, whose second counts from now on until it is begun, and from then again. */
+  take(): RatePlace;
+}
+
+export interface RatePlace {
+  begin(): void;
+  /** It was not begun, and will not be. Once it has, nothing. */
+  giveBack(): void;
+}
+
+const windowMs = 1_000;
+const rates = new WeakMap<AnyEffect, Rate>();
+
+/** All that deliver an effect in one process share its rate. Null: there is no limit. */
+export function rateOf(effect: AnyEffect, clock: Clock): Rate | null {
+  const { perSecond } = effect.settings.limits;
+  if (perSecond === null) return null;
+  const rate = rates.get(effect) ?? createRate(clock, perSecond);
+  rates.set(effect, rate);
+  return rate;
+}
+
+function createRate(clock: Clock, perSecond: number): Rate {
+  /** When those of the last second began, oldest first. */
+  const begun: number[] = [];
+  let taken = 0;
+  const forget = () => {
+    const from = clock.monotonicMs() - windowMs;
+    while (begun.length > 0 && (begun[0] ?? 0) <= from) begun.shift();
+  };
+  return {
+    room() {
+      forget();
+      return Math.max(0, perSecond - begun.length - taken);
+    },
+    untilRoomMs() {
+      forget();
+      const [oldest] = begun;
+      const full = begun.length + taken >= perSecond;
+      return full && oldest !== undefined ? oldest + windowMs - clock.monotonicMs() : 0;
+    },
+    take() {
+      taken += 1;
+      let open = true;
+      const close = () => {
+        if (open) taken -= 1;
+        const was = open;
+        open = false;
+        return was;
+      };
+      return {
+        begin() {
+          if (close()) begun.push(clock.monotonicMs());
+        },
+        giveBack: () => void close(),
+      };
+    },
+  };
+}

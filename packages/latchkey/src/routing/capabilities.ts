@@ -1,0 +1,34 @@
+/** What several stores can do as one: what each of them can. */
+import type { Store, StoreCapabilities } from "../stores/store.ts";
+
+const waits = ["immediate", "bounded", "at-commit"] as const;
+
+/** @throws {TypeError} when some have transactions and others do not. */
+export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabilities {
+  const all = stores.map(({ capabilities }) => capabilities);
+  const transactions = all.every((one) => one.transactions);
+  if (!transactions && all.some((one) => one.transactions)) {
+    throw new TypeError("routedStore: either all stores have transactions or none has");
+  }
+  const slowest = Math.max(...all.map(({ inProgress }) => waits.indexOf(inProgress)));
+  return {
+    transactions,
+    inProgress: waits[slowest] ?? "at-commit",
+    durability: all.every(({ durability }) => durability === "synced") ? "synced" : "may-lose-acknowledged",
+    commitNotice: all.every(({ commitNotice }) => commitNotice),
+    fenceSurvivesFailover: all.every(({ fenceSurvivesFailover }) => fenceSurvivesFailover),
+    statusReads: "primary",
+  };
+}
+
+/** @throws {TypeError} when a store that comes later can do less than what was said of all. */
+export function checkFits(store: Store<never>, said: StoreCapabilities): void {
+  const together = capabilitiesOf([{ ...store, capabilities: said }, store]);
+  for (const name of Object.keys(said) as (keyof StoreCapabilities)[]) {
+    if (together[name] !== said[name]) {
+      throw new TypeError(
+        `routedStore: a store named ${store.name} has ${name} ${store.capabilities[name]}; the others have ${said[name]}`,
+      );
+    }
+  }
+}

@@ -1,0 +1,216 @@
+/** Several stores as one: each tenant's records are where its business rows are. */
+import { LatchkeyError, StoreError } from "../errors.ts";
+import { overviewOf } from "../execution/overview.ts";
+import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
+import { type Ports, systemPorts } from "../ports.ts";
+import type { HintSupport } from "../stores/hints.ts";
+import type { CleanReport, Store } from "../stores/store.ts";
+import { type CircuitOptions, resolveCircuit } from "../time/circuit-breaker.ts";
+import { capabilitiesOf, checkFits } from "./capabilities.ts";
+import { Members } from "./members.ts";
+import { ClaimedFrom, routedOutbox } from "./outbox.ts";
+import {
+  routedEarly,
+  routedJournal,
+  routedMessages,
+  routedSettlement,
+  routedTransactions,
+  sumOverviews,
+} from "./records.ts";
+import { interleave, shareOut } from "./shares.ts";
+
+export interface RoutedStoreOptions<Tx> {
+  /**
+   * The store of a tenant: always the same one, as its keys are known nowhere else. It must be one of `stores`. What it
+   * throws, the request fails with; nothing ran then.
+   */
+  readonly route: (tenant: string) => Store<Tx>;
+  /**
+   * All of them, at least one. Workers ask for the list each time, so it may grow. The first one also carries the hints
+   * between processes, and the tallies of messages that name no tenant: keep it the first.
+   */
+  readonly stores: () => readonly Store<Tx>[];
+  /** In events and in `latchkey worker`'s first line. Default `routed`. */
+  readonly name?: string;
+  /**
+   * When requests of a store's tenants are refused without asking it, as `createLatchkey` has it for one store; each store
+   * has a circuit of its own. `false`: it is always asked. Default: 5 failures in a row, 1 second.
+   */
+  readonly circuitBreaker?: CircuitOptions | false;
+  /**
+   * Called when a worker could not use one of the stores; the others go on. Must not throw. Default: a process warning with the
+   * code `LATCHKEY_STORE_DOWN`.
+   */
+  readonly onError?: (error: unknown, store: Store<Tx>) => void;
+  /** The process's clock. Default: the system's. */
+  readonly ports?: Pick<Ports, "clock">;
+}
+
+const optionNames = {
+  route: true,
+  stores: true,
+  name: true,
+  circuitBreaker: true,
+  onError: true,
+  ports: true,
+} as const satisfies OptionNames<RoutedStoreOptions<unknown>>;
+
+/**
+ * Makes one store of several, such as a database or a schema for each tenant. Requests, transactions and look-ups go to the
+ * tenant's store; workers share their room among all of them; lists and look-ups without a tenant ask all.
+ *
+ * @throws {TypeError} when an option is out of range, `stores` lists none, or they do not fit together.
+ */
+export function routedStore<Tx>(options: RoutedStoreOptions<Tx>): Store<Tx> {
+  checkOptions("routedStore", options, optionNames);
+  checkPorts("routedStore", options.ports);
+  for (const name of ["route", "stores"] as const) {
+    if (typeof options[name] !== "function") throw new TypeError(`routedStore: ${name} must be a function`);
+  }
+  const stores = options.stores();
+  if (!Array.isArray(stores) || stores.length === 0) {
+    throw new TypeError("routedStore: stores() must list at least one store");
+  }
+  const capabilities = capabilitiesOf(stores);
+  const members = new Members<Tx>({
+    route: options.route,
+    stores: options.stores,
+    check: (store) => checkFits(store as Store<never>, capabilities),
+    clock: (options.ports ?? systemPorts).clock,
+    circuit: options.circuitBreaker === false ? null : resolveCircuit(options.circuitBreaker),
+    onError: options.onError ?? warn,
+  });
+  return assemble(options.name ?? "routed", members, capabilities, stores);
+}
+
+function assemble<Tx>(
+  name: string,
+  members: Members<Tx>,
+  capabilities: Store<Tx>["capabilities"],
+  stores: readonly Store<Tx>[],
+): Store<Tx> {
+  const claimedFrom = new ClaimedFrom<Tx>();
+  const of = (tenant: string) => members.of(tenant).store;
+  /** For what begins something new. */
+  const guarded = async <T>(tenant: string, ask: (store: Store<Tx>) => Promise<T>): Promise<T> => {
+    const { store, guard } = members.of(tenant);
+    return guard(() => ask(store));
+  };
+  const leasesRefused = stores.find((store) => store.leasesRefused !== undefined)?.leasesRefused;
+  return {
+    name,
+    capabilities,
+    ownCircuits: true,
+    ...(leasesRefused === undefined ? {} : { leasesRefused }),
+    transactions: capabilities.transactions ? routedTransactions(members, claimedFrom) : null,
+    journal: routedJournal(members),
+    settlement: routedSettlement(members),
+    outbox: stores.every(({ outbox }) => outbox !== null) ? routedOutbox(members, claimedFrom) : null,
+    messages: stores.every(({ messages }) => messages !== null) ? routedMessages(members) : null,
+    hints: stores[0]?.hints === null ? null : hintsOfFirst(members),
+    ...(stores.every(({ early }) => early !== undefined) ? { early: routedEarly(members) } : {}),
+    ...(stores.some(({ finished }) => finished !== undefined)
+      ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
+      : {}),
+    async overview(countMax) {
+      return sumOverviews(await members.every((store) => overviewOf(store, countMax)), countMax);
+    },
+    async close() {
+      await Promise.allSettled(members.all().map(async ({ store }) => store.close?.()));
+    },
+    verify: () => verifyAll(members),
+    read: (key) => guarded(key.tenant, (store) => store.read(key)),
+    readById: (tenant, id) =>
+      tenant === null
+        ? members.find(
+            (store) => store.readById(null, id),
+            ({ record }) => record !== null,
+          )
+        : guarded(tenant, (store) => store.readById(tenant, id)),
+    create: (life, replaces, terms) => guarded(life.tenant, (store) => store.create(life, replaces, terms)),
+    accept: (life, replaces, expiresAfterMs) =>
+      guarded(life.tenant, (store) => store.accept(life, replaces, expiresAfterMs)),
+    claimPending: (wants) => claimPending(members, wants),
+    takeOver: async (key, ...rest) => of(key.tenant).takeOver(key, ...rest),
+    renew: async (key, ...rest) => of(key.tenant).renew(key, ...rest),
+    end: async (key, ...rest) => of(key.tenant).end(key, ...rest),
+    giveUp: async (key, ...rest) => of(key.tenant).giveUp(key, ...rest),
+    recordLostTransaction: async (life, ...rest) => of(life.tenant).recordLostTransaction(life, ...rest),
+    async endedLeases(limit) {
+      return interleave(await members.reachable((store) => store.endedLeases(limit)), limit);
+    },
+    clean: (limit) => clean(members, limit),
+  };
+}
+
+async function claimPending<Tx>(
+  members: Members<Tx>,
+  wants: Parameters<Store<Tx>["claimPending"]>[0],
+): ReturnType<Store<Tx>["claimPending"]> {
+  /** A token is for one record, whichever store has it. */
+  const free = wants.map(({ tokens }) => [...tokens]);
+  const limits = free.map(({ length }) => length);
+  const pages = await shareOut(members, limits, async ({ store }, shares) => {
+    const own = wants.flatMap((want, at) => {
+      const tokens = free[at]?.splice(0, shares[at] ?? 0) ?? [];
+      return tokens.length === 0 ? [] : [{ ...want, tokens }];
+    });
+    const records = await store.claimPending(own);
+    const taken = new Set(records.map(({ fence }) => fence.token));
+    const used = wants.map(({ operation }, at) => {
+      const given = own.find((want) => want.operation === operation)?.tokens ?? [];
+      const unused = given.filter((token) => !taken.has(token));
+      free[at]?.push(...unused);
+      return given.length - unused.length;
+    });
+    return { value: records, used };
+  });
+  return pages.flat();
+}
+
+async function clean<Tx>(members: Members<Tx>, limit: number): Promise<CleanReport> {
+  const reports = await shareOut(members, [limit], async ({ store }, [share = 0]) => {
+    const value = await store.clean(share);
+    return { value, used: [Math.max(...Object.values(value))] };
+  });
+  const sum = (of: keyof CleanReport) => reports.reduce((all, report) => all + report[of], 0);
+  return {
+    abandoned: sum("abandoned"),
+    purged: sum("purged"),
+    forgotten: sum("forgotten"),
+    effects: sum("effects"),
+    messages: sum("messages"),
+  };
+}
+
+/** Hints name no tenant, and one connection is enough for them. */
+function hintsOfFirst<Tx>(members: Members<Tx>): HintSupport {
+  return {
+    send: (hint) => members.first().store.hints?.send(hint),
+    async listen(hear) {
+      const { hints } = members.first().store;
+      if (hints === null) throw new StoreError("not_sent", { message: "The first store has no hints" });
+      return hints.listen(hear);
+    },
+  };
+}
+
+/**
+ * A store that is down must not keep workers from serving the others, so it is reported; one that is not as it must be is an
+ * error of the installation.
+ */
+async function verifyAll<Tx>(members: Members<Tx>): Promise<void> {
+  const failed = (error: unknown): unknown => {
+    if (error instanceof LatchkeyError && !(error instanceof StoreError)) return error;
+    throw error;
+  };
+  const found = await members.ask(members.all(), ({ store }) => store.verify().then(() => null, failed));
+  for (const error of found.values()) if (error !== null) throw error;
+}
+
+function warn(error: unknown, { name }: Pick<Store<never>, "name">): void {
+  process.emitWarning(`A store (${name}) of a routed store cannot be used now: ${String(error)}`, {
+    type: "LatchkeyWarning",
+    code: "LATCHKEY_STORE_DOWN",
+  });
+}

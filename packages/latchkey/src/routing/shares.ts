@@ -1,0 +1,91 @@
+/** Room that a worker has, shared out among stores: each gets its share first, and what one leaves goes to the others. */
+import type { Member, Members } from "./members.ts";
+
+/** Of one store: how much of each share was used, and what came of it. */
+export interface Used<T> {
+  readonly value: T;
+  readonly used: readonly number[];
+}
+
+/**
+ * Asks the stores until the room is used up or none of them has more.
+ *
+ * @param limits the room for each kind
+ * @param ask gets one store's share of each
+ * @throws what the first failed with, when all have failed
+ */
+export async function shareOut<Tx, T>(
+  members: Members<Tx>,
+  limits: readonly number[],
+  ask: (member: Member<Tx>, shares: readonly number[]) => Promise<Used<T>>,
+): Promise<readonly T[]> {
+  const left = [...limits];
+  const got: T[] = [];
+  /** For each kind, those that may have more of it. */
+  let hungry: readonly (readonly Member<Tx>[])[] = limits.map(() => []);
+  const turned = members.inTurn();
+  hungry = limits.map(() => turned);
+  for (;;) {
+    const shares = sharesOf(turned, hungry, left);
+    if (shares.size === 0) return got;
+    let answered: ReadonlyMap<Member<Tx>, Used<T>>;
+    try {
+      answered = await members.ask([...shares.keys()], (member) => ask(member, shares.get(member) ?? []));
+    } catch (error) {
+      if (got.length === 0) throw error;
+      return got;
+    }
+    for (const { value } of answered.values()) got.push(value);
+    hungry = hungry.map((those, kind) =>
+      those.filter((member) => {
+        const share = shares.get(member)?.[kind] ?? 0;
+        const used = answered.get(member)?.used[kind] ?? 0;
+        left[kind] = (left[kind] ?? 0) - used;
+        return share === 0 ? answered.has(member) || !shares.has(member) : used >= share;
+      }),
+    );
+  }
+}
+
+/** Equal shares of what is left; what does not divide goes to the first ones. Stores without any are left out. */
+function sharesOf<Tx>(
+  turned: readonly Member<Tx>[],
+  hungry: readonly (readonly Member<Tx>[])[],
+  left: readonly number[],
+): ReadonlyMap<Member<Tx>, readonly number[]> {
+  const shares = new Map<Member<Tx>, number[]>();
+  for (const [kind, those] of hungry.entries()) {
+    const room = Math.max(0, left[kind] ?? 0);
+    for (const [at, member] of those.entries()) {
+      const share = Math.floor(room / those.length) + (at < room % those.length ? 1 : 0);
+      if (share === 0) continue;
+      const own = shares.get(member) ?? hungry.map(() => 0);
+      own[kind] = share;
+      shares.set(member, own);
+    }
+  }
+  return new Map(
+    turned.flatMap((member) => (shares.has(member) ? [[member, shares.get(member) ?? []]] : [])),
+  );
+}
+
+/** One of each in turn, at most `limit`: no store's backlog hides another's. */
+export function interleave<T>(lists: readonly (readonly T[])[], limit: number): readonly T[] {
+  const all: T[] = [];
+  const longest = Math.max(0, ...lists.map(({ length }) => length));
+  for (let at = 0; at < longest && all.length < limit; at++) {
+    all.push(...lists.flatMap((list) => (at < list.length ? [list[at] as T] : [])));
+  }
+  return all.slice(0, limit);
+}
+
+/** Sorted lists as one, at most `limit`: a page over all stores is the first of their pages. */
+export function mergePages<T>(
+  lists: readonly (readonly T[])[],
+  limit: number,
+  orderOf: (row: T) => readonly [number, string],
+): readonly T[] {
+  const rows = lists.flat().map((row) => ({ row, order: orderOf(row) }));
+  rows.sort(({ order: [a, x] }, { order: [b, y] }) => a - b || (x < y ? -1 : x > y ? 1 : 0));
+  return rows.slice(0, limit).map(({ row }) => row);
+}

@@ -1,0 +1,39 @@
+import type { ClientFacade } from "./session.ts";
+
+/** The part of a `pg` client that Drizzle uses inside a transaction. */
+export interface DrizzlePgClient {
+  query(config: unknown, values?: unknown): Promise<unknown>;
+}
+
+/** What `pg` answers to a statement that gives nothing. */
+const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
+
+/** Stands in for a client on which a transaction is open: Drizzle's BEGIN and its COMMIT or ROLLBACK end here. */
+export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
+  let stage: "opening" | "opened" | "running" | "ended" | "closed" = "opening";
+  const isDrizzles = (text: string): boolean => {
+    if (stage === "opening" && /^begin\b/u.test(text)) stage = "opened";
+    else if (stage === "ended" && /^(?:commit|rollback)$/u.test(text)) stage = "closed";
+    else return false;
+    return true;
+  };
+  return {
+    client: {
+      query: async (config: unknown, values?: unknown) =>
+        isDrizzles(textOf(config)) ? nothing : client.query(config, values),
+    },
+    started() {
+      if (stage !== "opened") return false;
+      stage = "running";
+      return true;
+    },
+    ended() {
+      stage = "ended";
+    },
+  };
+}
+
+function textOf(config: unknown): string {
+  if (typeof config !== "object" || config === null || !("text" in config)) return "";
+  return typeof config.text === "string" ? config.text.trim() : "";
+}

@@ -1,0 +1,16 @@
+import type { ClientFacade } from "./session.ts";
+
+/** Stands in for a PGlite database on which a transaction is open: Drizzle gets that one when it asks for one. */
+export function pgliteClientFacade(tx: unknown): ClientFacade {
+  let asked = false;
+  return {
+    client: {
+      transaction: async (work: (tx: unknown) => Promise<unknown>) => {
+        asked = true;
+        return work(tx);
+      },
+    },
+    started: () => asked,
+    ended() {},
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * Knex's own transaction on a `pg` client whose transaction Latchkey has opened. Knex is given a stand-in for that
+ * client: its BEGIN is not sent, everything else goes to the guarded client. So the guard sees every statement as the
+ * driver does, from whichever builder it comes and whenever it is sent.
+ */
+import type { LatchkeyError } from "../../errors.ts";
+import { callBack, type QueryClient, queryWithCallback } from "../pg/callback-queries.ts";
+import { refusedEnd, refusedRollback } from "../refused-end.ts";
+import type { KnexDatabase } from "./pool.ts";
+
+/** What Knex hands to the callback of `knex.transaction()`. */
+export type KnexTx<K extends KnexDatabase> = K["transaction"] extends (
+  scope: (trx: infer Tx) => infer _,
+  ...config: never[]
+) => unknown
+  ? Tx
+  : never;
+
+/** Knex's transaction, as far as Latchkey changes it. */
+interface KnexTransaction {
+  commit(value?: unknown): unknown;
+  rollback(error?: unknown): unknown;
+  isCompleted(): boolean;
+  executionPromise: Promise<unknown>;
+}
+
+interface Transacting {
+  transaction(scope: null, config: { readonly connection: object }): Promise<KnexTransaction>;
+}
+
+export interface OpenedKnex<Tx> {
+  readonly trx: Tx;
+  /** What a call of `trx.rollback()` was refused with; null: there was none. */
+  refusal(): LatchkeyError | null;
+  /** Settles `trx.executionPromise`: by the transaction's end, not by the handler's. */
+  end(error: unknown): void;
+}
+
+/** @throws {TypeError} when Knex opens its transaction on something else than the client it was given */
+export async function openKnex<K extends KnexDatabase>(
+  knex: K,
+  client: QueryClient,
+): Promise<OpenedKnex<KnexTx<K>>> {
+  const standIn = standInFor(client);
+  const trx = await (knex as unknown as Transacting).transaction(null, { connection: standIn.client });
+  if (!standIn.started()) throw new TypeError("This version of Knex is not supported: it hides its client");
+  const { call, refusal } = refusedRollback("rollback()");
+  trx.rollback = call;
+  trx.commit = async () => {
+    throw refusedEnd("commit()");
+  };
+  let ended = false;
+  trx.isCompleted = () => ended;
+  const execution = Promise.withResolvers<void>();
+  // Few callers listen to it.
+  execution.promise.catch(() => {});
+  trx.executionPromise = execution.promise;
+  return {
+    trx: trx as unknown as KnexTx<K>,
+    refusal,
+    end(error) {
+      ended = true;
+      if (error === null) execution.resolve();
+      else execution.reject(error);
+    },
+  };
+}
+
+/** What `pg` answers to a statement that gives nothing. */
+const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
+
+function standInFor(client: QueryClient) {
+  let started = false;
+  const query = (...args: unknown[]): unknown => {
+    if (started || !isBegin(args[0])) return queryWithCallback(client, args);
+    started = true;
+    return callBack(nothing, args.at(-1));
+  };
+  return {
+    // Knex hangs marks of its own on a connection: they stay here.
+    client: Object.create(client, { query: { value: query } }) as object,
+    started: () => started,
+  };
+}
+
+function isBegin(statement: unknown): boolean {
+  return (
+    typeof statement === "object" &&
+    statement !== null &&
+    "text" in statement &&
+    /^begin(?: transaction)?;?$/iu.test(String(statement.text))
+  );
+}

@@ -1,0 +1,269 @@
+/** The transaction bridge over a `pg` pool: BEGIN rides with the opening statements, COMMIT with the closing ones. */
+
+import { LatchkeyError, StoreError } from "../../errors.ts";
+import { guardClient } from "../guard-client.ts";
+import { certaintyOf, isForbidden, withServersWords } from "../sql-errors.ts";
+import { sqlStateOf } from "../sql-state.ts";
+import type {
+  BridgeOutcome,
+  BridgeRequest,
+  BridgeSession,
+  BridgeWork,
+  SqlStatement,
+  TransactionBridge,
+} from "../transaction.ts";
+import type { PgClient, PgPool, PgTx } from "./client.ts";
+import type { Connection, Connections } from "./connections.ts";
+import { begin, commit, rollback } from "./control-statements.ts";
+import { TransactionWatch } from "./detect-commit.ts";
+import { HandlerStatements } from "./handler-statements.ts";
+import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
+import { namingSchemas, sameSchemas } from "./search-path.ts";
+import type { RepeatedStatements } from "./statement-names.ts";
+
+/** A connection that died while it was idle, or that was released in the middle of a transaction, costs one try. */
+const openTriesMax = 3;
+
+/** How long an abandoned transaction may take to end of itself before its connection is cut. */
+const rollbackGraceMs = 200;
+
+/** `connect` and `end` would take the connection out of Latchkey's hands, as `release` would. */
+const rules = { statementMethods: ["query"], refusedMethods: ["release", "end", "connect"] };
+
+export function pgBridge<P extends PgPool>(connections: Connections): TransactionBridge<PgTx<P>> {
+  return {
+    name: "pg",
+    commitNotice: true,
+    verify: () => connections.warnOfEndlessConnects(),
+    async transact(request, work) {
+      const leave = await connections.enterTransaction();
+      try {
+        const opened = await open(connections, request);
+        return await inTransaction(opened, connections.repeatedStatements, work);
+      } finally {
+        leave();
+      }
+    },
+  };
+}
+
+interface Opened {
+  readonly connection: Connection;
+  readonly rows: BridgeSession<never>["opened"];
+}
+
+async function open(connections: Connections, request: BridgeRequest): Promise<Opened> {
+  const statements = [begin(request.isolation), ...request.opening];
+  for (let tries = 1; ; tries++) {
+    const connection = await connections.take();
+    let reply = await connection.sendPipeline(statements);
+    if (reply.statementsUnknown) {
+      await connection.sendPipeline([rollback]);
+      reply = await connection.sendPipeline(statements);
+    }
+    const joined = reply.notices.some(({ code }) => code === "25001");
+    if (reply.error === null && !joined) {
+      const rows = reply.replies.slice(1).map((one) => one.rows);
+      if (request.isolation === null) noteIsolation(connection, rows[0]?.[0]?.isolation);
+      return { connection, rows };
+    }
+    const forbidden = tries === 1 && isForbidden(reply.error);
+    if (reply.error !== null && reply.status !== null && !forbidden) {
+      await rollbackAndRelease(connection, reply);
+      throw openError(reply);
+    }
+    connection.destroy();
+    if (tries === openTriesMax || reply.error instanceof PipelineTimeout) throw openError(reply);
+  }
+}
+
+/** What an opening statement says of the level that the session has of itself. */
+function noteIsolation({ state }: Connection, isolation: unknown): void {
+  if (state !== null && typeof isolation === "string") state.isolation = isolation;
+}
+
+function openError(reply: PipelineReply): StoreError {
+  const after = reply.status === null ? "gone" : "answered";
+  const certainty = reply.sent ? certaintyOf(reply.error, "statement", after) : "not_sent";
+  const message = withServersWords("The transaction could not be opened", reply.error);
+  return new StoreError(certainty, { cause: reply.error, message });
+}
+
+async function inTransaction<P extends PgPool, T>(
+  { connection, rows }: Opened,
+  repeated: RepeatedStatements | null,
+  work: (session: BridgeSession<PgTx<P>>) => Promise<BridgeWork<T>>,
+): Promise<BridgeOutcome<T>> {
+  const { client } = connection;
+  const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
+  const statements = new HandlerStatements(
+    client,
+    repeated,
+    () => schemas !== null && !mayHaveChangedSession(),
+  );
+  const { tx, used, mayHaveChangedSession, revoke } = guardClient(
+    client,
+    rules,
+    statements.send.bind(statements),
+  );
+  const watch = new TransactionWatch(client.connection);
+  let result: BridgeWork<T>;
+  try {
+    result = await work({ opened: rows, tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
+  } catch (error) {
+    revoke();
+    await rollBack(connection, watch, error, statements);
+    throw error;
+  }
+  revoke();
+  // The handler has seen an error that it should not have: whatever it made of it, it runs again.
+  const { failure } = statements;
+  if (failure !== null && result.end !== "abandon") {
+    await rollBack(connection, watch, failure, statements);
+    return refusedByName(result.value, failure);
+  }
+  switch (result.end) {
+    case "rollback":
+      await rollBack(connection, watch, undefined, statements);
+      return { kind: "rolled_back", value: result.value };
+    case "abandon":
+      statements.openQueries.abandon();
+      await abandon(connection, watch);
+      return { kind: "rolled_back", value: result.value };
+    case "commit": {
+      const unseen = statements.named && schemas !== null && !mayHaveChangedSession();
+      const outcome = await finish(
+        connection,
+        watch,
+        result,
+        statements,
+        unseen ? [sameSchemas(schemas)] : [],
+      );
+      // Of a statement that the handler did not await.
+      const late = outcome.kind === "refused" ? statements.failure : null;
+      return late === null ? outcome : refusedByName(result.value, late);
+    }
+    default:
+      return result satisfies never;
+  }
+}
+
+function refusedByName<T>(value: T, error: unknown): BridgeOutcome<T> {
+  return { kind: "refused", value, sqlState: "26000", during: "closing", error };
+}
+
+/** What Latchkey knows as `PgClient` is a client of the user's own pool. */
+function asUsersClient<P>(client: PgClient): PgTx<P> {
+  return client as PgClient & PgTx<P>;
+}
+
+/** @throws {LatchkeyError} `transaction-changed` when the handler has committed: nothing is left to roll back. */
+async function rollBack(
+  connection: Connection,
+  watch: TransactionWatch,
+  cause: unknown,
+  { openQueries }: HandlerStatements,
+): Promise<void> {
+  const { blocked } = openQueries;
+  const reply = await connection.sendPipeline([rollback], { canSend: () => watch.stopUnended(), blocked });
+  openQueries.abandon();
+  if (reply.error === null && reply.status === "I") connection.giveBack();
+  else connection.destroy();
+  if (!watch.stopUnended()) throw new LatchkeyError("transaction-changed", { cause });
+}
+
+/** Ends the connection. The key is free sooner for a word of goodbye, if the handler is not in the middle of a query. */
+async function abandon(connection: Connection, watch: TransactionWatch): Promise<void> {
+  await connection.sendPipeline([rollback], {
+    timeoutMs: rollbackGraceMs,
+    canSend: () => watch.stopUnended(),
+  });
+  connection.destroy();
+  if (!watch.stopUnended()) throw new LatchkeyError("transaction-changed");
+}
+
+/** After an error that the server survived. */
+async function rollbackAndRelease(connection: Connection, reply: PipelineReply): Promise<void> {
+  const idle = reply.status === "I" || (await connection.sendPipeline([rollback])).status === "I";
+  if (idle) connection.giveBack();
+  else connection.destroy();
+}
+
+type CommitWork<T> = Extract<BridgeWork<T>, { readonly end: "commit" }>;
+
+async function finish<T>(
+  connection: Connection,
+  watch: TransactionWatch,
+  { value, closing }: CommitWork<T>,
+  statements: HandlerStatements,
+  guard: readonly SqlStatement[],
+): Promise<BridgeOutcome<T>> {
+  const { openQueries } = statements;
+  const { blocked } = openQueries;
+  const all = [...guard, ...closing];
+  const reply = await connection.sendPipeline([...all, commit], {
+    canSend: () => watch.stopUnended(),
+    blocked,
+  });
+  openQueries.abandon();
+  const outcome = outcomeOf(value, reply, all.length, !watch.stopUnended(), connection.failure);
+  if (outcome.kind === "in_doubt" || reply.status === null) connection.destroy();
+  else if (reply.status === "I") connection.giveBack();
+  else await rollbackAndRelease(connection, reply);
+  if (outcome.kind === "refused" && outcome.sqlState === "22012" && reply.replies.length < guard.length) {
+    statements.nameNothing();
+    return refusedByName(value, outcome.error);
+  }
+  return outcome.kind === "committed" ? { ...outcome, closed: outcome.closed.slice(guard.length) } : outcome;
+}
+
+function outcomeOf<T>(
+  value: T,
+  reply: PipelineReply,
+  closingCount: number,
+  endedBefore: boolean,
+  failure: unknown,
+): BridgeOutcome<T> {
+  if (!reply.sent) {
+    // COMMIT has never left this process, so what is left of the transaction ends with its connection.
+    const error = endedBefore ? new LatchkeyError("transaction-changed") : (failure ?? reply.error);
+    const sqlState = endedBefore ? "25P01" : (sqlStateOf(error) ?? "08003");
+    return { kind: "refused", value, sqlState, during: "closing", error };
+  }
+  if (reply.error !== null) return outcomeOfError(value, reply, closingCount);
+  const tag = reply.replies[closingCount]?.tag;
+  if (tag !== "COMMIT") {
+    const error = new Error(`COMMIT was answered with ${tag}`);
+    return { kind: "refused", value, sqlState: "25P02", during: "commit", error };
+  }
+  return outcomeOfCommit(value, reply, closingCount);
+}
+
+function outcomeOfCommit<T>(
+  value: T,
+  { notices, replies }: PipelineReply,
+  closingCount: number,
+): BridgeOutcome<T> {
+  const has = (wanted: string) => notices.some(({ code, after }) => code === wanted && after >= closingCount);
+  if (has("25P01")) {
+    const error = new Error("There was no transaction to commit");
+    return { kind: "refused", value, sqlState: "25P01", during: "commit", error };
+  }
+  if (has("01000")) {
+    // "canceling wait for synchronous replication": committed here, perhaps not where the next primary is.
+    return { kind: "in_doubt", value, error: new Error("COMMIT came with a warning (01000)") };
+  }
+  return { kind: "committed", value, closed: replies.slice(0, closingCount).map(({ rows }) => rows) };
+}
+
+function outcomeOfError<T>(value: T, reply: PipelineReply, closingCount: number): BridgeOutcome<T> {
+  const { error, status, replies } = reply;
+  if (status === null || certaintyOf(error, "commit", "answered") !== "rolled_back") {
+    return { kind: "in_doubt", value, error };
+  }
+  const during = replies.length < closingCount ? "closing" : "commit";
+  // Idle after a refused statement, and COMMIT was skipped: there was no transaction around it.
+  const outside = during === "closing" && status === "I";
+  const sqlState = outside ? "25P01" : reply.statementsUnknown ? "26000" : (sqlStateOf(error) ?? "XX000");
+  return { kind: "refused", value, sqlState, during, error };
+}

@@ -1,0 +1,56 @@
+import type { PgConnection, PgMessage, PgReady, TransactionStatus } from "./client.ts";
+import type { RowDecoder } from "./decode-values.ts";
+
+/** Statements that a connection has prepared under their names, with how to read their rows. */
+export type KnownStatements = Map<string, RowDecoder>;
+
+/** Receives what the server sends besides the rows of one query. */
+export interface PipelineListener {
+  onReady(status: TransactionStatus | undefined): void;
+  onComplete?(tag: string): void;
+  onNotice?(code: string): void;
+}
+
+/**
+ * What Latchkey keeps of a connection for as long as it lives. It listens once: to add and remove listeners for every
+ * transaction takes longer than to be called for nothing.
+ */
+export class ConnectionState {
+  /** Kept apart from `pg`'s own list, whose names never begin alike. */
+  readonly known: KnownStatements = new Map();
+  /** What the server has said last when it was ready; null: not since Latchkey listens. */
+  status: TransactionStatus | null = null;
+  /** The level of the session's own transactions; null: not known, or perhaps not any more. */
+  isolation: string | null = null;
+  /** The schemas in which the names of handlers' statements were looked up when they were prepared. */
+  namedIn: string | null = null;
+  pipeline: PipelineListener | null = null;
+  watch: PipelineListener | null = null;
+
+  constructor(connection: PgConnection) {
+    // Before `pg` itself handles it and notifies the query.
+    connection.prependListener("readyForQuery", ({ status }: PgReady) => {
+      this.status = status ?? null;
+      this.pipeline?.onReady(status);
+      this.watch?.onReady(status);
+    });
+    connection.on("commandComplete", ({ text }) => this.watch?.onComplete?.(text));
+    connection.on("parameterStatus", ({ parameterName }) => {
+      if (parameterName === "client_encoding") this.isolation = null;
+    });
+    connection.on("notice", ({ code }: PgMessage) => {
+      if (code !== undefined) this.pipeline?.onNotice?.(code);
+    });
+  }
+}
+
+const states = new WeakMap<PgConnection, ConnectionState>();
+
+export function stateOf(connection: PgConnection): ConnectionState {
+  let state = states.get(connection);
+  if (state === undefined) {
+    state = new ConnectionState(connection);
+    states.set(connection, state);
+  }
+  return state;
+}

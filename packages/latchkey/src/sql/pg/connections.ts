@@ -1,0 +1,210 @@
+/** Clients of the user's pool: taken within a time limit, given back or destroyed exactly once. */
+import { StoreError } from "../../errors.ts";
+import type { Clock, Random } from "../../ports.ts";
+import type { SqlStatement } from "../transaction.ts";
+import type { PgClient, PgConnector, PgMessage, PgPool } from "./client.ts";
+import { type ConnectionState, stateOf } from "./connection-state.ts";
+import { type PipelineOptions, type PipelineReply, sendPipeline } from "./pipeline.ts";
+import { type PoolShare, shareOf } from "./pool-share.ts";
+import type { RepeatedStatements } from "./statement-names.ts";
+
+export interface ConnectionOptions {
+  readonly clock: Clock;
+  readonly random: Pick<Random, "fraction">;
+  /** The longest wait for a client of the pool. */
+  readonly connectTimeoutMs: number;
+  /** The longest wait for the reply to Latchkey's own statements. */
+  readonly statementTimeoutMs: number;
+  /** Whether statements are prepared under their names. */
+  readonly namedStatements: boolean;
+  /** Whether what handlers send again and again is prepared, too. */
+  readonly namedHandlerStatements: boolean;
+}
+
+export class Connections {
+  readonly options: ConnectionOptions;
+  readonly #connector: PgConnector;
+  readonly #share: PoolShare;
+
+  constructor(pool: PgPool, options: ConnectionOptions) {
+    this.options = options;
+    // `pg` overloads `connect` and types its clients as classes; `PgPool` lets users pass them without a cast.
+    this.#connector = pool as PgPool & PgConnector;
+    this.#share = shareOf(pool);
+  }
+
+  /** How many clients the pool has at most, if it says so. */
+  get max(): number | undefined {
+    return this.#connector.options?.max;
+  }
+
+  /** How many transactions may run at once over this pool; the latest caller decides. */
+  set transactionsMax(max: number) {
+    this.#share.transactionsMax = max;
+  }
+
+  /** The names of what handlers send; null: they get none. */
+  get repeatedStatements(): RepeatedStatements | null {
+    const { namedStatements, namedHandlerStatements } = this.options;
+    return namedStatements && namedHandlerStatements ? this.#share.repeated : null;
+  }
+
+  /** Waits until another transaction may run; returns the function that ends this. */
+  enterTransaction(): Promise<() => void> {
+    return this.#share.gate.enter(this.options.clock, this.options.connectTimeoutMs);
+  }
+
+  /** Counts a client that is kept for long; returns the function that ends this. */
+  reserve(): () => void {
+    this.#share.reserved += 1;
+    let reserved = true;
+    return () => {
+      if (!reserved) return;
+      reserved = false;
+      this.#share.reserved -= 1;
+      this.#share.gate.admit();
+    };
+  }
+
+  /**
+   * Takes a client out of the pool.
+   *
+   * @throws {StoreError} `not_sent`
+   */
+  take(timeoutMs = this.options.connectTimeoutMs): Promise<Connection> {
+    const { clock } = this.options;
+    return new Promise((resolve, reject) => {
+      let late = false;
+      const sinceMs = clock.monotonicMs();
+      const cancel = clock.startTimer(timeoutMs, () => {
+        late = true;
+        reject(this.#noConnection(timeoutMs));
+      });
+      const took = (client: PgClient) => {
+        cancel();
+        if (late) client.release();
+        else resolve(new Connection(client, this.options));
+      };
+      const failed = (cause: unknown) => {
+        cancel();
+        reject(this.#noConnection(clock.monotonicMs() - sinceMs, cause));
+      };
+      const promised = this.#connector.connect((error, client) => {
+        if (client === undefined) failed(error);
+        else took(client);
+      });
+      promised?.then(took, failed);
+    });
+  }
+
+  /**
+   * Reports once for each pool that its connections may hang for ever while they are opened: the pool counts them against
+   * its `max`, and no limit of Latchkey's ends them.
+   */
+  warnOfEndlessConnects(): void {
+    const { options } = this.#connector;
+    if (this.#share.warned || options === undefined || options.connectionTimeoutMillis) return;
+    this.#share.warned = true;
+    process.emitWarning(`The pool has no connectionTimeoutMillis. ${endlessConnects}`, {
+      type: "LatchkeyWarning",
+      code: "LATCHKEY_POOL_WITHOUT_CONNECT_TIMEOUT",
+    });
+  }
+
+  get #busyCount(): number {
+    return this.#connector.busyCount ?? this.#share.out.size;
+  }
+
+  /** Where every client is out, what is missing is a larger pool; otherwise the database does not let anybody in. */
+  #noConnection(waitedMs: number, cause?: unknown): StoreError {
+    const { max, connectionTimeoutMillis } = this.#connector.options ?? {};
+    const isWait = cause === undefined || (cause instanceof Error && cause.message === poolTimeout);
+    if (isWait && max !== undefined && this.#busyCount >= max) {
+      const message = `All ${max} connections of the pool were in use for ${Math.round(waitedMs)} ms: raise its \`max\`, or hold connections for less long`;
+      const retryAfterMs = this.#share.gate.drainMs(waitedMs);
+      return new StoreError("not_sent", { cause, message, overload: true, retryAfterMs });
+    }
+    if (cause !== undefined) {
+      return new StoreError("not_sent", { cause, message: "No connection to the database" });
+    }
+    const remedy =
+      this.#connector.options === undefined || connectionTimeoutMillis ? "" : `. ${endlessConnects}`;
+    const message = `The pool had no connection within ${Math.round(waitedMs)} ms${remedy}`;
+    return new StoreError("not_sent", { message });
+  }
+}
+
+const endlessConnects =
+  "Connections that hang while they are opened keep their places in it for ever: set `connectionTimeoutMillis`, for example to 3000";
+
+const always = () => true;
+const poolTimeout = "timeout exceeded when trying to connect";
+
+/** One client, from the moment it was taken until it is given back or destroyed. */
+export class Connection {
+  readonly client: PgClient;
+  readonly #options: ConnectionOptions;
+  #open = true;
+  #failure: PgMessage | null = null;
+
+  constructor(client: PgClient, options: ConnectionOptions) {
+    this.client = client;
+    this.#options = options;
+    // Without a listener an error between two queries, such as an idle time-out, would end the process.
+    client.on("error", this.#onError);
+  }
+
+  readonly #onError = (error: PgMessage): void => {
+    this.#failure ??= error;
+  };
+
+  /** What ended the connection while no query was under way. */
+  get failure(): PgMessage | null {
+    return this.#failure;
+  }
+
+  /** False once it was given back or destroyed, or has failed while idle. */
+  get usable(): boolean {
+    return this.#open && this.#failure === null;
+  }
+
+  /** What is known about the session. Null: the client hides its connection. */
+  get state(): ConnectionState | null {
+    const { connection } = this.client;
+    return connection === undefined ? null : stateOf(connection);
+  }
+
+  sendPipeline(
+    statements: readonly SqlStatement[],
+    options: Partial<PipelineOptions> = {},
+  ): Promise<PipelineReply> {
+    const { clock, statementTimeoutMs: timeoutMs, namedStatements: named } = this.#options;
+    return sendPipeline(this.client, statements, {
+      clock,
+      timeoutMs: options.timeoutMs ?? timeoutMs,
+      named: options.named ?? named,
+      canSend: options.canSend ?? always,
+      blocked: options.blocked,
+    });
+  }
+
+  /** Gives the client back to the pool. After `destroy`, does nothing. */
+  giveBack(): void {
+    if (this.#failure === null) this.#end(false);
+    else this.destroy();
+  }
+
+  /** Ends the connection without waiting for anything on it. After `giveBack`, does nothing. */
+  destroy(): void {
+    // `release(true)` sends Terminate, which a hung connection never reads; destroy the socket instead.
+    if (this.#open) this.client.connection?.stream.destroy();
+    this.#end(true);
+  }
+
+  #end(destroyed: boolean): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.client.release(destroyed);
+    this.client.removeListener("error", this.#onError);
+  }
+}

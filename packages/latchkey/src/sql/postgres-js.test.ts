@@ -1,0 +1,325 @@
+import type pg from "pg";
+import postgres from "postgres";
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
+import { migratedDatabase, openPool } from "../../../../test/postgres/harness.ts";
+import { onRelease } from "../../../../test/support/resources.ts";
+import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
+import { isThorough } from "../../../../test/support/thorough.ts";
+import { until } from "../../../../test/support/until.ts";
+import { createLatchkey } from "../index.ts";
+import { postgresStore } from "../stores/postgres.ts";
+import { transactionConformance } from "../testing/transaction-conformance.ts";
+import {
+  type PostgresJsOptions,
+  type PostgresJsSql,
+  type PostgresJsTx,
+  postgresJsTransactions,
+} from "./postgres-js.ts";
+import type { SqlRow, SqlValue } from "./transaction.ts";
+
+type Tx = postgres.TransactionSql;
+
+function openSql(url: string, options: postgres.Options<Record<string, postgres.PostgresType>> = {}) {
+  const sql = postgres(url, { max: 4, onnotice: () => {}, ...options });
+  onRelease(() => sql.end({ timeout: 0 }));
+  return sql;
+}
+
+const conforming = {
+  execute: async (tx: Tx, source: string, values: readonly SqlValue[] = []) =>
+    (await tx.unsafe(source, values as never[])) as unknown as readonly SqlRow[],
+  prepare(tx: Tx, source: string) {
+    const query = tx.unsafe(source);
+    return async () => query;
+  },
+};
+
+let applications = 0;
+
+/** How many of an application's backends the server sees at work or in a transaction; 1 until it has been asked again. */
+function busyOf(observer: pg.Pool, application: string): () => number {
+  const text =
+    "select count(*)::int as n from pg_stat_activity where application_name = $1 and state <> 'idle'";
+  let seen = 1;
+  return () => {
+    const busy = seen;
+    seen = 1;
+    observer.query(text, [application]).then(
+      ({ rows }) => {
+        seen = rows[0].n;
+      },
+      () => {},
+    );
+    return busy;
+  };
+}
+
+forEachPostgres((_version, database) => {
+  const ways = ["named statements", "no prepared statements"];
+  describe.each(isThorough ? ways : ways.slice(0, 1))(
+    "postgresJsTransactions keeps the bridge contract: %s",
+    (how) => {
+      transactionConformance<Tx>({
+        test,
+        sessions: "many",
+        commitNotice: false,
+        factory() {
+          const application = `postgres.js ${++applications}`;
+          const sql = postgres(database.url, {
+            max: 4,
+            prepare: how === "named statements",
+            fetch_types: how === "named statements",
+            connection: { application_name: application },
+            onnotice: () => {},
+          });
+          const observer = openPool(database.url, { max: 2 });
+          return {
+            bridge: postgresJsTransactions({ sql }),
+            ...conforming,
+            outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+            busyConnections: busyOf(observer, application),
+            async close() {
+              await Promise.all([sql.end({ timeout: 1 }), observer.end()]);
+            },
+          };
+        },
+      });
+    },
+  );
+});
+
+describe("a handler under postgres.js", () => {
+  let url = "";
+  let pool: pg.Pool;
+  let sql: postgres.Sql;
+  let operations = 0;
+
+  beforeAll(async () => {
+    url = await migratedDatabase();
+    pool = openPool(url, { max: 3 });
+    await pool.query(
+      "create table payments (id integer generated always as identity primary key, account_name text not null)",
+    );
+    sql = openSql(url);
+  });
+
+  afterAll(() => pool.end());
+
+  function payThrough<S extends PostgresJsSql>(over: S, options: Partial<PostgresJsOptions<S>> = {}) {
+    const transactions = postgresJsTransactions({ sql: over, ...options });
+    const latchkey = createLatchkey({ store: postgresStore({ pool, transactions }) });
+    const operation = latchkey.operation(`payments-${++operations}`);
+    return (key: string, handler: (tx: PostgresJsTx<S>) => Promise<unknown>) =>
+      latchkey.run(operation, { tenant: "t", key, input: key }, ({ tx }) => handler(tx));
+  }
+
+  const accounts = async () =>
+    (await pool.query<{ account_name: string }>("select account_name from payments order by id")).rows.map(
+      (row) => row.account_name,
+    );
+  const insert = (tx: postgres.ISql, account: string) =>
+    tx`insert into payments ${tx({ account_name: account })} returning id, account_name`;
+
+  test("`tx` is a TransactionSql, and a second request gets the first answer", async () => {
+    expectTypeOf<PostgresJsTx<typeof sql>>().toEqualTypeOf<postgres.TransactionSql>();
+    const pay = payThrough(sql);
+    const first = await pay("typed", async (tx) => {
+      const [row] = await insert(tx, "typed");
+      const where = tx`where account_name = ${"typed"}`;
+      const found = await tx`select * from payments ${where}`;
+      const values = await tx`select id from payments ${where}`.values();
+      const seen: unknown[] = [];
+      await tx`select account_name from payments`.cursor(1, (rows) => void seen.push(...rows));
+      for await (const rows of tx`select account_name from payments`.cursor()) seen.push(...rows);
+      return [row, ...found, values.length, ...seen];
+    });
+    const row = { id: expect.any(Number), account_name: "typed" };
+    const { account_name } = row;
+    expect(first).toMatchObject({
+      kind: "executed",
+      value: [row, row, 1, { account_name }, { account_name }],
+    });
+    const second = await pay("typed", () => Promise.reject(new Error("must not run")));
+    expect(second).toEqual({ ...first, kind: "replay" });
+    expect(await accounts()).toEqual(["typed"]);
+  });
+
+  test("a transform of columns and types of the user's own hold in handlers, and not in Latchkey's statements", async () => {
+    const own = openSql(url, {
+      transform: postgres.camel,
+      types: {
+        upper: { to: 25, from: [25], serialize: String, parse: (text: string) => text.toUpperCase() },
+      },
+    });
+    const pay = payThrough(own);
+    const result = await pay("camel", async (tx) => {
+      await tx`insert into payments ${tx({ accountName: "camel" })}`;
+      return tx`select account_name from payments where account_name = 'camel'`;
+    });
+    expect(result).toMatchObject({ kind: "executed", value: [{ accountName: "CAMEL" }] });
+    expect(await pay("camel", async () => null)).toMatchObject({ kind: "replay" });
+  });
+
+  test("a savepoint is the nested transaction, and an error swallowed in it undoes it", async () => {
+    await payThrough(sql)("nested", async (tx) => {
+      await insert(tx, "outer");
+      const inner = tx.savepoint(async (nested) => {
+        await insert(nested, "inner");
+        throw new Error("only the inner one");
+      });
+      await expect(inner).rejects.toThrow("only the inner one");
+      const swallowing = tx.savepoint(async (nested) => {
+        await insert(nested, "inner, swallowed");
+        await nested`select 1 / 0`.catch(() => {});
+      });
+      await expect(swallowing).rejects.toMatchObject({ code: "25P02" });
+      await tx.savepoint("named", (nested) => [insert(nested, "inner, kept"), insert(nested, "inner, too")]);
+    });
+    expect((await accounts()).filter((account) => /inner|outer/u.test(account))).toEqual([
+      "outer",
+      "inner, kept",
+      "inner, too",
+    ]);
+  });
+
+  test("transaction control is refused, also in fragments, and changes nothing", async () => {
+    const result = await payThrough(sql)("control", async (tx) => {
+      await insert(tx, "control");
+      const refusal = { code: "transaction-control" };
+      await expect(tx`commit`).rejects.toMatchObject(refusal);
+      await expect(tx.unsafe("select 1; rollback")).rejects.toMatchObject(refusal);
+      await expect(tx`${tx.unsafe("commit")}`).rejects.toMatchObject(refusal);
+      expect(() => tx.prepare("two phases")).toThrow("return from the handler to commit");
+      expect(() => tx.file("statements.sql")).toThrow("give it to `tx.unsafe()`");
+    });
+    expect(result).toMatchObject({ kind: "executed" });
+    expect(await accounts()).toContain("control");
+  });
+
+  test("an error that the handler swallows is Latchkey's error, and the key is free", async () => {
+    const pay = payThrough(sql);
+    const swallowing = pay("swallowed", async (tx) => {
+      await insert(tx, "swallowed");
+      await tx`select 1 / 0`.catch(() => {});
+      return "paid";
+    });
+    await expect(swallowing).rejects.toMatchObject({ code: "transaction-aborted" });
+    expect(await accounts()).not.toContain("swallowed");
+    expect(await pay("swallowed", (tx) => insert(tx, "swallowed no more"))).toMatchObject({
+      kind: "executed",
+    });
+  });
+
+  test("a serialization failure runs the handler again", async () => {
+    let runs = 0;
+    const result = await payThrough(sql)("conflict", async (tx) => {
+      runs += 1;
+      await insert(tx, `run ${runs}`);
+      if (runs === 1) await tx`do $$ begin raise exception 'conflict' using errcode = '40001'; end $$`;
+      return runs;
+    });
+    expect(result).toMatchObject({ kind: "executed", value: 2 });
+    expect((await accounts()).filter((account) => account.startsWith("run"))).toEqual(["run 2"]);
+  });
+
+  test("queries and savepoints are refused after the end", async () => {
+    const late: (() => PromiseLike<unknown>)[] = [];
+    await payThrough(sql)("late", async (tx) => {
+      await insert(tx, "in time");
+      const prepared = insert(tx, "late");
+      late.push(
+        () => prepared,
+        () => insert(tx, "late"),
+        () => tx.unsafe("select 1"),
+        () => tx.savepoint((nested) => insert(nested, "late")),
+        () => tx.notify("channel", "late"),
+      );
+    });
+    for (const send of late) await expect(send()).rejects.toMatchObject({ code: "tx-revoked" });
+    expect(await accounts()).not.toContain("late");
+  });
+
+  test("queries sent side by side run in the transaction", async () => {
+    const names = Array.from({ length: 8 }, (_, index) => `parallel ${index}`);
+    const result = await payThrough(sql)("parallel", async (tx) => {
+      await Promise.all(names.map((account) => insert(tx, account)));
+      const [row] =
+        await tx`select count(distinct xmin::text)::int as n from payments where account_name ~ 'parallel'`;
+      return row?.n;
+    });
+    expect(result).toMatchObject({ kind: "executed", value: 1 });
+    expect((await accounts()).filter((account) => account.startsWith("parallel"))).toEqual(names);
+  });
+
+  test("a backend that is killed fails what is sent, what waits and what comes after it, and the process lives", async () => {
+    const ended: unknown[] = [];
+    const run = payThrough(sql)("killed", async (tx) => {
+      const [row] = await tx`select pg_backend_pid() as pid`;
+      const sent = [tx`select pg_sleep(600)`, tx`select ${"waits"}::text`, tx`select ${"too"}::text`];
+      const all = Promise.allSettled(sent);
+      const asleep = "select 1 from pg_stat_activity where pid = $1 and wait_event = 'PgSleep'";
+      await until(async () => (await pool.query(asleep, [row?.pid])).rows.length === 1);
+      await pool.query("select pg_terminate_backend($1)", [row?.pid]);
+      ended.push(...(await all).map(({ status }) => status));
+      for (let count = 0; count < 3; count++) {
+        await tx`select 1`.catch((error: { code: string }) => ended.push(error.code));
+      }
+      return "paid";
+    });
+    await expect(run).rejects.toThrow();
+    expect(ended).toEqual([
+      "rejected",
+      "rejected",
+      "rejected",
+      "CONNECTION_CLOSED",
+      "CONNECTION_CLOSED",
+      "CONNECTION_CLOSED",
+    ]);
+    expect(await payThrough(sql)("after it", (tx) => insert(tx, "after it"))).toMatchObject({
+      kind: "executed",
+    });
+  });
+
+  test("a pool of one serves requests side by side", async () => {
+    const pay = payThrough(openSql(url, { max: 1 }));
+    const keys = Array.from({ length: 5 }, (_, index) => `one ${index}`);
+    const results = await Promise.all([...keys, ...keys].map((key) => pay(key, (tx) => insert(tx, key))));
+    expect(results.map(({ kind }) => kind).sort()).toEqual([
+      ...keys.map(() => "executed"),
+      ...keys.map(() => "replay"),
+    ]);
+    expect((await accounts()).filter((account) => account.startsWith("one "))).toHaveLength(5);
+  });
+
+  test("a pool that is all in use is said to have no connection, and works afterwards", async () => {
+    const own = openSql(url, { max: 1 });
+    const used = Promise.withResolvers<void>();
+    const holding = own.begin(() => used.promise);
+    const pay = payThrough(own, { connectTimeoutMs: 50 });
+    await expect(pay("waiting", (tx) => insert(tx, "never"))).rejects.toMatchObject({
+      code: "store-unavailable",
+      certainty: "not_sent",
+    });
+    used.resolve();
+    await holding;
+    const patient = payThrough(own);
+    expect(await patient("waiting", (tx) => insert(tx, "waited"))).toMatchObject({ kind: "executed" });
+    expect(await accounts()).not.toContain("never");
+  });
+
+  test("a database that cannot be reached is a StoreError", async () => {
+    const bridge = postgresJsTransactions({ sql: openSql("postgres://127.0.0.1:9/none") });
+    const opening = bridge.transact({ isolation: null, opening: [] }, () => Promise.reject(new Error("no")));
+    await expect(opening).rejects.toMatchObject({ code: "store-unavailable", certainty: "not_sent" });
+  });
+
+  test("what is not postgres.js is refused", () => {
+    for (const other of [{}, undefined, { begin() {}, unsafe() {} }]) {
+      expect(() => postgresJsTransactions({ sql: other as PostgresJsSql })).toThrow("postgres.js returns");
+    }
+    const rows = openSql(url, { transform: { row: { from: (row: object) => row } } } as never);
+    expect(() => postgresJsTransactions({ sql: rows })).toThrow("`transform.row`");
+    expect(() => postgresJsTransactions({ sql, connectTimeoutMs: 0 })).toThrow(TypeError);
+    expect(() => postgresJsTransactions({ sql, transactionsMax: 0.5 })).toThrow(TypeError);
+  });
+});

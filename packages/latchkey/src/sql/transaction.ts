@@ -1,0 +1,93 @@
+/**
+ * The bridge contract: how Latchkey opens the outermost transaction through whatever owns transactions in the user's
+ * code. A bridge translates; it knows no table of Latchkey's and decides nothing.
+ *
+ * - The bridge opens the transaction itself (through the ORM, if there is one); it never joins one it did not open.
+ * - Statements are single, with casts on every parameter, `$1` placeholders and no int8 in their results, so that every
+ *   client can run them and returns plain values: string, number, boolean, null, Uint8Array.
+ * - Where the owner lets it, the opening statements travel with BEGIN and the closing ones with COMMIT: no extra round
+ *   trips.
+ */
+
+export type IsolationLevel = "read committed" | "repeatable read" | "serializable";
+
+export interface SqlStatement {
+  /** Stable name for the server's statement cache; one text per name. */
+  readonly name: string;
+  readonly text: string;
+  readonly values: readonly SqlValue[];
+}
+
+export type SqlValue = string | number | boolean | null | Uint8Array;
+
+export type SqlRow = Readonly<Record<string, SqlValue>>;
+
+export interface BridgeRequest {
+  readonly isolation: IsolationLevel | null;
+  /** Run in order, first in the transaction, before `work`. */
+  readonly opening: readonly SqlStatement[];
+}
+
+/** What `work` sees of the open transaction. */
+export interface BridgeSession<Tx> {
+  /** The rows of each opening statement. */
+  readonly opened: readonly (readonly SqlRow[])[];
+  /**
+   * What the handler gets: the client's own type, guarded. It refuses transaction control (`transaction-control`) and,
+   * once revoked, everything (`tx-revoked`).
+   */
+  readonly tx: Tx;
+  /** Whether `tx` was used to run something. */
+  used(): boolean;
+  /**
+   * Whether a statement went through `tx` that may have changed the role, the search path or another setting which
+   * statements after it depend on. Absent: it is not known.
+   */
+  mayHaveChangedSession?(): boolean;
+  /**
+   * Sends what the client has put off until COMMIT, as a unit of work does. Called at most once, when the handler has
+   * answered and its writes are to be kept, before `revoke`. Its error is the handler's. Absent: nothing is put off.
+   */
+  flush?(): Promise<void>;
+  revoke(): void;
+}
+
+export type BridgeWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  /** End the connection without waiting for it: the handler may still hold it. */
+  | { readonly end: "abandon"; readonly value: T }
+  /** Run `closing` in order, then COMMIT. A closing statement that raises rolls everything back. */
+  | { readonly end: "commit"; readonly value: T; readonly closing: readonly SqlStatement[] };
+
+export type BridgeOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T; readonly closed: readonly (readonly SqlRow[])[] }
+  | { readonly kind: "rolled_back"; readonly value: T }
+  /** A closing statement or COMMIT was refused by a live server: rolled back for certain. */
+  | {
+      readonly kind: "refused";
+      readonly value: T;
+      readonly sqlState: string;
+      /** What was refused: a closing statement, or COMMIT itself. Absent where the owner hides it. */
+      readonly during?: "closing" | "commit";
+      /** The driver's error or one that has it as a cause: it names the constraint that refused a row. */
+      readonly error: unknown;
+    }
+  /** COMMIT was sent; its tag was not seen, was not COMMIT, or came with a synchronous-replication warning. */
+  | { readonly kind: "in_doubt"; readonly value: T; readonly error: unknown };
+
+export interface TransactionBridge<Tx> {
+  readonly name: string;
+  /** Whether COMMIT's tag and warnings are seen. */
+  readonly commitNotice: boolean;
+  /** Reports, as a process warning, what is dangerous about the user's client. The store's `verify` calls it. */
+  verify?(): void;
+
+  /**
+   * @throws {StoreError} when the transaction could not be opened or an opening statement failed; `work` did not run.
+   * @throws whatever `work` throws, after rolling back.
+   */
+  transact<T>(
+    request: BridgeRequest,
+    work: (session: BridgeSession<Tx>) => Promise<BridgeWork<T>>,
+  ): Promise<BridgeOutcome<T>>;
+}

@@ -1,0 +1,24 @@
+/** What a look-up finds, and what a new life of a key begins with. */
+import type { Fence, Fingerprint, LatchkeyRecord, RecordKey } from "../engine/record.ts";
+
+/** A record and the store's time, taken together. */
+export interface Reading {
+  readonly record: LatchkeyRecord | null;
+  readonly now: number;
+}
+
+/** A new life of a key. */
+export interface NewLife extends RecordKey {
+  readonly id: string;
+  readonly operation: string;
+  readonly fingerprint: Fingerprint;
+  readonly principal: string | null;
+  readonly fence: Fence;
+  /** What the operation's work is resumed with, as the codec stored it; absent where an operation does not own its work. */
+  readonly input?: Uint8Array;
+  /**
+   * Whether `readById` finds it for its tenant, for a status resource. Default false. Not of one that a transaction begins and completes at
+   * once: its id was never given to a client.
+   */
+  readonly addressable?: boolean;
+}

@@ -1,0 +1,33 @@
+/** Early settlements on Postgres. */
+import type { UnknownRecord } from "../../engine/record.ts";
+import { decodeEarly, type EarlySettlements, encodeEarly } from "../early.ts";
+import type { earlyStatements } from "./early-statements.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import { foundRows, storedRecord, textOf } from "./rows.ts";
+import { checkStorable, guardValues, keyValues } from "./values.ts";
+
+export function postgresEarly(
+  executor: PostgresExecutor,
+  statements: ReturnType<typeof earlyStatements>,
+): EarlySettlements {
+  return {
+    async keep(key, guard, early) {
+      const said = encodeEarly(early);
+      checkStorable("what was said", said);
+      const values = { ...keyValues(key), ...guardValues(guard), audit_id: early.note.id, said };
+      return (await executor.write(statements.keepEarly.bind(values))).length > 0;
+    },
+
+    async of(key, recordId) {
+      const rows = await executor.read(statements.earlyOf.bind({ ...keyValues(key), id: recordId }));
+      return foundRows(rows, "said").map((row) => decodeEarly(textOf(row, "said")));
+    },
+
+    async due(limit) {
+      const found = foundRows(await executor.read(statements.dueEarly.bind({ limit })), "record");
+      const records = found.map((row) => storedRecord(row, "unknown"));
+      // A record comes once for each thing that was said of it.
+      return [...new Map(records.map((record): [string, UnknownRecord] => [record.id, record])).values()];
+    },
+  };
+}

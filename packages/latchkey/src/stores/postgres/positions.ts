@@ -1,0 +1,101 @@
+/**
+ * Keeps the sequence behind `outbox.position` ahead of the rows. Logical replication and restores of data alone copy rows
+ * and leave the sequence behind: what is enqueued then would overtake what waits already.
+ */
+import { LatchkeyError } from "../../errors.ts";
+import type { Clock } from "../../ports.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import { booleanOf, nullableText, onlyRow, textOf } from "./rows.ts";
+import type { SqlNames } from "./sql-parts.ts";
+import { type StatementTemplate, template } from "./template.ts";
+
+const checkEveryMs = 10_000;
+const healLimitMs = 5_000;
+/** Other sessions take values while this one reads: none of them gets as far as this in between. */
+const margin = 10_000;
+
+const sequenceOf = ({ outbox }: SqlNames) =>
+  `pg_catalog.pg_get_serial_sequence('${outbox}', 'position')::regclass`;
+const lastOf = (sequence: string) => `coalesce(pg_catalog.pg_sequence_last_value(${sequence}), 0)`;
+/** Only what is not delivered has an order to keep, and an index to find it by. */
+const highestOf = ({ outbox }: SqlNames) =>
+  `(select coalesce(pg_catalog.max(o.position), 0) from ${outbox} o where o.ordered and o.state <> 'delivered')`;
+
+function statementsOf(names: SqlNames) {
+  const sequence = sequenceOf(names);
+  const may = (right: string) => `pg_catalog.has_sequence_privilege(${sequence}, '${right}')`;
+  return {
+    // Without the right to read it nothing can be said, and inserting needs none.
+    look: template(
+      "position_look",
+      `select case when ${may("SELECT, USAGE")} then ${lastOf(sequence)}::text end as last, ${may("UPDATE")} as settable,
+         ${highestOf(names)}::text as highest`,
+    ),
+    lock: template(
+      "position_lock",
+      `select pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended('latchkey ${sequence.replaceAll("'", "")}', 0))::text as locked`,
+    ),
+    advance: template(
+      "position_advance",
+      `select pg_catalog.setval(${sequence}, ${highestOf(names)} + ${margin})::text as advanced
+       where ${lastOf(sequence)} < ${highestOf(names)}`,
+    ),
+  } satisfies Readonly<Record<string, StatementTemplate>>;
+}
+
+export class Positions {
+  readonly #executor: PostgresExecutor;
+  readonly #clock: Clock;
+  readonly #names: SqlNames;
+  readonly #statements: ReturnType<typeof statementsOf>;
+  #checkedMs = Number.NEGATIVE_INFINITY;
+  #checking: Promise<void> | null = null;
+
+  constructor(executor: PostgresExecutor, clock: Clock, names: SqlNames) {
+    this.#executor = executor;
+    this.#clock = clock;
+    this.#names = names;
+    this.#statements = statementsOf(names);
+  }
+
+  /**
+   * Sets the sequence right where it is behind; looks at most every ten seconds, or `now`.
+   *
+   * @throws {LatchkeyError} `schema-invalid` when it is behind and this role may not set it.
+   * @throws {StoreError}
+   */
+  async ensure(when: "lately" | "now" = "lately"): Promise<void> {
+    if (when === "lately" && this.#clock.monotonicMs() - this.#checkedMs < checkEveryMs) return;
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = null;
+    });
+    await this.#checking;
+  }
+
+  /** The same inside a transaction, where a connection is left for it. A store that does not answer is COMMIT's matter. */
+  async ensureBeside(): Promise<void> {
+    if (!this.#executor.hasSpare) return;
+    await this.ensure().catch((error: unknown) => {
+      if (error instanceof LatchkeyError && error.code === "schema-invalid") throw error;
+    });
+  }
+
+  async #check(): Promise<void> {
+    const row = onlyRow(await this.#executor.read(this.#statements.look.bind({})));
+    const [last, highest] = [nullableText(row, "last"), BigInt(textOf(row, "highest"))];
+    if (last !== null && BigInt(last) < highest) await this.#advance(booleanOf(row, "settable"), highest);
+    this.#checkedMs = this.#clock.monotonicMs();
+  }
+
+  async #advance(isSettable: boolean, highest: bigint): Promise<void> {
+    const { lock, advance } = this.#statements;
+    const done = isSettable
+      ? await this.#executor.settle(() => [lock.bind({}), advance.bind({})], healLimitMs)
+      : null;
+    if (done !== null) return;
+    const message =
+      `The sequence of ${this.#names.outbox}.position is behind its rows, as after a move by logical replication: ordered effects would overtake each other. ` +
+      `Run: select setval(pg_get_serial_sequence('${this.#names.outbox}', 'position'), ${highest + BigInt(margin)})`;
+    throw new LatchkeyError("schema-invalid", { message });
+  }
+}

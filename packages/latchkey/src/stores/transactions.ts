@@ -1,0 +1,193 @@
+/**
+ * Transactions of the user's database, as a store opens them: for a request, for one phase of an attempt, and for the end of a
+ * delivery. What is said in them is written with COMMIT or not at all.
+ */
+import type { Fence, Guard, RecordKey } from "../engine/record.ts";
+import type { StoreError } from "../errors.ts";
+import type { IsolationLevel } from "../sql/transaction.ts";
+import type { Owner } from "./journal.ts";
+import type { NewLife, Reading } from "./life.ts";
+import type { EffectClaim, NewEffect } from "./outbox.ts";
+import type { Retention } from "./retention.ts";
+
+export interface TransactionRequest {
+  readonly key: RecordKey;
+  /** Null: the database's default. */
+  readonly isolation: IsolationLevel | null;
+  /** After this much idle time the database itself ends the transaction, so that a frozen process frees its key. */
+  readonly idleLimitMs: number;
+  /** Set a savepoint before the handler, so that its writes can go while its answer stays. */
+  readonly savepoint: boolean;
+}
+
+/** A transaction after admission's look-up, before the handler. */
+export interface OpenTransaction<Tx> {
+  readonly reading: Reading;
+  /** True when this transaction is the only one running this key. */
+  readonly exclusive: boolean;
+  /** Why nothing can be written in it, where that is so: a handler must not start. */
+  readonly refusal?: StoreError | null;
+  /** The caller's own client or transaction, guarded: no transaction control, revoked before COMMIT. */
+  readonly tx: Tx;
+  /** Whether the handler has touched `tx`. */
+  used(): boolean;
+  /**
+   * Sends what the caller's client has put off until COMMIT. Called when the handler has answered and its writes are to be
+   * kept, before `revoke`; its error is the handler's. Absent: nothing is put off.
+   */
+  readonly flush?: (() => Promise<void>) | undefined;
+  /** From now on every use of `tx` throws `tx-revoked`. */
+  revoke(): void;
+}
+
+export type TransactionWork<T> =
+  /** Roll back; nothing of the handler's work stays. */
+  | { readonly end: "rollback"; readonly value: T }
+  /** The handler may still be running: end the connection instead of asking it politely. */
+  | { readonly end: "abandon"; readonly value: T }
+  /** Write the finished record, guarded by what admission saw, and COMMIT. */
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      readonly life: NewLife;
+      readonly replaces: Guard | null;
+      readonly answer: Uint8Array;
+      readonly retention: Retention;
+      /** Undo the handler's writes first (to the savepoint), keep the answer. Then there are no effects. */
+      readonly undoWrites: boolean;
+      /** Written in the same transaction, in this order. */
+      readonly effects: readonly NewEffect[];
+    };
+
+export type TransactionOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T; readonly expiresAt: number }
+  | { readonly kind: "rolled_back"; readonly value: T }
+  /** The record changed since admission; rolled back, decide again. */
+  | { readonly kind: "lost"; readonly value: T }
+  /**
+   * The database refused and rolled back for certain. `serialization`: running the whole transaction again may succeed.
+   * `aborted`: an earlier error was swallowed by the handler.
+   */
+  | {
+      readonly kind: "refused";
+      readonly value: T;
+      readonly because: "serialization" | "aborted" | "other";
+      readonly error: unknown;
+    }
+  /** COMMIT was sent and its outcome is not known. */
+  | { readonly kind: "in_doubt"; readonly value: T; readonly error: unknown }
+  /** The transaction that admission opened is not the one that reached the end: the handler committed or rolled back. */
+  | { readonly kind: "changed"; readonly value: T };
+
+/** One phase of a lease: a transaction that also writes its step. */
+export interface PhaseRequest {
+  readonly owner: Owner;
+  readonly isolation: IsolationLevel | null;
+  readonly idleLimitMs: number;
+}
+
+export type OpenPhase<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke">;
+
+export type PhaseWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  | { readonly end: "abandon"; readonly value: T }
+  /**
+   * Write the finished step, advance the recovery point, and COMMIT; all of it guarded by (id, `in_progress`, fence). A
+   * step of that name that is there already is not overwritten: `refused`.
+   */
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      readonly step: {
+        readonly name: string;
+        readonly position: number;
+        readonly version: string;
+        readonly result: Uint8Array;
+      };
+      /** The attempt completes with this phase: edge `complete` in the same transaction. */
+      readonly completes: { readonly answer: Uint8Array; readonly retention: Retention } | null;
+      /** Written in the same transaction, in this order. */
+      readonly effects: readonly NewEffect[];
+    };
+
+/** `committed.expiresAt` is null unless the phase completed the attempt. `lost`: the fence no longer held; rolled back. */
+export type PhaseOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T; readonly expiresAt: number | null }
+  | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
+
+/** The end of one delivery: a transaction that also finishes the effect. */
+export interface DeliveryRequest {
+  readonly claim: EffectClaim;
+  /** The effect's: in whose database the transaction belongs. */
+  readonly tenant: string;
+  readonly idleLimitMs: number;
+  /** How long the delivered row is kept to be seen. */
+  readonly keepMs: number;
+}
+
+export type DeliveryWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  | { readonly end: "abandon"; readonly value: T }
+  /** Effect → `delivered`, with the result that was kept, guarded by the claim; and COMMIT. */
+  | {
+      readonly end: "commit";
+      readonly value: T;
+      /** Also completes the effect's record, which must be exactly this version and `retryable`. */
+      readonly answers: {
+        readonly key: RecordKey;
+        readonly guard: Guard;
+        readonly answer: Uint8Array;
+        readonly retention: Retention;
+      } | null;
+    };
+
+/** `lost`: the claim, or the guard on the record, no longer held; rolled back. */
+export type DeliveryOutcome<T> =
+  | { readonly kind: "committed"; readonly value: T }
+  | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
+
+export interface TransactionSupport<Tx> {
+  /**
+   * Opens a transaction for the end of one delivery and hands it to `work`. A COMMIT in doubt needs no resolving: the claim
+   * cannot be taken by others before it is decided, and then the effect's own row tells.
+   *
+   * @throws as `run` does.
+   */
+  deliver<T>(
+    request: DeliveryRequest,
+    work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
+  ): Promise<DeliveryOutcome<T>>;
+
+  /**
+   * Opens a transaction for one phase of a running attempt and hands it to `work`. It never waits for the heartbeat, and
+   * the heartbeat never for it: until its last statements it touches no row of Latchkey's.
+   *
+   * @throws as `run` does.
+   */
+  phase<T>(
+    request: PhaseRequest,
+    work: (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>,
+  ): Promise<PhaseOutcome<T>>;
+
+  /**
+   * Opens the outermost transaction, looks the key up in it and hands both to `work`.
+   *
+   * @throws {StoreError} when the transaction could not be opened; `work` did not run.
+   * @throws whatever `work` throws, after rolling back.
+   */
+  run<T>(
+    request: TransactionRequest,
+    work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
+  ): Promise<TransactionOutcome<T>>;
+
+  /**
+   * Finds out, on a new connection, what became of a COMMIT in doubt: waits until the doubtful transaction cannot commit
+   * any more, then reads, durably. Inserts nothing. `in_doubt`: not settled within `timeoutMs`.
+   */
+  resolve(
+    key: RecordKey,
+    id: string,
+    fence: Fence,
+    timeoutMs: number,
+  ): Promise<"committed" | "rolled_back" | "in_doubt">;
+}

@@ -1,0 +1,48 @@
+/** The one way in which a call to the store is repeated until its fate is known or the time for it is over. */
+import { type Clock, pause, type Random } from "../ports.ts";
+import { type RetryPauses, retryPauseMs, storePauses } from "./retry-pause.ts";
+import { withLimit } from "./time-limit.ts";
+
+export interface RetryTerms {
+  /** On the monotonic clock: no try begins after it, and one that is still running then is abandoned. */
+  readonly untilMs: number;
+  /** Default: `storePauses`. */
+  readonly pauses?: RetryPauses;
+  /** Default: no limit but the time. */
+  readonly triesMax?: number;
+  /** Ends it early: the running try is abandoned, and none follows. */
+  readonly signal?: AbortSignal;
+  /** Whether an error is worth another try; others are thrown at once. Default: every error is. */
+  readonly isRetryable?: (error: unknown) => boolean;
+}
+
+export type Retried<T> =
+  /** `tries` is more than 1 when earlier ones failed: what they asked for may have been done. */
+  | { readonly kind: "returned"; readonly value: T; readonly tries: number }
+  /** `error` of the last try; undefined when it did not settle in time. */
+  | { readonly kind: "gave_up"; readonly error: unknown };
+
+/**
+ * Repeats `ask` until it returns. A try that never settles is bounded, too: its attempt would keep the heartbeat, and with
+ * it the key, for as long as the process lives. `ask` must be safe to repeat, also while an abandoned try is still running.
+ *
+ * @param ask gets the milliseconds that are left, at least 1
+ * @throws what `isRetryable` rejects
+ */
+export async function retryUntil<T>(
+  { clock, random }: { readonly clock: Clock; readonly random: Pick<Random, "fraction"> },
+  { untilMs, pauses = storePauses, triesMax = Number.POSITIVE_INFINITY, signal, isRetryable }: RetryTerms,
+  ask: (leftMs: number) => Promise<T>,
+): Promise<Retried<T>> {
+  for (let tries = 1; ; tries++) {
+    const leftMs = Math.max(1, untilMs - clock.monotonicMs());
+    const asked = await withLimit(clock, leftMs, () => ask(leftMs), signal);
+    if (asked.kind === "returned") return { ...asked, tries };
+    const error = asked.kind === "threw" ? asked.error : undefined;
+    if (asked.kind === "threw" && isRetryable?.(error) === false) throw error;
+    const pauseLeftMs = untilMs - clock.monotonicMs();
+    if (signal?.aborted || tries >= triesMax || pauseLeftMs <= 0) return { kind: "gave_up", error };
+    await pause(clock, Math.min(retryPauseMs(tries, random, pauses), pauseLeftMs), signal);
+    if (signal?.aborted) return { kind: "gave_up", error };
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Lets services look until none of them finds anything. They feed each other: deferred work enqueues effects, a settled
+ * outcome is gone on with. So it is over only when each has looked in vain after the last change of any.
+ */
+
+import type { Runtime } from "../execution/runtime.ts";
+import { pause } from "../ports.ts";
+import { withLimit } from "../time/time-limit.ts";
+import type { Look, LookingService } from "./service.ts";
+
+export type DrainEnd = "nothing_due" | "time_over" | "aborted";
+
+export interface ServiceFailure {
+  readonly service: string;
+  readonly error: unknown;
+}
+
+type Counts = Record<string, number>;
+
+interface Member {
+  readonly service: LookingService<unknown>;
+  readonly total: Counts;
+  /** How many changes there had been when it last looked in vain. */
+  quietAt: number;
+  /** Something of it is due and has to wait for its turn. */
+  waits: boolean;
+  /** Ends its pause. */
+  idle: AbortController;
+}
+
+/** A look that hangs is not waited for any longer. */
+const lookLimitMs = 60_000;
+
+export class Drain<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #members: readonly Member[];
+  readonly #over = new AbortController();
+  readonly #failures = new Map<string, ServiceFailure>();
+  #ended: DrainEnd = "nothing_due";
+  #changes = 0;
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #ending = Promise.withResolvers<void>();
+  #serving: Promise<unknown> = Promise.resolve();
+  #stops: readonly Promise<void>[] = [];
+
+  constructor(runtime: Runtime<Tx>, services: readonly LookingService<unknown>[]) {
+    this.#runtime = runtime;
+    this.#members = services.map((service) => ({
+      service,
+      total: { ...(service.nothing as Counts) },
+      quietAt: -1,
+      waits: false,
+      idle: new AbortController(),
+    }));
+  }
+
+  get failures(): readonly ServiceFailure[] {
+    return [...this.#failures.values()];
+  }
+
+  /** Resolves when nothing is due any more, or at `end`; what was begun may still be under way then. Never rejects. */
+  async run(): Promise<DrainEnd> {
+    for (const member of this.#members) member.service.onRoom(() => member.idle.abort("woken"));
+    if (this.#members.length === 0) this.end("nothing_due");
+    this.#serving = Promise.all(this.#members.map((member) => this.#serve(member)));
+    await this.#ending.promise;
+    return this.#ended;
+  }
+
+  /** Nothing more is begun. Ending twice changes nothing. */
+  end(because: DrainEnd): void {
+    if (this.#over.signal.aborted) return;
+    this.#ended = because;
+    this.#over.abort(because);
+    this.#stops = this.#members.map(({ service }) => service.stop());
+    for (const { idle } of this.#members) idle.abort(because);
+    this.#ending.resolve();
+  }
+
+  /** Resolves when what was begun is over, looks included: one may hold what it has claimed. */
+  async settled(): Promise<void> {
+    await this.#serving;
+    await Promise.all([...this.#stops, ...this.#underWay]);
+  }
+
+  /** It looks again soon. */
+  wake(service: LookingService<unknown> | null): void {
+    for (const member of this.#members) if (member.service === service) member.idle.abort("woken");
+  }
+
+  totalOf<R>(service: LookingService<R>): R {
+    const member = this.#members.find((one) => one.service === service);
+    return (member?.total ?? service.nothing) as R;
+  }
+
+  async #serve(member: Member): Promise<void> {
+    const { service } = member;
+    const { clock } = this.#runtime.ports;
+    while (!this.#over.signal.aborted) {
+      const changes = this.#changes;
+      member.idle = new AbortController();
+      const looked = await this.#look(service);
+      if (looked === null) {
+        member.quietAt = Number.POSITIVE_INFINITY;
+        member.waits = false;
+        return this.#endOrWake();
+      }
+      add(member.total, looked.done as Partial<Counts>);
+      for (const run of looked.begun) this.#follow(member, run as Promise<Partial<Counts>>);
+      if (looked.mayHaveMore) {
+        this.#changes += 1;
+        continue;
+      }
+      if (looked.begun.length > 0) this.#changes += 1;
+      member.quietAt = changes;
+      member.waits = looked.waitMs !== null;
+      this.#endOrWake();
+      await pause(clock, looked.waitMs ?? service.intervalMs, member.idle.signal, "background");
+    }
+  }
+
+  /** Null: it failed, and looks no more: a store that is down would only be asked again and again. */
+  async #look(service: LookingService<unknown>): Promise<Look<unknown> | null> {
+    const { clock } = this.#runtime.ports;
+    const looked = await withLimit(clock, lookLimitMs, () => service.look(this.#over.signal));
+    if (looked.kind === "returned") return looked.value;
+    const late = () => new Error(`A look took longer than ${lookLimitMs} ms`);
+    this.#fail(service, looked.kind === "threw" ? looked.error : late());
+    return null;
+  }
+
+  #fail({ name }: LookingService<unknown>, error: unknown): void {
+    this.#failures.set(name, { service: name, error });
+    this.#runtime.emit({ type: "service_error", service: name, error });
+  }
+
+  #follow({ service, total }: Member, run: Promise<Partial<Counts>>): void {
+    const followed = run
+      .then(
+        (counts) => add(total, counts),
+        (error: unknown) => this.#fail(service, error),
+      )
+      .then(() => {
+        this.#underWay.delete(followed);
+        this.#changes += 1;
+        this.#endOrWake();
+      });
+    this.#underWay.add(followed);
+  }
+
+  /** Once nothing is under way, those look again that have not looked since the last change. */
+  #endOrWake(): void {
+    if (this.#underWay.size > 0 || this.#over.signal.aborted) return;
+    const stale = this.#members.filter(({ quietAt }) => quietAt < this.#changes);
+    for (const { idle } of stale) idle.abort("woken");
+    if (stale.length === 0 && this.#members.every(({ waits }) => !waits)) this.end("nothing_due");
+  }
+}
+
+function add(total: Counts, counts: Partial<Counts>): void {
+  for (const [name, count = 0] of Object.entries(counts)) total[name] = (total[name] ?? 0) + count;
+}

@@ -1,0 +1,170 @@
+import { guardOf } from "../engine/record.ts";
+import type { Runtime } from "../execution/runtime.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
+import type { ClaimedUnknown } from "../stores/settlement.ts";
+import { backoffMs } from "../time/backoff.ts";
+import { askAbout, type Found } from "./look-up-outcome.ts";
+import {
+  createService,
+  type LookingService,
+  resolveServiceOptions,
+  type Served,
+  type Service,
+  type ServiceOptions,
+} from "./service.ts";
+
+export interface ReconcileReport {
+  /** Unknown records whose time had come. */
+  readonly found: number;
+  /** Of these, settled. */
+  readonly settled: number;
+  /** Asked about again later. */
+  readonly postponed: number;
+  /** Left to a person. */
+  readonly deadLettered: number;
+}
+
+export interface ReconcilerOptions extends ServiceOptions {
+  /** How often the other side is asked about one record before it is left to a person. Default 20: about 9 hours. */
+  readonly triesMax?: number;
+}
+
+const reconcilerOptionNames = {
+  intervalMs: true,
+  batchSize: true,
+  triesMax: true,
+} as const satisfies OptionNames<ReconcilerOptions>;
+const defaults = { intervalMs: 5_000, batchSize: 20 };
+/** Two questions to the other side with their default limits, three times over. */
+const claimMs = 60_000;
+
+/**
+ * The outcome-reconciler: asks the other side what became of unknown records, and settles them where that is certain. What
+ * cannot be found out stays unknown, is asked about again ever later, and is at last left to a person.
+ */
+export function outcomeReconciler<Tx>(
+  latchkey: Served<Tx>,
+  options: ReconcilerOptions = {},
+): Service<ReconcileReport> {
+  return createReconciler(latchkey.runtime, options);
+}
+
+/** The same, for a worker. */
+export function createReconciler<Tx>(
+  runtime: Runtime<Tx>,
+  options: ReconcilerOptions,
+): LookingService<ReconcileReport> {
+  checkOptions("outcome-reconciler", options, reconcilerOptionNames);
+  const { triesMax = 20, ...others } = options;
+  const { intervalMs, batchSize } = resolveServiceOptions("outcome-reconciler", others, defaults);
+  if (!Number.isSafeInteger(triesMax) || triesMax <= 0) {
+    throw new TypeError(`outcome-reconciler: triesMax must be a positive whole number (got ${triesMax})`);
+  }
+  const begin = async () => {
+    const names = [...runtime.operations.keys()];
+    const claimed =
+      names.length === 0 ? [] : await runtime.store.settlement.claimUnknowns(names, batchSize, claimMs);
+    return claimed.map((claim) => reconcile(runtime, claim, triesMax));
+  };
+  const service = createService(runtime, {
+    name: "outcome-reconciler",
+    intervalMs,
+    runOnce: async () => reportOf(await Promise.all(await begin())),
+    hasMore: (report) => report.found >= batchSize,
+  });
+  const underWay = new Set<Promise<unknown>>();
+  return {
+    ...service,
+    intervalMs,
+    nothing: reportOf([]),
+    async look() {
+      // What is being asked about has been claimed, and more of it would only wait.
+      const runs = underWay.size > 0 ? [] : await begin();
+      const begun = runs.map((run) => {
+        const over = run.then((end) => reportOf([end])).finally(() => underWay.delete(over));
+        underWay.add(over);
+        return over;
+      });
+      return { done: {}, begun, mayHaveMore: false, waitMs: null };
+    },
+    onRoom() {},
+    async stop() {
+      await service.stop();
+      await Promise.all(underWay);
+    },
+  };
+}
+
+function reportOf(ends: readonly End[]): ReconcileReport {
+  const count = (end: End) => ends.filter((one) => one === end).length;
+  return {
+    found: ends.length,
+    settled: count("settled"),
+    postponed: count("postponed"),
+    deadLettered: count("dead_letter"),
+  };
+}
+
+type End = "settled" | "postponed" | "dead_letter" | "met";
+
+/** One record that fails must not keep the others waiting; its claim runs out, and it is tried again. */
+async function reconcile<Tx>(runtime: Runtime<Tx>, claim: ClaimedUnknown, triesMax: number): Promise<End> {
+  const { record } = claim;
+  const about = { ...runtime.about(record.operation, record), recordId: record.id };
+  try {
+    const found = await askAbout(runtime, record).catch((error: unknown): Found => {
+      runtime.emit({ ...about, type: "reconcile_failed", error });
+      return { kind: "ask_later" };
+    });
+    return await act(runtime, claim, found, triesMax);
+  } catch (error) {
+    runtime.emit({ ...about, type: "reconcile_failed", error });
+    return "met";
+  }
+}
+
+async function act<Tx>(
+  runtime: Runtime<Tx>,
+  { record, tries }: ClaimedUnknown,
+  found: Found,
+  triesMax: number,
+): Promise<End> {
+  const about = { ...runtime.about(record.operation, record), recordId: record.id };
+  const { settlement } = runtime.store;
+  const spent = tries >= triesMax;
+  switch (found.kind) {
+    case "gone":
+      return "met";
+    case "settle": {
+      // The other side would go on answering the same: what follows from it is not helping.
+      if (spent && found.mayRepeat) break;
+      const note = {
+        id: runtime.ports.random.uuid(runtime.ports.clock.wallMs()),
+        actor: "outcome-reconciler",
+        proof: found.proof,
+        reason: null,
+      };
+      const done = await settlement.settle(record, guardOf(record), found.settlement, note);
+      if (!done) return "met";
+      const { actor, proof } = note;
+      runtime.emit({ ...about, type: "settled", event: found.settlement.event, actor, proof });
+      runtime.emit({ ...about, type: "reconcile_resolved", tries });
+      return "settled";
+    }
+    case "ask_later": {
+      if (spent) break;
+      const afterMs = backoffMs(tries);
+      if (!(await settlement.postpone(record, guardOf(record), afterMs))) return "met";
+      runtime.emit({ ...about, type: "reconcile_scheduled", tries, afterMs });
+      return "postponed";
+    }
+    case "person":
+      break;
+    default:
+      return found satisfies never;
+  }
+  if (!(await settlement.postpone(record, guardOf(record), null))) return "met";
+  const because = found.kind === "person" ? found.because : "tries-spent";
+  runtime.emit({ ...about, type: "dead_letter", because });
+  return "dead_letter";
+}

@@ -1,0 +1,50 @@
+import type { Runtime } from "../execution/runtime.ts";
+import { pause } from "../ports.ts";
+import type { Hint, HintSupport } from "../stores/hints.ts";
+
+const retryMs = 10_000;
+
+/** Hears the hints of this process and, where the store has them, of others, until the returned function is called. */
+export function subscribeToHints<Tx>(
+  runtime: Runtime<Tx>,
+  service: string,
+  hear: (hint: Hint) => void,
+): () => Promise<void> {
+  const unsubscribe = runtime.hints.listen(hear);
+  const stop = new AbortController();
+  const support = runtime.store.hints;
+  const others =
+    support === null ? Promise.resolve() : hearOthers(runtime, service, support, hear, stop.signal);
+  return async () => {
+    unsubscribe();
+    stop.abort();
+    await others;
+  };
+}
+
+/** A store that cannot begin now is asked again later; until then there is polling. */
+async function hearOthers<Tx>(
+  { ports, emit }: Runtime<Tx>,
+  service: string,
+  support: HintSupport,
+  hear: (hint: Hint) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const unsubscribe = await support.listen(hear);
+      await aborted(signal);
+      return await unsubscribe();
+    } catch (error) {
+      emit({ type: "service_error", service, error });
+      await pause(ports.clock, retryMs, signal, "background");
+    }
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

@@ -1,0 +1,52 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+
+const main = join(import.meta.dirname, "trace.ts");
+
+/** Resolves when the process has ended by itself. */
+async function trace(...args: readonly string[]): Promise<string> {
+  const node = ["--conditions=latchkey-source", main, ...args];
+  return (await promisify(execFile)(process.execPath, node)).stdout;
+}
+
+interface Entered {
+  readonly path: string;
+  readonly functions: readonly { readonly name: string; readonly calls: number }[];
+}
+
+test("every job is counted beside its budget, and a replay enters less than the request before it", async () => {
+  const counted = JSON.parse(await trace("--json"));
+  for (const job of ["first", "replay", "lease", "delivery"]) {
+    expect(counted[job].files).toBeGreaterThan(10);
+    expect(counted[job].functions).toBeGreaterThan(counted[job].files);
+    expect(counted[job].calls).toBeGreaterThan(counted[job].functions);
+  }
+  expect(counted.first.budget).toEqual({ files: 40, functions: 220 });
+  expect(counted.replay.functions).toBeLessThan(counted.first.functions);
+});
+
+test("the files of a first request are listed from the adapter down, each once", async () => {
+  const files: readonly Entered[] = JSON.parse(await trace("--json", "--list", "first"));
+  const paths = files.map(({ path }) => path);
+  expect(new Set(paths).size).toBe(paths.length);
+  const way = ["http/express/express.ts", "latchkey.ts", "sql/pg/bridge.ts", "engine/decide.ts"];
+  expect(paths.filter((path) => way.includes(path))).toEqual(way);
+  const decide = files.find(({ path }) => path === "engine/decide.ts");
+  expect(decide?.functions).toContainEqual(expect.objectContaining({ name: "decide", calls: 1 }));
+});
+
+test("a delivery enters the outbox and no file of HTTP; the list is readable without --json", async () => {
+  const list = await trace("--list", "delivery");
+  expect(list).toMatch(/^1\. workers\/service\.ts\n {3}runOnce:\d+\n2\. workers\/effect-dispatcher\.ts\n/);
+  expect(list).toContain(". outbox/deliver.ts\n");
+  expect(list).not.toContain("http/");
+});
+
+test("a job that there is not is refused with the usage", async () => {
+  await expect(trace("--list", "forth")).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("There is no job forth\n\nnpm run trace -- "),
+  });
+});

@@ -1,0 +1,92 @@
+/** The bench runs from end to end in its shortest form, so that it cannot rot unseen. */
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { scratchDirectory } from "../support/scratch.ts";
+import { watchDirectory } from "../support/watchdog.ts";
+
+const main = join(import.meta.dirname, "../../bench/main.ts");
+
+/** About seven seconds of load, on servers of each framework. */
+const args = [
+  ...["--minutes", "0.12", "--rounds", "2", "--concurrency", "1,4"],
+  ...["--only", "express/order/latchkey,fastify/replay,hono/replay/latchkey-memory"],
+];
+
+it("measures subjects beside their baselines and writes both forms of the report", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    main,
+    ...args,
+    "--out",
+    out,
+  ]);
+  expect(stdout).toContain("### A transaction with two writes: first requests");
+
+  const { results } = JSON.parse(readFileSync(join(out, "performance.json"), "utf8"));
+  const names = new Set(
+    results.map((one: Record<string, string>) => `${one.framework}/${one.job}/${one.guard}`),
+  );
+  expect(names).toContain("express/order/none");
+  expect(names).toContain("express/order/latchkey");
+  expect(names).toContain("hono/replay/latchkey-memory");
+  for (const result of results) {
+    expect(result.rounds).toHaveLength(2);
+    expect(result.requestsPerSecond).toBeGreaterThan(0);
+    expect(result.ratio).toBeGreaterThan(0);
+    expect(result.p99Ms).toBeGreaterThanOrEqual(result.p50Ms);
+  }
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toMatch(/\| express \| \*\*Latchkey, Postgres\*\* \| 4 \| \d+ \| \d+\.\d\d \|/);
+  expect(page).toContain("--minutes 0.12");
+});
+
+it("measures how an outbox is worked off beside a job queue, and how soon a request is answered", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/dispatch/main.ts"),
+    ...["--rounds", "1", "--backlog", "600", "--singles", "3", "--only", "latchkey;pg-boss"],
+    ...["--out", out],
+  ]);
+  const { results } = JSON.parse(readFileSync(join(out, "performance-dispatch.json"), "utf8"));
+  expect(results.map(({ name }: { readonly name: string }) => name)).toEqual(["latchkey", "pg-boss"]);
+  for (const result of results) {
+    expect(result.jobsPerSecond).toBeGreaterThan(0);
+    expect(result.wakeUpP99Ms).toBeGreaterThanOrEqual(result.wakeUpP50Ms);
+    expect(result.answeredP50Ms).toBeGreaterThan(0);
+    expect(result.answeredP99Ms).toBeGreaterThanOrEqual(result.answeredP50Ms);
+  }
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toMatch(/answered p50 ms \| answered p99 ms \|/);
+  expect(page).toMatch(/\| \*\*latchkey\*\* \| \d+ \| 1\.0 × \|( \d+(\.\d)? \|){6}/);
+});
+
+it("refuses options that it does not know", async () => {
+  const refused = promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    main,
+    "--minutes",
+    "none",
+  ]);
+  await expect(refused).rejects.toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("--minutes must be"),
+  });
+});
+
+it("measures the JavaScript of a request without network and database", async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/code/main.ts"),
+    ...["--only", "hono/order/latchkey,hono/replay/none", "--turns", "2", "--warm-up", "1"],
+  ]);
+  const rows = [...stdout.matchAll(/^\| (hono\S+) \| (\d+\.\d) \| (\d+\.\d) \| (\d+\.\d) \|$/gmu)];
+  expect(rows.map(([, name]) => name).toSorted()).toEqual(["hono/order/latchkey", "hono/replay/none"]);
+  for (const [, , ...micros] of rows) expect(Math.min(...micros.map(Number))).toBeGreaterThan(0);
+});

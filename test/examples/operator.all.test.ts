@@ -1,0 +1,62 @@
+/** What README.md gives to people on call, word for word, on the demo as `npm start` runs it on its embedded database. */
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { readCodeBlocks } from "../../scripts/support/markdown.ts";
+import { repositoryRoot } from "../../scripts/support/repository.ts";
+import { readCurl, sendCurl, wordsOf } from "../docs/curl.ts";
+import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "latchkey-operator-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const commands = readCodeBlocks(readFileSync(join(repositoryRoot, "README.md"), "utf8"))
+  .filter(({ text }) => text.startsWith("npm run latchkey -- "))
+  .flatMap(({ text }) => text.replaceAll("\\\n", "").split("\n"));
+
+/** Starts the demo. Returns it with the arguments of the `curl` line that leaves an outcome unknown. */
+async function startDemo(): Promise<{ demo: WorkerProcess; transfer: string[] }> {
+  const script = join(repositoryRoot, "examples/payments/server.ts");
+  const demo = spawnWorker(script, { env: { PORT: "0" }, cwd: folder });
+  const { text } = await demo.line((line) => String(line.text).includes("/trouble/unknown"), 60_000);
+  return { demo, transfer: wordsOf(String(text)).slice(1) };
+}
+
+/** Runs a command of the page where the demo ran. Returns what it printed, or what it complained about. */
+async function latchkey(command: string): Promise<string> {
+  const main = join(repositoryRoot, "packages/latchkey/src/cli/main.ts");
+  const args = wordsOf(command.replace("npm run latchkey -- ", ""));
+  const words = args.map((word) => (word.startsWith("examples/") ? join(repositoryRoot, word) : word));
+  const ended = await promisify(execFile)(process.execPath, [main, ...words], { cwd: folder }).catch(
+    (error: { readonly stdout: string; readonly stderr: string }) => error,
+  );
+  return ended.stdout + ended.stderr;
+}
+
+test("an outcome of the demo is found, settled, and answered", async () => {
+  const [list = "", settle = ""] = commands;
+  const { demo, transfer } = await startDemo();
+  expect((await sendCurl(readCurl(transfer, ""))).statusLine).toContain("409");
+
+  expect(await latchkey(list)).toMatch(
+    /is held by process \d+\. An embedded database belongs to one process/,
+  );
+  await demo.stop();
+
+  const record = /[0-9a-f]{8}-[0-9a-f-]{27}/u.exec(await latchkey(list))?.[0];
+  expect(record).toBeDefined();
+  const settled = await latchkey(settle.replace("<record>", record ?? ""));
+  expect(settled).toContain("unknown → retryable (settle_call)");
+
+  const again = await startDemo();
+  const key = transfer.find((word) => word.startsWith("Idempotency-Key"));
+  const repeated = again.transfer.map((word) => (word.startsWith("Idempotency-Key") ? (key ?? "") : word));
+  expect(await sendCurl(readCurl(repeated, ""))).toMatchObject({
+    statusLine: expect.stringContaining("201"),
+    body: '{"id":"tr_7","amount":500}',
+  });
+  await again.demo.stop();
+});

@@ -1,0 +1,216 @@
+/** Apps inside AWS Lambda: wrappers make requests and responses of events, with stand-ins for sockets. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { configure } from "@codegenie/serverless-express";
+import awsLambdaFastify from "@fastify/aws-lambda";
+import express from "express";
+import express4 from "express4";
+import fastify from "fastify";
+import { Hono } from "hono";
+import { handle as honoOnLambda } from "hono/aws-lambda";
+import Koa from "koa";
+import serverless from "serverless-http";
+import { describe, expect, test } from "vitest";
+import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express/express.ts";
+import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
+import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
+import type { Latchkey } from "../../packages/latchkey/src/latchkey.ts";
+import type { Operation } from "../../packages/latchkey/src/operations/operation.ts";
+import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
+import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { httpService } from "../support/http-service.ts";
+import { isThorough } from "../support/thorough.ts";
+
+const text = { "content-type": "text/plain; charset=utf-8", location: "/orders/1" };
+const octets = { "content-type": "application/octet-stream" };
+const bytes = Buffer.from([0, 255, 128, 195, 13, 10, 13, 10, 7]);
+
+interface Made {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer | null;
+}
+
+const answers = {
+  text: { status: 201, headers: text, body: "grüße\r\n\r\nan alle" },
+  binary: { status: 200, headers: octets, body: bytes },
+  empty: { status: 204, headers: { location: "/orders/2" }, body: null },
+  stream: { status: 202, headers: text, body: "drei grüße" },
+} as const satisfies Readonly<Record<string, Made>>;
+
+type AnswerName = keyof typeof answers;
+type Run = Operation<"transaction"> | Operation<"lease">;
+type LambdaResult = Readonly<Record<string, unknown>>;
+/** An app in its wrapper. `note` sees the body that the handler found. */
+type Wrapped = (
+  latchkey: Latchkey<MemoryTransaction>,
+  operation: Run,
+  name: AnswerName,
+  note: (body: unknown) => void,
+) => (event: never, context: never) => unknown;
+
+function answerThrough(res: ServerResponse, name: AnswerName): void {
+  const { status, headers, body } = answers[name];
+  res.writeHead(status, headers);
+  if (name === "stream") Readable.from([..."drei grüße"]).pipe(res);
+  else res.end(body ?? undefined);
+}
+
+const singleTenant = { singleTenant: true } as const;
+const binary = { binary: ["application/octet-stream"] };
+const codegenieBinary = { contentTypes: ["application/octet-stream"], contentEncodings: [] };
+
+const onExpress =
+  (make: () => express.Express, parser?: express.RequestHandler): Wrapped =>
+  (latchkey, operation, name, note) => {
+    const app = make();
+    if (parser !== undefined) app.use(parser);
+    app.post(
+      "/orders",
+      expressProtect(latchkey, singleTenant)(operation as Operation<"lease">, (req, res) => {
+        note(req.body);
+        answerThrough(res, name);
+      }),
+    );
+    return serverless(app, binary) as never;
+  };
+
+function koaApp(...[latchkey, operation, name, note]: Parameters<Wrapped>): Koa {
+  const protect = koaProtect(latchkey, singleTenant);
+  const app = new Koa();
+  const handle = protect(operation as Operation<"lease">, (ctx) => {
+    note(ctx.request.body);
+    const { status, headers, body } = answers[name];
+    for (const [field, value] of Object.entries(headers)) ctx.set(field, value);
+    ctx.body = name === "stream" ? Readable.from([..."drei grüße"]) : body;
+    ctx.status = status;
+  });
+  app.use(handle as never);
+  return app;
+}
+
+const wrapped: Readonly<Record<string, Wrapped>> = {
+  "serverless-http, Express 5": onExpress(() => express(), express.json({ verify: keepRawBody })),
+  "serverless-http, Express 4": onExpress(() => express4(), express4.json({ verify: keepRawBody })),
+  "serverless-http, Koa": (...given) => serverless(koaApp(...given), binary) as never,
+  "serverless-http, node:http": (latchkey, operation, name, note) => {
+    const protect = nodeProtect(latchkey, singleTenant);
+    const handle = protect(operation as Operation<"lease">, (_req, res, { body }) => {
+      note(JSON.parse(body.toString()));
+      answerThrough(res, name);
+    });
+    const listener = (req: IncomingMessage, res: ServerResponse) => {
+      handle(req, res).catch(() => res.writeHead(500).end());
+    };
+    return serverless(listener as never, binary) as never;
+  },
+  "@codegenie/serverless-express, Express": (latchkey, operation, name, note) => {
+    const app = express().use(express.json({ verify: keepRawBody }));
+    const protect = expressProtect(latchkey, singleTenant);
+    app.post(
+      "/orders",
+      protect(operation as Operation<"lease">, (req, res) => {
+        note(req.body);
+        answerThrough(res, name);
+      }),
+    );
+    return configure({ app, binarySettings: codegenieBinary }) as never;
+  },
+  "@codegenie/serverless-express, Koa": (...given) =>
+    configure({ app: koaApp(...given) as never, binarySettings: codegenieBinary }) as never,
+  "@fastify/aws-lambda": (latchkey, operation, name, note) => {
+    const app = fastify();
+    const protect = fastifyProtect(app, latchkey, singleTenant);
+    const handler = protect(operation as Operation<"lease">, (request, reply) => {
+      note(request.body);
+      const { status, headers, body } = answers[name];
+      reply.code(status).headers(headers);
+      return reply.send(name === "stream" ? Readable.from([..."drei grüße"]) : (body ?? undefined));
+    });
+    app.post("/orders", handler);
+    const enforceBase64 = ({ headers }: { headers: object }) =>
+      Reflect.get(headers, "content-type") === "application/octet-stream";
+    return awsLambdaFastify(app, { enforceBase64 } as never) as never;
+  },
+  "hono/aws-lambda": (latchkey, operation, name, note) => {
+    const app = new Hono();
+    const protect = honoProtect(latchkey, singleTenant);
+    app.post(
+      "/orders",
+      protect(operation as Operation<"lease">, async (c) => {
+        note(await c.req.json());
+        const { status, headers, body } = answers[name];
+        const chunks = ReadableStream.from(["drei grüße"].map((part) => Buffer.from(part)));
+        const given = name === "stream" ? chunks : body;
+        return new Response(given as never, { status, headers });
+      }),
+    );
+    return honoOnLambda(app) as never;
+  },
+};
+
+function eventOf(key: string, body = '{"amount":1}') {
+  const headers = { "content-type": "application/json", "idempotency-key": key };
+  return {
+    version: "1.0",
+    resource: "/orders",
+    httpMethod: "POST",
+    path: "/orders",
+    headers,
+    multiValueHeaders: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]])),
+    body,
+    isBase64Encoded: false,
+    requestContext: { identity: { sourceIp: "192.0.2.1" }, stage: "test", resourcePath: "/orders" },
+    queryStringParameters: null,
+    multiValueQueryStringParameters: null,
+    pathParameters: null,
+    stageVariables: null,
+  };
+}
+
+function seen(result: LambdaResult) {
+  const { statusCode, body, isBase64Encoded, headers, multiValueHeaders } = result;
+  const header = (name: string) => {
+    for (const [own, value] of [...Object.entries(headers ?? {}), ...Object.entries(multiValueHeaders ?? {})])
+      if (own.toLowerCase() === name) return String(value);
+    return null;
+  };
+  return {
+    status: statusCode,
+    body: Buffer.from(String(body ?? ""), isBase64Encoded === true ? "base64" : "utf8").toString("latin1"),
+    type: header("content-type"),
+    location: header("location"),
+    replayed: header("idempotent-replayed"),
+  };
+}
+
+describe.each(Object.entries(wrapped))("%s", (_name, wrap) => {
+  test.each(
+    (["transaction", "lease"] as const).flatMap((execution) =>
+      (Object.keys(answers) as AnswerName[])
+        .filter((name) => isThorough || (execution === "lease") === (name === "binary" || name === "stream"))
+        .map((name) => [execution, name] as const),
+    ),
+  )("%s: first answer and replay, %s", async (execution, name) => {
+    const service = httpService();
+    const operation = execution === "lease" ? service.lease() : service.operation();
+    const bodies: unknown[] = [];
+    const handle = wrap(service.latchkey, operation, name, (body) => bodies.push(body));
+    const key = newKey();
+    const call = async (body?: string) =>
+      seen((await handle(eventOf(key, body) as never, {} as never)) as LambdaResult);
+    const { status, headers, body } = answers[name];
+    const right = {
+      status,
+      body: Buffer.from(body ?? "").toString("latin1"),
+      type: Reflect.get(headers, "content-type") ?? null,
+      location: Reflect.get(headers, "location") ?? null,
+    };
+    expect(await call()).toEqual({ ...right, replayed: null });
+    expect(await call()).toEqual({ ...right, replayed: "true" });
+    expect(bodies).toEqual([{ amount: 1 }]);
+    expect(await call('{"amount":2}')).toMatchObject({ status: 422 });
+  });
+});

@@ -1,0 +1,20 @@
+/** Uploads as clients send them: each attempt of one may have a boundary of its own. */
+import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+
+export interface Upload {
+  readonly key?: string;
+  readonly boundary?: string;
+  readonly note?: string;
+  readonly file?: string;
+  readonly filename?: string;
+}
+
+export function sendUpload(url: string, upload: Upload = {}) {
+  const { key = newKey(), boundary = "first", note = "x", file = "AAA", filename = "a.txt" } = upload;
+  const body = [
+    `--${boundary}\r\nContent-Disposition: form-data; name="note"\r\n\r\n${note}\r\n`,
+    `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\n`,
+    `Content-Type: text/plain\r\n\r\n${file}\r\n--${boundary}--\r\n`,
+  ].join("");
+  return send(url, { key, body, contentType: `multipart/form-data; boundary=${boundary}` });
+}

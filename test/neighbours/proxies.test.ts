@@ -1,0 +1,156 @@
+/** Gateways: a protected handler that hands the request on. Latchkey has read its body by then. */
+import type { RequestListener } from "node:http";
+import { Agent, request } from "node:http";
+import { text } from "node:stream/consumers";
+import express from "express";
+import express4 from "express4";
+import fastify from "fastify";
+import httpProxy from "http-proxy";
+import { createProxyMiddleware } from "http-proxy-middleware";
+import Koa from "koa";
+import { afterEach, describe, expect, test } from "vitest";
+import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
+import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
+import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { type HttpService, httpService } from "../support/http-service.ts";
+import { listen } from "../support/listen.ts";
+
+/** Node's own, without the types of each package. */
+type Loose = ReturnType<JSON["parse"]>;
+type Make = (service: HttpService, target: string) => RequestListener | Promise<RequestListener>;
+
+const all = { singleTenant: true } as const;
+
+const proxyOf = (target: string) => httpProxy.createProxyServer({ target });
+
+const onExpress =
+  (handle: (target: string) => (req: Loose, res: Loose) => unknown, framework: Loose = express): Make =>
+  ({ latchkey, lease }, target) =>
+    framework().post("/run", expressProtect(latchkey, all)(lease(), handle(target)));
+
+const forwarding = (target: string) => {
+  const proxy = createProxyMiddleware({ target, changeOrigin: true });
+  return (req: Loose, res: Loose) => proxy(req, res, () => {});
+};
+
+const services: Record<string, Make> = {
+  "http-proxy-middleware on Express": onExpress(forwarding),
+  "http-proxy-middleware on Express 4": onExpress(forwarding, express4),
+  "http-proxy on Express": onExpress((target) => (req, res) => proxyOf(target).web(req, res)),
+  "fetch with the request as its body": onExpress((target) => async (req, res) => {
+    const { method } = req;
+    const answer = await fetch(`${target}/run`, { method, body: req, duplex: "half" } as Loose);
+    res.status(answer.status).send(await answer.text());
+  }),
+  "a pipe into a request of its own": onExpress(
+    (target) => (req, res) =>
+      void req.pipe(
+        request(`${target}/run`, { method: "POST" }, (answer) => {
+          res.writeHead(answer.statusCode ?? 0);
+          answer.pipe(res);
+        }),
+      ),
+  ),
+  "http-proxy on Koa": ({ latchkey, lease }, target) =>
+    new Koa()
+      .use(
+        koaProtect(latchkey, all)(
+          lease(),
+          ({ req, res }) =>
+            new Promise((resolve) => {
+              res.on("finish", resolve);
+              proxyOf(target).web(req, res);
+            }),
+        ) as Loose,
+      )
+      .callback(),
+  "http-proxy on Fastify, whose parser passes bodies on": async ({ latchkey, lease }, target) => {
+    const app = fastify();
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
+    const protect = fastifyProtect(app as Loose, latchkey, all);
+    const handler = protect(lease(), (request, reply) => {
+      reply.hijack();
+      proxyOf(target).web(request.raw, reply.raw);
+    });
+    app.post("/run", handler as Loose);
+    await app.ready();
+    return app.routing as RequestListener;
+  },
+  "http-proxy on node:http": ({ latchkey, lease }, target) => {
+    const handle = nodeProtect(latchkey, all)(lease(), (req, res) => void proxyOf(target).web(req, res));
+    return (req, res) => void handle(req, res).catch(() => res.destroy());
+  },
+};
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function open(listener: RequestListener): Promise<string> {
+  const { url, close } = await listen(listener);
+  closing.push(close);
+  return url;
+}
+
+async function start(make: Make) {
+  const received: string[] = [];
+  const upstream = await open(async (req, res) => {
+    received.push(await text(req));
+    res.writeHead(201, { "Content-Type": "text/plain" }).end(`received ${received.at(-1)}`);
+  });
+  return { url: await open(await make(httpService(), upstream)), received };
+}
+
+describe.each(Object.entries(services))("%s", (_name, make) => {
+  test("hands the body on, once", async () => {
+    const { url, received } = await start(make);
+    const key = newKey();
+    for (const replayed of [null, "true"]) {
+      const answer = await send(url, { key });
+      expect([answer.status, answer.body.toString()]).toEqual([201, 'received {"amount":1}']);
+      expect(answer.header("idempotent-replayed")).toBe(replayed);
+    }
+    expect((await send(url, { key, body: '{"amount":2}' })).status).toBe(422);
+    expect(received).toEqual(['{"amount":1}']);
+  });
+});
+
+test("bodies that are not read again do not stop the connection", async () => {
+  const { latchkey, lease } = httpService();
+  const handle = nodeProtect(latchkey, all)(lease(), (_req, res) => void res.end("done"));
+  const url = await open((req, res) => void handle(req, res).catch(() => res.destroy()));
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ports = new Set<number | undefined>();
+  for (const body of ["x".repeat(500_000), "y".repeat(500_000), "z"]) {
+    const headers = { "Idempotency-Key": newKey(), "Content-Type": "text/plain" };
+    const answer = await new Promise<string>((resolve, reject) => {
+      const outgoing = request(url, { method: "POST", agent, headers }, (response) => {
+        ports.add(response.socket.localPort);
+        resolve(text(response));
+      });
+      outgoing.on("error", reject).end(body);
+    });
+    expect(answer).toBe("done");
+  }
+  expect(ports.size).toBe(1);
+  agent.destroy();
+});
+
+test("a transaction whose run has read the stream does not run again without it: 503, and a retry runs", async () => {
+  const { latchkey, operation } = httpService({ refusedCommits: 1 });
+  const bodies: string[] = [];
+  const handler = expressProtect(latchkey, all)(operation(), async (req, res) => {
+    bodies.push(await text(req));
+    res.status(201).end();
+  });
+  const url = await open(express().post("/run", handler));
+  const key = newKey();
+  const first = await send(url, { key });
+  expect([first.status, first.json().code]).toEqual([503, "store-unavailable"]);
+  expect((await send(url, { key })).status).toBe(201);
+  expect(bodies).toEqual(['{"amount":1}', '{"amount":1}']);
+});

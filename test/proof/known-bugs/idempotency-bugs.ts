@@ -1,0 +1,295 @@
+/** Bugs of idempotency libraries, and of what stands around them, that were reported in public: none is ours. */
+import type { KnownBug } from "./known-bugs.ts";
+
+const src = "packages/latchkey/src";
+const at = (file: string, title: string) => ({ file, title });
+
+export const idempotencyBugs: readonly KnownBug[] = [
+  {
+    bug: "A duplicate that is refused deletes the record of the request that still runs",
+    where: "aws-powertools/powertools-lambda-typescript#5675",
+    shownBy: [at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer")],
+    why: "Only the fence's owner can end an attempt: a refusal writes nothing.",
+  },
+  {
+    bug: "A reservation without a deadline is taken over at once, and two run",
+    where: "aws-powertools/powertools-lambda-typescript#5678",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "a duplicate comes back when the lease ends, if it is not renewed",
+      ),
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "many at once: one start, the others are answered that it is running",
+      ),
+    ],
+    why: "Every reservation has a lease, by the store's clock.",
+  },
+  {
+    bug: "After a time-out the interrupted work is simply run again",
+    where: "aws-powertools/powertools-lambda-python#8049",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "that outlives the attempt's limit: stopped, unknown",
+      ),
+    ],
+    why: "`leaseEnd` is `reconcile` unless the operation says otherwise.",
+  },
+  {
+    bug: "A process that dies leaves its key in progress until the retention is over",
+    where:
+      "VilledeMontreal/express-idempotency#32, aws-powertools/powertools-lambda#53, aws-powertools/powertools-lambda-python#1038, #4759, ikyriak/IdempotentAPI#37, snok/asgi-idempotency-header#16, pathosDev/actor-ts#984",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "that has ended is taken over under rerun; the frozen owner answers with the winner's answer",
+      ),
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "that has ended means unknown under reconcile; the frozen owner settles its own, since no other attempt has begun",
+      ),
+    ],
+    why: "The lease is another time than the retention.",
+  },
+  {
+    bug: "A handler that throws after its effect is run again",
+    where: "pathosDev/actor-ts#984",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.test.ts`,
+        "leaves the outcome unknown, and its error reaches the caller",
+      ),
+    ],
+  },
+  {
+    bug: "A lock is freed only by res.json: an error, a stream or a file keeps it",
+    where: "KanishJebaMathewM/Truxify#4622, #5087",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/failures.ts`,
+        "failures: a throw rolls back, is answered by the framework, and the key runs again",
+      ),
+      at(`${src}/http/express/express.holding.test.ts`, "a file is kept whole though the client has hung up"),
+    ],
+  },
+  {
+    bug: "An owner whose lock has run out deletes that of its successor",
+    where: "KanishJebaMathewM/Truxify#4623, OptimalBits/bull#308",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "that has ended and was settled by others is not the frozen owner's any more",
+      ),
+      at(`${src}/testing/store-conformance/renew.ts`, "renew: a lease that has ended is not revived"),
+    ],
+    why: "A fence is a number and a random token.",
+  },
+  {
+    bug: "Who waited for the lock runs the work again without another look at the record",
+    where: "KanishJebaMathewM/Truxify#6898",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/refusals.ts`,
+        "refusals: a duplicate that may wait gets the first answer",
+      ),
+    ],
+    why: "Each try is the whole admission.",
+  },
+  {
+    bug: "Two requests at once both find nothing, and both run",
+    where:
+      "idempot-dev/idempot-js#182, LabsCrypt/remitlend#1624, square1-io/laravel-idempotency#1, jcagarcia/grape-idempotency#3",
+    shownBy: [
+      at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer"),
+      at(
+        `${src}/testing/store-conformance/races.ts`,
+        "races: of many submissions one runs, and all later ones replay it",
+      ),
+    ],
+    why: "Admission is one atomic step of the store.",
+  },
+  {
+    bug: "Another user with the same key gets the first one's answer",
+    where: "paveg/hono-idempotency#126, irzix/nestjs-agentic#126, arun0009/idempotent#217",
+    shownBy: [
+      at(`${src}/testing/http-conformance/refusals.ts`, "refusals: two tenants with one key do not meet"),
+      at(
+        `${src}/testing/http-conformance/refusals.ts`,
+        "refusals: another principal of the tenant learns nothing",
+      ),
+    ],
+    why: "The tenant has no default.",
+  },
+  {
+    bug: "The same key with another body gets the first answer",
+    where: "josipmusa/idempotency4j#12",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/refusals.ts`,
+        "refusals: a key with another body is misuse and changes nothing",
+      ),
+    ],
+  },
+  {
+    bug: "The client hangs up, the answer is not stored, and the retry runs again",
+    where: "fullstackhero/dotnet-starter-kit#1333, caura-ai/caura#1629",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/answers.ts`,
+        "answers: after the client hung up the handler finishes, and the retry gets its answer",
+      ),
+    ],
+  },
+  {
+    bug: "A replay cannot be distinguished from a first answer",
+    where:
+      "KeeperHub/keeperhub#1849, ikyriak/IdempotentAPI#85, ietf-wg-httpapi/idempotency#46, aws-powertools/powertools-lambda-java#1780",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/answers.ts`,
+        "answers: the first caller gets every header, the second what belongs to the answer",
+      ),
+    ],
+    why: "`Idempotent-Replayed: true` is on replays alone.",
+  },
+  {
+    bug: "A replay has lost Location or its content type, or its status",
+    where:
+      "VSN2015/concerns_on_rails#47, chuanghiduoc/nestjs-fastify-nx#128, rajadilipkolli/my-spring-boot-experiments#2629",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/answers.ts`,
+        "answers: the first caller gets every header, the second what belongs to the answer",
+      ),
+      at(`${src}/execution/lease/run-lease.test.ts`, "is stored and replayed without running again"),
+    ],
+  },
+  {
+    bug: "A compressed answer is replayed without its encoding",
+    where: "ikyriak/IdempotentAPI#6",
+    shownBy: [
+      at(`${src}/testing/http-conformance/answers.ts`, "answers: a compressed body is replayed compressed"),
+    ],
+  },
+  {
+    bug: "A streamed answer is stored as {}, or used up before it is stored",
+    where: "pathosDev/actor-ts#1308",
+    shownBy: [
+      at(
+        `${src}/testing/http-conformance/answers.ts`,
+        "answers: one of 20 MB reaches the first caller whole",
+      ),
+      at(
+        `${src}/testing/http-conformance/answers.ts`,
+        "answers: not a byte leaves before the store has confirmed",
+      ),
+    ],
+    why: "What was sent is stored as bytes; a stream is read to its end first.",
+  },
+  {
+    bug: "Work whose time is over is run again beside itself, and is not stopped",
+    where: "timgit/pg-boss#555",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "that cannot be renewed stops its owner before another could take it",
+      ),
+    ],
+  },
+  {
+    bug: "A finished job is marked as failed by an owner that had lost it",
+    where: "OptimalBits/bull#1416, taskforcesh/bullmq#3183",
+    shownBy: [
+      at(
+        `${src}/execution/steps/owned-attempt.leases.test.ts`,
+        "lost: the owner can neither phase, call, complete, nor answer with its own",
+      ),
+    ],
+  },
+  {
+    bug: "A lock that its crashed owner left is renewed by every look at it, and the job starves",
+    where: "agenda/agenda#1749",
+    shownBy: [
+      at(
+        `${src}/execution/lease/run-lease.leases.test.ts`,
+        "is not taken over for ever: an operation that kills its owner ends in unknown",
+      ),
+    ],
+    why: "A look renews nothing.",
+  },
+  {
+    bug: "Named statements collide behind a pooler in transaction mode",
+    where: "porsager/postgres#172, #547, rust-postgres/rust-postgres#1054",
+    shownBy: [at(`${src}/sql/pg.test.ts`, "without names nothing stays prepared")],
+    why: "`namedStatements: false` sends none.",
+  },
+  {
+    bug: "A transaction that is run again keeps the state of its first run",
+    where: "medplum/medplum#9811, matrix-org/synapse#12184",
+    shownBy: [
+      at(
+        `${src}/execution/transaction/run-transaction.handlers.test.ts`,
+        "that is run again starts without what it had asked for before",
+      ),
+      at(
+        `${src}/http/express/express.holding.test.ts`,
+        "a run that is rolled back and repeated starts from a clean response",
+      ),
+    ],
+  },
+  {
+    bug: "A commit whose reply was lost is applied again",
+    where: "apache/couchdb#3569",
+    shownBy: [
+      at(
+        `${src}/execution/transaction/run-transaction.database.test.ts`,
+        "leaves a COMMIT in doubt that turns out committed: the answer is sent, nothing runs again",
+      ),
+    ],
+  },
+  {
+    bug: "A webhook that comes twice is booked twice",
+    where: "woocommerce/woocommerce-gateway-stripe#3326, pay-rails/pay#612, dj-stripe/dj-stripe#1239",
+    shownBy: [
+      at(`${src}/messages/inbox.test.ts`, "runs once, however often and under whichever spelling it comes"),
+      at(
+        `${src}/messages/inbox.test.ts`,
+        "is held and admitted again by timer, and is a duplicate when the first one has committed",
+      ),
+    ],
+  },
+  {
+    bug: "Two paths of one order each make a key of their own, and the customer is charged twice",
+    where: "woocommerce/woocommerce-gateway-stripe#489",
+    shownBy: [at(`${src}/effects/downstream-key.test.ts`, "never change: %j")],
+    why: "The downstream key is derived from the record, not drawn where the call is made.",
+  },
+  {
+    bug: "After a rebalance messages run again, and offsets of others' partitions are committed",
+    where: "tulios/kafkajs#1046, SOHU-Co/kafka-node#787",
+    shownBy: [
+      at(
+        `${src}/messages/kafka/kafkajs.test.ts`,
+        "while a message runs the group is notified; a rebalance waits for it, but not for long",
+      ),
+      at(`${src}/messages/inbox.test.ts`, "that has committed before the last death is a duplicate"),
+    ],
+  },
+  {
+    bug: "After a failover of Redis two owners hold one lock",
+    where: "samcook/RedLock.net#11, sewenew/redis-plus-plus#44",
+    shownBy: [
+      at(
+        "test/redis/losses.all.test.ts",
+        "two primaries: the same key may run on both, and when one gives way, its owner cannot complete",
+      ),
+      at(
+        "test/redis/split-brain.test.ts",
+        "with min-replicas-to-write a primary that its replica has left begins nothing and ends nothing",
+      ),
+    ],
+    why: "Redis cannot rule it out, so the store declares it; operations that cannot bear it belong on Postgres.",
+  },
+];
