@@ -112,5 +112,9 @@ test("no module of another package touches the clock or randomness either, whate
     ["jobs.ts", 'import { randomUUID } from "node:crypto";\nexport const id = randomUUID();'],
     ["reads.ts", "export const text = (at: number) => new Date(at).toISOString();"],
   ]);
-  expect(findPortProblems(sources).map(({ where }) => where)).toEqual(["ports.ts:1", "jobs.ts:1", "jobs.ts:2"]);
+  expect(findPortProblems(sources).map(({ where }) => where)).toEqual([
+    "ports.ts:1",
+    "jobs.ts:1",
+    "jobs.ts:2",
+  ]);
 });

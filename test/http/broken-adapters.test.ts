@@ -82,7 +82,7 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "names the record to another principal",
-    failing: "refusals: another principal cannot tell",
+    failing: "refusals: another principal cannot recognise",
     app: (app) => {
       const { latchkey } = app;
       const execute: typeof latchkey.execute = async (operation, submission, work) => {

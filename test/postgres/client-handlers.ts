@@ -68,20 +68,33 @@ export function paymentsDatabase<Db, Tx>(client: ClientUnderTest<Db, Tx>): Payme
   };
 }
 
+interface Bench<Db, Tx> {
+  readonly client: ClientUnderTest<Db, Tx>;
+  readonly town: ReturnType<typeof paymentsDatabase<Db, Tx>>;
+  /** Opened before the first case. */
+  readonly db: () => Db;
+  readonly insert: (tx: Tx, account: string, over?: Db) => Promise<string>;
+}
+
 /** Registers the cases; call it inside a `describe` named after the client. */
 export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
   const town = paymentsDatabase(client);
-  let db: Db;
+  let opened: Db;
   beforeAll(async () => {
-    db = await client.open(town.url);
+    opened = await client.open(town.url);
   });
-  const insert = async (tx: Tx, account: string, over = db) => {
+  const insert = async (tx: Tx, account: string, over = opened) => {
     await client.insert(tx, account, over);
     return account;
   };
+  const bench = { client, town, db: () => opened, insert };
+  casesInOneTransaction(bench);
+  casesOfThePool(bench);
+}
 
+function casesInOneTransaction<Db, Tx>({ client, town, db, insert }: Bench<Db, Tx>): void {
   test("a nested transaction is a savepoint", async () => {
-    await town.payThrough(db)("nested", async (tx) => {
+    await town.payThrough(db())("nested", async (tx) => {
       await insert(tx, "outer");
       const inner = client.nested(
         tx,
@@ -89,10 +102,10 @@ export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
           await insert(nested, "inner");
           throw new Error("only the inner one");
         },
-        db,
+        db(),
       );
       await expect(inner).rejects.toThrow("only the inner one");
-      await client.nested(tx, (nested) => insert(nested, "inner, kept"), db);
+      await client.nested(tx, (nested) => insert(nested, "inner, kept"), db());
     });
     expect((await town.accounts()).filter((account) => /inner|outer/u.test(account))).toEqual([
       "outer",
@@ -101,10 +114,10 @@ export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
   });
 
   test("an error that the handler swallows is Latchkey's error, and the key is free", async () => {
-    const pay = town.payThrough(db);
+    const pay = town.payThrough(db());
     const swallowing = pay("swallowed", async (tx) => {
       await insert(tx, "swallowed");
-      await client.query(tx, "select 1 / 0", db).catch(() => {});
+      await client.query(tx, "select 1 / 0", db()).catch(() => {});
       return "paid";
     });
     await expect(swallowing).rejects.toMatchObject({ code: "transaction-aborted" });
@@ -114,11 +127,11 @@ export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
 
   test("a serialization failure inside the client's wrapping runs the handler again", async () => {
     let runs = 0;
-    const result = await town.payThrough(db)("conflict", async (tx) => {
+    const result = await town.payThrough(db())("conflict", async (tx) => {
       runs += 1;
       await insert(tx, `run ${runs}`);
       const conflict = "do $$ begin raise exception 'conflict' using errcode = '40001'; end $$";
-      if (runs === 1) await client.query(tx, conflict, db);
+      if (runs === 1) await client.query(tx, conflict, db());
       return runs;
     });
     expect(result).toMatchObject({ kind: "executed", value: 2 });
@@ -128,14 +141,16 @@ export function handlerCases<Db, Tx>(client: ClientUnderTest<Db, Tx>): void {
   test("statements sent side by side run in the transaction", async () => {
     const names = Array.from({ length: 8 }, (_, index) => `parallel ${index}`);
     const count = "select count(distinct xmin::text)::int as n from payments where account ~ 'parallel'";
-    const result = await town.payThrough(db)("parallel", async (tx) => {
+    const result = await town.payThrough(db())("parallel", async (tx) => {
       await Promise.all(names.map((name) => insert(tx, name)));
-      return (await client.query(tx, count, db)).n;
+      return (await client.query(tx, count, db())).n;
     });
     expect(result).toMatchObject({ kind: "executed", value: 1 });
     expect((await town.accounts()).filter((account) => account.startsWith("parallel"))).toEqual(names);
   });
+}
 
+function casesOfThePool<Db, Tx>({ client, town, insert }: Bench<Db, Tx>): void {
   test("after its connections were killed, the next request is served", async () => {
     const own = await client.open(town.url, 3);
     const pay = town.payThrough(own);

@@ -331,9 +331,12 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
       () => store.readById(life.tenant, life.id),
       () => store.claimPending(wants),
       () =>
-        supportOf(store).deliver({ claim: claimed, tenant: claimed.tenant, idleLimitMs: 1_000, keepMs: 0 }, async () => {
-          throw new Error("it must not begin");
-        }),
+        supportOf(store).deliver(
+          { claim: claimed, tenant: claimed.tenant, idleLimitMs: 1_000, keepMs: 0 },
+          async () => {
+            throw new Error("it must not begin");
+          },
+        ),
       async () => store.hints?.listen(() => {}),
     ];
     for (const ask of asked) await expect(ask()).rejects.toMatchObject({ code: "store-unavailable" });

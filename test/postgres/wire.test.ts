@@ -96,10 +96,13 @@ describe.each(postgresVersions())("round trips on PostgreSQL %i", (version) => {
     const [first, ...others] = claimed;
     if (first === undefined) throw new Error("some were claimed");
     const deliver = () =>
-      supportOf(store).deliver({ claim: first, tenant: first.tenant, idleLimitMs: 30_000, keepMs: 1_000 }, async ({ tx }) => {
-        await tx.query("insert into business values ('delivered')");
-        return { end: "commit", value: "value", answers: null };
-      });
+      supportOf(store).deliver(
+        { claim: first, tenant: first.tenant, idleLimitMs: 30_000, keepMs: 1_000 },
+        async ({ tx }) => {
+          await tx.query("insert into business values ('delivered')");
+          return { end: "commit", value: "value", answers: null };
+        },
+      );
     expect(await flightsOf(deliver)).toBe(3);
     expect(await flightsOf(() => outbox.end(others.map((one) => delivered(one)))), "many ends").toBe(1);
     await store.close();

@@ -8,7 +8,6 @@ import type { SettlementSupport } from "../stores/settlement.ts";
 import type { Store } from "../stores/store.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { Members } from "./members.ts";
-import type { ClaimedFrom } from "./outbox.ts";
 import { interleave, mergePages, shareOut } from "./shares.ts";
 
 function missing(store: Store<never>, what: string): StoreError {
@@ -20,10 +19,7 @@ function transactionsOf<Tx>(store: Store<Tx>): TransactionSupport<Tx> {
   return store.transactions;
 }
 
-export function routedTransactions<Tx>(
-  members: Members<Tx>,
-  claimedFrom: ClaimedFrom<Tx>,
-): TransactionSupport<Tx> {
+export function routedTransactions<Tx>(members: Members<Tx>): TransactionSupport<Tx> {
   const of = (tenant: string) => transactionsOf(members.of(tenant).store);
   return {
     async run(request, work) {

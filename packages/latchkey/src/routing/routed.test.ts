@@ -9,6 +9,7 @@ import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { faultyStore } from "../testing/index.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
+import { deliveryCommit, deliveryRequest } from "../testing/store-conformance/deliver-arrange.ts";
 import { newEffect } from "../testing/store-conformance/outbox-arrange.ts";
 import { commitOf, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
 import { routedStore } from "./routed.ts";
@@ -110,6 +111,23 @@ describe("each tenant's own store", () => {
     await start().place("bob", "k");
     expect(calls.length).toBeGreaterThan(0);
     expect(calls.filter((call) => !call.startsWith("bob "))).toEqual([]);
+  });
+
+  test("has the transaction of a delivery, also of an effect that was claimed elsewhere", async () => {
+    const { own, store } = setUp();
+    const key = { tenant: "eve", scope: "order", key: "k" };
+    const effect = newEffect();
+    await store.transactions?.run(requestFor(key), async () => commitOf(key, { effects: [effect] }));
+    const want = { effect: effect.effect, limit: 1, starts: true };
+    const [claimed] = (await own.eve.outbox?.claim([want], "0".repeat(32), 60_000)) ?? [];
+    if (claimed === undefined) throw new Error("the effect is there");
+    const outcome = await store.transactions?.deliver(deliveryRequest(claimed), async ({ tx }) => {
+      await tx.insert("delivered", { to: "eve" });
+      return deliveryCommit();
+    });
+    expect(outcome?.kind).toBe("committed");
+    expect(own.eve.rows("delivered")).toEqual([{ to: "eve" }]);
+    expect(own.ada.rows("delivered")).toEqual([]);
   });
 
   test("a tenant without one: what route throws, and nothing ran", async () => {

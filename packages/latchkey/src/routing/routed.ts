@@ -102,7 +102,7 @@ function assemble<Tx>(
     capabilities,
     ownCircuits: true,
     ...(leasesRefused === undefined ? {} : { leasesRefused }),
-    transactions: capabilities.transactions ? routedTransactions(members, claimedFrom) : null,
+    transactions: capabilities.transactions ? routedTransactions(members) : null,
     journal: routedJournal(members),
     settlement: routedSettlement(members),
     outbox: stores.every(({ outbox }) => outbox !== null) ? routedOutbox(members, claimedFrom) : null,

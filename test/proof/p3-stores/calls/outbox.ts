@@ -73,8 +73,8 @@ export const outboxCalls: CallKinds = {
       unordered: true,
       make: ({ store }) => outboxOf(store).claim(wanted, token, leaseMs),
       learn: (value) => {
-        for (const { id, fence, recordId } of value as readonly OutboxEffect[]) {
-          world.claims.push({ id, fence, recordId });
+        for (const { id, fence, tenant, recordId } of value as readonly OutboxEffect[]) {
+          world.claims.push({ id, fence, tenant, recordId });
         }
       },
       counts: (value) =>

@@ -138,13 +138,13 @@ export const transactionCalls: CallKinds = {
     const claimed = world.claim(choices);
     if (claimed === null) return null;
     const { what, flavour } = claimed;
-    const { id, fence, recordId } = what;
+    const { id, fence, tenant, recordId } = what;
     const record = await world.peekById(recordId);
     const mayAnswer = record !== null && (record.state === "retryable" || choices.oneIn(3));
     const answers = mayAnswer ? answersTo(choices, world, record) : null;
     const end = choices.pick(["commit", "commit", "commit", "rollback", "abandon"] as const);
     const handler = someHandler(choices, world);
-    const request = { claim: { id, fence }, idleLimitMs, keepMs: 60_000 };
+    const request = { claim: { id, fence }, tenant, idleLimitMs, keepMs: 60_000 };
     const work =
       (on: Subject) =>
       async (open: OpenPhase<unknown>): Promise<DeliveryWork<unknown>> => {

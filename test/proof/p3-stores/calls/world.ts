@@ -39,7 +39,9 @@ export interface KnownEffect {
 }
 
 /** A claim on an effect that somebody was told of. */
-export interface KnownClaim extends KnownEffect, EffectClaim {}
+export interface KnownClaim extends KnownEffect, EffectClaim {
+  readonly tenant: string;
+}
 
 export class CallWorld {
   nowMs = beginMs;

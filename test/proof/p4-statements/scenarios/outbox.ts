@@ -130,10 +130,13 @@ export const orderedEffects = callScenario({
 
 /** The transaction that ends a delivery. */
 function endsInTransaction(script: Script, on: AnyStore, claim: EffectClaim, by: string) {
-  return transactionsOf(on).deliver({ claim, idleLimitMs: 30_000, keepMs }, async ({ tx }) => {
-    await on.write(tx, { key: script.key.key, life: `${claim.id}/delivered`, by });
-    return { end: "commit" as const, value: by, answers: null };
-  });
+  return transactionsOf(on).deliver(
+    { claim, tenant: script.key.tenant, idleLimitMs: 30_000, keepMs },
+    async ({ tx }) => {
+      await on.write(tx, { key: script.key.key, life: `${claim.id}/delivered`, by });
+      return { end: "commit" as const, value: by, answers: null };
+    },
+  );
 }
 
 export const deliveryAgainstRescue = callScenario({
@@ -240,11 +243,14 @@ export const answerByDelivery = callScenario({
       const outcome = await call(
         "deliver",
         (on) =>
-          transactionsOf(on).deliver({ claim: claimOf(claimed), idleLimitMs: 30_000, keepMs }, async () => ({
-            end: "commit" as const,
-            value: null,
-            answers,
-          })),
+          transactionsOf(on).deliver(
+            { claim: claimOf(claimed), tenant: claimed.tenant, idleLimitMs: 30_000, keepMs },
+            async () => ({
+              end: "commit" as const,
+              value: null,
+              answers,
+            }),
+          ),
         "may_miss",
       );
       if (hasKind(outcome, "committed")) script.world.tally.count("answered by a delivery");

@@ -1,7 +1,7 @@
 /** Deliveries for the cases about how they end. */
 import assert from "node:assert/strict";
 import { guardOf, type LatchkeyRecord } from "../../engine/record.ts";
-import type { EffectClaim, OutboxEffect } from "../../stores/outbox.ts";
+import type { OutboxEffect } from "../../stores/outbox.ts";
 import type { DeliveryRequest, DeliveryWork, OpenPhase } from "../../stores/transactions.ts";
 import { defaultRetention, minute, readRecord } from "./arrange.ts";
 import type { CaseContext } from "./case.ts";
@@ -20,6 +20,9 @@ import {
 } from "./outbox-arrange.ts";
 import { newRow, transactional } from "./transactions-arrange.ts";
 
+/** A claim, and in whose database its effect is. */
+export type TenantClaim = Pick<OutboxEffect, "id" | "fence" | "tenant">;
+
 export type DeliveryCommit = Extract<DeliveryWork<string>, { readonly end: "commit" }>;
 
 export function deliveryCommit(answers: DeliveryCommit["answers"] = null): DeliveryCommit {
@@ -27,7 +30,7 @@ export function deliveryCommit(answers: DeliveryCommit["answers"] = null): Deliv
 }
 
 export function deliveryRequest(
-  claim: EffectClaim,
+  claim: TenantClaim,
   overrides: Partial<DeliveryRequest> = {},
 ): DeliveryRequest {
   return { claim: claimOf(claim), tenant: claim.tenant, idleLimitMs: minute, keepMs, ...overrides };
@@ -36,7 +39,7 @@ export function deliveryRequest(
 /** One whole delivery: writes `row`, then ends as `work` says. */
 export function delivering(
   context: CaseContext,
-  claim: EffectClaim,
+  claim: TenantClaim,
   row: string,
   work: (open: OpenPhase<unknown>) => DeliveryWork<string> | Promise<DeliveryWork<string>>,
 ) {
@@ -58,7 +61,7 @@ export async function keptNew(context: CaseContext): Promise<OutboxEffect> {
 export async function losesDelivery(
   context: CaseContext,
   effect: OutboxEffect,
-  claim: EffectClaim,
+  claim: TenantClaim,
   what: string,
   commit: DeliveryCommit = deliveryCommit(),
 ): Promise<void> {

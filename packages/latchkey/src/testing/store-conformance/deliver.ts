@@ -98,9 +98,9 @@ export const deliverCases: readonly StoreCase[] = [
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
       for (const [what, fence] of foreignFences(effect.fence)) {
-        await losesDelivery(context, effect, { id: effect.id, fence }, what);
+        await losesDelivery(context, effect, { ...effect, fence }, what);
         await unchanged(context, keyOf(record), what, () =>
-          losesDelivery(context, effect, { id: effect.id, fence }, `answer: ${what}`, answersOf(record)),
+          losesDelivery(context, effect, { ...effect, fence }, `answer: ${what}`, answersOf(record)),
         );
       }
       await losesDelivery(context, effect, { ...effect, id: newId() }, "another effect's id");
