@@ -35,13 +35,16 @@ test("a part of a written document is replaced and nothing else; a document with
 
 test("the policies' table has a row for every choice, and for each status that differs", () => {
   const text = renderPolicies();
-  expect(text).toContain("| a 5xx answer (`serverErrors`) | `by-outcome` | `store` |");
-  expect(text).toContain("| status of [`key-misuse`](errors.md#key-misuse) | 422 | 400 |");
+  expect(text).toContain(
+    "| a 5xx answer (`serverErrors`) | `by-outcome` | `store` | `release` | `by-outcome` |",
+  );
+  expect(text).toContain("| status of [`key-misuse`](errors.md#key-misuse) | 422 | 400 | 422 | 409 |");
 });
 
 test("the options' table has every option with its default", () => {
   const text = renderOptions();
-  expect(text).toContain("| `retentionMs` | 24 h |");
+  expect(text).toContain("| `forgetAfterMs` | 24 h |");
+  expect(text).toContain("| `retentionMs` | the policy's |");
   expect(text).toContain("| `answerHoldBytes` | 32 MiB |");
   expect(text).toContain("| `key` | the policy's |");
 });

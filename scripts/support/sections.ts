@@ -4,9 +4,11 @@ import { basename, join } from "node:path";
 import { checkStoredHeaders } from "../../packages/latchkey/src/http/protocol/capture.ts";
 import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
 import { defineOperation, type OperationSettings } from "../../packages/latchkey/src/operations/operation.ts";
+import { acp } from "../../packages/latchkey/src/operations/policies/acp.ts";
 import { ietf } from "../../packages/latchkey/src/operations/policies/ietf.ts";
 import type { Policy, ProblemCode } from "../../packages/latchkey/src/operations/policies/policy.ts";
 import { stripe } from "../../packages/latchkey/src/operations/policies/stripe.ts";
+import { ucp } from "../../packages/latchkey/src/operations/policies/ucp.ts";
 import { memoryStore } from "../../packages/latchkey/src/stores/memory.ts";
 import {
   ageMetric,
@@ -60,25 +62,30 @@ export function renderStoredHeaders(): string {
 /** What each choice of a policy decides. A new one needs a text here. */
 const choices: Readonly<Record<Exclude<keyof Policy, "name" | "statuses">, string>> = {
   key: "a request without a key (`key`)",
+  keyForm: "what a key may look like (`key` of the adapter)",
+  keyScope: "what a key is unique in (`keyScope`)",
+  body: "how a body is compared (`fingerprint`)",
+  methods: "what a mount over a whole app protects (`methods`)",
+  retentionMs: "how long an answer is replayed (`retentionMs`)",
+  echoKey: "the key is sent back with every answer (`echoKey`)",
   reuse: "a key between the end of retention and being forgotten (`reuse`)",
   serverErrors: "a 5xx answer (`serverErrors`)",
   shouldRetryHeaders: "`Stripe-Should-Retry` and `X-Should-Retry` on problems",
   errorMember: "problem bodies also have an `error` in Stripe's form",
+  problemForm: "what a problem's body looks like (`renderProblem`)",
 };
 
 /** The policies side by side. */
 export function renderPolicies(): string {
-  const policies: readonly Policy[] = [ietf, stripe];
+  const policies: readonly Policy[] = [ietf, stripe, acp, ucp];
   const codes = Object.keys(problemTypes) as ProblemCode[];
   const differing = codes.filter((code) => policies.some(({ statuses }) => statuses[code] !== undefined));
-  const show = (value: string | boolean) =>
-    typeof value === "string" ? `\`${value}\`` : value ? "yes" : "no";
   return renderTable(
     ["What", ...policies.map(({ name }) => `\`${name}\``)],
     [
       ...Object.entries(choices).map(([field, text]) => [
         text,
-        ...policies.map((policy) => show(policy[field as keyof typeof choices])),
+        ...policies.map((policy) => describeChoice(policy[field as keyof typeof choices])),
       ]),
       ...differing.map((code) => [
         `status of [\`${code}\`](errors.md#${code})`,
@@ -86,6 +93,14 @@ export function renderPolicies(): string {
       ]),
     ],
   );
+}
+
+function describeChoice(value: Policy[keyof typeof choices]): string {
+  if (typeof value === "string") return `\`${value}\``;
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "number") return `${value / 3_600_000} h`;
+  if ("syntax" in value) return `\`${value.syntax}\`, ${value.minLength} to 255 characters`;
+  return value.map((method) => `\`${method}\``).join(", ");
 }
 
 /** Every metric, and what it counts. */

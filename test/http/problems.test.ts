@@ -1,5 +1,6 @@
 /** Every problem there is, on the wire, through every adapter and under every policy. */
 import {
+  acp,
   createLatchkey,
   ietf,
   type Policy,
@@ -7,6 +8,7 @@ import {
   type Result,
   StoreError,
   stripe,
+  ucp,
 } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { describe, expect, test } from "vitest";
@@ -22,7 +24,7 @@ type Provocation = { readonly call: HttpCall } | { readonly execution: Result | 
 
 const provocations: Readonly<Record<Exclude<ProblemCode, "answer-not-stored">, Provocation>> = {
   "missing-key": { call: { key: null } },
-  "invalid-key": { call: { key: "a, b" } },
+  "invalid-key": { call: { key: "k".repeat(256) } },
   "payload-too-large": { call: { body: JSON.stringify({ note: "x".repeat(200) }) } },
   "request-too-old": { call: { headers: [["Repeatability-First-Sent", "Sun, 06 Nov 1994 08:49:37 GMT"]] } },
   "invalid-request-date": { call: { headers: [["Repeatability-First-Sent", "yesterday"]] } },
@@ -44,7 +46,12 @@ const comeBack = ["in-progress", "outcome-unknown", "commit-in-doubt", "too-many
 const schema = problemSchema();
 
 const all = [...frameworks, recordedExpress].flatMap((framework) =>
-  [ietf, stripe].map((policy) => ({ framework, name: framework.name, policy, practice: policy.name })),
+  [ietf, stripe, acp, ucp].map((policy) => ({
+    framework,
+    name: framework.name,
+    policy,
+    practice: policy.name,
+  })),
 );
 
 function appOf(policy: Policy, told: { execution: Result | Error | null }): AppUnderTest<unknown> {
@@ -57,7 +64,12 @@ function appOf(policy: Policy, told: { execution: Result | Error | null }): AppU
   const operation = real.operation("run", { execution: "lease", key: "required", answerLimitBytes: 10 });
   return {
     latchkey: { ...real, execute },
-    settings: { bodyLimitBytes: 100, requestAge: { maxMs: 60_000 }, statusPath: "/operations" },
+    settings: {
+      key: { minLength: 1 },
+      bodyLimitBytes: 100,
+      requestAge: { maxMs: 60_000 },
+      statusPath: "/operations",
+    },
     tenant: (header) => header("x-tenant") ?? null,
     principal: () => null,
     route: {
@@ -85,11 +97,13 @@ describe.each(all)("$name under $practice", ({ framework, policy }) => {
       const problem = answer.json();
       const wanted = policy.statuses[code] ?? problemTypes[code].status;
       const retryAfter = answer.header("retry-after");
+      const isStandard = policy.problemForm === "rfc9457";
+      const wantedMedia = isStandard ? "application/problem+json" : "application/json";
       faults[code] = [
         ...problemFaults(problem, { status, code, policy }),
-        ...(schema?.(problem) ?? []),
+        ...(isStandard ? (schema?.(problem) ?? []) : []),
         ...(status === wanted ? [] : [`status ${status}`]),
-        ...(media === "application/problem+json" ? [] : [`content type ${media}`]),
+        ...(media === wantedMedia ? [] : [`content type ${media}`]),
         ...(answer.header("cache-control") === "no-store" ? [] : ["it may be cached"]),
         ...(/^<https:[^>]+>; rel="describedby"$/u.test(answer.header("link") ?? "") ? [] : ["no link"]),
         ...((comeBack.includes(code) ? "1" : null) === retryAfter ? [] : [`Retry-After ${retryAfter}`]),

@@ -19,6 +19,8 @@ export function problemFaults(
 ): readonly string[] {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return ["it is no JSON object"];
   const problem = body as Readonly<Record<string, unknown>>;
+  if (sent.policy.problemForm === "acp") return acpFaults(problem);
+  if (sent.policy.problemForm === "ucp") return ucpFaults(problem);
   const { type, title, status, detail, code, retryable, safe_new_key, operation_ref, error } = problem;
   const wrong: (readonly [boolean, string])[] = [
     [!isUri(type), "`type` is no URI"],
@@ -42,6 +44,34 @@ export function problemFaults(
       .map((member) => `\`${member}\` is in no contract`),
     ...wrong.filter(([is]) => is).map(([, what]) => what),
   ];
+}
+
+const acpTypes: readonly unknown[] = ["invalid_request", "processing_error", "service_unavailable"];
+
+/** The protocol's `Error` has these three members, one more that is about a field of the body, and no others. */
+function acpFaults(problem: Readonly<Record<string, unknown>>): readonly string[] {
+  const { type, code, message, ...others } = problem;
+  return [
+    ...(acpTypes.includes(type) ? [] : ["`type` is none of the protocol's"]),
+    ...(isWord(code) ? [] : ["`code` is no word"]),
+    ...(isText(message) ? [] : ["`message` is no text"]),
+    ...Object.keys(others).map((member) => `\`${member}\` is in no contract`),
+  ];
+}
+
+function ucpFaults(problem: Readonly<Record<string, unknown>>): readonly string[] {
+  const { code, content, retryable, safe_new_key, operation_ref, ...others } = problem;
+  return [
+    ...(isWord(code) ? [] : ["`code` is no word"]),
+    ...(isText(content) ? [] : ["`content` is no text"]),
+    ...(typeof retryable === "boolean" && typeof safe_new_key === "boolean" ? [] : ["no advice"]),
+    ...(operation_ref === undefined || isText(operation_ref) ? [] : ["`operation_ref` is no text"]),
+    ...Object.keys(others).map((member) => `\`${member}\` is in no contract`),
+  ];
+}
+
+function isWord(value: unknown): boolean {
+  return typeof value === "string" && /^[a-z]+(?:_[a-z]+)*$/u.test(value);
 }
 
 function isText(value: unknown): boolean {

@@ -90,9 +90,11 @@ export type {
   RunAnswer,
   StepAttempt,
 } from "./operations/owned-work.ts";
+export { acp } from "./operations/policies/acp.ts";
 export { ietf } from "./operations/policies/ietf.ts";
 export type { Policy, ProblemCode } from "./operations/policies/policy.ts";
 export { stripe } from "./operations/policies/stripe.ts";
+export { ucp } from "./operations/policies/ucp.ts";
 export { type Clock, type Ports, type Random, systemPorts, type TimerKind } from "./ports.ts";
 export type {
   BridgeOutcome,

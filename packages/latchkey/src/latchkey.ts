@@ -259,7 +259,7 @@ function checkLatchkey(options: LatchkeyOptions<never>): void {
   }
   if (policy !== undefined && (typeof policy !== "object" || policy === null)) {
     throw new TypeError(
-      `createLatchkey: policy must be an object (got ${JSON.stringify(policy)}): import { ietf, stripe } from "latchkey"`,
+      `createLatchkey: policy must be an object (got ${JSON.stringify(policy)}): import { ietf } from "latchkey"`,
     );
   }
   if (policy !== undefined) checkPolicy("createLatchkey: policy", policy);

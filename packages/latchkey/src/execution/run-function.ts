@@ -101,8 +101,8 @@ export function scopeOf({ name, settings }: Operation, path: string | null = nul
   if (settings.keyScope !== "path") return settings.keyScope === "tenant" ? "*" : name;
   if (path === null) {
     throw new TypeError(
-      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation of its ` +
-        "own, and name a record by its id.",
+      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation with ` +
+        'keyScope "operation", and name a record by its id.',
     );
   }
   if (path.length <= scopePathMaxLength) return `${name} ${path}`;

@@ -1,7 +1,7 @@
 import { isPrintable } from "../fingerprint/characters.ts";
 
 /**
- * Writes a key as a String of RFC 9651, the form every syntax of `parseKey` accepts: `a"b` becomes `"a\"b"`.
+ * Writes a key as a String of RFC 9651, the form that `parseKey` reads back under `compat` and `strict`: `a"b` becomes `"a\"b"`.
  *
  * @throws TypeError if the key has a character outside printable ASCII (0x20 to 0x7E).
  */

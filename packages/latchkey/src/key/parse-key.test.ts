@@ -214,3 +214,29 @@ test("two different keys never become one; any lines are answered without a thro
     { numRuns: 2000 },
   );
 });
+
+describe("opaque syntax", () => {
+  test.each([
+    ["k", "k"],
+    ["  k  ", "k"],
+    ["a key, with; everything", "a key, with; everything"],
+    ['"k"', '"k"'],
+    ['"k', '"k'],
+    ["k".repeat(255), "k".repeat(255)],
+  ])("%j is %j", (line, key) => {
+    expect(keyOf(line, { syntax: "opaque" })).toBe(key);
+  });
+
+  test.each(["", "   ", "k".repeat(256), "a\tb", "schl\u00fcssel", "a\0", "undefined", "[object Object]"])(
+    "%j is invalid",
+    (line) => {
+      expect(reasonOf([line], { syntax: "opaque" })).toBe("invalid");
+    },
+  );
+
+  test("where field lines are joined, a comma and a space are a repeat, and a comma alone is not", () => {
+    const joined = { syntax: "opaque", joined: true } as const;
+    expect(reasonOf(["a, b"], joined)).toBe("invalid");
+    expect(keyOf("a,b", joined)).toBe("a,b");
+  });
+});

@@ -1,4 +1,4 @@
-import { isVisible } from "../fingerprint/characters.ts";
+import { isPrintable, isVisible } from "../fingerprint/characters.ts";
 import { looksPersonal } from "./looks-personal.ts";
 import { isPlaceholderKey } from "./placeholder-key.ts";
 import { parseItem } from "./structured-field.ts";
@@ -9,9 +9,10 @@ export const MAX_KEY_LENGTH = 255;
 export interface ParseKeyOptions {
   /**
    * `"compat"` (default): a String of RFC 9651, or a bare value of visible ASCII without comma or double quote;
-   * `"k"` and `k` are the same key. `"strict"`: a String only.
+   * `"k"` and `k` are the same key. `"strict"`: a String only. `"opaque"`: printable ASCII as it was sent, so that spaces,
+   * commas and quotes inside belong to the key, and `"k"` and `k` are two keys.
    */
-  readonly syntax?: "compat" | "strict" | undefined;
+  readonly syntax?: "compat" | "strict" | "opaque" | undefined;
   /** Least number of characters after decoding. Default 1. */
   readonly minLength?: number | undefined;
   /** Greatest number of characters after decoding, at most 255. Default 255. */
@@ -26,7 +27,7 @@ export interface ParseKeyOptions {
   readonly refusePersonal?: boolean | undefined;
   /**
    * The one line comes from a Fetch `Headers`, which joins repeated field lines with a comma: a comma outside a
-   * quoted String is reported as a repeat. Two lines `"a` and `b"` cannot be told from one line `"a, b"` there.
+   * quoted String is reported as a repeat; under `"opaque"` one that a space follows. Two lines `"a` and `b"` cannot be told from one line `"a, b"` there.
    * Default false.
    */
   readonly joined?: boolean | undefined;
@@ -57,10 +58,11 @@ export function parseKey(lines: readonly string[], options: ParseKeyOptions = {}
   if (line === undefined) {
     return { ok: false, reason: "missing", detail: "The idempotency key header is missing." };
   }
-  if (lines.length > 1 || (options.joined === true && hasBareComma(line))) {
+  const { syntax = "compat" } = options;
+  if (lines.length > 1 || (options.joined === true && mayBeJoined(line, syntax))) {
     return invalid("The idempotency key header occurs more than once.");
   }
-  const decoded = decode(line, options.syntax ?? "compat");
+  const decoded = decode(line, syntax);
   if (!decoded.ok) return decoded;
   return checkKey(decoded.key, minLength, maxLength, options);
 }
@@ -76,9 +78,12 @@ function checkLimits(minLength: number, maxLength: number): void {
   }
 }
 
-function decode(line: string, syntax: "compat" | "strict"): KeyResult {
+type Syntax = NonNullable<ParseKeyOptions["syntax"]>;
+
+function decode(line: string, syntax: Syntax): KeyResult {
   const value = trimSpaces(line);
   if (value === "") return invalid("The idempotency key is empty.");
+  if (syntax === "opaque") return decodeOpaque(value);
   if (syntax === "compat" && value.charCodeAt(0) !== 0x22) return decodeBare(value);
   const result = parseItem(value);
   if (!result.ok) return invalid(`The idempotency key is malformed: ${result.detail}.`);
@@ -94,6 +99,15 @@ function decodeBare(value: string): KeyResult {
       return invalid(
         "An unquoted idempotency key may hold visible ASCII without comma, double quote or space only.",
       );
+    }
+  }
+  return { ok: true, key: value };
+}
+
+function decodeOpaque(value: string): KeyResult {
+  for (let index = 0; index < value.length; index++) {
+    if (!isPrintable(value.charCodeAt(index))) {
+      return invalid("An idempotency key may hold printable ASCII only.");
     }
   }
   return { ok: true, key: value };
@@ -124,6 +138,11 @@ function trimSpaces(text: string): string {
   while (text.charCodeAt(start) === 0x20) start++;
   while (end > start && text.charCodeAt(end - 1) === 0x20) end--;
   return text.slice(start, end);
+}
+
+/** `Headers` joins field lines with a comma and a space. */
+function mayBeJoined(line: string, syntax: Syntax): boolean {
+  return syntax === "opaque" ? line.includes(", ") : hasBareComma(line);
 }
 
 function hasBareComma(line: string): boolean {

@@ -5,12 +5,21 @@ import type { Policy, ProblemCode } from "./policies/policy.ts";
 const policyNames = {
   name: true,
   key: true,
+  keyForm: true,
+  keyScope: true,
+  body: true,
+  methods: true,
+  retentionMs: true,
+  echoKey: true,
   statuses: true,
   reuse: true,
   serverErrors: true,
   shouldRetryHeaders: true,
   errorMember: true,
+  problemForm: true,
 } as const satisfies OptionNames<Policy>;
+
+const keyFormNames = { syntax: true, minLength: true } as const satisfies OptionNames<Policy["keyForm"]>;
 
 const statusNames = {
   "missing-key": true,
@@ -33,5 +42,6 @@ const statusNames = {
 /** @throws {TypeError} for a member, or a problem's code, that means nothing. */
 export function checkPolicy(what: string, policy: Policy): void {
   checkOptions(what, policy, policyNames);
+  checkOptions(`${what}.keyForm`, policy.keyForm ?? {}, keyFormNames);
   checkOptions(`${what}.statuses`, policy.statuses ?? {}, statusNames);
 }

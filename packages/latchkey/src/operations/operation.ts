@@ -7,7 +7,7 @@ import type { IsolationLevel } from "../sql/transaction.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { StoreCapabilities } from "../stores/store.ts";
 import type { Lookup } from "./owned-work.ts";
-import type { Policy } from "./policies/policy.ts";
+import { dayMs, type Policy } from "./policies/policy.ts";
 
 export interface OperationOptions<E extends Execution = Execution> {
   /**
@@ -20,7 +20,7 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly key?: "required" | "optional";
   /**
    * What a key is unique in. `tenant`: all operations that say so. `path`: the operation and the path of the request, without
-   * query, so that one key on `/items/1` and on `/items/2` is two keys; for HTTP routes only. Default `operation`.
+   * query, so that one key on `/items/1` and on `/items/2` is two keys; for HTTP routes only. Default: the policy's.
    */
   readonly keyScope?: "operation" | "tenant" | "path";
   /**
@@ -28,7 +28,7 @@ export interface OperationOptions<E extends Execution = Execution> {
    * No connection is held while it waits. Default `false`.
    */
   readonly waitMs?: number | false;
-  /** How long the answer can be replayed, from the end of the attempt. Default 24 hours. */
+  /** How long the answer can be replayed, from the end of the attempt. Default: the policy's. */
   readonly retentionMs?: number;
   /** When the key may run as new, from the end of the attempt. Default: `retentionMs`. */
   readonly forgetAfterMs?: number;
@@ -111,7 +111,6 @@ export interface OperationSettings {
   readonly onStoreFailure: "refuse" | "run-unprotected";
 }
 
-const day = 24 * 60 * 60 * 1000;
 /** Shorter leases would end between two heartbeats of a busy process. */
 const leaseMinMs = 300;
 
@@ -163,10 +162,10 @@ function checkDeferred(name: string, { leaseEnd, waitMs }: OperationSettings): v
 }
 
 function resolveSettings(options: OperationOptions, policy: Policy, execution: Execution): OperationSettings {
-  const retentionMs = options.retentionMs ?? day;
+  const retentionMs = options.retentionMs ?? policy.retentionMs;
   return {
     key: options.key ?? policy.key,
-    keyScope: options.keyScope ?? "operation",
+    keyScope: options.keyScope ?? policy.keyScope,
     waitMs: options.waitMs ?? false,
     retentionMs,
     forgetAfterMs: options.forgetAfterMs ?? retentionMs,
@@ -177,7 +176,7 @@ function resolveSettings(options: OperationOptions, policy: Policy, execution: E
     isolation: options.isolation ?? null,
     transactionLimitMs: options.transactionLimitMs ?? 30_000,
     writes: options.writes ?? "required",
-    pendingLimitMs: options.pendingLimitMs ?? day,
+    pendingLimitMs: options.pendingLimitMs ?? dayMs,
     leaseMs: options.leaseMs ?? 30_000,
     attemptLimitMs: options.attemptLimitMs ?? 15 * 60 * 1000,
     leaseEnd: options.leaseEnd ?? (execution === "deferred" ? "resume" : "reconcile"),

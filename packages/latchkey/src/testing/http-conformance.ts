@@ -8,6 +8,7 @@ import { answerCases } from "./http-conformance/answers.ts";
 import { type Arranged, arrange, arrangeServed, arrangeWrong } from "./http-conformance/arrange.ts";
 import type { AppUnderTest, HttpCase, HttpCaseContext, Subject } from "./http-conformance/case.ts";
 import { send } from "./http-conformance/client.ts";
+import { commerceCases } from "./http-conformance/commerce.ts";
 import { failureCases } from "./http-conformance/failures.ts";
 import { keyCases } from "./http-conformance/keys.ts";
 import { optionCases } from "./http-conformance/options.ts";
@@ -43,6 +44,7 @@ const cases: readonly HttpCase[] = [
   ...answerCases,
   ...refusalCases,
   ...failureCases,
+  ...commerceCases,
   ...optionCases,
   ...servedCases,
   ...servedRefusalCases,

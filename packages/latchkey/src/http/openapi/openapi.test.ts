@@ -5,7 +5,9 @@ import Fastify, { type FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../../latchkey.ts";
 import type { Operation } from "../../operations/operation.ts";
+import { acp } from "../../operations/policies/acp.ts";
 import { stripe } from "../../operations/policies/stripe.ts";
+import { ucp } from "../../operations/policies/ucp.ts";
 import { memoryStore } from "../../stores/memory.ts";
 import { newKey, send } from "../../testing/http-conformance/client.ts";
 import { fastifyProtect } from "../fastify/fastify.ts";
@@ -123,6 +125,21 @@ describe("what is described", () => {
     expect(post.responses[429].headers).toHaveProperty("Retry-After");
     const examples = post.responses[400].content["application/problem+json"].examples;
     expect(examples["key-misuse"].value).toMatchObject({ status: 400, error: { type: "idempotency_error" } });
+  });
+
+  test.each([
+    [acp, "422", "taken as they are sent", ["type", "code", "message"]],
+    [ucp, "409", "22 to 255", ["code", "content", "retryable", "safe_new_key", "operation_ref"]],
+  ] as const)("the commerce protocols' forms: $name", async (policy, status, key, members) => {
+    const latchkey = one({ policy });
+    const post = await described(latchkey.operation("checkouts.create"), { latchkey, http });
+    expect(post.parameters[1].description).toContain(key);
+    const { schema, examples } = post.responses[status].content["application/json"];
+    expect(Object.keys(schema.properties)).toEqual(members);
+    const validate = new Ajv2020().compile({ ...schema, additionalProperties: false });
+    for (const { value } of Object.values<Loose>(examples))
+      expect([validate(value), validate.errors]).toEqual([true, null]);
+    expect("Idempotency-Key" in post.responses[201].headers).toBe(policy.echoKey);
   });
 
   test("202 of what is deferred, and of what is in progress", async () => {

@@ -1,7 +1,7 @@
 /** What a route answers because it is protected, in the words of OpenAPI. The same for every version from 3.0 on. */
 
 import type { Limits } from "../../operations/limits.ts";
-import type { ProblemCode } from "../../operations/policies/policy.ts";
+import type { Policy, ProblemCode } from "../../operations/policies/policy.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { problemReply } from "../protocol/problem.ts";
 import { problemTypes } from "../protocol/problem-types.ts";
@@ -50,6 +50,30 @@ export const problemSchema: Fields = {
       properties: { type: { type: "string" }, code: { type: "string" }, message: { type: "string" } },
     },
   },
+};
+
+const errorShape = (members: Fields): Fields => ({
+  type: "object",
+  required: Object.keys(members).filter((name) => name !== "operation_ref"),
+  properties: members,
+});
+const text: Fields = { type: "string" };
+
+/** What a problem looks like in each form of a policy. */
+const problemShapes: Readonly<Record<Policy["problemForm"], Fields>> = {
+  rfc9457: { $ref: `#/components/schemas/${problemSchemaName}` },
+  acp: errorShape({
+    type: { type: "string", enum: ["invalid_request", "processing_error", "service_unavailable"] },
+    code: text,
+    message: text,
+  }),
+  ucp: errorShape({
+    code: text,
+    content: text,
+    retryable: { type: "boolean" },
+    safe_new_key: { type: "boolean" },
+    operation_ref: text,
+  }),
 };
 
 /** @param limits those of the latchkey; without any, nothing is answered `too-many-keys` */
@@ -103,10 +127,10 @@ function replyOf({ policy, rules }: RouteContext, code: ProblemCode): Reply {
 function problemResponse(route: RouteContext, codes: readonly ProblemCode[]): Fields {
   const replies = codes.map((code) => ({ code, reply: replyOf(route, code) }));
   const byType = Map.groupBy(replies, ({ reply }) => mediaTypeOf(reply));
-  const schema = { $ref: `#/components/schemas/${problemSchemaName}` };
+  const { renderProblem } = route.rules;
+  const shape = renderProblem === null ? { schema: problemShapes[route.policy.problemForm] } : {};
   const content = [...byType].map(([mediaType, some]) => {
     const examples = some.map(({ code, reply }) => [code, { value: exampleOf(reply, mediaType) }] as const);
-    const shape = route.rules.renderProblem === null ? { schema } : {};
     return [mediaType, { ...shape, examples: Object.fromEntries(examples) }] as const;
   });
   return {
@@ -170,8 +194,7 @@ const accepted: Fields = {
 function keyParameter({ operation, rules }: RouteContext): Fields & { readonly name: string } {
   const { settings } = operation;
   const { minLength = 1, maxLength = 255, syntax = "compat", pattern } = rules.key;
-  const form = syntax === "strict" ? "in double quotes" : "plain or in double quotes";
-  const size = `${minLength} to ${maxLength} characters, ${form}`;
+  const size = `${minLength} to ${maxLength} characters, ${keyForms[syntax]}`;
   const matching = pattern === undefined ? "" : `, matching \`${pattern.source}\``;
   const sentences = [
     "Makes the request safe to repeat: the same key with the same request gets the first answer, and nothing happens twice.",
@@ -189,6 +212,12 @@ function keyParameter({ operation, rules }: RouteContext): Fields & { readonly n
     schema: { type: "string", minLength: 1 },
   };
 }
+
+const keyForms = {
+  compat: "plain or in double quotes",
+  strict: "in double quotes",
+  opaque: "taken as they are sent",
+} as const;
 
 function retentionOf({ retentionMs, forgetAfterMs, reuse }: RouteContext["operation"]["settings"]): string {
   const kept = `The answer is kept for ${durationText(retentionMs)}`;
@@ -217,10 +246,12 @@ function replayHeaders({ rules }: RouteContext): Fields {
     description: "Until when the answer can be replayed, as an HTTP date.",
     schema: { type: "string" },
   };
+  const echo = { description: "The request's key.", schema: { type: "string" } };
   return {
     [rules.replayHeader]: marker,
     "Idempotency-Status": status,
     ...(rules.expiresHeader === false ? {} : { [rules.expiresHeader]: expiry }),
+    ...(rules.echoKey ? { [rules.header]: echo } : {}),
   };
 }
 

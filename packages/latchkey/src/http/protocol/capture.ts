@@ -138,7 +138,7 @@ export function storedForm(reply: Reply, stored: ReadonlySet<string>): Answer {
 }
 
 /** Whether a header can be written as it is: a token, and latin-1 text that cannot break out of its line. */
-function isSendable([name, value]: HeaderEntry): boolean {
+export function isSendable([name, value]: HeaderEntry): boolean {
   if (!isToken(name)) return false;
   for (let index = 0; index < value.length; index++) {
     const code = value.charCodeAt(index);

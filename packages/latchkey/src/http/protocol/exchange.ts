@@ -16,6 +16,7 @@ import type { Operation } from "../../operations/operation.ts";
 import { ownsItsWork } from "../../operations/owned-operation.ts";
 import { NotStarted } from "../node-response/not-started.ts";
 import { type Reply, storedForm, withoutFraming } from "./capture.ts";
+import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { nullAttempt, standInSubmission } from "./keyless.ts";
@@ -98,9 +99,11 @@ function submit<R, Tx, E extends Execution>(
 ): Promise<Outcome> {
   try {
     const received = receive(route, identity, request, incoming);
-    return isPromise(received)
+    const outcome = isPromise(received)
       ? received.then((there) => proceed(route, there, incoming, work))
       : proceed(route, received, incoming, work);
+    if (!route.rules.echoKey) return outcome;
+    return outcome.then((there) => echoed(route.rules, incoming, there));
   } catch (error) {
     return Promise.reject(error);
   }

@@ -1,6 +1,7 @@
 import { type FingerprintOptions, fingerprint } from "../../fingerprint/fingerprint.ts";
 import { type ParseKeyOptions, parseKey } from "../../key/parse-key.ts";
 import { checkOptions, type OptionNames } from "../../known-options.ts";
+import type { Policy } from "../../operations/policies/policy.ts";
 import { checkStoredHeaders, isToken } from "./capture.ts";
 import { headerSpecification, type Problem, type RenderedProblem } from "./problem.ts";
 import { type AgeRules, type RequestAge, resolveRequestAge } from "./request-age.ts";
@@ -17,16 +18,16 @@ export interface HttpSettings<R> {
   readonly principal?: (request: R) => Possibly<string> | Promise<Possibly<string>>;
   /** Name of the header that carries the key. Default `Idempotency-Key`. */
   readonly header?: string;
-  /** What a key may look like. Default: 1 to 255 characters, quoted or bare (see `parseKey`). */
+  /** What a key may look like. Default: as the policy says, up to 255 characters (`ietf`: quoted or bare, see `parseKey`). */
   readonly key?: Pick<ParseKeyOptions, "syntax" | "minLength" | "maxLength" | "pattern" | "refusePersonal">;
   /**
    * What makes two requests the same. A string is short for `{ body: … }`. Default: method, path, query, media type
-   * and the body (JSON in canonical form, anything else as its bytes); no headers.
+   * and the body (as the policy says; `ietf`: JSON in canonical form, anything else as its bytes); no headers.
    */
   readonly fingerprint?: "auto" | "raw" | "parsed" | HttpFingerprint;
   /**
    * For mounts over a whole app: the methods that are protected; requests with others pass untouched. A route that is
-   * protected by name is protected whatever its method. Default `POST` and `PATCH`.
+   * protected by name is protected whatever its method. Default: as the policy says (`ietf`: `POST` and `PATCH`).
    */
   readonly methods?: readonly string[];
   /**
@@ -34,6 +35,8 @@ export interface HttpSettings<R> {
    * Default false.
    */
   readonly markIgnored?: boolean;
+  /** Sends the key back, as it came, with every answer that Latchkey gives or passes on. Default: as the policy says (`ietf`: no). */
+  readonly echoKey?: boolean;
   /** Header that marks a replay with the value `true`. Default `Idempotent-Replayed`. */
   readonly replayHeader?: string;
   /**
@@ -122,6 +125,7 @@ export interface HttpRules {
     Pick<HttpFingerprint, "secret" | "limits">;
   readonly methods: ReadonlySet<string>;
   readonly markIgnored: boolean;
+  readonly echoKey: boolean;
   readonly replayHeader: string;
   readonly expiresHeader: string | false;
   readonly requestAge: AgeRules | null;
@@ -148,6 +152,7 @@ const httpOptions = {
   fingerprint: true,
   methods: true,
   markIgnored: true,
+  echoKey: true,
   replayHeader: true,
   expiresHeader: true,
   requestAge: true,
@@ -183,6 +188,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     fingerprint: resolveFingerprint(options.fingerprint ?? "auto"),
     methods: new Set((options.methods ?? ["POST", "PATCH"]).map((method) => method.toUpperCase())),
     markIgnored: options.markIgnored ?? false,
+    echoKey: options.echoKey ?? false,
     replayHeader: headerName("replayHeader", options.replayHeader ?? "Idempotent-Replayed"),
     expiresHeader: resolveExpiresHeader(options.expiresHeader ?? false),
     requestAge: resolveAge(options.requestAge ?? false),
@@ -207,6 +213,18 @@ export function withOverrides<R>(options: HttpOptions<R>, overrides: RouteOption
   if (tenant === undefined) return { ...options, ...settings };
   const { singleTenant: _, ...rest } = options;
   return { ...rest, ...settings, tenant };
+}
+
+/** The options, with the policy's choices where the adapter and its route have none. */
+export function withPolicy<R>(options: HttpOptions<R>, policy: Policy): HttpOptions<R> {
+  const given = typeof options.fingerprint === "string" ? { body: options.fingerprint } : options.fingerprint;
+  return {
+    ...options,
+    key: { ...policy.keyForm, ...options.key },
+    fingerprint: { ...given, body: given?.body ?? policy.body },
+    methods: options.methods ?? policy.methods,
+    echoKey: options.echoKey ?? policy.echoKey,
+  };
 }
 
 const keyNames = {

@@ -1,6 +1,7 @@
 /** Problem bodies (RFC 9457) and the headers that go with them. */
 import type { Policy, ProblemCode } from "../../operations/policies/policy.ts";
 import type { HeaderEntry, Reply } from "./capture.ts";
+import { renderAcp, renderUcp } from "./commerce-forms.ts";
 import { problemTypes } from "./problem-types.ts";
 
 /** Latchkey has no site of its own to point to; this page says what the header means. */
@@ -69,7 +70,7 @@ export function problemReply(
   settings: ProblemSettings,
 ): Reply {
   const problem = describe(code, occurrence, policy, settings);
-  const { body, contentType } = (settings.renderProblem ?? renderStandard)(problem);
+  const { body, contentType } = (settings.renderProblem ?? forms[policy.problemForm])(problem);
   const { retryAfterMs } = occurrence;
   const headers: HeaderEntry[] = [
     ["Content-Type", contentType],
@@ -143,6 +144,13 @@ function stripeError(problem: ProblemCode, message: string): StripeError {
   const [type, code = problem] = stripeErrors[problem];
   return { type, code, message };
 }
+
+/** How each form of a policy is written. */
+const forms: Readonly<Record<Policy["problemForm"], (problem: Problem) => RenderedProblem>> = {
+  rfc9457: renderStandard,
+  acp: renderAcp,
+  ucp: renderUcp,
+};
 
 function renderStandard(problem: Problem): RenderedProblem {
   return { body: JSON.stringify(problem), contentType: "application/problem+json" };

@@ -10,6 +10,7 @@ import {
   type RouteOptions,
   resolveHttpOptions,
   withOverrides,
+  withPolicy,
 } from "./http-options.ts";
 import { checkAgainstMemory } from "./request-age.ts";
 import { checkStatusRules, policyUnder } from "./status-rules.ts";
@@ -32,7 +33,9 @@ export function resolveRoute<R, Tx, E extends Execution>(
   operation: Operation<E>,
   overrides?: RouteOptions<R>,
 ): { readonly identity: Identity<R>; readonly route: Route<Tx, E> } {
-  const { rules, identity } = resolveHttpOptions(withOverrides(options, overrides));
+  const { rules, identity } = resolveHttpOptions(
+    withPolicy(withOverrides(options, overrides), latchkey.policy),
+  );
   const { requestAge } = rules;
   const { forgetAfterMs } = operation.settings;
   if (requestAge !== null) checkAgainstMemory(requestAge, operation.name, forgetAfterMs);

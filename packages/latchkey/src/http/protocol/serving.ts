@@ -11,6 +11,7 @@ import type { Answer } from "../../operations/answer.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../../operations/owned-operation.ts";
 import { type Reply, withoutFraming } from "./capture.ts";
+import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { standInSubmission } from "./keyless.ts";
@@ -56,10 +57,10 @@ export function createServing<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOption
     const { route, identity } = resolveRoute(latchkey, options, operation, overrides);
     return async (request, incoming, toInput) => {
       const received = await receive(route, identity, request, incoming);
-      if (received.kind === "refused") return received.outcome;
+      if (received.kind === "refused") return echoed(route.rules, incoming, received.outcome);
       const input = await toInput({ key: received.kind === "keyed" ? received.submission.key.key : null });
       const execute = (submission: HttpSubmission) => latchkey.executeOwned(operation, submission, input);
-      return perform(route, received, incoming.method, execute);
+      return echoed(route.rules, incoming, await perform(route, received, incoming.method, execute));
     };
   };
 }

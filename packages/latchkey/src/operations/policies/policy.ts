@@ -23,6 +23,18 @@ export interface Policy {
   readonly name: string;
   /** What a protected route does without a key: refuse, or run unprotected. A route's own `key` option wins. */
   readonly key: "required" | "optional";
+  /** What a key may look like. An adapter's own `key` option wins, member by member. See `ParseKeyOptions`. */
+  readonly keyForm: { readonly syntax: "compat" | "strict" | "opaque"; readonly minLength: number };
+  /** What a key is unique in. An operation's own `keyScope` wins. */
+  readonly keyScope: "operation" | "tenant" | "path";
+  /** How a body is compared with the first one. An adapter's own `fingerprint` wins. */
+  readonly body: "auto" | "raw";
+  /** The methods that a mount over a whole app protects. An adapter's own `methods` wins. */
+  readonly methods: readonly string[];
+  /** How long an answer can be replayed, in milliseconds. An operation's own `retentionMs` wins. */
+  readonly retentionMs: number;
+  /** Send the key back with every answer. An adapter's own `echoKey` wins. */
+  readonly echoKey: boolean;
   /** Statuses that differ from the default of the problem's code. */
   readonly statuses: Readonly<Partial<Record<ProblemCode, number>>>;
   /** What a key does between the end of retention and being forgotten. */
@@ -32,4 +44,12 @@ export interface Policy {
   readonly shouldRetryHeaders: boolean;
   /** Give problem bodies the member `error` in the form of Stripe's API, without which its clients see no error. */
   readonly errorMember: boolean;
+  /**
+   * What a problem's body looks like: RFC 9457, or the error object of the Agentic Commerce Protocol or of the Universal
+   * Commerce Protocol. An adapter's own `renderProblem` wins.
+   */
+  readonly problemForm: "rfc9457" | "acp" | "ucp";
 }
+
+/** 24 hours. */
+export const dayMs = 24 * 60 * 60 * 1000;

@@ -1,0 +1,20 @@
+/** The key, sent back with every answer to a request that brought one. */
+import { type HeaderEntry, isSendable, type Reply } from "./capture.ts";
+import type { HttpRules } from "./http-options.ts";
+import type { Incoming } from "./incoming.ts";
+import { type Answered, type Outcome, withHeaders } from "./outcome.ts";
+
+/** The answer with the key's header, where the rules want it and there was one. */
+export function echoed(rules: HttpRules, incoming: Incoming, answered: Answered): Answered;
+export function echoed(rules: HttpRules, incoming: Incoming, outcome: Outcome): Outcome;
+export function echoed(rules: HttpRules, incoming: Incoming, outcome: Outcome): Outcome {
+  if (!rules.echoKey) return outcome;
+  const { lines } = incoming.header(rules.header);
+  const entry: HeaderEntry = [rules.header, lines[0] ?? ""];
+  if (lines.length !== 1 || !isSendable(entry)) return outcome;
+  if (outcome.kind === "pass") return { ...outcome, headers: [...outcome.headers, entry] };
+  const reply: Reply = withHeaders(outcome.reply, [entry]);
+  return outcome.kind === "handler"
+    ? { ...outcome, reply, added: [...outcome.added, entry] }
+    : { ...outcome, reply };
+}
