@@ -74,3 +74,9 @@ test("a config and a database are too much", async () => {
   expect(code).toBe(2);
   expect(errors).toContain("exclude each other");
 });
+
+test("doctor looks at each database", async () => {
+  const { code, out, errors } = await cli(["doctor"]);
+  expect({ code, errors }).toEqual({ code: 0, errors: "" });
+  for (const place of ["1 postgres", "2 postgres"]) expect(out).toContain(`connection (${place})`);
+});

@@ -21,18 +21,23 @@ interface PgModule {
 }
 
 /**
- * Opens a pool of one connection with the project's own `pg`: Latchkey brings no client.
+ * Opens a pool with the project's own `pg`: Latchkey brings no client.
  *
  * @param url without one, `pg` reads the PG* variables
+ * @param max how many connections; default 1
  * @throws {UsageError} when no database is named, or by something that is no URL
  * @throws {CommandError} when the project has no `pg`
  */
-export async function openPool({ cwd, env }: CommandContext, url: string | undefined): Promise<EndablePool> {
+export async function openPool(
+  { cwd, env }: CommandContext,
+  url: string | undefined,
+  max = 1,
+): Promise<EndablePool> {
   checkNamed(env, url);
   const { default: pg }: PgModule = await import(pathToFileURL(findPg(cwd)).href);
   const pool = new pg.Pool({
     ...(url === undefined || url === "" ? {} : { connectionString: url }),
-    max: 1,
+    max,
     connectionTimeoutMillis: 10_000,
   });
   pool.on("error", () => {});

@@ -3,6 +3,7 @@ import { StoreError } from "../errors.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
 import { operatorConsole } from "./console.ts";
 import { discard, redrive } from "./decide-dead.ts";
+import { doctor } from "./doctor.ts";
 import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
@@ -12,6 +13,7 @@ import { worker } from "./worker.ts";
 
 const commands: ReadonlyMap<string, Command> = new Map([
   ["migrate", migrate],
+  ["doctor", doctor],
   ["inspect", inspect],
   ["list", list],
   ["settle", settle],

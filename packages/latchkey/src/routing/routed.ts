@@ -118,6 +118,13 @@ function assemble<Tx>(
     async close() {
       await Promise.allSettled(members.all().map(async ({ store }) => store.close?.()));
     },
+    async examine(request) {
+      const found = members.all().map(async ({ store }, at) => {
+        const place = `${at + 1} ${store.name}`;
+        return ((await store.examine?.(request)) ?? []).map((finding) => ({ ...finding, place }));
+      });
+      return (await Promise.all(found)).flat();
+    },
     verify: () => verifyAll(members),
     read: (key) => guarded(key.tenant, (store) => store.read(key)),
     readById: (tenant, id) =>

@@ -6,6 +6,7 @@ import type { PgPool, PgTx } from "../sql/pg/client.ts";
 import { openConnections, type PgOptions, pgOptionNames } from "../sql/pg/options.ts";
 import type { TransactionBridge } from "../sql/transaction.ts";
 import { applyMigrations, type MigrationReport, renderMigrations } from "./migrate-postgres.ts";
+import { examinePool } from "./postgres/examine-pool.ts";
 import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
 import { poolExecutor } from "./postgres/pool-executor.ts";
 import { poolHints } from "./postgres/pool-hints.ts";
@@ -99,6 +100,12 @@ export function postgresStore<P extends PgPool>(
       connections.warnOfEndlessConnects();
       options.transactions?.verify?.();
       return store.verify();
+    },
+    async examine(request) {
+      const found = await store.examine(request);
+      const isReachable = found.every(({ check, status }) => check !== "connection" || status === "ok");
+      const pool = await examinePool(connections, { notify: hints !== null }, request, isReachable);
+      return [...found, ...pool];
     },
     ...(alone && {
       leasesRefused:

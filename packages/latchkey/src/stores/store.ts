@@ -21,6 +21,7 @@ import type {
   UnknownRecord,
 } from "../engine/record.ts";
 import type { EarlySettlements } from "./early.ts";
+import type { ExamineRequest, Finding } from "./examination.ts";
 import type { HintSupport } from "./hints.ts";
 import type { JournalSupport } from "./journal.ts";
 import type { NewLife, Reading } from "./life.ts";
@@ -143,6 +144,12 @@ export interface Store<Tx = never> {
    * @throws {LatchkeyError} `schema-invalid`
    */
   verify(): Promise<void>;
+
+  /**
+   * Looks for what is wrong with the server, the role and the settings, and changes nothing. Never rejects: a store that
+   * cannot be reached is a finding. Absent: there is nothing to look at.
+   */
+  examine?(request: ExamineRequest): Promise<readonly Finding[]>;
 
   /**
    * The record as it is, and the store's time. Never blocks behind a running attempt. What is finished or pending may be

@@ -104,6 +104,10 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     ...(inner.overview === undefined
       ? {}
       : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
+    // A look from outside, which serves no request.
+    ...(inner.examine === undefined
+      ? {}
+      : { examine: async (request) => (await inner.examine?.(request)) ?? [] }),
     verify: () => watch(() => inner.verify()),
     read: (key) => watch(() => inner.read(key)),
     readById: (tenant, id) => watch(() => inner.readById(tenant, id)),

@@ -49,6 +49,8 @@ export interface PgClient {
   removeListener(event: "error", listener: (message: PgMessage) => void): unknown;
   /** True where queries are sent before earlier ones are answered. */
   readonly pipeline?: boolean;
+  /** The server process, as who answered said when the connection was opened. */
+  readonly processID?: number | null;
   readonly connection?: PgConnection;
 }
 

@@ -2,7 +2,7 @@
 import { StoreError } from "../../errors.ts";
 import type { Clock, Random } from "../../ports.ts";
 import type { SqlStatement } from "../transaction.ts";
-import type { PgClient, PgConnector, PgMessage, PgPool } from "./client.ts";
+import type { PgClient, PgConnector, PgMessage, PgPool, PgPoolOptions } from "./client.ts";
 import { type ConnectionState, stateOf } from "./connection-state.ts";
 import { type PipelineOptions, type PipelineReply, sendPipeline } from "./pipeline.ts";
 import { type PoolShare, shareOf } from "./pool-share.ts";
@@ -36,6 +36,11 @@ export class Connections {
   /** How many clients the pool has at most, if it says so. */
   get max(): number | undefined {
     return this.#connector.options?.max;
+  }
+
+  /** What the pool says about itself; undefined: nothing. */
+  get poolOptions(): PgPoolOptions | undefined {
+    return this.#connector.options;
   }
 
   /** How many transactions may run at once over this pool; the latest caller decides. */

@@ -43,6 +43,14 @@ function statementsOf(names: SqlNames) {
   } satisfies Readonly<Record<string, StatementTemplate>>;
 }
 
+export interface PositionsSeen {
+  /** Null: this role may not read the sequence. */
+  readonly isBehind: boolean | null;
+  readonly isSettable: boolean;
+  /** The highest position of what waits in order. */
+  readonly highest: bigint;
+}
+
 export class Positions {
   readonly #executor: PostgresExecutor;
   readonly #clock: Clock;
@@ -80,10 +88,25 @@ export class Positions {
     });
   }
 
-  async #check(): Promise<void> {
+  /** Changes nothing. @throws {StoreError} */
+  async look(): Promise<PositionsSeen> {
     const row = onlyRow(await this.#executor.read(this.#statements.look.bind({})));
     const [last, highest] = [nullableText(row, "last"), BigInt(textOf(row, "highest"))];
-    if (last !== null && BigInt(last) < highest) await this.#advance(booleanOf(row, "settable"), highest);
+    return {
+      isBehind: last === null ? null : BigInt(last) < highest,
+      isSettable: booleanOf(row, "settable"),
+      highest,
+    };
+  }
+
+  /** The statement that sets it right. */
+  remedy(highest: bigint): string {
+    return `select setval(pg_get_serial_sequence('${this.#names.outbox}', 'position'), ${highest + BigInt(margin)})`;
+  }
+
+  async #check(): Promise<void> {
+    const { isBehind, isSettable, highest } = await this.look();
+    if (isBehind) await this.#advance(isSettable, highest);
     this.#checkedMs = this.#clock.monotonicMs();
   }
 
@@ -95,7 +118,7 @@ export class Positions {
     if (done !== null) return;
     const message =
       `The sequence of ${this.#names.outbox}.position is behind its rows, as after a move by logical replication: ordered effects would overtake each other. ` +
-      `Run: select setval(pg_get_serial_sequence('${this.#names.outbox}', 'position'), ${highest + BigInt(margin)})`;
+      `Run: ${this.remedy(highest)}`;
     throw new LatchkeyError("schema-invalid", { message });
   }
 }

@@ -8,6 +8,7 @@ import type {
 } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
+import type { ExamineRequest, Finding } from "../examination.ts";
 import type { HintSupport } from "../hints.ts";
 import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
 import { Confirmation } from "./confirm.ts";
@@ -17,6 +18,7 @@ import { postgresDeliveries } from "./deliveries.ts";
 import { deliveryStatements } from "./delivery-statements.ts";
 import { postgresEarly } from "./early.ts";
 import { earlyStatements } from "./early-statements.ts";
+import { examinePostgres } from "./examine.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
@@ -73,6 +75,7 @@ export interface StoreParts<Tx> {
 }
 
 export interface AssembledStore<Tx> extends Store<Tx> {
+  examine(request: ExamineRequest): Promise<readonly Finding[]>;
   isRunning(key: RecordKey): Promise<boolean>;
 }
 
@@ -131,6 +134,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     messages: postgresMessages(executor, messages, confirmation),
     hints: parts.hints,
     overview: (countMax) => readOverview(executor, overview, countMax),
+    examine: (request) => examinePostgres({ ...parts, names, positions }, request),
     async verify() {
       await settings.verify();
       await positions.ensure("now");

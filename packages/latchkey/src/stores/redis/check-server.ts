@@ -33,7 +33,7 @@ export async function checkServers(runner: Runner): Promise<readonly RedisWarnin
   return [...new Map(warnings.map((warning) => [warning.code, warning])).values()];
 }
 
-type Report = ReadonlyMap<string, string>;
+export type Report = ReadonlyMap<string, string>;
 
 async function askedOfPrimaries(runner: Runner): Promise<readonly Report[]> {
   try {
@@ -46,27 +46,37 @@ async function askedOfPrimaries(runner: Runner): Promise<readonly Report[]> {
   }
 }
 
-function reportOf(text: string): Report {
+export function reportOf(text: string): Report {
   const lines = text.split("\r\n").filter((line) => line.includes(":"));
   return new Map(lines.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
 }
 
 function refuseOld(report: Report): void {
+  const problem = versionProblem(report);
+  if (problem !== null) throw unsuitable(problem);
+}
+
+/** Null: the version will do, or is not known. */
+export function versionProblem(report: Report): string | null {
   const version = report.get("redis_version");
-  if (version === undefined) return;
+  if (version === undefined) return null;
   const [major = 0, minor = 0] = version.split(".").map(Number);
   const [least = 0, leastMinor = 0] = oldestVersion;
-  if (major > least || (major === least && minor >= leastMinor)) return;
-  throw unsuitable(`Redis ${version} is older than ${oldestVersion.join(".")}.`);
+  if (major > least || (major === least && minor >= leastMinor)) return null;
+  return `Redis ${version} is older than ${oldestVersion.join(".")}.`;
+}
+
+function refuseEviction(report: Report): void {
+  const problem = evictionProblem(report);
+  if (problem === null) return;
+  throw unsuitable(`${problem} Set maxmemory-policy to noeviction, or use a Redis of its own.`);
 }
 
 /** Latchkey's keys never expire, so the `volatile-` policies never choose one of them. */
-function refuseEviction(report: Report): void {
+export function evictionProblem(report: Report): string | null {
   const policy = report.get("maxmemory_policy");
-  if (!policy?.startsWith("allkeys-") || report.get("maxmemory") === "0") return;
-  throw unsuitable(
-    `maxmemory-policy is ${policy}: when memory runs out, Redis drops keys of its choice, and a dropped reservation lets the same request run twice. Set maxmemory-policy to noeviction, or use a Redis of its own.`,
-  );
+  if (!policy?.startsWith("allkeys-") || report.get("maxmemory") === "0") return null;
+  return `maxmemory-policy is ${policy}: when memory runs out, Redis drops keys of its choice, and a dropped reservation lets the same request run twice.`;
 }
 
 /** Two processes that divide the records differently would not see each other's. */
@@ -79,7 +89,7 @@ async function refuseOtherPartitions(runner: Runner): Promise<void> {
   );
 }
 
-function warningsOf(report: Report): readonly RedisWarning[] {
+export function warningsOf(report: Report): readonly RedisWarning[] {
   const policy = report.get("maxmemory_policy");
   const persistence = report.get("aof_enabled");
   if (policy === undefined || persistence === undefined) {

@@ -4,6 +4,7 @@ import type { Ports } from "../../ports.ts";
 import type { Store } from "../store.ts";
 import { checkServers, type RedisWarning } from "./check-server.ts";
 import type { RedisLink } from "./client.ts";
+import { examineRedis } from "./examine.ts";
 import { Layout } from "./keys.ts";
 import { Runner } from "./runner.ts";
 import { ServerTime } from "./server-time.ts";
@@ -34,9 +35,15 @@ export function openRedis(options: OpenOptions): Store {
   const { clock } = ports;
   const time = new ServerTime(clock);
   const parts = { link, layout, clock, time, commandTimeoutMs, now: options.now };
-  const check = serverCheck(new Runner(parts), options.onWarning);
+  const unchecked = new Runner(parts);
+  const check = serverCheck(unchecked, options.onWarning);
   const runner = new Runner({ ...parts, link: checkedLink(link, check) });
-  return assembleRedisStore({ runner, random: ports.random, verify: () => check.now() });
+  return assembleRedisStore({
+    runner,
+    random: ports.random,
+    verify: () => check.now(),
+    examine: () => examineRedis(unchecked, clock),
+  });
 }
 
 interface ServerCheck {

@@ -2,6 +2,7 @@
 import { giveUpReason } from "../../engine/decide.ts";
 import type { RecordKey } from "../../engine/record.ts";
 import type { Random } from "../../ports.ts";
+import type { Finding } from "../examination.ts";
 import type { NewLife } from "../life.ts";
 import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
 import {
@@ -40,9 +41,10 @@ export interface RedisParts {
   readonly runner: Runner;
   readonly random: Pick<Random, "token">;
   readonly verify: () => Promise<void>;
+  readonly examine: () => Promise<readonly Finding[]>;
 }
 
-export function assembleRedisStore({ runner, random, verify }: RedisParts): Store {
+export function assembleRedisStore({ runner, random, verify, examine }: RedisParts): Store {
   return {
     name: "redis",
     capabilities,
@@ -54,6 +56,7 @@ export function assembleRedisStore({ runner, random, verify }: RedisParts): Stor
     messages: null,
     hints: null,
     verify,
+    examine,
     ...lookUps(runner),
     ...beginnings(runner, random),
     ...attempts(runner, random),

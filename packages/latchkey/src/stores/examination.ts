@@ -1,0 +1,70 @@
+/** What a store finds out about the server, the role and the settings that it stands on: for `latchkey doctor`. */
+
+export type FindingStatus =
+  /** As it should be. */
+  | "ok"
+  /** It works, and costs safety or speed. */
+  | "warning"
+  /** Requests are refused, or a promise does not hold. */
+  | "failed"
+  /** It could not be found out from here; the message says why. */
+  | "not_checked";
+
+export interface Finding {
+  /** Stable name of what was checked, such as `read-only`. */
+  readonly check: string;
+  readonly status: FindingStatus;
+  /** One sentence or two. */
+  readonly message: string;
+  /** What to do about it; null: nothing. */
+  readonly remedy: string | null;
+  /** Of a store that is several: which one. Absent: there is only one. */
+  readonly place?: string;
+}
+
+/** An operation under a lease, whose lease is compared with how long its attempts take. */
+export interface LeaseInUse {
+  readonly operation: string;
+  readonly leaseMs: number;
+}
+
+export interface ExamineRequest {
+  /** Null: it is not known which operations there are. */
+  readonly leases: readonly LeaseInUse[] | null;
+  /** Whether the store was made with the service's own options, so that they can be judged. */
+  readonly isOfService: boolean;
+}
+
+export function ok(check: string, message: string): Finding {
+  return { check, status: "ok", message, remedy: null };
+}
+
+export function notChecked(check: string, message: string): Finding {
+  return { check, status: "not_checked", message, remedy: null };
+}
+
+export function warning(check: string, message: string, remedy: string): Finding {
+  return { check, status: "warning", message, remedy };
+}
+
+export function failed(check: string, message: string, remedy: string): Finding {
+  return { check, status: "failed", message, remedy };
+}
+
+/** Clocks that differ by less are no matter: a request's round trip is in it. */
+const clockDifferenceMaxMs = 2_000;
+
+/**
+ * @param now the store's time
+ * @param askedAt this process's time when the store was asked
+ * @param answeredAt … and when it answered
+ */
+export function clockFinding(now: number, askedAt: number, answeredAt: number): Finding {
+  const aheadMs = now < askedAt ? now - askedAt : Math.max(0, now - answeredAt);
+  const seconds = (Math.abs(aheadMs) / 1_000).toFixed(1);
+  if (Math.abs(aheadMs) <= clockDifferenceMaxMs) {
+    return ok("clock", `The store's clock and this machine's differ by ${seconds} s at most.`);
+  }
+  const message = `The store's clock is ${seconds} s ${aheadMs > 0 ? "ahead of" : "behind"} this machine's. Leases and retention go by the store's clock, the age of requests by this one.`;
+  return warning("clock", message, "Synchronise both machines by NTP.");
+}

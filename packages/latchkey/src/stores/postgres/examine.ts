@@ -1,0 +1,259 @@
+/** What is wrong with a Postgres server, the role and the settings: the checks that need nothing but statements. */
+import { isLatchkeyError } from "../../errors.ts";
+import type { Clock } from "../../ports.ts";
+import type { SqlRow } from "../../sql/transaction.ts";
+import {
+  clockFinding,
+  type ExamineRequest,
+  type Finding,
+  failed,
+  notChecked,
+  ok,
+  warning,
+} from "../examination.ts";
+import { examineStatements } from "./examine-statements.ts";
+import type { PostgresExecutor } from "./executor.ts";
+import type { Positions } from "./positions.ts";
+import { booleanOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
+import { schemaVersion } from "./settings.ts";
+import type { SqlNames } from "./sql-parts.ts";
+
+export interface ExaminedDatabase {
+  readonly schema: string;
+  readonly names: SqlNames;
+  readonly executor: PostgresExecutor;
+  readonly clock: Clock;
+  readonly positions: Positions;
+}
+
+interface ExamineParts extends ExaminedDatabase {
+  readonly statements: ReturnType<typeof examineStatements>;
+}
+
+export async function examinePostgres(
+  database: ExaminedDatabase,
+  { leases }: ExamineRequest,
+): Promise<readonly Finding[]> {
+  const statements = examineStatements(database.schema, database.names);
+  const parts: ExamineParts = { ...database, statements };
+  const { executor } = parts;
+  let server: SqlRow;
+  try {
+    server = onlyRow(await executor.read(statements.server.bind({})));
+  } catch (error) {
+    return [failed("connection", `The database cannot be asked: ${why(error)}.`, unreachableRemedy)];
+  }
+  const found: Finding[] = [connected(server), isolation(server), readOnly(server)];
+  const add = async (check: string, look: () => Promise<Finding | readonly Finding[]>) => {
+    const findings = await look().catch((error) =>
+      notChecked(check, `It could not be asked: ${why(error)}.`),
+    );
+    found.push(...[findings].flat());
+  };
+  await add("row-level-security", () => rowLevelSecurity(parts));
+  // What the statements below say in operators would mean something else.
+  if (found.some(({ check, status }) => check === "search-path" && status === "failed")) return found;
+  await add("privileges", () => privileges(parts));
+  await add("migrations", () => migrations(parts));
+  await add("clock", () => clockDifference(parts));
+  await add("sequence", () => sequence(parts));
+  await add("vacuum", () => vacuum(parts));
+  await add("leases", () => leaseFindings(parts, leases));
+  return found;
+}
+
+const unreachableRemedy =
+  "Check the address, the password, pg_hba.conf and whether the server has connections left.";
+
+/** Its own words and those of what caused it, on one line and without the full stop. */
+export function why(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const words = [error.message || error.name];
+  if (
+    isLatchkeyError(error) &&
+    error.cause instanceof Error &&
+    !error.message.includes(error.cause.message)
+  ) {
+    words.push(error.cause.message);
+  }
+  return words
+    .join(": ")
+    .replaceAll(/\s*\n\s*/gu, " ")
+    .replace(/\.$/u, "");
+}
+
+function connected(row: SqlRow): Finding {
+  const [version, database, role] = ["version", "database", "role_name"].map((name) => textOf(row, name));
+  return ok("connection", `PostgreSQL ${version}, database ${database}, role ${role}.`);
+}
+
+function isolation(row: SqlRow): Finding {
+  const level = textOf(row, "isolation");
+  if (level === "read committed") return ok("isolation", "default_transaction_isolation is read committed.");
+  const message = `default_transaction_isolation is ${level}: handlers run at it, and conflicts with other transactions run them again.`;
+  return warning(
+    "isolation",
+    message,
+    "If that is not meant, reset it for the role or the database, and give `isolation` to the operations that need it.",
+  );
+}
+
+function readOnly(row: SqlRow): Finding {
+  if (booleanOf(row, "standby")) {
+    return failed(
+      "read-only",
+      "The server is a standby: every request that would run is refused with 503.",
+      "Connect to the primary, for example by target_session_attrs=read-write.",
+    );
+  }
+  if (textOf(row, "read_only") === "off") return ok("read-only", "default_transaction_read_only is off.");
+  return failed(
+    "read-only",
+    "default_transaction_read_only is on: every request that would run is refused with 503.",
+    "Reset it for the role, the database or the server: alter role … reset default_transaction_read_only.",
+  );
+}
+
+async function privileges({ executor, statements, schema }: ExamineParts): Promise<Finding> {
+  const row = onlyRow(await executor.read(statements.rights.bind({})));
+  const role = textOf(row, "role_name");
+  if (booleanOf(row, "closed")) {
+    return failed(
+      "privileges",
+      `Role ${role} may not use schema ${schema}.`,
+      `Run as its owner: grant usage on schema "${schema}" to "${role}".`,
+    );
+  }
+  const lacking = nullableText(row, "lacking");
+  if (lacking === null) return ok("privileges", `Role ${role} has what it needs in schema ${schema}.`);
+  return failed(
+    "privileges",
+    `Role ${role} lacks ${lacking} in schema ${schema}.`,
+    `Run as its owner: grant select, insert, update, delete on all tables in schema "${schema}" to "${role}".`,
+  );
+}
+
+async function rowLevelSecurity({ executor, statements, schema }: ExamineParts): Promise<readonly Finding[]> {
+  const row = onlyRow(await executor.read(statements.suitability.bind({})));
+  const [hidden, hostile] = [nullableText(row, "hidden"), nullableText(row, "hostile")];
+  const security =
+    hidden === null
+      ? ok("row-level-security", `No policy hides rows of schema ${schema} from this role.`)
+      : failed(
+          "row-level-security",
+          `Row-level security hides rows of schema ${schema} (${hidden}) from role ${textOf(row, "role_name")}: every request is refused.`,
+          "Give it a policy `for all using (true)`, disable row-level security there, or use the tables' owner.",
+        );
+  const path =
+    hostile === null
+      ? ok("search-path", "Postgres's own operators and types are found first.")
+      : failed(
+          "search-path",
+          `The search_path looks in ${hostile} before pg_catalog, which has operators or types that go by the names of Postgres's own: every request is refused.`,
+          "Take pg_catalog out of the search_path.",
+        );
+  return [security, path];
+}
+
+async function migrations({ executor, statements, schema }: ExamineParts): Promise<Finding> {
+  const run = "Run `latchkey migrate`, or paste what `latchkey migrate --sql` prints.";
+  const rights = onlyRow(await executor.read(statements.rights.bind({})));
+  if (booleanOf(rights, "closed")) return notChecked("migrations", `Schema ${schema} may not be used.`);
+  const missing = nullableText(rights, "missing");
+  const [row] = missing?.includes("settings") ? [] : await executor.read(statements.version.bind({}));
+  const version = row === undefined ? null : textOf(row, "value");
+  if (version !== null && Number(version) > schemaVersion) {
+    const message = `Schema ${schema} is of version ${version}, this package needs ${schemaVersion}.`;
+    return failed("migrations", message, "Use the package that made it, or a newer one.");
+  }
+  if (missing !== null) return failed("migrations", `Schema ${schema} lacks tables: ${missing}.`, run);
+  if (version === String(schemaVersion))
+    return ok("migrations", `Schema ${schema} is at version ${version}.`);
+  return failed(
+    "migrations",
+    `Schema ${schema} is of version ${version ?? "(none)"}, this package needs ${schemaVersion}.`,
+    run,
+  );
+}
+
+async function clockDifference({ executor, statements, clock }: ExamineParts): Promise<Finding> {
+  const askedAt = clock.wallMs();
+  const row = onlyRow(await executor.read(statements.clock.bind({})));
+  return clockFinding(momentOf(row, "now"), askedAt, clock.wallMs());
+}
+
+async function sequence({ positions }: ExamineParts): Promise<Finding> {
+  const { isBehind, isSettable, highest } = await positions.look();
+  if (isBehind === null) {
+    return notChecked("sequence", "This role may not read the sequence behind outbox.position.");
+  }
+  if (!isBehind) return ok("sequence", "The sequence behind outbox.position is ahead of its rows.");
+  const message =
+    "The sequence behind outbox.position is behind its rows, as after a move by logical replication: ordered effects would overtake each other.";
+  const also = isSettable ? " (A service whose role may set it does so when it starts.)" : "";
+  return failed("sequence", message, `Run: ${positions.remedy(highest)}${also}`);
+}
+
+/** Fewer are of no account, whatever their share. */
+const deadRowsMin = 10_000;
+
+async function vacuum({ executor, statements, names: sql, schema }: ExamineParts): Promise<Finding> {
+  // A database that has no processes beside the session has none that vacuums, either.
+  const hasAutovacuum = sql.serverLimits;
+  const rows = await executor.read(statements.vacuum.bind({}));
+  const [first] = rows;
+  if (first === undefined) return notChecked("vacuum", "There are no tables yet.");
+  const names = (of: readonly SqlRow[]) => of.map((row) => textOf(row, "name")).join(", ");
+  const dead = rows.filter((row) => numberOf(row, "dead") > Math.max(deadRowsMin, numberOf(row, "live")));
+  const vacuumAll = `vacuum ${dead.map((row) => `"${schema}".${textOf(row, "name")}`).join(", ")}`;
+  if (hasAutovacuum) {
+    const off = rows.filter((row) => booleanOf(row, "off"));
+    if (off.length > 0) {
+      const reset = off.map(
+        (row) => `alter table "${schema}".${textOf(row, "name")} reset (autovacuum_enabled)`,
+      );
+      const message = `Autovacuum is off for ${names(off)}: their dead rows stay, and look-ups get slower and slower.`;
+      return failed("vacuum", message, `Run: ${reset.join("; ")}`);
+    }
+    for (const name of ["autovacuum", "track_counts"]) {
+      if (textOf(first, name) === "on") continue;
+      const message = `${name} is off, so nothing is vacuumed by itself: dead rows stay, and look-ups get slower and slower.`;
+      return failed("vacuum", message, `Set ${name} to on in postgresql.conf.`);
+    }
+  }
+  if (dead.length > 0) {
+    const counts = dead.map((row) => `${textOf(row, "name")} ${numberOf(row, "dead")}`).join(", ");
+    const remedy = hasAutovacuum
+      ? `End transactions that stay open for hours (pg_stat_activity.xact_start), then run: ${vacuumAll}`
+      : `This database has no autovacuum. Run: ${vacuumAll}`;
+    return warning("vacuum", `More rows are dead than alive: ${counts}.`, remedy);
+  }
+  return ok("vacuum", hasAutovacuum ? "Autovacuum is on and keeps up." : "There are few dead rows.");
+}
+
+/** Fewer attempts have no 99th percentile. */
+const attemptsMin = 100;
+
+async function leaseFindings(
+  { executor, statements }: ExamineParts,
+  leases: ExamineRequest["leases"],
+): Promise<Finding | readonly Finding[]> {
+  if (leases === null) return notChecked("leases", "Which leases there are is known with --config alone.");
+  if (leases.length === 0) return ok("leases", "No operation runs under a lease.");
+  const findings: Finding[] = [];
+  for (const { operation, leaseMs } of leases) {
+    const row = onlyRow(await executor.read(statements.durations.bind({ operation })));
+    const [attempts, p99Ms] = [numberOf(row, "attempts"), Math.ceil(numberOf(row, "p99_ms"))];
+    if (attempts < attemptsMin) {
+      const message = `Operation ${operation}: ${attempts} finished attempts are kept, too few for a 99th percentile (${attemptsMin}).`;
+      findings.push(notChecked("leases", message));
+    } else if (p99Ms <= leaseMs) {
+      const message = `Operation ${operation}: its lease of ${leaseMs} ms is above the 99th percentile of ${attempts} attempts, ${p99Ms} ms.`;
+      findings.push(ok("leases", message));
+    } else {
+      const message = `Operation ${operation}: its lease of ${leaseMs} ms is below the 99th percentile of ${attempts} attempts, ${p99Ms} ms: these live on heartbeats alone, and a pause of the process ends them as unknown.`;
+      findings.push(warning("leases", message, `Set its leaseMs above ${p99Ms}.`));
+    }
+  }
+  return findings;
+}
