@@ -41,17 +41,22 @@ test.each([
   ["transaction", "warning", { notify: false, namedStatements: true }, "warning"],
   ["transaction", "warning", { notify: false, namedStatements: false }, "ok"],
   ["session", "ok", { notify: true, namedStatements: true }, "ok"],
-] as const)("pgbouncer in %s mode is %s without a config, and with %j %s", async (mode, alone, store, found) => {
-  const settings = { pool_mode: mode };
-  const pooler = await Pooler.open("pgbouncer", { to: place.url, settings });
-  if (pooler === null) return notRun("doctor behind pgbouncer", "it is not to be had");
-  try {
-    expect((await examineDatabase(pooler.url)).of("pooler").status).toBe(alone);
-    const pool = { max: 4, connectionTimeoutMillis: 3_000 };
-    const behind = await examineService({ postgres: { url: pooler.url, pool, store } });
-    expect(behind.of("pooler").status).toBe(found);
-    expect(behind.of("pooler").message).toContain(mode === "session" ? "a session of its own" : "transaction mode");
-  } finally {
-    await pooler.stop();
-  }
-});
+] as const)(
+  "pgbouncer in %s mode is %s without a config, and with %j %s",
+  async (mode, alone, store, found) => {
+    const settings = { pool_mode: mode };
+    const pooler = await Pooler.open("pgbouncer", { to: place.url, settings });
+    if (pooler === null) return notRun("doctor behind pgbouncer", "it is not to be had");
+    try {
+      expect((await examineDatabase(pooler.url)).of("pooler").status).toBe(alone);
+      const pool = { max: 4, connectionTimeoutMillis: 3_000 };
+      const behind = await examineService({ postgres: { url: pooler.url, pool, store } });
+      expect(behind.of("pooler").status).toBe(found);
+      expect(behind.of("pooler").message).toContain(
+        mode === "session" ? "a session of its own" : "transaction mode",
+      );
+    } finally {
+      await pooler.stop();
+    }
+  },
+);

@@ -10,14 +10,7 @@ import { redisProgram, startRedis } from "../support/private-redis.ts";
 import { fillPgliteFolder } from "../support/ready-pglite.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { latchkey, openPlace, type Place } from "./arrange.ts";
-import {
-  alter,
-  examineDatabase,
-  examineService,
-  newRole,
-  type Role,
-  statementOf,
-} from "./doctor-arrange.ts";
+import { alter, examineDatabase, examineService, newRole, type Role, statementOf } from "./doctor-arrange.ts";
 
 let place: Place;
 let role: Role | null = null;
@@ -80,7 +73,10 @@ describe("on Postgres", () => {
   test("a role that may not enter the schema, then one that may only read: the printed grants make it whole", async () => {
     role = await newRole(place.url);
     const closed = await examineDatabase(role.url);
-    expect(closed).toMatchObject({ exitCode: 1, statuses: { privileges: "failed", migrations: "not_checked" } });
+    expect(closed).toMatchObject({
+      exitCode: 1,
+      statuses: { privileges: "failed", migrations: "not_checked" },
+    });
     await alter(place.url, statementOf(closed.of("privileges")));
     await alter(place.url, `grant select on all tables in schema latchkey to ${role.name}`);
     const narrow = await examineDatabase(role.url);
@@ -129,7 +125,10 @@ describe("on Postgres", () => {
     );
     const { exitCode, of, statuses } = await examineDatabase(place.url);
     expect(exitCode).toBe(1);
-    expect(of("search-path")).toMatchObject({ status: "failed", message: expect.stringContaining("hostile") });
+    expect(of("search-path")).toMatchObject({
+      status: "failed",
+      message: expect.stringContaining("hostile"),
+    });
     expect(statuses).not.toHaveProperty("privileges");
   });
 
@@ -173,7 +172,10 @@ describe("on Postgres", () => {
   test("serializable by default is a warning, read-only by default a failure", async () => {
     const set = (setting: string) => alter(place.url, `alter database ${nameOf(place.url)} set ${setting}`);
     await set("default_transaction_isolation = serializable");
-    expect(await examineDatabase(place.url)).toMatchObject({ exitCode: 0, statuses: { isolation: "warning" } });
+    expect(await examineDatabase(place.url)).toMatchObject({
+      exitCode: 0,
+      statuses: { isolation: "warning" },
+    });
     await set("default_transaction_read_only = on");
     const { exitCode, of } = await examineDatabase(place.url);
     expect(exitCode).toBe(1);
@@ -221,7 +223,10 @@ describe("on Postgres", () => {
       "select pg_stat_force_next_flush()",
     );
     const dead = await examineDatabase(place.url);
-    expect(dead.of("vacuum")).toMatchObject({ status: "warning", message: expect.stringContaining("audit 12000") });
+    expect(dead.of("vacuum")).toMatchObject({
+      status: "warning",
+      message: expect.stringContaining("audit 12000"),
+    });
     await alter(place.url, 'vacuum "latchkey".audit', "select pg_stat_force_next_flush()");
     expect((await examineDatabase(place.url)).of("vacuum").status).toBe("ok");
   });
@@ -239,13 +244,18 @@ describe("on Postgres", () => {
       );
     await attempts(50);
     const few = await examineService({ ...service(), leaseMs: 9_000 });
-    expect(few.of("leases")).toMatchObject({ status: "not_checked", message: expect.stringContaining("50 finished") });
+    expect(few.of("leases")).toMatchObject({
+      status: "not_checked",
+      message: expect.stringContaining("50 finished"),
+    });
     await attempts(100);
     const short = await examineService({ ...service(), leaseMs: 9_000 });
     expect(short.exitCode).toBe(0);
     expect(short.of("leases")).toMatchObject({
       status: "warning",
-      message: expect.stringMatching(/lease of 9000 ms is below the 99th percentile of 150 attempts, 9[89]\d\d ms/u),
+      message: expect.stringMatching(
+        /lease of 9000 ms is below the 99th percentile of 150 attempts, 9[89]\d\d ms/u,
+      ),
     });
     const long = await examineService({ ...service(), leaseMs: 30_000 });
     expect(long.of("leases").status).toBe("ok");
@@ -254,7 +264,13 @@ describe("on Postgres", () => {
   test.each([
     ["without connectionTimeoutMillis", { max: 4 }, 1, "failed", "connectionTimeoutMillis"],
     ["of one", { max: 1, connectionTimeoutMillis: 3_000 }, 0, "warning", "lease"],
-    ["of three", { max: 3, connectionTimeoutMillis: 3_000 }, 0, "warning", "a worker that is notified needs 4"],
+    [
+      "of three",
+      { max: 3, connectionTimeoutMillis: 3_000 },
+      0,
+      "warning",
+      "a worker that is notified needs 4",
+    ],
   ])("a pool %s", async (_, options, exitCode, status, message) => {
     const found = await examineService(service({ pool: options }));
     expect(found.exitCode).toBe(exitCode);
@@ -265,7 +281,10 @@ describe("on Postgres", () => {
   test("a database that is down is told together with a pool that would hang on it", async () => {
     const url = "postgres://postgres@127.0.0.1:1/none";
     const { exitCode, statuses } = await examineService({ postgres: { url, pool: {} } });
-    expect({ exitCode, statuses }).toEqual({ exitCode: 1, statuses: { connection: "failed", pool: "failed" } });
+    expect({ exitCode, statuses }).toEqual({
+      exitCode: 1,
+      statuses: { connection: "failed", pool: "failed" },
+    });
   });
 });
 
@@ -326,7 +345,12 @@ describe("on PGlite", () => {
       await fillPgliteFolder(pglite);
       const { exitCode, statuses, of } = await examineService({ pglite, leaseMs: 5_000 });
       expect(exitCode).toBe(0);
-      expect(statuses).toMatchObject({ connection: "ok", migrations: "ok", vacuum: "ok", leases: "not_checked" });
+      expect(statuses).toMatchObject({
+        connection: "ok",
+        migrations: "ok",
+        vacuum: "ok",
+        leases: "not_checked",
+      });
       expect(statuses).not.toHaveProperty("pool");
       expect(of("vacuum").message).toBe("There are few dead rows.");
     } finally {

@@ -11,7 +11,11 @@ export interface DoctorService {
   readonly postgres?: {
     readonly url: string;
     readonly pool: { readonly max?: number; readonly connectionTimeoutMillis?: number };
-    readonly store?: { readonly notify?: boolean; readonly namedStatements?: boolean; readonly timeFunction?: string };
+    readonly store?: {
+      readonly notify?: boolean;
+      readonly namedStatements?: boolean;
+      readonly timeFunction?: string;
+    };
   };
   readonly redis?: string;
   /** A folder. */
