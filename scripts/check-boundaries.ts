@@ -41,7 +41,7 @@ export interface BoundaryRules {
 
 export const rules: BoundaryRules = {
   floors: [
-    ["testing/"],
+    ["testing/", "internal/"],
     ["cli/"],
     ["index.ts", "config.ts"],
     ["operator/"],

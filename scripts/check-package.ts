@@ -30,11 +30,15 @@ export interface Manifest {
 
 interface Packed {
   readonly tarball: string;
+  readonly size: number;
   readonly files: readonly string[];
 }
 
 const packageFolder = "packages/latchkey";
 const consoleFolder = "packages/latchkey-console";
+const conformanceFolder = "packages/latchkey-conformance";
+/** Of the library's tarball, in bytes. */
+const sizeMax = 350_000;
 /** What every tarball must hold besides what `exports` and `bin` name. */
 const neededFiles = ["LICENSE", "README.md", "package.json"];
 /** What no tarball may hold: sources (they would be a second copy of the library), tests, build leftovers. */
@@ -55,8 +59,7 @@ export function findContentProblems(manifest: Manifest, files: readonly string[]
   const named = [...exported, ...Object.values(manifest.bin ?? {})].map(
     (path) => path?.replace(/^\.\//, "") ?? "",
   );
-  const maps = named.filter((path) => path.endsWith(".js")).map((path) => `${path}.map`);
-  const missing = [...neededFiles, ...named, ...maps].filter((path) => !files.includes(path));
+  const missing = [...neededFiles, ...named].filter((path) => !files.includes(path));
   return [
     ...missing.map((path) => `the tarball lacks ${path}`),
     ...files.filter((path) => strayFile.test(path)).map((path) => `the tarball holds ${path}`),
@@ -94,6 +97,14 @@ function nodeTool(path: string): string {
   return join(repositoryRoot, "node_modules", path);
 }
 
+/**
+ * Where `pack` works: below the repository, so that the build finds the compiler, and not below node_modules, whose files
+ * it would not bundle.
+ */
+export function packingFolder(): string {
+  return mkdtempSync(join(repositoryRoot, ".packing-"));
+}
+
 /** Packs a copy, so that the build starts from nothing and leaves nothing in the working tree. */
 export function pack(scratch: string, folder: string = packageFolder): Packed | string {
   const copy = join(scratch, folder);
@@ -102,7 +113,9 @@ export function pack(scratch: string, folder: string = packageFolder): Packed | 
     recursive: true,
     filter: (path) => !skip.has(basename(path)),
   });
-  cpSync(join(repositoryRoot, "tsconfig.base.json"), join(scratch, "tsconfig.base.json"));
+  for (const shared of ["tsconfig.base.json", "tsdown.base.js"]) {
+    cpSync(join(repositoryRoot, shared), join(scratch, shared));
+  }
   const { NODE_OPTIONS: _, ...env } = process.env;
   const result = spawnSync("npm", ["pack", "--json", "--silent", "--pack-destination", scratch], {
     cwd: copy,
@@ -111,11 +124,11 @@ export function pack(scratch: string, folder: string = packageFolder): Packed | 
   });
   if (result.status !== 0) return `npm pack failed:\n${result.stdout}${result.stderr}`;
   const json = result.stdout.slice(result.stdout.search(/^[[{]/m));
-  const [first]: readonly { filename: string; files: readonly { path: string }[] }[] = Object.values(
-    JSON.parse(json),
-  );
+  const [first]: readonly { filename: string; size: number; files: readonly { path: string }[] }[] =
+    Object.values(JSON.parse(json));
   if (!first) return `npm pack reported no tarball:\n${result.stdout}`;
-  return { tarball: join(scratch, first.filename), files: first.files.map(({ path }) => path) };
+  const { filename, size } = first;
+  return { tarball: join(scratch, filename), size, files: first.files.map(({ path }) => path) };
 }
 
 /** As npm installs it. Returns the folder. */
@@ -177,9 +190,11 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
   const manifest = installConsumer(packed.tarball, consumer);
   return [
     ...findManifestProblems(manifest),
+    packed.size > sizeMax ? `the tarball has ${packed.size} bytes, more than ${sizeMax}` : undefined,
     ...tarballProblems(scratch, manifest, packed),
     ...consumerProblems(manifest, consumer),
     ...consoleProblems(scratch, consumer, packed.tarball),
+    ...conformanceProblems(scratch, consumer),
   ].filter((problem) => problem !== undefined);
 }
 
@@ -245,11 +260,53 @@ function consoleProblems(
   ];
 }
 
+/** Runs the store suite over the packed library's memory store. */
+const conformanceUse = `
+import { memoryStore } from "latchkey/memory";
+import { storeConformance } from "latchkey-conformance";
+
+const cases: (() => Promise<void>)[] = [];
+storeConformance({
+  test: (_name, body) => cases.push(body),
+  clock: "frozen",
+  capabilities: memoryStore().capabilities,
+  factory() {
+    let now = Date.UTC(2026, 0, 1);
+    const store = memoryStore({ now: () => now });
+    return {
+      store,
+      advance(milliseconds) {
+        now += milliseconds;
+      },
+      business: {
+        write: (tx, row) => tx.insert("orders", { row }),
+        committedRows: async () => store.rows("orders").map(({ row }) => String(row)),
+      },
+      close() {},
+    };
+  },
+});
+for (const body of cases) await body();
+console.log("cases passed", cases.length);
+`;
+
+/** Built against the packed library, and run on it: its suite is the widest use of what was packed. */
+function conformanceProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
+  const packed = pack(scratch, conformanceFolder);
+  if (typeof packed === "string") return [packed];
+  const installed = unpackInto(consumer, "latchkey-conformance", packed.tarball);
+  const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  writeFileSync(join(consumer, "consumer.ts"), conformanceUse);
+  return [
+    manifest.dependencies === undefined ? undefined : "latchkey-conformance has dependencies",
+    ...tarballProblems(scratch, manifest, packed),
+    failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
+    failureOf(process.execPath, ["consumer.ts"], consumer, /cases passed [1-9]\d\d/u),
+  ];
+}
+
 if (import.meta.main) {
-  const cache = join(repositoryRoot, "node_modules/.cache");
-  mkdirSync(cache, { recursive: true });
-  // Below the repository's node_modules, so that the build finds the compiler; the consumer must not find anything.
-  const scratch = mkdtempSync(join(cache, "latchkey-package-"));
+  const scratch = packingFolder();
   const consumer = mkdtempSync(join(tmpdir(), "latchkey-consumer-"));
   try {
     const problems: readonly Problem[] = checkPackage(scratch, consumer).map((message) => ({

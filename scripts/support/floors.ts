@@ -4,7 +4,8 @@ import { renderTable } from "./sections.ts";
 
 /** What is on a floor. A path that is new in the table of floors needs a text here. */
 const contents: Readonly<Record<string, string>> = {
-  "testing/": "the suites for authors of stores, bridges, adapters and brokers",
+  "testing/": "a store with faults, for tests",
+  "internal/": "what `latchkey-conformance` needs of the inside",
   "cli/": "the `latchkey` command",
   "index.ts": "what `latchkey` exports",
   "config.ts": "the command's configuration file",

@@ -5,7 +5,7 @@ import { Connection } from "rabbitmq-client";
 import { natsConsumer } from "../../packages/latchkey/src/messages/nats.ts";
 import { rabbitmqConsumer } from "../../packages/latchkey/src/messages/rabbitmq.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
-import type { BrokerUnderTest, ConsumerUnderTest } from "../../packages/latchkey/src/testing/index.ts";
+import type { BrokerUnderTest, ConsumerUnderTest } from "../../packages/latchkey-conformance/src/index.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { nats, rabbitmq } from "./drivers.ts";
 

@@ -1,6 +1,6 @@
 /** The adapters of real brokers keep the contract that the exported suite tests. */
 import { afterAll, beforeAll, beforeEach, describe, test } from "vitest";
-import { type BrokerUnderTest, brokerConformance } from "../../packages/latchkey/src/testing/index.ts";
+import { type BrokerUnderTest, brokerConformance } from "../../packages/latchkey-conformance/src/index.ts";
 import { type Broker, startNats, startRabbitmq } from "../support/private-brokers.ts";
 import { isThorough } from "../support/thorough.ts";
 import { natsUnderTest, rabbitmqUnderTest } from "./conformance-drivers.ts";

@@ -1,11 +1,11 @@
 /** docs/commonjs.md, line by line, in projects that have the library as it is packed. */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { pack } from "../../scripts/check-package.ts";
+import { pack, packingFolder } from "../../scripts/check-package.ts";
 import { repositoryRoot } from "../../scripts/support/repository.ts";
 
 const here = import.meta.dirname;
@@ -17,8 +17,6 @@ const compilers = {
   "TypeScript 7": join(repositoryRoot, "node_modules/typescript/bin/tsc"),
 };
 
-/** Below the repository's node_modules, so that the build finds the compiler. */
-const cache = join(repositoryRoot, "node_modules/.cache");
 let scratch = "";
 let library = "";
 /** The package.json of `npm init -y`, which looks for one in the folders above first. */
@@ -26,8 +24,7 @@ let initial = "";
 const projects: string[] = [];
 
 beforeAll(() => {
-  mkdirSync(cache, { recursive: true });
-  scratch = mkdtempSync(join(cache, "commonjs-"));
+  scratch = packingFolder();
   const packed = pack(scratch);
   if (typeof packed === "string") throw new Error(packed);
   library = join(scratch, "package");

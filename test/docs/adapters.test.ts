@@ -11,7 +11,11 @@ import { afterEach, describe, expect, test } from "vitest";
 import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
-import { type HttpCall, newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import {
+  type HttpCall,
+  newKey,
+  send,
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -18,7 +18,7 @@ import {
   migratePostgresSql,
   postgresStore,
 } from "../../packages/latchkey/src/stores/postgres.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { listen } from "../support/listen.ts";
 import { scratchDirectory } from "../support/scratch.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";

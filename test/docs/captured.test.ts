@@ -4,9 +4,9 @@ import {
   newKey,
   requestBytes,
   sendBytes,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
-import { memorySubject } from "../../packages/latchkey/src/testing/http-conformance/memory-subject.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import {
   type Adapter,
   adapters,

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { createLatchkey } from "latchkey";
 import { postgresStore } from "latchkey/postgres";
-import { transactionConformance } from "latchkey/testing";
+import { transactionConformance } from "latchkey-conformance";
 import { describe, expect, test } from "vitest";
 import { Db, dbTransactions } from "../../examples/transactions/own-bridge.ts";
 import { migratedDatabase, openPool } from "../postgres/harness.ts";

@@ -22,7 +22,7 @@ import type { Attempt } from "../../packages/latchkey/src/operations/attempt.ts"
 import type {
   AppUnderTest,
   HandlerAnswer,
-} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { type Listening, listen } from "../support/listen.ts";
 import { fastifyListener } from "./fastify-app.ts";
 import { koaListener, parseBody } from "./koa-app.ts";

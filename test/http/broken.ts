@@ -2,9 +2,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { describe, expect, test } from "vitest";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
-import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
-import { memorySubject } from "../../packages/latchkey/src/testing/http-conformance/memory-subject.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
+import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { listen } from "../support/listen.ts";
 import { expressListener } from "./apps.ts";
 

@@ -10,7 +10,7 @@ import {
 import type {
   AppUnderTest,
   HandlerAnswer,
-} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { lookup } from "./node-app.ts";
 
 /** With parsers for all that the suite sends: Fastify itself refuses bodies it has no parser for. */

@@ -4,7 +4,7 @@ import { bodyLimit } from "hono/body-limit";
 import { fetchProtect } from "latchkey/fetch";
 import { honoProtect } from "latchkey/hono";
 import { afterEach, expect, test } from "vitest";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -13,7 +13,7 @@ import { fastifyProtect, fastifyServe } from "../../packages/latchkey/src/http/f
 import { honoProtect, honoServe } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect, koaServe } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeProtect, nodeServe } from "../../packages/latchkey/src/http/node.ts";
-import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 
 const closing: (() => Promise<unknown>)[] = [];

@@ -6,7 +6,7 @@ import { koaProtect, koaServe, koaStatus } from "../../packages/latchkey/src/htt
 import type {
   AppUnderTest,
   HandlerAnswer,
-} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { isStatus } from "./node-app.ts";
 
 export function koaListener<Tx>(

@@ -1,6 +1,6 @@
 import { describe, test } from "vitest";
-import { memorySubject } from "../../packages/latchkey/src/testing/http-conformance/memory-subject.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
+import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { isThorough } from "../support/thorough.ts";
 import { frameworks, recordedExpress } from "./apps.ts";
 

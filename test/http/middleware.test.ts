@@ -12,7 +12,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -32,7 +32,7 @@ import type {
   AppUnderTest,
   HandlerAnswer,
   ServedInput,
-} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { lookup, statusOf } from "./node-app.ts";
 
 const bodyLimit = 20 * 1024 * 1024;

@@ -6,7 +6,7 @@ import type {
   AppUnderTest,
   HandlerAnswer,
   HeaderLookup,
-} from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 
 export function nodeListener<Tx>(under: AppUnderTest<Tx>): RequestListener {
   const { latchkey, route, served, settings, tenant, principal } = under;

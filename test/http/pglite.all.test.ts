@@ -1,7 +1,7 @@
 import type { PGlite } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { migratePglite, type PgliteTx, pgliteStore } from "../../packages/latchkey/src/stores/pglite.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { emptyTables } from "../support/empty-tables.ts";
 import { readyPglite } from "../support/ready-pglite.ts";
 import { isThorough } from "../support/thorough.ts";

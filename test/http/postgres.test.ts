@@ -1,6 +1,6 @@
 import { describe, test } from "vitest";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { httpConformance } from "../../packages/latchkey/src/testing/http-conformance.ts";
+import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
 import { committedRows, openPool, prepareDatabase, type TestTx } from "../postgres/harness.ts";
 import { emptyTables } from "../support/empty-tables.ts";
 import { forEachPostgres, postgresVersions } from "../support/shared-postgres.ts";

@@ -13,8 +13,8 @@ import {
 import { memoryStore } from "latchkey/memory";
 import { describe, expect, test } from "vitest";
 import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
-import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
-import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
+import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { problemFaults } from "../support/problem-rules.ts";
 import { problemSchema } from "../vectors/problem-schema.ts";
 import { type Framework, frameworks, recordedExpress } from "./apps.ts";

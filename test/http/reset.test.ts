@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { createLatchkey } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { afterEach, expect, test } from "vitest";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { deferred } from "../support/until.ts";
 import { type Framework, frameworks, recordedExpress } from "./apps.ts";
 

@@ -12,7 +12,7 @@ import { fastifyServe } from "../../packages/latchkey/src/http/fastify/fastify.t
 import { honoServe } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaServe } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeServe } from "../../packages/latchkey/src/http/node.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -18,8 +18,8 @@ import {
   type HttpAnswer,
   newKey,
   send,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
-import { workOff } from "../../packages/latchkey/src/testing/http-conformance/work-off.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { workOff } from "../../packages/latchkey-conformance/src/http-conformance/work-off.ts";
 import { listen } from "../support/listen.ts";
 import { until } from "../support/until.ts";
 

@@ -4,12 +4,12 @@ import { memoryStore } from "latchkey/memory";
 import { postgresStore } from "latchkey/postgres";
 import { RateLimiterMemory } from "rate-limiter-flexible";
 import { afterAll, describe, expect, test, vi } from "vitest";
-import type { AppUnderTest } from "../../packages/latchkey/src/testing/http-conformance/case.ts";
+import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import {
   requestBytes,
   send,
   sendBytes,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { expressListener, frameworks, recordedExpress } from "../http/apps.ts";
 import { openPool, prepareDatabase } from "../postgres/harness.ts";
 import { listen } from "../support/listen.ts";

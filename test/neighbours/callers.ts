@@ -5,7 +5,7 @@ import {
   type HttpAnswer,
   type HttpCall,
   newKey,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import type { Neighbours } from "./frame.ts";
 import type { Served } from "./front-ends/served.ts";
 

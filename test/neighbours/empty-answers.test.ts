@@ -18,7 +18,7 @@ import { expressProtect } from "../../packages/latchkey/src/http/express/express
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { type Listening, listen } from "../support/listen.ts";
 

@@ -11,7 +11,11 @@ import express4 from "express4";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
-import { type HttpCall, newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import {
+  type HttpCall,
+  newKey,
+  send,
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { type Listening, listen } from "../support/listen.ts";
 

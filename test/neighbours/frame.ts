@@ -1,7 +1,7 @@
 /** A neighbour is what stands around a protected route; it says how it is mounted in each front end it exists for. */
 import type { NestExpressApplication } from "@nestjs/platform-express";
 import type { NestFastifyApplication } from "@nestjs/platform-fastify";
-import type { HttpCall } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import type { HttpCall } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type ExpressMount, startExpress } from "./front-ends/express.ts";
 import { type FastifyMount, startFastify } from "./front-ends/fastify.ts";
 import { type FetchMount, startFetch } from "./front-ends/fetch.ts";

@@ -18,7 +18,7 @@ import koaConditionalGet from "koa-conditional-get";
 import koaEtag from "koa-etag";
 import koaHelmet from "koa-helmet";
 import responseTime from "response-time";
-import type { HttpCall } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import type { HttpCall } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import type { Neighbours } from "./frame.ts";
 import { type ExpressMount, expressBefore } from "./front-ends/express.ts";
 import { fastifyBefore } from "./front-ends/fastify.ts";

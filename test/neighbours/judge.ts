@@ -6,7 +6,7 @@ import {
   type HttpAnswer,
   type HttpCall,
   newKey,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { until } from "../support/until.ts";
 import { type Mounts, type Neighbour, start } from "./frame.ts";

@@ -19,7 +19,7 @@ import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { Latchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { Operation } from "../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
-import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { isThorough } from "../support/thorough.ts";
 

@@ -15,7 +15,7 @@ import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -1,5 +1,5 @@
 /** Uploads as clients send them: each attempt of one may have a boundary of its own. */
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 
 export interface Upload {
   readonly key?: string;

@@ -13,7 +13,7 @@ import { expressProtect } from "../../packages/latchkey/src/http/express/express
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type HttpService, httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

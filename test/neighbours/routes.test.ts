@@ -30,7 +30,11 @@ import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
-import { type HttpCall, newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import {
+  type HttpCall,
+  newKey,
+  send,
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

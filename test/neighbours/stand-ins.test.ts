@@ -7,7 +7,7 @@ import { createMocks, type MockResponse as MockedResponse } from "node-mocks-htt
 import { expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
-import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 
 type MockResponse = MockedResponse<express.Response>;

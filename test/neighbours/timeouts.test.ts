@@ -17,7 +17,7 @@ import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { Execution } from "../../packages/latchkey/src/index.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type HttpService, httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 import { deferred, until } from "../support/until.ts";

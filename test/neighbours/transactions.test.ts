@@ -22,7 +22,7 @@ import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { openPool, prepareDatabase, type TestTx } from "../postgres/harness.ts";
 import { listen } from "../support/listen.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";

@@ -8,7 +8,7 @@ import { expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
-import { newKey, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 

@@ -27,7 +27,7 @@ import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
-import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type HttpService, httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 import { sendUpload } from "./multipart.ts";

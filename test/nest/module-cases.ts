@@ -14,7 +14,7 @@ import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latch
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
 import { migratePostgres, type PgTx, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
-import { newKey } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 import { deferred, until } from "../support/until.ts";
 import { charges, controllerOf, given, health, http, memory, orders, reports, rootOf } from "./modules.ts";

@@ -7,7 +7,7 @@ import type { FastifyAdapter } from "@nestjs/platform-fastify";
 import type * as swagger from "@nestjs/swagger";
 import type * as terminus from "@nestjs/terminus";
 import { afterEach } from "vitest";
-import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 
 export interface Nest {
   readonly version: string;

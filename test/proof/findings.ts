@@ -65,27 +65,27 @@ export const findings: readonly Finding[] = [
   {
     tier: "P3",
     what: "on Postgres an answer outlived its time while its key waited for an effect",
-    test: "packages/latchkey/src/testing/store-conformance/outbox-cleaning.ts",
+    test: "packages/latchkey-conformance/src/store-conformance/outbox-cleaning.ts",
   },
   {
     tier: "P3",
     what: "stores answered the end of a claim after an operator's decision differently, and listed dead leases in another order",
-    test: "packages/latchkey/src/testing/store-conformance/give-up.ts",
+    test: "packages/latchkey-conformance/src/store-conformance/give-up.ts",
   },
   {
     tier: "P3",
     what: "on the memory store, and on Redis, a request ran again whose handler had ended its transaction, when the record that it was to replace was forgotten meanwhile",
-    test: "packages/latchkey/src/testing/store-conformance/record-lost-transaction.ts",
+    test: "packages/latchkey-conformance/src/store-conformance/record-lost-transaction.ts",
   },
   {
     tier: "P3",
     what: "a life whose transaction was lost could be found by its id on the memory store but not on Postgres",
-    test: "packages/latchkey/src/testing/store-conformance/lookup-by-id.ts",
+    test: "packages/latchkey-conformance/src/store-conformance/lookup-by-id.ts",
   },
   {
     tier: "P3",
     what: "on the memory store a transaction that was repeated after its life put an effect that was under way back to its beginning",
-    test: "packages/latchkey/src/testing/store-conformance/outbox-enqueue.ts",
+    test: "packages/latchkey-conformance/src/store-conformance/outbox-enqueue.ts",
   },
   {
     tier: "P3",

@@ -12,7 +12,7 @@ import {
   defaultTerms,
   newKey,
   newLife,
-} from "../../packages/latchkey/src/testing/store-conformance/arrange.ts";
+} from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
 import { type PrivateRedis, type RedisConf, startRedis } from "../support/private-redis.ts";
 import { onRelease } from "../support/resources.ts";
 

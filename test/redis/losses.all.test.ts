@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { InProgressRecord } from "../../packages/latchkey/src/engine/record.ts";
 import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import { linkOf } from "../../packages/latchkey/src/stores/redis/client.ts";
-import { completion, minute } from "../../packages/latchkey/src/testing/store-conformance/arrange.ts";
+import { completion, minute } from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
 import { redisProgram } from "../support/private-redis.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import { deferred, until } from "../support/until.ts";

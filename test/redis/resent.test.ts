@@ -11,8 +11,8 @@ import {
   newKey,
   newLife,
   newToken,
-} from "../../packages/latchkey/src/testing/store-conformance/arrange.ts";
-import { intentOf } from "../../packages/latchkey/src/testing/store-conformance/journal-arrange.ts";
+} from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
+import { intentOf } from "../../packages/latchkey-conformance/src/store-conformance/journal-arrange.ts";
 import { type PrivateRedis, redisProgram } from "../support/private-redis.ts";
 import { onRelease } from "../support/resources.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";

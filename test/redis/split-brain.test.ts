@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { InProgressRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
-import { completion } from "../../packages/latchkey/src/testing/store-conformance/arrange.ts";
+import { completion } from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
 import { redisProgram } from "../support/private-redis.ts";
 import { until } from "../support/until.ts";
 import { complete, privateRedis, reserve, storeOn } from "./arrange.ts";

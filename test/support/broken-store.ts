@@ -17,7 +17,7 @@ import type { OutboxSupport } from "../../packages/latchkey/src/stores/outbox.ts
 import type { AuditEntry, SettlementSupport } from "../../packages/latchkey/src/stores/settlement.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import type { TransactionSupport } from "../../packages/latchkey/src/stores/transactions.ts";
-import { storeConformance } from "../../packages/latchkey/src/testing/store-conformance.ts";
+import { storeConformance } from "../../packages/latchkey-conformance/src/store-conformance.ts";
 
 export type BrokenStore = Store<MemoryTransaction>;
 export type BrokenSupport = TransactionSupport<MemoryTransaction>;

@@ -9,7 +9,7 @@ import { type MemoryTransaction, memoryStore } from "../../packages/latchkey/src
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";
 import type { FaultPlan } from "../../packages/latchkey/src/testing/faulty-store/fault.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/faulty-store.ts";
-import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { listen } from "./listen.ts";
 import { until } from "./until.ts";
 

@@ -14,7 +14,7 @@ import {
   type HttpCall,
   newKey,
   send,
-} from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+} from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 
 export interface HttpService {
   readonly latchkey: Latchkey<MemoryTransaction>;

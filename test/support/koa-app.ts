@@ -6,7 +6,7 @@ import type { HttpSettings } from "../../packages/latchkey/src/http/protocol/htt
 import type { HandlerContext } from "../../packages/latchkey/src/operations/attempt.ts";
 import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
-import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "./http-service.ts";
 import { listen } from "./listen.ts";
 

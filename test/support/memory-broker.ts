@@ -17,7 +17,7 @@ import type {
   ConsumeOptions,
   ConsumerUnderTest,
   PublishedMessage,
-} from "../../packages/latchkey/src/testing/index.ts";
+} from "../../packages/latchkey-conformance/src/index.ts";
 
 interface Kept {
   readonly message: PublishedMessage;

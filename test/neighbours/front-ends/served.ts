@@ -1,6 +1,9 @@
 import type { RequestListener } from "node:http";
-import type { HttpAnswer, HttpCall } from "../../../packages/latchkey/src/testing/http-conformance/client.ts";
-import { send } from "../../../packages/latchkey/src/testing/http-conformance/client.ts";
+import type {
+  HttpAnswer,
+  HttpCall,
+} from "../../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { send } from "../../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { listen } from "../../support/listen.ts";
 
 /** An app that answers, however it is asked: over a socket, or by a call, as wrappers and test libraries do. */

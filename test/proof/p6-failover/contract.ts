@@ -1,7 +1,7 @@
 /** The store contract, run without a test runner against a database behind whatever `url` leads through. */
 import pg from "pg";
 import { migratePostgres, postgresStore } from "../../../packages/latchkey/src/stores/postgres.ts";
-import { storeConformance } from "../../../packages/latchkey/src/testing/store-conformance.ts";
+import { storeConformance } from "../../../packages/latchkey-conformance/src/store-conformance.ts";
 import { emptyTables } from "../../support/empty-tables.ts";
 
 const turnableClock = `

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, expectTypeOf, test } from "vitest";
+import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import type { FinishedRecord } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
-import { storeConformance } from "../testing/store-conformance.ts";
 import { cached } from "./cached.ts";
 import { decodeCopy, encodeCopy } from "./entry.ts";
 import { FarCache } from "./far-cache.ts";

@@ -6,9 +6,9 @@ import {
   serializationFailure,
 } from "../../../../test/support/http-service.ts";
 import { listen } from "../../../../test/support/listen.ts";
+import { type HttpCall, newKey, send } from "../../../latchkey-conformance/src/http-conformance/client.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
-import { type HttpCall, newKey, send } from "../testing/http-conformance/client.ts";
 import { type NodeContext, nodeProtect } from "./node.ts";
 
 type Handler = (

@@ -1,7 +1,7 @@
 /** The store contract over several memory stores; `routed.database.test.ts` has two databases. */
 import { describe, test } from "vitest";
+import { storeConformance } from "../../../latchkey-conformance/src/index.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
-import { storeConformance } from "../testing/index.ts";
 import { routedStore } from "./routed.ts";
 
 /** Any day will do; the stores' time moves only by `advance`. */

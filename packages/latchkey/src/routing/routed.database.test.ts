@@ -8,9 +8,9 @@ import { onRelease } from "../../../../test/support/resources.ts";
 import { freshDatabase } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { until } from "../../../../test/support/until.ts";
+import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type PostgresStore, postgresStore } from "../stores/postgres.ts";
-import { storeConformance } from "../testing/store-conformance.ts";
 import { routedStore } from "./routed.ts";
 
 const capabilities = {

@@ -1,5 +1,14 @@
 /** What a routed store does beside the store contract: places, shares, and stores that are down. */
 import { describe, expect, test } from "vitest";
+import {
+  deliveryCommit,
+  deliveryRequest,
+} from "../../../latchkey-conformance/src/store-conformance/deliver-arrange.ts";
+import { newEffect } from "../../../latchkey-conformance/src/store-conformance/outbox-arrange.ts";
+import {
+  commitOf,
+  requestFor,
+} from "../../../latchkey-conformance/src/store-conformance/transactions-arrange.ts";
 import { StoreError } from "../errors.ts";
 import { leaseTerms } from "../execution/lease/admit-lease.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -9,9 +18,6 @@ import type { Store } from "../stores/store.ts";
 import type { LatchkeyEvent } from "../telemetry/events.ts";
 import { faultyStore } from "../testing/index.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
-import { deliveryCommit, deliveryRequest } from "../testing/store-conformance/deliver-arrange.ts";
-import { newEffect } from "../testing/store-conformance/outbox-arrange.ts";
-import { commitOf, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
 import { routedStore } from "./routed.ts";
 
 type Tx = MemoryTransaction;

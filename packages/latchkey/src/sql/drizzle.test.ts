@@ -12,10 +12,10 @@ import {
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { migratePglite, pgliteStore } from "../stores/pglite.ts";
 import { migratePostgres, postgresStore } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type DrizzleDatabase, type DrizzleTx, drizzleTransactions } from "./drizzle.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 

@@ -12,8 +12,8 @@ import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { until } from "../../../../test/support/until.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { migratePostgres } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type KnexDatabase, type KnexTx, knexPool, knexTransactions } from "./knex.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 

@@ -23,10 +23,10 @@ import {
   forEachPostgres,
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { migratePglite, pgliteStore } from "../stores/pglite.ts";
 import { migratePostgres, postgresStore } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type KyselyDatabase, type KyselyOptions, type KyselyTx, kyselyTransactions } from "./kysely.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 

@@ -6,10 +6,10 @@ import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vites
 import { migratedDatabase, openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import type { OperationOptions } from "../operations/operation.ts";
 import { migratePostgres, postgresStore } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type MikroOrm, type MikroOrmTx, mikroOrmPool, mikroOrmTransactions } from "./mikro-orm.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 

@@ -6,9 +6,9 @@ import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { until } from "../../../../test/support/until.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
 import { postgresStore } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import {
   type PostgresJsOptions,
   type PostgresJsSql,

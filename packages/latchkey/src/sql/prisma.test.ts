@@ -13,9 +13,9 @@ import {
   freshDatabase,
 } from "../../../../test/support/shared-postgres.ts";
 import { until, within } from "../../../../test/support/until.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey, type OperationOptions } from "../index.ts";
 import { migratePostgres, postgresStore } from "../stores/postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
 import { type PrismaDatabase, type PrismaTx, prismaPool, prismaTransactions } from "./prisma.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 

@@ -18,7 +18,7 @@ import {
 import { openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import {
   type SequelizeDatabase,
   type SequelizeTx,

@@ -11,7 +11,7 @@ import { openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
-import { transactionConformance } from "../testing/transaction-conformance.ts";
+import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 import { type TypeormDataSource, type TypeormTx, typeormPool, typeormTransactions } from "./typeorm.ts";
 

@@ -1,9 +1,5 @@
 /** What is the memory store's own; the store contract is in `testing/store-conformance.test.ts`. */
 import { describe, expect, test } from "vitest";
-import { guardOf } from "../engine/record.ts";
-import { IllegalTransition } from "../engine/transition.ts";
-import { LatchkeyError, StoreError } from "../errors.ts";
-import { manualPorts } from "../testing/manual-ports.ts";
 import {
   defaultTerms,
   endRunning,
@@ -11,11 +7,26 @@ import {
   minute,
   newKey,
   newLife,
-} from "../testing/store-conformance/arrange.ts";
-import { deliveryCommit, deliveryRequest } from "../testing/store-conformance/deliver-arrange.ts";
-import { ownerOf, phaseCommit, phaseRequest } from "../testing/store-conformance/journal-arrange.ts";
-import { newEffect } from "../testing/store-conformance/outbox-arrange.ts";
-import { commitOf, isExclusive, requestFor } from "../testing/store-conformance/transactions-arrange.ts";
+} from "../../../latchkey-conformance/src/store-conformance/arrange.ts";
+import {
+  deliveryCommit,
+  deliveryRequest,
+} from "../../../latchkey-conformance/src/store-conformance/deliver-arrange.ts";
+import {
+  ownerOf,
+  phaseCommit,
+  phaseRequest,
+} from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
+import { newEffect } from "../../../latchkey-conformance/src/store-conformance/outbox-arrange.ts";
+import {
+  commitOf,
+  isExclusive,
+  requestFor,
+} from "../../../latchkey-conformance/src/store-conformance/transactions-arrange.ts";
+import { guardOf } from "../engine/record.ts";
+import { IllegalTransition } from "../engine/transition.ts";
+import { LatchkeyError, StoreError } from "../errors.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import { type MemoryTransaction, memoryStore } from "./memory.ts";
 import type { OpenPhase, OpenTransaction, PhaseWork, TransactionWork } from "./transactions.ts";
 

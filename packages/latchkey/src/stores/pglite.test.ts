@@ -5,8 +5,8 @@ import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { readyPglite } from "../../../../test/support/ready-pglite.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { deferred, signal } from "../../../../test/support/until.ts";
+import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import { createLatchkey } from "../index.ts";
-import { storeConformance } from "../testing/store-conformance.ts";
 import { migratePglite, type PgliteTx, pgliteStore } from "./pglite.ts";
 
 const capabilities = {

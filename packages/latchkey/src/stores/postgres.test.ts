@@ -5,7 +5,7 @@ import { committedRows, openPool, prepareDatabase, type TestTx } from "../../../
 import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
-import { storeConformance } from "../testing/store-conformance.ts";
+import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import { postgresStore } from "./postgres.ts";
 
 const capabilities = {

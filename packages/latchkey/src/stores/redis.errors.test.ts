@@ -5,9 +5,15 @@ import { openClient, privateRedis, reserve, storeOn, storeOver } from "../../../
 import { type PrivateRedis, redisProgram } from "../../../../test/support/private-redis.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { until } from "../../../../test/support/until.ts";
+import {
+  completion,
+  defaultTerms,
+  newKey,
+  newLife,
+  newToken,
+} from "../../../latchkey-conformance/src/store-conformance/arrange.ts";
+import { intentOf } from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
 import { StoreError } from "../errors.ts";
-import { completion, defaultTerms, newKey, newLife, newToken } from "../testing/store-conformance/arrange.ts";
-import { intentOf } from "../testing/store-conformance/journal-arrange.ts";
 import { certaintyOf } from "./redis/certainty.ts";
 import { linkOf, type RedisLink } from "./redis/client.ts";
 

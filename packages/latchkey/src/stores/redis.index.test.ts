@@ -4,7 +4,6 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { openClient, privateRedis, reserve, storeOver } from "../../../../test/redis/arrange.ts";
 import { newPrefix } from "../../../../test/redis/clients.ts";
 import { type PrivateRedis, redisProgram } from "../../../../test/support/private-redis.ts";
-import { guardOf } from "../engine/record.ts";
 import {
   completion,
   day,
@@ -16,8 +15,9 @@ import {
   newLife,
   newToken,
   states,
-} from "../testing/store-conformance/arrange.ts";
-import { callEnds, intentOf } from "../testing/store-conformance/journal-arrange.ts";
+} from "../../../latchkey-conformance/src/store-conformance/arrange.ts";
+import { callEnds, intentOf } from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
+import { guardOf } from "../engine/record.ts";
 import { linkOf } from "./redis/client.ts";
 import { Layout } from "./redis/keys.ts";
 import { partitionTags, slotOf } from "./redis/slots.ts";

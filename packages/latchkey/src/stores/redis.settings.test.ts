@@ -3,8 +3,6 @@ import { describe, expect, test, vi } from "vitest";
 import { openClient, privateRedis, reserve, storeOn, storeOver } from "../../../../test/redis/arrange.ts";
 import { redisProgram } from "../../../../test/support/private-redis.ts";
 import { until } from "../../../../test/support/until.ts";
-import { guardOf } from "../engine/record.ts";
-import { StoreError } from "../errors.ts";
 import {
   completion,
   defaultTerms,
@@ -13,9 +11,11 @@ import {
   newKey,
   newLife,
   newToken,
-} from "../testing/store-conformance/arrange.ts";
-import { callEnds, intentOf } from "../testing/store-conformance/journal-arrange.ts";
-import { completedOutside } from "../testing/store-conformance/settlement-arrange.ts";
+} from "../../../latchkey-conformance/src/store-conformance/arrange.ts";
+import { callEnds, intentOf } from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
+import { completedOutside } from "../../../latchkey-conformance/src/store-conformance/settlement-arrange.ts";
+import { guardOf } from "../engine/record.ts";
+import { StoreError } from "../errors.ts";
 import type { RedisWarning } from "./redis/check-server.ts";
 import { linkOf, type RedisLink } from "./redis/client.ts";
 import { redisStore } from "./redis.ts";

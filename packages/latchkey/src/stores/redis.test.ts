@@ -13,9 +13,9 @@ import {
 import { anyRedis, redisProgram } from "../../../../test/support/private-redis.ts";
 import { startRedisCluster } from "../../../../test/support/redis-cluster.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
+import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
-import { storeConformance } from "../testing/store-conformance.ts";
 import { linkOf, type RedisClient, type RedisLink } from "./redis/client.ts";
 import { openRedis } from "./redis/open.ts";
 import { recordScripts } from "./redis/scripts/records.ts";

@@ -1,22 +1,39 @@
 import { describe, expect, test } from "vitest";
-import { StoreError } from "../errors.ts";
-import type { MemoryTransaction } from "../stores/memory.ts";
-import { memoryStore } from "../stores/memory.ts";
-import type { Store } from "../stores/store.ts";
-import type { DeliveryWork, PhaseWork, TransactionWork } from "../stores/transactions.ts";
-import { type Fault, type FaultPlan, faultyStore, type StoreCall, storeConformance } from "./index.ts";
-import { completion, defaultTerms, newId, newKey, newLife } from "./store-conformance/arrange.ts";
-import { deliveryCommit, deliveryRequest } from "./store-conformance/deliver-arrange.ts";
+import { storeConformance } from "../../../latchkey-conformance/src/index.ts";
+import {
+  completion,
+  defaultTerms,
+  newId,
+  newKey,
+  newLife,
+} from "../../../latchkey-conformance/src/store-conformance/arrange.ts";
+import {
+  deliveryCommit,
+  deliveryRequest,
+} from "../../../latchkey-conformance/src/store-conformance/deliver-arrange.ts";
 import {
   callEnds,
   intentOf,
   ownerOf,
   phaseCommit,
   phaseRequest,
-} from "./store-conformance/journal-arrange.ts";
-import { deadNote, newEffect } from "./store-conformance/outbox-arrange.ts";
-import { neverHappened, newNote } from "./store-conformance/settlement-arrange.ts";
-import { commitOf, isExclusive, requestFor } from "./store-conformance/transactions-arrange.ts";
+} from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
+import { deadNote, newEffect } from "../../../latchkey-conformance/src/store-conformance/outbox-arrange.ts";
+import {
+  neverHappened,
+  newNote,
+} from "../../../latchkey-conformance/src/store-conformance/settlement-arrange.ts";
+import {
+  commitOf,
+  isExclusive,
+  requestFor,
+} from "../../../latchkey-conformance/src/store-conformance/transactions-arrange.ts";
+import { StoreError } from "../errors.ts";
+import type { MemoryTransaction } from "../stores/memory.ts";
+import { memoryStore } from "../stores/memory.ts";
+import type { Store } from "../stores/store.ts";
+import type { DeliveryWork, PhaseWork, TransactionWork } from "../stores/transactions.ts";
+import { type Fault, type FaultPlan, faultyStore, type StoreCall } from "./index.ts";
 
 const never = new Promise<void>(() => {});
 

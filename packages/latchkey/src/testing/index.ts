@@ -1,18 +1,3 @@
-/** What authors of stores and adapters, and a user's own tests, need from Latchkey. */
-export type {
-  BrokerCapabilities,
-  BrokerInput,
-  BrokerUnderTest,
-  ConsumeOptions,
-  ConsumerUnderTest,
-  PublishedMessage,
-} from "./broker-conformance/case.ts";
-export { type BrokerConformanceOptions, brokerConformance } from "./broker-conformance.ts";
+/** A store that fails when your test says so. The suites for authors of stores and adapters are `latchkey-conformance`. */
 export type { Fault, FaultPlan, StoreCall, StorePort } from "./faulty-store/fault.ts";
 export { type FaultyStore, faultyStore } from "./faulty-store.ts";
-export type { AppUnderTest, HandlerAnswer, HeaderLookup, ProtectedRoute } from "./http-conformance/case.ts";
-export { type HttpConformanceOptions, httpConformance } from "./http-conformance.ts";
-export type { BusinessPort, StoreUnderTest } from "./store-conformance/case.ts";
-export { type StoreConformanceOptions, storeConformance } from "./store-conformance.ts";
-export type { BridgeCapabilities, BridgeUnderTest } from "./transaction-conformance/case.ts";
-export { type TransactionConformanceOptions, transactionConformance } from "./transaction-conformance.ts";

@@ -8,7 +8,7 @@ import { describe, expect, test } from "vitest";
 import { arrange, closing, echo, serveHandler } from "../../../../../test/support/express-app.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred } from "../../../../../test/support/until.ts";
-import { type HttpCall, newKey } from "../../testing/http-conformance/client.ts";
+import { type HttpCall, newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { expressProtect, keepRawBody } from "./express.ts";
 
 describe("bodies", () => {

@@ -17,8 +17,8 @@ import {
 } from "../../../../../test/support/express-app.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred } from "../../../../../test/support/until.ts";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import type { FaultPlan } from "../../testing/faulty-store/fault.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
 import { expressProtect } from "./express.ts";
 
 const thisFile = fileURLToPath(import.meta.url);

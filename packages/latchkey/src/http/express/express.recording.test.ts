@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { answerAfter409, arrange, closing, failed, serve } from "../../../../../test/support/express-app.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred } from "../../../../../test/support/until.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import type { HttpSettings } from "../protocol/http-options.ts";
 import { expressProtect, expressRecord, keepRawBody } from "./express.ts";
 

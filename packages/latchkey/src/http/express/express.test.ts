@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import express, { Router } from "express";
 import { describe, expect, test } from "vitest";
 import { arrange, echo, type Handler, serve, serveHandler } from "../../../../../test/support/express-app.ts";
-import { type HttpCall, newKey } from "../../testing/http-conformance/client.ts";
+import { type HttpCall, newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { expressProtect } from "./express.ts";
 
 const thisFile = fileURLToPath(import.meta.url);

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
 import { chunks, type Handler, serve } from "../../../../../test/support/fastify-app.ts";
 import { deferred } from "../../../../../test/support/until.ts";
-import { newKey } from "../../testing/http-conformance/client.ts";
+import { newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 
 describe("bodies", () => {
   const echo: Handler = async ({ body }) => ({ received: body ?? null });

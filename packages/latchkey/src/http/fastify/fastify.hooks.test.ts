@@ -4,7 +4,7 @@ import type { FastifyInstance } from "fastify";
 import { describe, expect, test } from "vitest";
 import { serve } from "../../../../../test/support/fastify-app.ts";
 import { deferred } from "../../../../../test/support/until.ts";
-import { newKey } from "../../testing/http-conformance/client.ts";
+import { newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 
 describe("hooks", () => {
   const names = [

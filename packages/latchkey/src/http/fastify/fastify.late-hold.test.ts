@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply } from "fastify";
 import { describe, expect, test } from "vitest";
 import { type Handler, serve } from "../../../../../test/support/fastify-app.ts";
 import { serializationFailure } from "../../../../../test/support/http-service.ts";
-import { newKey } from "../../testing/http-conformance/client.ts";
+import { newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 
 /** Keeps what a hook has seen of the last request's reply. */
 function keeping() {

@@ -10,7 +10,7 @@ import {
 } from "../../../../../test/support/http-service.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred, until } from "../../../../../test/support/until.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { fastifyProtect } from "./fastify.ts";
 
 function preparesRaw(app: FastifyInstance): void {

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { chunks, closing, type Handler, serve } from "../../../../../test/support/fastify-app.ts";
 import { expectSameAnswer, httpService } from "../../../../../test/support/http-service.ts";
 import { listen } from "../../../../../test/support/listen.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { fastifyProtect } from "./fastify.ts";
 
 test("bytes go out as they were sent, whatever their buffer is filled with next", async () => {

@@ -11,7 +11,7 @@ import {
 import { closing, type Handler, serve } from "../../../../../test/support/koa-app.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred } from "../../../../../test/support/until.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { koaProtect } from "./koa.ts";
 
 const plain = { target: "/plain", body: "", contentType: null };

@@ -41,10 +41,10 @@ import {
 } from "../../../../../test/support/http-service.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred, until } from "../../../../../test/support/until.ts";
+import { type HttpCall, newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { OperationOptions } from "../../operations/operation.ts";
 import type { MemoryTransaction } from "../../stores/memory.ts";
-import { type HttpCall, newKey, send } from "../../testing/http-conformance/client.ts";
 import { nestContext, nestProtect } from "./nest.ts";
 
 type Context = HandlerContext<MemoryTransaction, "transaction">;

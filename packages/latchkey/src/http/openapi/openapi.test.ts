@@ -3,13 +3,13 @@ import { Validator } from "@seriousme/openapi-schema-validator";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import Fastify, { type FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
+import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { createLatchkey } from "../../latchkey.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { acp } from "../../operations/policies/acp.ts";
 import { stripe } from "../../operations/policies/stripe.ts";
 import { ucp } from "../../operations/policies/ucp.ts";
 import { memoryStore } from "../../stores/memory.ts";
-import { newKey, send } from "../../testing/http-conformance/client.ts";
 import { fastifyProtect } from "../fastify/fastify.ts";
 import { describeIdempotency, type IdempotencyDescription } from "./openapi.ts";
 

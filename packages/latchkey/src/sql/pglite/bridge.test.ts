@@ -1,7 +1,7 @@
 import type { PGlite, Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { readyPglite } from "../../../../../test/support/ready-pglite.ts";
-import { transactionConformance } from "../../testing/transaction-conformance.ts";
+import { transactionConformance } from "../../../../latchkey-conformance/src/transaction-conformance.ts";
 import type { SqlRow } from "../transaction.ts";
 import { pgliteBridge } from "./bridge.ts";
 import type { PgliteTx } from "./database.ts";

@@ -1,0 +1,123 @@
+/**
+ * The HTTP conformance suite: proves that an adapter keeps the protocol of `latchkey/http/exchange`. It brings no test
+ * runner and no framework; the runner's function is handed in, and a function that serves a route through the adapter.
+ */
+import type { Execution } from "latchkey";
+import { acceptedCases } from "./http-conformance/accepted.ts";
+import { answerCases } from "./http-conformance/answers.ts";
+import { type Arranged, arrange, arrangeServed, arrangeWrong } from "./http-conformance/arrange.ts";
+import type { AppUnderTest, HttpCase, HttpCaseContext, Subject } from "./http-conformance/case.ts";
+import { send } from "./http-conformance/client.ts";
+import { commerceCases } from "./http-conformance/commerce.ts";
+import { failureCases } from "./http-conformance/failures.ts";
+import { keyCases } from "./http-conformance/keys.ts";
+import { optionCases } from "./http-conformance/options.ts";
+import { refusalCases } from "./http-conformance/refusals.ts";
+import { requestBodyCases } from "./http-conformance/request-bodies.ts";
+import { servedCases } from "./http-conformance/served.ts";
+import { servedRefusalCases } from "./http-conformance/served-refusals.ts";
+import { statusCases } from "./http-conformance/status.ts";
+import type { StoreUnderTest } from "./store-conformance/case.ts";
+
+export interface HttpConformanceOptions<Tx> {
+  /** Registers one test, as `test` or `it` of any runner does. */
+  readonly test: (name: string, body: () => Promise<void>) => void;
+  /** Makes one empty store per case. */
+  readonly store: () => StoreUnderTest<Tx> | Promise<StoreUnderTest<Tx>>;
+  /** Serves the app's route through the adapter, on `node:http`; and the served route, where the app has one. */
+  readonly serve: (app: AppUnderTest<Tx>) => Promise<{ readonly url: string; close(): Promise<void> }>;
+  /** Whether the adapter sees repeated field lines one by one (Node's), or joined (Fetch's `Headers`). */
+  readonly seesFieldLines: boolean;
+  /** Whether `serve` mounts the adapter over the whole app, instead of protecting the route by name. Default false. */
+  readonly mounts?: boolean;
+  /** Whether the adapter serves operations that own their work. Default: unless it mounts. */
+  readonly serves?: boolean;
+  /** Whether the app serves the status resource where its settings have a `statusPath`. Default: as `serves`. */
+  readonly status?: boolean;
+  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  readonly skip?: Readonly<Record<string, string>>;
+}
+
+const cases: readonly HttpCase[] = [
+  ...keyCases,
+  ...requestBodyCases,
+  ...answerCases,
+  ...refusalCases,
+  ...failureCases,
+  ...commerceCases,
+  ...optionCases,
+  ...servedCases,
+  ...servedRefusalCases,
+  ...acceptedCases,
+  ...statusCases,
+];
+
+/**
+ * Registers one test for each case and execution.
+ *
+ * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ */
+export function httpConformance<Tx>(options: HttpConformanceOptions<Tx>): void {
+  const skip = new Map(Object.entries(options.skip ?? {}));
+  for (const [name, reason] of skip) {
+    if (!cases.some((candidate) => candidate.name === name))
+      throw new TypeError(`No case is named "${name}"`);
+    if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
+  }
+  const serves = options.serves ?? options.mounts !== true;
+  const asks = options.status ?? serves;
+  const chosen = cases.filter(
+    ({ name, served, status }) => !skip.has(name) && (serves || served !== true) && (asks || status !== true),
+  );
+  for (const each of chosen) {
+    const executions: readonly Execution[] = each.execution ? [each.execution] : ["transaction", "lease"];
+    for (const execution of executions) {
+      options.test(`${each.name} (${execution})`, () => runCase(options, each, execution));
+    }
+  }
+}
+
+async function runCase<Tx>(
+  options: HttpConformanceOptions<Tx>,
+  { run }: HttpCase,
+  execution: Execution,
+): Promise<void> {
+  const under = await options.store();
+  const servers: { close(): Promise<void> }[] = [];
+  const open = async ({ app, subject }: Arranged<Tx>): Promise<Subject> => {
+    const { path } = app.served ?? app.route;
+    const server = await options.serve(app);
+    servers.push(server);
+    return {
+      ...subject,
+      url: server.url,
+      send(call, signal) {
+        const answer = send(server.url, { target: path, ...call }, signal);
+        // A case that fails leaves others of its requests behind, whose errors say nothing new.
+        answer.catch(() => {});
+        return answer;
+      },
+      look(id, call) {
+        const target = `${app.settings.statusPath}/${id}`;
+        return send(server.url, { method: "GET", target, key: null, body: "", contentType: null, ...call });
+      },
+    };
+  };
+  const context: HttpCaseContext = {
+    start: async (setup) => open(arrange(under, setup, servers.length)),
+    serve: async (setup) => open(arrangeServed(under, setup, servers.length)),
+    startWrong: async (route, wrongExecution) => open(arrangeWrong(under, route, wrongExecution)),
+    async advance(milliseconds) {
+      await under.advance(milliseconds);
+    },
+    committedRows: execution === "transaction" ? (under.business?.committedRows ?? null) : null,
+    seesFieldLines: options.seesFieldLines,
+    mounts: options.mounts ?? false,
+  };
+  try {
+    await run(context, execution);
+  } finally {
+    for (const server of servers) await server.close();
+    await under.close();
+  }
+}

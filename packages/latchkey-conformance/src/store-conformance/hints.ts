@@ -1,0 +1,99 @@
+/** `hints`: who hears what. Stores without hints pass. */
+import assert from "node:assert/strict";
+import { systemPorts } from "latchkey";
+import type { Hint, HintSupport } from "latchkey/internal";
+import type { StoreCase } from "./case.ts";
+
+/** In real time: a hint that takes longer is lost. Far above what a busy machine needs. */
+const lostAfterMs = 5_000;
+
+/** Something that listens, and lets the case wait for what it hears. */
+function listener() {
+  const heard: Hint[] = [];
+  const waiting = new Set<() => void>();
+  const hear = (hint: Hint) => {
+    heard.push(hint);
+    for (const wake of waiting) wake();
+  };
+  const hears = async (hint: Hint) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const wake = () => {
+      if (heard.includes(hint)) resolve();
+    };
+    waiting.add(wake);
+    const cancel = systemPorts.clock.startTimer(lostAfterMs, resolve);
+    wake();
+    await promise;
+    cancel();
+    waiting.delete(wake);
+    assert.ok(heard.includes(hint), `the hint "${hint}" must be heard`);
+  };
+  return { heard, hear, hears };
+}
+
+async function listening(support: HintSupport) {
+  const { hear, ...rest } = listener();
+  return { ...rest, stop: await support.listen(hear) };
+}
+
+export const hintCases: readonly StoreCase[] = [
+  {
+    name: "hints: everybody who listens hears, in the same process and in others",
+    async run({ store, other }) {
+      if (store.hints === null || other.hints === null) return;
+      const listeners = await Promise.all([store.hints, other.hints].map(listening));
+      store.hints.send("effects");
+      await Promise.all(listeners.map(({ hears }) => hears("effects")));
+      other.hints.send("pending");
+      await Promise.all(listeners.map(({ hears }) => hears("pending")));
+      for (const { stop } of listeners) await stop();
+    },
+  },
+  {
+    name: "hints: kinds are told apart, and many sent at once are all heard of",
+    async run({ store, other }) {
+      if (store.hints === null || other.hints === null) return;
+      const { heard, hears, stop } = await listening(other.hints);
+      store.hints.send("effects");
+      await hears("effects");
+      assert.ok(!heard.includes("pending"), "nobody sent it");
+      for (let count = 0; count < 50; count += 1) store.hints.send(count % 2 === 0 ? "effects" : "pending");
+      await hears("pending");
+      await stop();
+    },
+  },
+  {
+    name: "hints: who has stopped listening hears no more",
+    async run({ store, other }) {
+      if (store.hints === null || other.hints === null) return;
+      const [left, stayed] = [await listening(store.hints), await listening(other.hints)];
+      await left.stop();
+      store.hints.send("effects");
+      await stayed.hears("effects");
+      assert.deepEqual(left.heard, []);
+      await stayed.stop();
+    },
+  },
+  {
+    name: "hints: the same function may listen twice, each until it stops",
+    async run({ store }) {
+      if (store.hints === null) return;
+      const { hear, hears } = listener();
+      const stops = [await store.hints.listen(hear), await store.hints.listen(hear)];
+      await stops[0]?.();
+      store.hints.send("pending");
+      await hears("pending");
+      await stops[1]?.();
+    },
+  },
+  {
+    name: "hints: sending neither throws nor waits, also when nobody listens",
+    async run({ store }) {
+      if (store.hints === null) return;
+      assert.equal(store.hints.send("effects"), undefined);
+      const { stop } = await listening(store.hints);
+      await stop();
+      assert.equal(store.hints.send("effects"), undefined);
+    },
+  },
+];

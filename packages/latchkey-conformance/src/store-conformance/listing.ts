@@ -1,0 +1,179 @@
+/** `settlement.list` and `settlement.audit`: what an operator sees. */
+import assert from "node:assert/strict";
+import type { LatchkeyRecord, RecordKey } from "latchkey";
+import { guardOf, type RecordFilter } from "latchkey/internal";
+import {
+  defaultTerms,
+  endRunning,
+  ends,
+  hour,
+  newKey,
+  newLife,
+  putInState,
+  readRecord,
+  second,
+  states,
+} from "./arrange.ts";
+import type { CaseContext, StoreCase } from "./case.ts";
+import { cleanAll, sameRecord } from "./check.ts";
+import { completedOutside, neverHappened, newNote, putInDoubt, settleUnknown } from "./settlement-arrange.ts";
+
+const everything = { state: "unknown", tenant: null, operation: null, limit: 100, after: null } as const;
+
+function list(context: CaseContext, filter: Partial<RecordFilter> = {}) {
+  return context.store.settlement.list({ ...everything, ...filter });
+}
+
+const idsOf = (records: readonly LatchkeyRecord[]) => records.map(({ id }) => id);
+
+async function putUnknown(context: CaseContext, key: RecordKey): Promise<string> {
+  return (await endRunning(context, key, ends.unknown)).id;
+}
+
+/** All records of a filter, page by page. */
+async function pages(context: CaseContext, filter: Partial<RecordFilter>): Promise<readonly string[]> {
+  const seen: string[] = [];
+  let after: RecordFilter["after"] = null;
+  for (let page = 0; page < 20; page += 1) {
+    const found: readonly LatchkeyRecord[] = await list(context, { ...filter, after });
+    assert.ok(found.length <= (filter.limit ?? 100), "no more than the limit");
+    seen.push(...idsOf(found));
+    const last = found.at(-1);
+    if (last === undefined) break;
+    after = { createdAt: last.createdAt, id: last.id };
+  }
+  return seen;
+}
+
+export const listingCases: readonly StoreCase[] = [
+  {
+    name: "list: the records in one state, as they are",
+    async run(context) {
+      for (const state of states) await putInState(context, state);
+      for (const state of states) {
+        const found = await list(context, { state });
+        assert.ok(found.length >= 1, `one is ${state}`);
+        for (const record of found) {
+          assert.equal(record.state, state);
+          const { tenant, scope, key } = record;
+          sameRecord(await readRecord(context, { tenant, scope, key }), record, "as it is");
+        }
+      }
+      const total = await Promise.all(states.map((state) => list(context, { state })));
+      assert.equal(new Set(total.flat().map(({ id }) => id)).size, states.length);
+    },
+  },
+  {
+    name: "list: of one tenant, of one operation, or of both",
+    async run(context) {
+      const ids = new Map<string, string>();
+      for (const tenant of ["tenant-1", "tenant-2"]) {
+        for (const scope of ["one", "two"]) {
+          ids.set(`${tenant} ${scope}`, await putUnknown(context, newKey({ tenant, scope })));
+          await context.advance(second);
+        }
+      }
+      const named = (...names: string[]) => names.map((name) => ids.get(name));
+      const found = async (filter: Partial<RecordFilter>) => idsOf(await list(context, filter));
+      assert.deepEqual(await found({}), [...ids.values()]);
+      assert.deepEqual(await found({ tenant: "tenant-2" }), named("tenant-2 one", "tenant-2 two"));
+      assert.deepEqual(await found({ operation: "one" }), named("tenant-1 one", "tenant-2 one"));
+      assert.deepEqual(await found({ tenant: "tenant-1", operation: "two" }), named("tenant-1 two"));
+      assert.deepEqual(await found({ tenant: "tenant" }), []);
+      assert.deepEqual(await found({ tenant: "" }), []);
+    },
+  },
+  {
+    name: "list: oldest first, page by page, none twice and none left out",
+    async run(context) {
+      const ids = [];
+      for (let count = 0; count < 7; count += 1) {
+        ids.push(await putUnknown(context, newKey()));
+        await context.advance(second);
+      }
+      for (const limit of [1, 2, 3, 100]) assert.deepEqual(await pages(context, { limit }), ids);
+    },
+  },
+  {
+    name: "list: records of the same time are ordered by their ids",
+    frozenClock: true,
+    async run(context) {
+      const ids = [];
+      for (let count = 0; count < 6; count += 1) ids.push(await putUnknown(context, newKey()));
+      for (const limit of [1, 2, 100]) assert.deepEqual(await pages(context, { limit }), ids.toSorted());
+    },
+  },
+  {
+    name: "audit: none before a settlement, and none for keys that were never settled",
+    async run(context) {
+      const { key } = await putInDoubt(context);
+      assert.deepEqual(await context.store.settlement.audit(key), []);
+      assert.deepEqual(await context.store.settlement.audit(newKey()), []);
+    },
+  },
+  {
+    name: "audit: over all lives of the key, oldest first, also after cleaning",
+    async run(context) {
+      const { key, record } = await putInDoubt(context);
+      await settleUnknown(context, key, neverHappened);
+      await context.advance(second);
+      const retryable = await readRecord(context, key);
+      const next = await context.store.takeOver(
+        key,
+        guardOf(retryable),
+        retryable.fingerprint,
+        "e".repeat(32),
+        defaultTerms,
+      );
+      assert.ok(next && (await context.store.end(key, next.id, next.fence, ends.unknown)));
+      await settleUnknown(context, key, completedOutside);
+      await context.advance(3 * hour);
+      await cleanAll(context);
+      assert.equal((await context.store.read(key)).record, null);
+      const life = newLife(key);
+      assert.ok(await context.store.create(life, null, defaultTerms));
+      assert.ok(await context.store.end(key, life.id, life.fence, ends.unknown));
+      await settleUnknown(context, key, completedOutside);
+      const entries = await context.store.settlement.audit(key);
+      assert.deepEqual(
+        entries.map(({ recordId, event, to }) => [recordId, event, to]),
+        [
+          [record.id, "settle_not_executed", "retryable"],
+          [record.id, "settle_completed", "completed"],
+          [life.id, "settle_completed", "completed"],
+        ],
+      );
+    },
+  },
+  {
+    name: "audit: of this key alone",
+    async run(context) {
+      const key = newKey();
+      const neighbours = [{ ...key, tenant: "another" }, { ...key, scope: "another" }, newKey(), key];
+      for (const each of neighbours) {
+        await putUnknown(context, each);
+        await settleUnknown(context, each, completedOutside);
+      }
+      for (const each of neighbours) {
+        const entries = await context.store.settlement.audit(each);
+        assert.deepEqual(
+          entries.map((entry) => ({ ...entry.key })),
+          [each],
+        );
+      }
+    },
+  },
+  {
+    name: "audit: actor, proof and reason come back as they were, also without a reason",
+    async run(context) {
+      for (const text of [null, "", "Ελλάδα 🔑 '; drop table audit; --", "null"]) {
+        const { key } = await putInDoubt(context);
+        const note = newNote({ reason: text, actor: `a ${text}`, proof: "closed-downstream" });
+        await settleUnknown(context, key, completedOutside, note);
+        const [entry] = await context.store.settlement.audit(key);
+        const { id, actor, proof, reason } = entry ?? newNote();
+        assert.deepEqual({ id, actor, proof, reason }, note);
+      }
+    },
+  },
+];

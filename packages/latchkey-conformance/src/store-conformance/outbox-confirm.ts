@@ -1,0 +1,128 @@
+/** `outbox.confirm`: the other side says that an effect has happened, before its delivery knows. */
+import assert from "node:assert/strict";
+import type { OutboxEffect } from "latchkey/internal";
+import { minute, newId } from "./arrange.ts";
+import type { CaseContext, StoreCase } from "./case.ts";
+import { race } from "./check.ts";
+import { bytes, keyOf } from "./journal-arrange.ts";
+import {
+  claim,
+  claimOnly,
+  deadNote,
+  deliveryEnds,
+  effectNow,
+  endOnly,
+  keepMs,
+  leavesEffect,
+  outboxOf,
+  putEffectIn,
+  sameEffect,
+  startNew,
+} from "./outbox-arrange.ts";
+import { withTransactions } from "./transactions-arrange.ts";
+
+const confirmNote = () => ({ ...deadNote(), proof: "webhook" });
+
+function confirm(context: CaseContext, { id, generation }: OutboxEffect, note = confirmNote()) {
+  return outboxOf(context.store).confirm({ id, generation, result: bytes("said") }, note);
+}
+
+function said({ result }: OutboxEffect): string {
+  return Buffer.from(result ?? []).toString();
+}
+
+const saidText = Buffer.from(bytes("said")).toString();
+
+const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).map((state) => ({
+  name: `outbox confirm: what is ${state} is due with the result, and its audit row says so`,
+  needs: withTransactions,
+  async run(context) {
+    const before = await putEffectIn(context, state);
+    await context.advance(minute);
+    const note = confirmNote();
+    assert.equal(await confirm(context, before, note), true);
+    const counted = state === "dead" ? { sends: 0, returns: 0 } : {};
+    const after = await effectNow(context, before);
+    const { fence, lastErrorCode } = after;
+    const changed = { ...counted, state: "pending", result: after.result, finishedAt: null } as const;
+    sameEffect(after, { ...before, ...changed, fence, lastErrorCode }, "pending");
+    assert.equal(said(after), saidText);
+    const audit = await context.store.settlement.audit(keyOf(before));
+    const { at: _, ...entry } = audit.find(({ id }) => id === note.id) ?? {};
+    const about = { key: keyOf(before), recordId: before.recordId, effectId: before.id };
+    assert.deepEqual(entry, { ...note, ...about, event: "confirm", from: state, to: "pending" });
+    if (state === "claimed") {
+      const { id, fence: held } = before;
+      const mayStart = await outboxOf(context.store).start([{ id, fence: held }], minute);
+      assert.deepEqual(mayStart, [], "the claim is over: nothing is sent");
+    }
+    const again = () => confirm(context, before, note);
+    assert.equal(await leavesEffect(context, before, "the repetition", again), true);
+    assert.equal(said(await claimOnly(context, before)), saidText);
+  },
+}));
+
+export const outboxConfirmCases: readonly StoreCase[] = [
+  ...waiting,
+  {
+    name: "outbox confirm: what is being sent keeps its claim; the result stays when that ends in a retry",
+    needs: withTransactions,
+    async run(context) {
+      const started = await startNew(context);
+      assert.equal(await confirm(context, started), true);
+      const during = await effectNow(context, started);
+      const changed = { result: during.result, returns: started.returns + 1 };
+      sameEffect(during, { ...started, ...changed }, "still started");
+      await endOnly(context, deliveryEnds.retry(started));
+      const after = await effectNow(context, started);
+      assert.deepEqual([after.state, after.returns, said(after)], ["pending", started.returns + 1, saidText]);
+    },
+  },
+  {
+    name: "outbox confirm: what is being sent and comes back ends with its own result",
+    needs: withTransactions,
+    async run(context) {
+      const started = await startNew(context);
+      assert.equal(await confirm(context, started), true);
+      const { id, fence } = started;
+      await endOnly(context, { id, fence, event: "deliver", result: bytes("own"), keepMs });
+      const after = await effectNow(context, started);
+      const own = Buffer.from(bytes("own")).toString();
+      assert.deepEqual([after.state, after.returns, said(after)], ["delivered", started.returns + 1, own]);
+    },
+  },
+  {
+    name: "outbox confirm: nothing about what is delivered, has a result, is of another generation or is not there",
+    needs: withTransactions,
+    async run(context) {
+      const delivered = await putEffectIn(context, "delivered");
+      const withResult = await startNew(context);
+      await endOnly(context, deliveryEnds.keep_result(withResult));
+      const pending = await putEffectIn(context, "pending");
+      const wrong: readonly (readonly [string, OutboxEffect, OutboxEffect])[] = [
+        ["delivered", delivered, delivered],
+        ["with a result", withResult, withResult],
+        ["another generation", pending, { ...pending, generation: pending.generation + 1 }],
+        ["not there", pending, { ...pending, id: newId() }],
+      ];
+      for (const [what, effect, named] of wrong) {
+        const confirmed = await leavesEffect(context, effect, what, () => confirm(context, named));
+        assert.equal(confirmed, false, what);
+      }
+      await claim(context);
+    },
+  },
+  {
+    name: "outbox confirm: of many confirmations at once exactly one is written",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const { id, generation } = dead;
+      const answers = await race(context, 4, (store) =>
+        outboxOf(store).confirm({ id, generation, result: bytes("said") }, confirmNote()),
+      );
+      assert.equal(answers.filter(Boolean).length, 1);
+      assert.equal((await effectNow(context, dead)).state, "pending");
+    },
+  },
+];

@@ -1,0 +1,255 @@
+/** `outbox.decide`: what a person makes of a dead effect. */
+import assert from "node:assert/strict";
+import type { DeadVerdict, EffectState, OutboxEffect } from "latchkey/internal";
+import { hour, minute, newId } from "./arrange.ts";
+import type { CaseContext, StoreCase } from "./case.ts";
+import { cleanAll, isAfter, race, timed } from "./check.ts";
+import { bytes, keyOf } from "./journal-arrange.ts";
+import {
+  claim,
+  claimOnly,
+  deadNote,
+  deliveryEnds,
+  effectNow,
+  effectStates,
+  endOnly,
+  keepMs,
+  leavesEffect,
+  outboxOf,
+  putEffectIn,
+  sameEffect,
+  startNew,
+} from "./outbox-arrange.ts";
+import { withTransactions } from "./transactions-arrange.ts";
+
+const redrive = { event: "redrive", doubt: "kept" } as const satisfies DeadVerdict;
+const clearedRedrive = { event: "redrive", doubt: "cleared" } as const satisfies DeadVerdict;
+const discard = { event: "discard", keepMs } as const satisfies DeadVerdict;
+const decisions: readonly (readonly [what: string, decision: DeadVerdict])[] = [
+  ["redrive with the doubt", redrive],
+  ["redrive without the doubt", clearedRedrive],
+  ["discard", discard],
+];
+
+/** About the death of the effect as it is given. */
+function decide(context: CaseContext, { id, fence }: OutboxEffect, decision: DeadVerdict, note = deadNote()) {
+  return outboxOf(context.store).decide(id, { ...decision, attempt: fence.attempt }, note);
+}
+
+const notDead: readonly StoreCase[] = effectStates
+  .filter((state): state is Exclude<EffectState, "dead"> => state !== "dead")
+  .map((state) => ({
+    name: `outbox decide: nothing about an effect that is ${state}`,
+    needs: withTransactions,
+    async run(context) {
+      const effect = await putEffectIn(context, state);
+      for (const [what, decision] of decisions) {
+        const decided = await leavesEffect(context, effect, what, () => decide(context, effect, decision));
+        assert.equal(decided, false, what);
+      }
+    },
+  }));
+
+const repeated: readonly StoreCase[] = decisions.map(([what, decision]) => ({
+  name: `outbox decide: ${what} again, as after a lost reply, answers true and changes nothing`,
+  needs: withTransactions,
+  async run(context) {
+    const dead = await putEffectIn(context, "dead");
+    const note = deadNote();
+    assert.equal(await decide(context, dead, decision, note), true);
+    await context.advance(minute);
+    const again = await leavesEffect(context, dead, "the repetition", () =>
+      decide(context, dead, decision, note),
+    );
+    assert.equal(again, true);
+  },
+}));
+
+const endedBefore: readonly StoreCase[] = decisions.map(([what, decision]) => ({
+  name: `outbox decide: after ${what} the end before it, again, answers the same and changes nothing`,
+  needs: withTransactions,
+  async run(context) {
+    const started = await startNew(context);
+    const end = deliveryEnds.die(started);
+    await endOnly(context, end);
+    assert.equal(await decide(context, started, decision), true);
+    const again = () => outboxOf(context.other).end([end]);
+    assert.deepEqual(await leavesEffect(context, started, "the repetition", again), [started.id]);
+  },
+}));
+
+/** A decision that was made about one death comes when the effect has been redriven and has died again. */
+const late: readonly StoreCase[] = decisions.flatMap(([what, decision]) =>
+  ["with its attempt", "without an attempt"].map((how) => ({
+    name: `outbox decide: ${what} ${how}, about the death before this one, is refused`,
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const first = how === "with its attempt" ? dead.fence.attempt : null;
+      const decideOn = (attempt: number | null) =>
+        outboxOf(context.store).decide(dead.id, { ...decision, attempt }, deadNote());
+      assert.equal(await decide(context, dead, redrive), true);
+      const second = await claimOnly(context, dead);
+      await endOnly(context, deliveryEnds.die(second));
+      assert.equal(await leavesEffect(context, dead, "the late decision", () => decideOn(first)), false);
+      const entries = await context.store.settlement.audit(keyOf(dead));
+      assert.equal(entries.length, 1, "no audit row of it");
+      assert.equal(await decideOn(second.fence.attempt), true, "about the death that there is");
+    },
+  })),
+);
+
+export const outboxDecideCases: readonly StoreCase[] = [
+  {
+    name: "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
+    needs: withTransactions,
+    async run(context) {
+      for (const decision of [redrive, clearedRedrive]) {
+        const dead = await putEffectIn(context, "dead");
+        assert.ok(dead.doubtfulSince !== null && dead.sends === 1 && dead.returns === 1);
+        await context.advance(hour);
+        assert.deepEqual(await claim(context), []);
+        assert.equal(await decide(context, dead, decision), true);
+        const doubtfulSince = decision.doubt === "kept" ? dead.doubtfulSince : null;
+        const counted = { sends: 0, returns: 0, finishedAt: null, doubtfulSince };
+        const { lastErrorCode, ...pending } = { ...dead, ...counted, state: "pending" } as const;
+        const after = await effectNow(context, dead);
+        sameEffect(after, { ...pending, lastErrorCode: after.lastErrorCode }, "pending again");
+        await endOnly(context, deliveryEnds.deliver(await claimOnly(context, dead)));
+        assert.notEqual(lastErrorCode, null);
+      }
+    },
+  },
+  {
+    name: "outbox decide: what is redriven keeps the result that it has",
+    needs: withTransactions,
+    async run(context) {
+      const started = await startNew(context);
+      await endOnly(context, deliveryEnds.keep_result(started));
+      await endOnly(context, deliveryEnds.die(started));
+      assert.equal(await decide(context, started, redrive), true);
+      assert.deepEqual([...((await claimOnly(context, started)).result ?? [])], [...bytes("result")]);
+    },
+  },
+  {
+    name: "outbox decide: what is discarded counts as delivered from now, and is kept for its time",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      await context.advance(hour);
+      const { result, ...span } = await timed(context, keyOf(dead), () => decide(context, dead, discard));
+      assert.equal(result, true);
+      const after = await effectNow(context, dead);
+      isAfter(context, after.finishedAt, span, 0, "finishedAt");
+      const { finishedAt, lastErrorCode } = after;
+      sameEffect(after, { ...dead, state: "delivered", finishedAt, lastErrorCode }, "delivered");
+      assert.deepEqual(await claim(context), []);
+      await context.advance(keepMs / 2);
+      assert.equal((await cleanAll(context)).effects, 0);
+      await context.advance(keepMs);
+      assert.equal((await cleanAll(context)).effects, 1);
+    },
+  },
+  {
+    name: "outbox decide: its audit row says what was decided about which effect",
+    needs: withTransactions,
+    async run(context) {
+      for (const [decision, to] of [
+        [discard, "delivered"],
+        [redrive, "pending"],
+      ] as const) {
+        const dead = await putEffectIn(context, "dead");
+        const note = deadNote();
+        await timed(context, keyOf(dead), () => decide(context, dead, decision, note));
+        const [entry] = await context.store.settlement.audit(keyOf(dead));
+        const { at: _, ...said } = entry ?? {};
+        const what = { key: keyOf(dead), recordId: dead.recordId, effectId: dead.id };
+        const expected = { ...note, ...what, event: decision.event, from: "dead", to, proof: "operator" };
+        assert.deepEqual(said, expected);
+      }
+    },
+  },
+  ...notDead,
+  {
+    name: "outbox decide: nothing about an effect that is not there",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const decided = () =>
+        outboxOf(context.store).decide(newId(), { ...redrive, attempt: null }, deadNote());
+      assert.equal(await leavesEffect(context, dead, "another id", decided), false);
+    },
+  },
+  ...repeated,
+  ...endedBefore,
+  {
+    name: "outbox decide: a repetition does not redrive what has died again since",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const note = deadNote();
+      assert.equal(await decide(context, dead, redrive, note), true);
+      const second = await claimOnly(context, dead);
+      await endOnly(context, deliveryEnds.die(second));
+      const again = () => decide(context, dead, redrive, note);
+      assert.equal(await leavesEffect(context, dead, "the repetition", again), true);
+      assert.equal(await decide(context, second, redrive), true, "another decision is another");
+      await claimOnly(context, dead);
+    },
+  },
+  ...late,
+  {
+    name: "outbox decide: without an attempt, what a confirmation has revived since is refused",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const confirmation = { id: dead.id, generation: dead.generation, result: bytes("result") };
+      const note = { ...deadNote(), proof: "webhook" };
+      assert.equal(await outboxOf(context.store).confirm(confirmation, note), true);
+      await endOnly(context, deliveryEnds.die(await claimOnly(context, dead)));
+      const decided = () =>
+        outboxOf(context.store).decide(dead.id, { ...discard, attempt: null }, deadNote());
+      assert.equal(await leavesEffect(context, dead, "the late decision", decided), false);
+    },
+  },
+  {
+    name: "outbox decide: the audit id of a decision about another effect decides nothing",
+    needs: withTransactions,
+    async run(context) {
+      const [one, two] = [await putEffectIn(context, "dead"), await putEffectIn(context, "dead")];
+      const note = deadNote();
+      assert.equal(await decide(context, one, discard, note), true);
+      // A store may refuse this as the defect that it is.
+      const decided = () => decide(context, two, discard, note).catch(() => false);
+      assert.equal(await leavesEffect(context, two, "another effect's audit id", decided), false);
+    },
+  },
+  {
+    name: "outbox decide: of many decisions at once exactly one is written",
+    needs: withTransactions,
+    async run(context) {
+      const dead = await putEffectIn(context, "dead");
+      const answers = await race(context, 4, (store, index) =>
+        outboxOf(store).decide(dead.id, { ...(index < 2 ? redrive : discard), attempt: null }, deadNote()),
+      );
+      const won = answers.indexOf(true);
+      assert.equal(answers.filter(Boolean).length, 1);
+      assert.equal((await effectNow(context, dead)).state, won < 2 ? "pending" : "delivered");
+    },
+  },
+  {
+    name: "outbox decide: with and without a reason",
+    needs: withTransactions,
+    async run(context) {
+      for (const reason of [null, "", 'it\'s "gone"']) {
+        const dead = await putEffectIn(context, "dead");
+        assert.equal(
+          await decide(context, dead, { event: "discard", keepMs: hour }, deadNote({ reason })),
+          true,
+        );
+      }
+      await context.advance(2 * hour);
+      assert.equal((await cleanAll(context)).effects, 3);
+    },
+  },
+];

@@ -1,0 +1,194 @@
+/** What a bridge says, and gives back, when the database lets it down. */
+import assert from "node:assert/strict";
+import { inspect } from "node:util";
+import { isLatchkeyError, StoreError } from "latchkey";
+import {
+  asleep,
+  backendOf,
+  commit,
+  failing,
+  gone,
+  holdsNothing,
+  inserting,
+  insertText,
+  inTime,
+  newRow,
+  terminate,
+  transact,
+  until,
+  works,
+  writing,
+} from "./arrange.ts";
+import type { BridgeCapabilities, BridgeCase, BridgeContext } from "./case.ts";
+
+/** More than any pool in a test has connections, so that a leak of one each time shows. */
+const leakRounds = 12;
+
+function withSessions({ sessions }: BridgeCapabilities): boolean {
+  return sessions === "many";
+}
+
+async function failsToOpen(context: BridgeContext): Promise<void> {
+  const row = newRow();
+  let ran = false;
+  const work = async () => {
+    ran = true;
+    return commit();
+  };
+  const error = await transact(context, work, { opening: [inserting(row), failing] }).then(
+    () => assert.fail("the transaction must not open"),
+    (failure: unknown) => failure,
+  );
+  assert.ok(error instanceof StoreError && isLatchkeyError(error), `${error} must be a StoreError`);
+  assert.equal(error.certainty, "rolled_back");
+  assert.equal(ran, false, "the work must not run");
+  await gone(context, row, "of a transaction that did not open");
+}
+
+/** A query that will not end by itself, under way in `tx`. */
+async function hang(context: BridgeContext, tx: unknown, pid: number): Promise<void> {
+  context.execute(tx, "select 1 as slept from pg_catalog.pg_sleep(600)").catch(() => {});
+  await asleep(context, pid);
+}
+
+export const faultCases: readonly BridgeCase[] = [
+  {
+    name: "open: an opening statement that raises is a StoreError, the work does not run, nothing is held",
+    async run(context) {
+      for (let round = 0; round < leakRounds; round++) await failsToOpen(context);
+      await works(context);
+    },
+  },
+  {
+    name: "open: an error does not show the values of its statements",
+    async run(context) {
+      const secret = `secret-${newRow()}`;
+      const { text, name } = failing;
+      const opening = [
+        inserting(secret),
+        { name: `${name}_v`, text: `${text} where $1::text <> ''`, values: [secret] },
+      ];
+      const error = await transact(context, async () => commit(), { opening }).catch(
+        (failure: unknown) => failure,
+      );
+      assert.ok(error instanceof StoreError);
+      assert.ok(
+        !inspect(error, { depth: 10 }).includes(secret),
+        "keys must not get into logs through errors",
+      );
+    },
+  },
+  {
+    name: "open: connections that died in the pool cost no connection",
+    needs: withSessions,
+    async run(context) {
+      for (let round = 0; round < leakRounds; round++) {
+        const pids: number[] = [];
+        await transact(context, async ({ tx }) => {
+          pids.push(await backendOf(context, tx));
+          return commit();
+        });
+        for (const pid of pids) await terminate(context, pid);
+        await transact(context, async () => commit()).catch((error: unknown) => {
+          assert.ok(error instanceof StoreError, `${error} must be a StoreError`);
+        });
+      }
+      await works(context);
+    },
+  },
+  {
+    name: "killed: before COMMIT, nothing is committed and nobody says so",
+    needs: withSessions,
+    async run(context) {
+      for (const end of ["commit", "rollback"] as const) {
+        const row = newRow();
+        const outcome = await writing(context, row, async ({ tx }) => {
+          await terminate(context, await backendOf(context, tx));
+          return end === "commit" ? commit([inserting(newRow())]) : { end, value: "value" };
+        });
+        const expected = end === "commit" ? ["refused", "in_doubt"] : ["rolled_back"];
+        assert.ok(expected.includes(outcome.kind), `${end} after a kill must not be ${outcome.kind}`);
+        await gone(context, row, "of a connection killed before COMMIT");
+      }
+      await works(context);
+    },
+  },
+  {
+    name: "killed: the work's own error comes out when its statement was hit",
+    needs: withSessions,
+    async run(context) {
+      const row = newRow();
+      let seen: unknown;
+      const run = writing(context, row, async ({ tx }) => {
+        await terminate(context, await backendOf(context, tx));
+        await context.execute(tx, "select 1 as one").catch((error: unknown) => {
+          seen = error;
+          throw error;
+        });
+        return commit();
+      });
+      await assert.rejects(run, (error) => error === seen);
+      await gone(context, row, "of a connection killed before COMMIT");
+      await works(context);
+    },
+  },
+  {
+    name: "killed: during COMMIT, the outcome is in doubt",
+    needs: withSessions,
+    async run(context) {
+      const row = newRow();
+      let pid = 0;
+      const outcome = writing(context, row, async ({ tx }) => {
+        pid = await backendOf(context, tx);
+        await context.execute(tx, "insert into latchkey_slow (seconds) values (600)");
+        return commit();
+      });
+      await until(context, "the work is done", async () => pid > 0);
+      await asleep(context, pid);
+      await terminate(context, pid);
+      const { kind, value } = await outcome;
+      assert.deepEqual([kind, value], ["in_doubt", "value"]);
+      await gone(context, row, "of a COMMIT that was killed");
+      await works(context);
+    },
+  },
+  {
+    name: "abandon: does not wait for a statement that hangs, and its connection is not used again",
+    needs: withSessions,
+    async run(context) {
+      const row = newRow();
+      let pid = 0;
+      const run = writing(context, row, async ({ tx }) => {
+        pid = await backendOf(context, tx);
+        await hang(context, tx, pid);
+        return { end: "abandon", value: "kept" };
+      });
+      assert.deepEqual(
+        { ...(await inTime(context, "to abandon", run)) },
+        { kind: "rolled_back", value: "kept" },
+      );
+      await holdsNothing(context);
+      await transact(context, async ({ tx }) => {
+        assert.notEqual(await backendOf(context, tx), pid);
+        return commit();
+      });
+      await terminate(context, pid);
+      await gone(context, row, "after abandon");
+      await works(context);
+    },
+  },
+  {
+    name: "leak: many transactions that end in every way hold nothing in the end",
+    async run(context) {
+      for (let round = 0; round < leakRounds; round++) {
+        await writing(context, newRow(), () => commit([failing]));
+        await writing(context, newRow(), () => ({ end: "abandon", value: "" }));
+        await transact(context, async ({ tx }) => {
+          await context.execute(tx, insertText, [newRow()]);
+          throw new Error("the handler failed");
+        }).catch(() => {});
+      }
+      await works(context);
+    },
+  },
+];

@@ -1,0 +1,63 @@
+/** What `latchkey-conformance` of the same version needs of the inside. Nobody else should import it: it changes without notice. */
+export { decide } from "../engine/decide.ts";
+export {
+  type Fingerprint,
+  type Guard,
+  guardOf,
+  type InProgressRecord,
+  type PendingRecord,
+  type UnknownRecord,
+} from "../engine/record.ts";
+export { leaseTerms } from "../execution/lease/admit-lease.ts";
+export { overviewOf } from "../execution/overview.ts";
+export { runClaimed } from "../execution/steps/execute-owned.ts";
+export { parseHttpDate } from "../http/protocol/http-date.ts";
+export { pause } from "../ports.ts";
+export type { EarlySettlement } from "../stores/early.ts";
+export type { Hint, HintSupport } from "../stores/hints.ts";
+export type {
+  CallEnd,
+  CallIntent,
+  CallStep,
+  FinishedCallsQuery,
+  Journal,
+  JournalCall,
+  Owner,
+  Step,
+} from "../stores/journal.ts";
+export type { NewLife } from "../stores/life.ts";
+export type {
+  MessageCount,
+  MessageFacts,
+  MessageFilter,
+  MessageLetter,
+  MessageSupport,
+  MessageTally,
+} from "../stores/messages.ts";
+export type {
+  DeadNote,
+  DeadVerdict,
+  DeliveryEnd,
+  EffectClaim,
+  EffectFilter,
+  EffectState,
+  EffectWant,
+  NewEffect,
+  OutboxEffect,
+  OutboxRescue,
+  OutboxSupport,
+} from "../stores/outbox.ts";
+export type { AuditNote, RecordFilter, Settlement } from "../stores/settlement.ts";
+export type { AttemptEnd, LeaseTerms, PendingWant, Retention } from "../stores/store.ts";
+export type {
+  DeliveryRequest,
+  DeliveryWork,
+  OpenPhase,
+  OpenTransaction,
+  PhaseRequest,
+  PhaseWork,
+  TransactionOutcome,
+  TransactionRequest,
+  TransactionSupport,
+  TransactionWork,
+} from "../stores/transactions.ts";
