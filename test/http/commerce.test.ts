@@ -6,7 +6,7 @@ import { memoryStore } from "latchkey/memory";
 import { postgresStore } from "latchkey/postgres";
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type HttpCall, send } from "../../packages/latchkey/src/testing/http-conformance/client.ts";
+import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { migratedDatabase, openPool } from "../postgres/harness.ts";
 import { type Listening, listen } from "../support/listen.ts";
 import { forEachPostgres, postgresVersions } from "../support/shared-postgres.ts";
