@@ -45,7 +45,7 @@ export const rules: BoundaryRules = {
     ["cli/"],
     ["index.ts", "config.ts"],
     ["operator/"],
-    ["http/", "messages/"],
+    ["http/", "messages/", "tools/"],
     ["latchkey.ts"],
     ["workers/"],
     ["outbox/"],

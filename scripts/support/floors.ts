@@ -12,6 +12,7 @@ const contents: Readonly<Record<string, string>> = {
   "operator/": "what people on call see and do, for the command line and the console",
   "http/": "the HTTP protocol, and a folder for each framework",
   "messages/": "the inbox, and an adapter for each broker",
+  "tools/": "calls of agents' tools, of MCP servers and of agent SDKs",
   "latchkey.ts": "`createLatchkey`: puts the parts together",
   "workers/": "background services, all of one anatomy",
   "outbox/": "delivers the effects that were committed",

@@ -123,6 +123,11 @@ export const errorCodes = {
     summary: "The tenant function threw or returned nothing.",
     remedy: "Authenticate before Latchkey, and return a non-empty string for every authenticated caller.",
   },
+  "tool-call-refused": {
+    summary: "An agent's tool was called, and the result of that call cannot be given.",
+    remedy:
+      "Let the error through: its message tells the model what to do, and its `reason` is the code of the problem that an HTTP client would get.",
+  },
   "transaction-aborted": {
     summary: "A SQL error inside the handler was swallowed, so its transaction could not commit.",
     remedy: "Let the error through, or wrap the risky statement in a savepoint.",
@@ -244,6 +249,34 @@ export class EffectRefused extends LatchkeyError {
   constructor(options: EffectRefusedOptions = {}) {
     super("effect-refused", options);
     this.detail = options.detail;
+  }
+}
+
+export interface ToolCallRefusedOptions extends LatchkeyErrorOptions {
+  /** Why, in the codes of the HTTP problems: `in-progress`, `key-misuse`, `outcome-unknown` … */
+  readonly reason: string;
+  /** Whether the same call under the same key may be made again. */
+  readonly retryable: boolean;
+  /** Whether a new call, under a new key, is safe. Where it is false, it could take effect twice. */
+  readonly safeNewKey: boolean;
+  /** When to try again; null: not known. */
+  readonly retryAfterMs: number | null;
+}
+
+/** A tool of an agent was called, and its result cannot be given. The message is for the model. */
+export class ToolCallRefused extends LatchkeyError {
+  override readonly name = "ToolCallRefused";
+  readonly reason: string;
+  readonly retryable: boolean;
+  readonly safeNewKey: boolean;
+  readonly retryAfterMs: number | null;
+
+  constructor(options: ToolCallRefusedOptions) {
+    super("tool-call-refused", options);
+    this.reason = options.reason;
+    this.retryable = options.retryable;
+    this.safeNewKey = options.safeNewKey;
+    this.retryAfterMs = options.retryAfterMs;
   }
 }
 

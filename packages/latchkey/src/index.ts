@@ -25,6 +25,8 @@ export {
   MessageRefused,
   NotExecuted,
   StoreError,
+  ToolCallRefused,
+  type ToolCallRefusedOptions,
 } from "./errors.ts";
 export type { CallsName, ClientsName, LifeName, LifesName } from "./execution/find-record.ts";
 export type { CloseOptions } from "./execution/lifecycle.ts";

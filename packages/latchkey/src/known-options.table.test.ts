@@ -35,6 +35,8 @@ import { memoryStore } from "./stores/memory.ts";
 import { migratePglite, openPglite, pgliteStore } from "./stores/pglite.ts";
 import { migratePostgres, migratePostgresSql, postgresStore } from "./stores/postgres.ts";
 import { redisStore } from "./stores/redis.ts";
+import { aiSdkProtect, openaiAgentsProtect } from "./tools/agents.ts";
+import { mcpProtect, mcpServe } from "./tools/mcp.ts";
 import { effectDispatcher } from "./workers/effect-dispatcher.ts";
 import { leaseRescuer } from "./workers/lease-rescuer.ts";
 import { outcomeReconciler } from "./workers/outcome-reconciler.ts";
@@ -102,6 +104,10 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   cached: (more) => js(cached)(store, null, { near: true, ...more }),
   routedStore: (more) => js(routedStore)({ route: () => store, stores: () => [store], ...more }),
   "cached: near": (near) => js(cached)(store, null, { near }),
+  mcpProtect: (more) => js(mcpProtect)(latchkey, { singleTenant: true, ...more }),
+  mcpServe: (more) => js(mcpServe)(latchkey, { singleTenant: true, ...more }),
+  aiSdkProtect: (more) => js(aiSdkProtect)(latchkey, { singleTenant: true, ...more }),
+  openaiAgentsProtect: (more) => js(openaiAgentsProtect)(latchkey, { singleTenant: true, ...more }),
   createInbox: (more) => js(createInbox)(latchkey, operation, { ...message, ...more }, run),
   kafkaConsumer: (more) => js(kafkaConsumer)(latchkey, operation, { ...message, ...more }, run),
   "kafkaConsumer: deadLetterTopic": (deadLetterTopic) =>
@@ -140,6 +146,8 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   fastifyServe: (more) => js(fastifyServe)({}, latchkey, { singleTenant: true, ...more }),
   fastifyStatus: (more) => js(fastifyStatus)(latchkey, { singleTenant: true, ...more }),
   "createLatchkey: policy": (more) => js(createLatchkey)({ store, policy: { ...ietf, ...more } }),
+  "createLatchkey: policy.keyForm": (more) =>
+    js(createLatchkey)({ store, policy: { ...ietf, keyForm: { ...ietf.keyForm, ...more } } }),
   "createLatchkey: policy.statuses": (more) =>
     js(createLatchkey)({ store, policy: { ...ietf, statuses: { ...ietf.statuses, ...more } } }),
   "createLatchkey: ports": (more) => js(createLatchkey)({ store, ports: { ...systemPorts, ...more } }),

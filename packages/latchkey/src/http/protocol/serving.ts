@@ -14,7 +14,7 @@ import { type Reply, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
-import { standInSubmission } from "./keyless.ts";
+import { standInSubmission } from "../../execution/keyless.ts";
 import { type Answered, expiryOf, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type ReplyRules, type Route, resolveRoute } from "./route.ts";

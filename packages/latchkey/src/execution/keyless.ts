@@ -1,11 +1,11 @@
 /** What stands in where a request without a key is allowed to run. */
 
-import { createHandle } from "../../execution/handle.ts";
-import type { Runtime } from "../../execution/runtime.ts";
-import { noKey } from "../../key/stored-key.ts";
-import type { Attempt, Submission } from "../../operations/attempt.ts";
-import type { Operation } from "../../operations/operation.ts";
-import type { Retention } from "../../stores/store.ts";
+import { noKey } from "../key/stored-key.ts";
+import type { Attempt, Submission } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { Retention } from "../stores/store.ts";
+import { createHandle } from "./handle.ts";
+import type { Runtime } from "./runtime.ts";
 
 /** An attempt of nothing: handlers find the same shape, and what they ask of it has no effect. */
 export function nullAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Attempt {

@@ -1,0 +1,124 @@
+/** Tools of agents: plain functions that an SDK calls with an id for each call of the model's. */
+import type { DirectExecution } from "../engine/classify.ts";
+import { ToolCallRefused } from "../errors.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
+import type { Latchkey } from "../latchkey.ts";
+import type { Operation } from "../operations/operation.ts";
+import { checkToolOperation, runTool, type ToolContext, type ToolOutcome } from "./tool-call.ts";
+import { resolveIdentity, type ToolIdentity } from "./tool-identity.ts";
+
+export type { ToolContext, ToolIdentity };
+
+/** The part of the AI SDK's second argument that is read. */
+export interface AiSdkCall {
+  readonly toolCallId: string;
+}
+
+/** The part of the third argument of OpenAI's Agents SDK that is read. */
+export interface AgentsCall {
+  readonly toolCall?: { readonly callId: string } | undefined;
+}
+
+/** Of OpenAI's Agents SDK: `RunContext`, whose `context` is the program's own. */
+export interface AgentsContext {
+  readonly context: unknown;
+}
+
+export type AgentToolOptions<C> = ToolIdentity<C> & {
+  /**
+   * The key of a call. Default: the SDK's id of it. Where a model's ids are not unique in the whole tenant (some count from
+   * zero in each conversation), put the conversation's id before it.
+   */
+  readonly key?: (callId: string, context: C) => string;
+};
+
+const optionNames = {
+  tenant: true,
+  singleTenant: true,
+  principal: true,
+  key: true,
+} as const satisfies OptionNames<Record<keyof AgentToolOptions<never> | "tenant" | "singleTenant", unknown>>;
+
+/** What a tool's handler gets beside its input: `tx` and `attempt` as any handler, and what the SDK knows of the call. */
+export type AgentToolHandler<Tx, E extends DirectExecution, I, C, R> = (
+  input: I,
+  context: ToolContext<Tx, E> & { readonly call: C },
+) => Promise<R>;
+
+/**
+ * Makes `protect(operation, handler)` for the `execute` of the AI SDK's tools: one call of the model's runs once, however
+ * often its run is begun again. A repeated one gets the first result, which must be JSON. One operation belongs to one tool.
+ *
+ * What it returns throws {ToolCallRefused} where the result cannot be given; its message tells the model what to do.
+ *
+ * @throws {TypeError} when an option is missing or unknown; `protect` as `mcpProtect`'s does.
+ */
+export function aiSdkProtect<Tx, C extends AiSdkCall = AiSdkCall>(
+  latchkey: Latchkey<Tx>,
+  options: AgentToolOptions<C>,
+): <E extends DirectExecution, I, R>(
+  operation: Operation<E>,
+  handler: AgentToolHandler<Tx, E, I, C, R>,
+) => (input: I, call: C) => Promise<R> {
+  const protect = protectCalls("aiSdkProtect", latchkey, options);
+  return (operation, handler) => {
+    const execute = protect(operation, handler);
+    return async (input, call) => {
+      const outcome = await execute(input, call, call.toolCallId);
+      if (outcome.kind === "result") return outcome.value;
+      throw new ToolCallRefused(outcome.refusal);
+    };
+  };
+}
+
+/**
+ * The same for tools of OpenAI's Agents SDK: `tool({ execute: protect(operation, handler) })`. `tenant` is given the
+ * `RunContext`. Where the result cannot be given, the tool's output is the text that tells the model what to do: of an error
+ * that SDK tells the model only to try again, which would be a new call.
+ *
+ * @throws {TypeError} when an option is missing or unknown; `protect` as `mcpProtect`'s does.
+ */
+export function openaiAgentsProtect<Tx, C extends AgentsContext = AgentsContext>(
+  latchkey: Latchkey<Tx>,
+  options: AgentToolOptions<C>,
+): <E extends DirectExecution, I, R>(
+  operation: Operation<E>,
+  handler: AgentToolHandler<Tx, E, I, C, R>,
+) => (input: I, context?: C, details?: AgentsCall) => Promise<R | string> {
+  const protect = protectCalls("openaiAgentsProtect", latchkey, options);
+  return (operation, handler) => {
+    const execute = protect(operation, handler);
+    return async (input, context, details) => {
+      if (context === undefined) throw new TypeError("A protected tool needs the SDK's run context");
+      const outcome = await execute(input, context, details?.toolCall?.callId);
+      return outcome.kind === "result" ? outcome.value : outcome.refusal.message;
+    };
+  };
+}
+
+type Outcome<R> =
+  | { readonly kind: "result"; readonly value: R }
+  | Extract<ToolOutcome, { readonly kind: "refused" }>;
+
+function protectCalls<Tx, C>(what: string, latchkey: Latchkey<Tx>, options: AgentToolOptions<C>) {
+  checkOptions(what, options, optionNames);
+  const identity = resolveIdentity(what, options);
+  const { key = (callId: string) => callId } = options;
+  return <E extends DirectExecution, I, R>(
+    operation: Operation<E>,
+    handler: AgentToolHandler<Tx, E, I, C, R>,
+  ) => {
+    checkToolOperation(latchkey, operation, false);
+    return async (input: I, call: C, callId: string | undefined): Promise<Outcome<R>> => {
+      const sent = callId === undefined || callId === "" ? null : key(callId, call);
+      const asked = { ...(await identity(call)), key: sent, input };
+      const rules = { choice: "sdk", withoutKey: "refuse" } as const;
+      const outcome = await runTool(latchkey, operation, asked, rules, async (context) => ({
+        value: await handler(input, { ...context, call }),
+        isError: false,
+        isInterim: false,
+      }));
+      return outcome.kind === "result" ? { ...outcome, value: outcome.value as R } : outcome;
+    };
+  };
+}
