@@ -4,10 +4,10 @@ import { generateText, stepCountIs, type ToolExecutionOptions, tool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { createGate } from "../../../latchkey-conformance/src/http-conformance/case.ts";
 import { isLatchkeyError, ToolCallRefused } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { createGate } from "../testing/http-conformance/case.ts";
 import { type AgentToolOptions, aiSdkProtect, openaiAgentsProtect } from "./agents.ts";
 
 const inputSchema = z.object({ order: z.string(), cents: z.number() });

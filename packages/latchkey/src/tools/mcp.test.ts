@@ -11,11 +11,11 @@ import {
   tenant,
   text,
 } from "../../../../test/support/mcp-shop.ts";
+import { createGate } from "../../../latchkey-conformance/src/http-conformance/case.ts";
 import { NotExecuted } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { acp } from "../operations/policies/acp.ts";
 import { memoryStore } from "../stores/memory.ts";
-import { createGate } from "../testing/http-conformance/case.ts";
 import { mcpProtect, mcpServe } from "./mcp.ts";
 
 type Untyped = (...given: readonly unknown[]) => unknown;

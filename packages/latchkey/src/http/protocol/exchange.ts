@@ -8,6 +8,7 @@
 
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
+import { nullAttempt, standInSubmission } from "../../execution/keyless.ts";
 import { scopeOf } from "../../execution/run-function.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
@@ -19,7 +20,6 @@ import { type Reply, storedForm, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
-import { nullAttempt, standInSubmission } from "../../execution/keyless.ts";
 import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { executeEitherVersion, type HttpSubmission, isPromise, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";

@@ -5,6 +5,7 @@
 
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError } from "../../errors.ts";
+import { standInSubmission } from "../../execution/keyless.ts";
 import { scopeOf } from "../../execution/run-function.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
@@ -14,7 +15,6 @@ import { type Reply, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
-import { standInSubmission } from "../../execution/keyless.ts";
 import { type Answered, expiryOf, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
 import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type ReplyRules, type Route, resolveRoute } from "./route.ts";
