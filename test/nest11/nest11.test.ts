@@ -9,6 +9,7 @@ import { FastifyAdapter } from "@nestjs/platform-fastify";
 import * as swagger from "@nestjs/swagger";
 import * as terminus from "@nestjs/terminus";
 import { expect, test } from "vitest";
+import { nestCoverageCases } from "../coverage/nest-cases.ts";
 import { moduleCases } from "../nest/module-cases.ts";
 import type { Nest } from "../nest/nest-versions.ts";
 
@@ -21,4 +22,6 @@ test("it is Nest 11", () => {
 });
 
 const packages = { common, core, ExpressAdapter, FastifyAdapter, swagger, terminus };
-moduleCases({ version: "11", ...packages } as unknown as Nest);
+const nest = { version: "11", ...packages } as unknown as Nest;
+moduleCases(nest);
+nestCoverageCases(nest);

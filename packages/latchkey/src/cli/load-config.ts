@@ -19,12 +19,15 @@ export async function loadConfig(path: string): Promise<LatchkeyConfig<unknown>>
   return checked(path, await imported(path));
 }
 
-async function imported(path: string): Promise<{ readonly default?: unknown }> {
+/** @throws {CommandError} when it cannot be loaded. */
+export async function imported(
+  path: string,
+): Promise<{ readonly default?: unknown; readonly app?: unknown }> {
   try {
     return (await import(pathToFileURL(path).href)) as { readonly default?: unknown };
   } catch (cause) {
     if (isError(cause) && cause.code === "ERR_UNKNOWN_FILE_EXTENSION" && /\.[cm]?ts$/u.test(path)) {
-      const message = `${path} cannot be loaded: Node ${process.versions.node} does not run TypeScript. Use Node 22.18 or newer, or a config in JavaScript.`;
+      const message = `${path} cannot be loaded: Node ${process.versions.node} does not run TypeScript. Use Node 22.18 or newer, or write the file in JavaScript.`;
       throw wrong(message, cause);
     }
     // What Latchkey refuses is said in its message; of anything else the place matters.
@@ -65,7 +68,7 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
 }
 
 /** A module compiled to CommonJS has its default export one level deeper. */
-function unwrapped(exported: unknown): unknown {
+export function unwrapped(exported: unknown): unknown {
   return isObject(exported) && exported.__esModule === true ? exported.default : exported;
 }
 

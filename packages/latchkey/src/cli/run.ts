@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { StoreError } from "../errors.ts";
+import { audit } from "./audit.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
 import { operatorConsole } from "./console.ts";
 import { discard, redrive } from "./decide-dead.ts";
@@ -14,6 +15,7 @@ import { worker } from "./worker.ts";
 const commands: ReadonlyMap<string, Command> = new Map([
   ["migrate", migrate],
   ["doctor", doctor],
+  ["audit", audit],
   ["inspect", inspect],
   ["list", list],
   ["settle", settle],

@@ -11,6 +11,7 @@ import { sendOutcome, submitHeld } from "./node-response/submit.ts";
 import { createExchange } from "./protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "./protocol/http-options.ts";
 import type { BodyReading, Incoming } from "./protocol/incoming.ts";
+import { protecting } from "./protocol/protection.ts";
 import { createServing, type ServeContext } from "./protocol/serving.ts";
 import { createStatus } from "./protocol/status.ts";
 
@@ -59,7 +60,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
-    return async (req, res) => {
+    return protecting(async (req, res) => {
       const { incoming, body } = read(req);
       const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true, yields: true };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
@@ -74,7 +75,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
       // An outcome of operations without `tx` alone, whose context has only the attempt.
       const context = { attempt: outcome.attempt } as HandlerContext<Tx, E>;
       await handler(req, res, { ...context, body: body() });
-    };
+    }, operation);
   };
 }
 
@@ -101,13 +102,13 @@ export function nodeServe<Tx, R extends IncomingMessage = IncomingMessage>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return async (req, res) => {
+    return protecting(async (req, res) => {
       const { incoming, body } = read(req);
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
       const request = req as IncomingMessage as R;
       const input = (context: ServeContext) => toInput(req, { ...context, body: body() });
       sendOutcome(res, await submit(request, incoming, input));
-    };
+    }, operation);
   };
 }
 

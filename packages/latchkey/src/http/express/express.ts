@@ -12,6 +12,8 @@ import { sendOutcome, submitHeld } from "../node-response/submit.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
+import { protecting } from "../protocol/protection.ts";
+import { resolveRoute } from "../protocol/route.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import type { ExpressMessage, ExpressNext, ExpressRequest, ResponseOf } from "./express-types.ts";
@@ -49,7 +51,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
   const exchange = createExchange<R, Tx>(latchkey, options);
   return (operation, handler, overrides) => {
     const submit = exchange.route(operation, overrides);
-    return (req, res, next) => {
+    return protecting((req, res, next) => {
       const answer = {
         res,
         limitBytes: operation.settings.answerHoldBytes,
@@ -70,7 +72,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
           >);
         })
         .catch(next);
-    };
+    }, operation);
   };
 }
 
@@ -98,7 +100,8 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
       );
     }
     const submit = exchange.mount(operation, overrides);
-    return (req, res, next) => {
+    const { methods } = resolveRoute(latchkey, options, operation, overrides).route.rules;
+    const recorded = (req: R, res: ServerResponse, next: ExpressNext) => {
       const limitBytes = operation.settings.answerHoldBytes;
       const answer = { res, limitBytes, sends: true };
       submitHeld(submit, req, incomingOf(req), answer, () => next())
@@ -109,6 +112,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
         })
         .catch(next);
     };
+    return protecting(recorded, operation, methods);
   };
 }
 
@@ -137,12 +141,12 @@ export function expressServe<Tx, R extends ExpressMessage = ExpressRequest>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return (req, res, next) => {
+    return protecting((req, res, next) => {
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
       submit(req as ExpressMessage as R, incomingOf(req), (context) => toInput(req, context))
         .then((outcome) => sendOutcome(res, outcome))
         .catch(next);
-    };
+    }, operation);
   };
 }
 

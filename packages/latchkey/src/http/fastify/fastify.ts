@@ -9,6 +9,7 @@ import { requireHoldable } from "../node-response/overlay.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
+import { protecting } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { keepBodies } from "./fastify-bodies.ts";
@@ -103,7 +104,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
       return (result === undefined ? reply : result) as Promise<void>;
     }
     bodies.keepFor(protectedHandler);
-    return protectedHandler;
+    return protecting(protectedHandler, operation);
   };
 }
 
@@ -150,7 +151,7 @@ export function fastifyServe<Tx, R extends FastifyMessage = FastifyRequest>(
       return reply as unknown as Promise<void>;
     };
     bodies.keepFor(handler);
-    return handler;
+    return protecting(handler, operation);
   };
 }
 

@@ -9,6 +9,7 @@ import { beforeHandler } from "../node-response/not-started.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { BodyReading, Incoming } from "../protocol/incoming.ts";
+import { protecting } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import {
@@ -62,7 +63,7 @@ export function fetchProtect<Tx, R extends Request = Request>(
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
-    return async (original, ...rest) => {
+    return protecting(async (original, ...rest) => {
       const { incoming, readable } = read(original);
       const handle = (context: HandlerContext<Tx, E>) =>
         handler(beforeHandler(readable), { ...context, original }, ...rest);
@@ -72,7 +73,7 @@ export function fetchProtect<Tx, R extends Request = Request>(
       if (outcome.kind !== "pass") return toResponse(outcome.reply);
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       return handle({ attempt: outcome.attempt } as HandlerContext<Tx, E>);
-    };
+    }, operation);
   };
 }
 
@@ -100,13 +101,13 @@ export function fetchServe<Tx, R extends Request = Request>(
   const served = createServing<R, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return async (original, ...rest) => {
+    return protecting(async (original, ...rest) => {
       const { incoming, readable } = read(original);
       const { reply } = await submit(original, incoming, (context) =>
         toInput(readable(), { ...context, original }, ...rest),
       );
       return toResponse(reply);
-    };
+    }, operation);
   };
 }
 

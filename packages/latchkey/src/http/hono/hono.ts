@@ -9,6 +9,7 @@ import { beforeHandler } from "../node-response/not-started.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
+import { protecting } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { contextOfRun } from "./hono-context.ts";
@@ -43,7 +44,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
     overrides?: RouteOptions<C>,
   ) => {
     const submit = exchange.route(operation, overrides);
-    return async (c: Own): Promise<Out> => {
+    const protectedHandler = async (c: Own): Promise<Out> => {
       const { incoming, body, prepared } = readContext(c);
       let runs = 0;
       const work = async (context: HandlerContext<Tx, E>) => {
@@ -70,6 +71,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       return handler(c, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
+    return protecting(protectedHandler, operation);
   };
 }
 
@@ -98,7 +100,7 @@ export function honoServe<Tx, C extends HonoContext = HonoContext>(
     overrides?: RouteOptions<C>,
   ) => {
     const submit = served(operation, overrides);
-    return async (c: Own) => {
+    const servedHandler = async (c: Own) => {
       const { incoming, body, prepared } = readContext(c);
       const input = (context: ServeContext) => {
         body.giveBack();
@@ -111,6 +113,7 @@ export function honoServe<Tx, C extends HonoContext = HonoContext>(
       });
       return answerWith(c, outcome.reply, prepared);
     };
+    return protecting(servedHandler, operation);
   };
 }
 

@@ -14,6 +14,7 @@ import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
 import type { Answered } from "../protocol/outcome.ts";
+import { protecting } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { respond } from "./koa-respond.ts";
@@ -54,7 +55,7 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
     overrides?: RouteOptions<C>,
   ) => {
     const submit = exchange.route(operation, overrides);
-    return async (ctx: Own): Promise<void> => {
+    const protectedHandler = async (ctx: Own): Promise<void> => {
       const answer = { res: ctx.res, limitBytes: operation.settings.answerHoldBytes, yields: true };
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const request = ctx as KoaMessage as C;
@@ -78,6 +79,7 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
       // An outcome of operations without `tx` alone, whose whole context is the attempt.
       await handler(ctx, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
+    return protecting(protectedHandler, operation);
   };
 }
 
@@ -102,11 +104,11 @@ export function koaServe<Tx, C extends KoaMessage = KoaContext>(
   const served = createServing<C, Tx>(latchkey, options);
   return (operation, toInput, overrides) => {
     const submit = served(operation, overrides);
-    return async (ctx) => {
+    return protecting(async (ctx) => {
       // C is what the adapter's options know of a context, Own what this route knows of the same one.
       const input = (context: ServeContext) => toInput(ctx, context);
       answerWith(ctx, await submit(ctx as KoaMessage as C, incomingOf(ctx), input));
-    };
+    }, operation);
   };
 }
 

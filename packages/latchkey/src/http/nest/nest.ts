@@ -10,6 +10,7 @@ import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
+import { protecting } from "../protocol/protection.ts";
 import { createServing } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { lastOf, NestExchange, placeOf } from "./nest-exchange.ts";
@@ -44,7 +45,7 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
   return (operation, overrides) => {
     const submit = exchange.route(operation, overrides);
     const { answerHoldBytes } = operation.settings;
-    return {
+    const interceptor: NestInterceptor = {
       intercept(host, next) {
         const place = placeOf(host);
         // Before the response is held.
@@ -59,6 +60,7 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
         );
       },
     };
+    return protecting(interceptor, operation);
   };
 }
 
@@ -86,7 +88,7 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
   return <E extends Execution, I>(operation: OwnedOperation<E, I>, overrides?: RouteOptions<R>) => {
     const submit = served(operation, overrides);
     const { answerHoldBytes } = operation.settings;
-    return {
+    const interceptor: NestInterceptor = {
       intercept(host, next) {
         const place = placeOf(host);
         requireHttp1(place.message);
@@ -101,6 +103,7 @@ export function nestServe<Tx, R extends NestMessage = NestRequest>(
         );
       },
     };
+    return protecting(interceptor, operation);
   };
 }
 
