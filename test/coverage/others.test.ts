@@ -32,18 +32,20 @@ describe("Fastify", () => {
     app.all("/any", protect(create, answer));
     app.route({ method: ["PUT", "DELETE"], url: "/two", handler: answer });
     app.register(
-      async (plugin) => {
+      (plugin, _options, done) => {
         plugin.post("/", protect(create, answer));
         plugin.patch("/:id", answer);
+        done();
       },
       { prefix: "/orders" },
     );
     // What a plugin puts around a handler may answer without it.
-    app.register(async (plugin) => {
+    app.register((plugin, _options, done) => {
       plugin.addHook("onRoute", (route) => {
         route.handler = answer;
       });
       plugin.post("/replaced", protect(create, answer));
+      done();
     });
     await app.ready();
     await expectTruth(world, app, (req, res) => app.routing(req, res), [
@@ -63,9 +65,10 @@ describe("Fastify", () => {
   test("an app that is not ready is refused, and one of a plugin's instances stands for the whole", async () => {
     const app = fastify();
     let inner: FastifyInstance | null = null;
-    app.register(async (plugin) => {
+    app.register((plugin, _options, done) => {
       inner = plugin;
       plugin.post("/", async () => null);
+      done();
     });
     expect(() => audited(app)).toThrow("await app.ready()");
     await app.ready();

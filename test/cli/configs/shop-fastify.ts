@@ -9,12 +9,13 @@ export default async function makeApp() {
   const latchkey = createLatchkey({ store: memoryStore() });
   const app = fastify();
   const protect = fastifyProtect(app, latchkey, { tenant: () => "account-1" });
-  app.register(async (plugin) => {
+  app.register((plugin, _options, done) => {
     plugin.post(
       "/payments/:id",
       protect(latchkey.operation("payments.charge"), async () => ({ id: 1 })),
     );
     plugin.put("/profile", async () => null);
+    done();
   });
   return app;
 }
