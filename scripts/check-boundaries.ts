@@ -272,6 +272,10 @@ if (import.meta.main) {
   const located = [
     ...inFolder("packages/latchkey/src", problems),
     ...inFolder("packages/latchkey-console/src", findPortProblems(sourcesOf("packages/latchkey-console"))),
+    ...inFolder(
+      "packages/latchkey-client/src",
+      findPortProblems(sourcesOf("packages/latchkey-client"), rules),
+    ),
   ];
   report("boundaries", located, `${sources.size} modules of packages/latchkey/src`);
 }

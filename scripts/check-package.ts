@@ -39,6 +39,7 @@ const consoleFolder = "packages/latchkey-console";
 const conformanceFolder = "packages/latchkey-conformance";
 /** Of the library's tarball, in bytes. */
 const sizeMax = 350_000;
+const clientFolder = "packages/latchkey-client";
 /** What every tarball must hold besides what `exports` and `bin` name. */
 const neededFiles = ["LICENSE", "README.md", "package.json"];
 /** What no tarball may hold: sources (they would be a second copy of the library), tests, build leftovers. */
@@ -195,6 +196,7 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
     ...consumerProblems(manifest, consumer),
     ...consoleProblems(scratch, consumer, packed.tarball),
     ...conformanceProblems(scratch, consumer),
+    ...clientProblems(scratch, consumer),
   ].filter((problem) => problem !== undefined);
 }
 
@@ -302,6 +304,21 @@ function conformanceProblems(scratch: string, consumer: string): readonly (strin
     ...tarballProblems(scratch, manifest, packed),
     failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
     failureOf(process.execPath, ["consumer.ts"], consumer, /cases passed [1-9]\d\d/u),
+  ];
+}
+
+/** Beside nothing that its sub-entries work with: their types must not need it. */
+function clientProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
+  const packed = pack(scratch, clientFolder);
+  if (typeof packed === "string") return [packed];
+  const installed = unpackInto(consumer, "latchkey-client", packed.tarball);
+  const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  writeFileSync(join(consumer, "consumer.ts"), consumerText(manifest));
+  return [
+    ...findManifestProblems(manifest),
+    ...tarballProblems(scratch, manifest, packed),
+    failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
+    failureOf(process.execPath, ["consumer.ts"], consumer),
   ];
 }
 

@@ -1,0 +1,77 @@
+/** What an answer says about its intent, and whether the same request may be sent again. Pure. */
+
+/** An answer, as any HTTP client has it. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  /** Parsed, where it was JSON. */
+  readonly body: unknown;
+}
+
+export interface Judgement {
+  /**
+   * `done`: it has taken effect, and the answer is its result. `refused`: it has not and will not; another try is a new
+   * intent and may have a new key. `pending`: it was accepted, and the answer is at `Location`. `open`: not known yet, so
+   * the key has to be kept.
+   */
+  readonly outcome: "done" | "refused" | "pending" | "open";
+  /** Whether the same request with the same key may be sent again by itself. */
+  readonly retryable: boolean;
+  /** The wait the server asks for, in milliseconds; null: none. */
+  readonly retryAfterMs: number | null;
+}
+
+/** Statuses that may pass by themselves. */
+const transient: readonly number[] = [408, 409, 425, 429, 500, 502, 503, 504];
+/** Statuses below 500 that say nothing about an attempt before: a session that has ended, a limit, a request in flight. */
+const uncertain: readonly number[] = [401, 403, 408, 409, 425, 429];
+
+/**
+ * Reads, in this order: the members `retryable` and `safe_new_key` of Latchkey's problems, `Stripe-Should-Retry` and
+ * `X-Should-Retry`, `Idempotent-Replayed`, then the status.
+ *
+ * @param now milliseconds since the Unix epoch, for a `Retry-After` that is a date
+ */
+export function judge(answer: Answer, now: number): Judgement {
+  const { status, headers } = answer;
+  const retryAfterMs = retryAfter(headers, now);
+  if (status >= 200 && status < 400) {
+    const isPending = status === 202 && headers.get("location") !== null;
+    return { outcome: isPending ? "pending" : "done", retryable: false, retryAfterMs };
+  }
+  const { retryable: stated, safe_new_key: safe } = membersOf(answer.body);
+  const text = JSON.stringify(answer.body);
+  // Of a server that has not Latchkey's members: what was first sent under the key may have taken effect.
+  const isAboutKey = /idempoten/iu.test(text);
+  const isMisuse = status === 409 && isAboutKey && !/in.?use|outstanding|progress|running/iu.test(text);
+  // A stored answer stays what it is, however often it is asked for.
+  const isReplay = headers.get("idempotent-replayed") === "true";
+  const isFinal = status < 500 && status >= 400 && (isReplay || !(uncertain.includes(status) || isAboutKey));
+  const retryable =
+    booleanOf(stated) ?? shouldRetry(headers) ?? (!isReplay && !isMisuse && transient.includes(status));
+  const isRefused = booleanOf(safe) ?? isFinal;
+  return { outcome: isRefused && !retryable ? "refused" : "open", retryable, retryAfterMs };
+}
+
+function membersOf(body: unknown): Readonly<Record<string, unknown>> {
+  return typeof body === "object" && body !== null ? { ...body } : {};
+}
+
+function shouldRetry(headers: Answer["headers"]): boolean | undefined {
+  const said = headers.get("stripe-should-retry") ?? headers.get("x-should-retry");
+  return said === null ? undefined : said === "true";
+}
+
+/** Whole seconds or an HTTP date. A date counts from the server's own `Date`, since clocks of clients go wrong. */
+function retryAfter(headers: Answer["headers"], now: number): number | null {
+  const value = headers.get("retry-after") ?? "";
+  if (/^\d+$/u.test(value)) return Number(value) * 1000;
+  // Engines read much more as a date than HTTP has.
+  if (!value.endsWith(" GMT")) return null;
+  const delayMs = Date.parse(value) - (Date.parse(headers.get("date") ?? "") || now);
+  return Number.isNaN(delayMs) ? null : Math.max(0, delayMs);
+}
+
+function booleanOf(value: unknown): boolean | undefined {
+  return typeof value === "boolean" ? value : undefined;
+}

@@ -1,0 +1,29 @@
+import { type Ports, systemPorts } from "./ports.ts";
+
+/** A UUID version 7 (RFC 9562): its time comes first, so that the newest keys lie together in a server's index. */
+export function newKey({ clock, random }: Pick<Ports, "clock" | "random"> = systemPorts): string {
+  const time = Math.floor(clock.wallMs()).toString(16).padStart(12, "0");
+  const drawn = Array.from(random.bytes(10), (byte, index) =>
+    // Version 7 in the upper half of the first, variant 10 in the upper bits of the third.
+    (index === 0 ? 0x70 | (byte & 15) : index === 2 ? 0x80 | (byte & 63) : byte)
+      .toString(16)
+      .padStart(2, "0"),
+  );
+  return (time + drawn.join("")).replace(/(.{8})(.{4})(.{4})(.{4})/u, "$1-$2-$3-$4-");
+}
+
+/**
+ * How the key stands in its header. `bare`: as it is. `quoted`: a String of RFC 9651, as
+ * draft-ietf-httpapi-idempotency-key-header-07 asks for.
+ */
+export type KeySyntax = "bare" | "quoted";
+
+export function formatKey(key: string, syntax: KeySyntax): string {
+  return syntax === "quoted" ? `"${key.replace(/["\\]/gu, "\\$&")}"` : key;
+}
+
+/** A key that the caller has chosen, in either syntax. Null: none. */
+export function keyIn(headers: Headers, header: string): string | null {
+  const value = headers.get(header);
+  return value?.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/gu, "$1") : value;
+}

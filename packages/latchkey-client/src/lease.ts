@@ -1,0 +1,77 @@
+/**
+ * One flight for an intent across tabs where the platform has no Web Locks: by a lease in the record. Who holds it renews
+ * it, and who died loses it.
+ */
+import type { Settings } from "./options.ts";
+import type { Clock } from "./ports.ts";
+
+export interface LockRequest {
+  readonly intent: string;
+  readonly key: string;
+  readonly signal: AbortSignal;
+}
+
+const leaseMs = 10_000;
+
+/** @param pause from `ports.ts`, which bundlers would otherwise cut out of the main file */
+export async function withLease(
+  settings: Settings,
+  about: LockRequest,
+  flight: () => Promise<Response>,
+  pause: (clock: Clock, delayMs: number, signal: AbortSignal) => Promise<void>,
+): Promise<Response> {
+  const { clock, random } = settings.ports;
+  const owner = settings.newKey();
+  const deadline = clock.monotonicMs() + settings.limitMs;
+  // Where the storage has failed meanwhile, the key is stored all the same.
+  while (!(await takeLease(settings, about, owner).catch(() => true))) {
+    if (clock.monotonicMs() >= deadline) return flight();
+    await pause(clock, 100 + 100 * random.fraction(), about.signal);
+  }
+  let isOver = false;
+  let cancel = () => {};
+  const renewLater = () => {
+    if (isOver) return;
+    cancel = clock.startTimer(leaseMs / 3, () => {
+      void takeLease(settings, about, owner).then(renewLater, renewLater);
+    });
+  };
+  renewLater();
+  try {
+    return await flight();
+  } finally {
+    isOver = true;
+    cancel();
+    await dropLease(settings, about, owner);
+  }
+}
+
+async function takeLease(
+  { storage, ports: { clock } }: Settings,
+  { intent, key }: LockRequest,
+  owner: string,
+): Promise<boolean> {
+  let isMine = true;
+  await storage.update(intent, (stored) => {
+    isMine = true;
+    if (stored?.key !== key) return stored;
+    const now = clock.wallMs();
+    const { lease } = stored;
+    // One that ends later than any could was written by a clock that was wrong.
+    isMine =
+      lease === undefined || lease.owner === owner || lease.until <= now || lease.until > now + leaseMs;
+    return isMine ? { ...stored, lease: { owner, until: now + leaseMs } } : stored;
+  });
+  return isMine;
+}
+
+async function dropLease({ storage }: Settings, { intent }: LockRequest, owner: string): Promise<void> {
+  await storage
+    .update(intent, (stored) => {
+      if (stored?.lease?.owner !== owner) return stored;
+      const { lease: _, ...rest } = stored;
+      return rest;
+    })
+    // It ends by itself.
+    .catch(() => {});
+}

@@ -1,0 +1,81 @@
+import type { IntentRecord } from "../intent.ts";
+import { platform } from "../ports.ts";
+import type { IntentStorage } from "../storage.ts";
+import type { IdbDatabase, IdbFactory, IdbObjects } from "./idb.ts";
+
+const table = "intents";
+
+/**
+ * Keeps intents in IndexedDB: over reloads and crashes, shared by the tabs and workers of an origin.
+ *
+ * @param name of the database. Default `latchkey`
+ * @throws {TypeError} where the platform has no IndexedDB
+ */
+export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB): IntentStorage {
+  if (factory === undefined) throw new TypeError("there is no IndexedDB here");
+  let opened: Promise<IdbDatabase> | undefined;
+  const forget = () => {
+    opened = undefined;
+  };
+  const database = () => {
+    opened ??= open(factory, name, forget).catch((error: unknown) => {
+      forget();
+      throw error;
+    });
+    return opened;
+  };
+  return {
+    async update(intent, change) {
+      await transact(await database(), "readwrite", (objects) => {
+        const reading = objects.get(intent);
+        reading.onsuccess = () => {
+          const next = change(reading.result);
+          if (next === reading.result) return;
+          if (next === undefined) objects.delete(intent);
+          else objects.put(next, intent);
+        };
+      });
+    },
+    async list() {
+      let read = (): readonly (readonly [string, IntentRecord])[] => [];
+      await transact(await database(), "readonly", (objects) => {
+        // In one transaction both are in the order of the names.
+        const [names, records] = [objects.getAllKeys(), objects.getAll()];
+        read = () => records.result.map((record, index) => [String(names.result[index]), record]);
+      });
+      return read();
+    },
+  };
+}
+
+function open(factory: IdbFactory, name: string, forget: () => void): Promise<IdbDatabase> {
+  return new Promise((resolve, reject) => {
+    const opening = factory.open(name, 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore(table);
+    opening.onerror = () => reject(opening.error);
+    opening.onsuccess = () => {
+      const database = opening.result;
+      // Another tab deletes the database, or the browser has closed it: the next call opens it again.
+      database.onversionchange = () => {
+        forget();
+        database.close();
+      };
+      database.onclose = forget;
+      resolve(database);
+    };
+  });
+}
+
+/** Resolves when the transaction is on disk. `relaxed`, Chromium's default, would let a power cut take back a key that was sent. */
+function transact(
+  database: IdbDatabase,
+  mode: "readonly" | "readwrite",
+  work: (objects: IdbObjects) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const transaction = database.transaction(table, mode, { durability: "strict" });
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error);
+    work(transaction.objectStore(table));
+  });
+}
