@@ -31,7 +31,7 @@ test("the files of a first request are listed from the adapter down, each once",
   const files: readonly Entered[] = JSON.parse(await trace("--json", "--list", "first"));
   const paths = files.map(({ path }) => path);
   expect(new Set(paths).size).toBe(paths.length);
-  const way = ["http/express/express.ts", "latchkey.ts", "sql/pg/bridge.ts", "engine/decide.ts"];
+  const way = ["http/express/express.ts", "execution/submit.ts", "sql/pg/bridge.ts", "engine/decide.ts"];
   expect(paths.filter((path) => way.includes(path))).toEqual(way);
   const decide = files.find(({ path }) => path === "engine/decide.ts");
   expect(decide?.functions).toContainEqual(expect.objectContaining({ name: "decide", calls: 1 }));

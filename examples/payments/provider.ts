@@ -50,6 +50,8 @@ function createProvider(ledger: Ledger, tell: (signal: Signal) => void): Express
   });
 
   app.put("/mode", (req, res) => {
+    // Else a client that was busy for 5 s may send on a connection that Node is about to close.
+    res.set("connection", "close");
     const next = behaviourOf(req.body, behaviour);
     if (next === null) return refuseMode(res);
     behaviour = next;

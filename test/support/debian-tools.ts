@@ -6,13 +6,13 @@ import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
-import { delimiter, dirname, join, relative } from "node:path";
+import { basename, delimiter, dirname, join, relative } from "node:path";
 import { promisify } from "node:util";
 import { cacheDirectory } from "./scratch.ts";
 
 interface Recipe {
   readonly package: string;
-  /** What its path ends with. */
+  /** What the path of what was unpacked ends with. */
   readonly file: string;
   /** Arguments with which it does nothing and succeeds; null for a library. */
   readonly probe: readonly string[] | null;
@@ -24,8 +24,8 @@ const recipes = {
   /** Refuses to run as root. */
   pgbouncer: { package: "pgbouncer", file: "pgbouncer", probe: ["--version"] },
   pgpool: { package: "pgpool2", file: "pgpool", probe: ["--version"] },
-  /** The browser in which pages are looked at. */
-  chromium: { package: "chromium", file: "chromium", probe: ["--version"] },
+  /** The browser in which pages are looked at. Its script in /usr/bin wants files in /etc. */
+  chromium: { package: "chromium", file: "chromium/chromium", probe: ["--version"] },
   /** Checks and tests Prometheus' rules. */
   promtool: { package: "prometheus", file: "promtool", probe: ["--version"] },
   /** Python: fetched with the modules that it needs. */
@@ -58,7 +58,7 @@ async function find(tool: DebianTool): Promise<string | null> {
 
 function installed({ file, probe }: Recipe): string | null {
   const folders = probe === null ? libraryFolders() : [...onPath(), "/usr/local/sbin", "/usr/sbin", "/sbin"];
-  return folders.map((folder) => join(folder, file)).find((path) => existsSync(path)) ?? null;
+  return folders.map((folder) => join(folder, basename(file))).find((path) => existsSync(path)) ?? null;
 }
 
 function onPath(): readonly string[] {
@@ -127,11 +127,11 @@ const launchers = "launch";
 
 /** The launcher, where there is one. */
 function entry(place: string, file: string): string | null {
-  const launcher = join(place, launchers, file);
+  const launcher = join(place, launchers, basename(file));
   if (existsSync(launcher)) return launcher;
   if (!existsSync(place)) return null;
   const found = readdirSync(place, { recursive: true, withFileTypes: true })
-    .filter((one) => one.name === file && !one.isDirectory())
+    .filter((one) => join("/", one.parentPath, one.name).endsWith(`/${file}`) && !one.isDirectory())
     // Debian's packages have files of the same name in /etc and /usr/share.
     .find((one) => /\/(s?bin|lib)(\/|$)/.test(`/${relative(place, one.parentPath)}`));
   return found === undefined ? null : join(found.parentPath, found.name);
@@ -200,7 +200,7 @@ function writeLauncher(place: string, file: string): void {
     ...settings,
     `exec "$root/${relative(place, program)}" "$@"`,
   ];
-  const launcher = join(place, launchers, file);
+  const launcher = join(place, launchers, basename(file));
   openFolder(dirname(launcher));
   writeFileSync(launcher, `${lines.join("\n")}\n`, { mode: 0o755 });
 }

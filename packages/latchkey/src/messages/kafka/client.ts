@@ -53,6 +53,8 @@ export interface KafkaJsProducer {
 }
 
 /** A `Consumer` of @platformatic/kafka without deserializers, and without streams of its own. */
+type PlatformaticEvent = "consumer:group:join" | "consumer:heartbeat:end" | "consumer:heartbeat:stalled";
+
 export interface PlatformaticConsumer {
   consume(options: {
     topics: string[];
@@ -66,10 +68,11 @@ export interface PlatformaticConsumer {
   /** Whether it is a member of its group, with heartbeats. */
   isActive(): boolean;
   joinGroup(options: object): Promise<unknown>;
-  leaveGroup(): Promise<void>;
-  on(event: "consumer:group:join", listener: () => void): unknown;
+  /** @param force closes the streams that are still open */
+  leaveGroup(force: boolean): Promise<void>;
+  on(event: PlatformaticEvent, listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
-  off(event: "consumer:group:join", listener: () => void): unknown;
+  off(event: PlatformaticEvent, listener: () => void): unknown;
   off(event: "error", listener: (error: Error) => void): unknown;
 }
 

@@ -4,6 +4,7 @@
  * had brought is dropped.
  */
 import type { Runtime } from "../../execution/runtime.ts";
+import { pause } from "../../ports.ts";
 import { retryPauseMs } from "../../time/retry-pause.ts";
 import { Pauses, reportConsumer } from "../consuming.ts";
 import type { PlatformaticConsumer, PlatformaticMessage, PlatformaticStream } from "./client.ts";
@@ -15,6 +16,13 @@ import { UntilOver } from "./until-over.ts";
 
 /** How long after a stream has ended without our doing another one is asked for. */
 const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
+/**
+ * The client sends heartbeats of the generation before while it joins the next one. A coordinator that answers them late, with
+ * an error, makes it join again at once, and so on without end.
+ */
+const joinsWithoutHeartbeatMax = 10;
+/** For leaving a group that may not answer. Its coordinator forgets the member when the session ends. */
+const leaveMs = 10_000;
 
 export class PlatformaticConsuming<Tx> {
   readonly #runtime: Runtime<Tx>;
@@ -25,6 +33,9 @@ export class PlatformaticConsuming<Tx> {
   readonly #running = new Set<Promise<unknown>>();
   #joined = Promise.withResolvers<"joined">();
   #failed = Promise.withResolvers<"ended">();
+  #joinsSinceHeartbeat = 0;
+  /** What the client believes of its membership is wrong, and it does not find out by itself. */
+  #lost = false;
   readonly #stopped = Promise.withResolvers<"stopped">();
   #stopping = false;
 
@@ -44,18 +55,30 @@ export class PlatformaticConsuming<Tx> {
   /** Until `stop`; then until everything that has begun is settled. */
   async run(): Promise<void> {
     const consumer = this.#consumer;
-    const joined = () => {
-      this.#joined.resolve("joined");
-      this.#joined = Promise.withResolvers();
-    };
-    const failed = (error: unknown) => this.#report(error);
     // The client has failed to join its group again, and will not try another time.
     const left = (error: unknown) => {
-      failed(error);
+      this.#report(error);
       this.#failed.resolve("ended");
       this.#failed = Promise.withResolvers();
     };
+    const lost = (how: string) => {
+      this.#lost = true;
+      left(new Error(`${how}; the consumer leaves its group and joins it anew`));
+    };
+    const joined = () => {
+      this.#joinsSinceHeartbeat += 1;
+      if (this.#joinsSinceHeartbeat > joinsWithoutHeartbeatMax)
+        lost("No heartbeat was answered between joins");
+      this.#joined.resolve("joined");
+      this.#joined = Promise.withResolvers();
+    };
+    const alive = () => {
+      this.#joinsSinceHeartbeat = 0;
+    };
+    const stalled = () => lost("Heartbeats are not answered");
     consumer.on("consumer:group:join", joined);
+    consumer.on("consumer:heartbeat:end", alive);
+    consumer.on("consumer:heartbeat:stalled", stalled);
     consumer.on("error", left);
     const { random } = this.#runtime.ports;
     for (let tries = 1; !this.#stopping; tries++) {
@@ -66,11 +89,15 @@ export class PlatformaticConsuming<Tx> {
       } catch (error) {
         this.#report(error);
       }
+      if (this.#stopping) break;
+      if (this.#lost) await this.#leave();
       await this.#pauses.for(retryPauseMs(tries, random, consumeAgainPauses));
     }
     await Promise.all(this.#running);
-    await consumer.leaveGroup().catch(failed);
+    await this.#leave();
     consumer.off("consumer:group:join", joined);
+    consumer.off("consumer:heartbeat:end", alive);
+    consumer.off("consumer:heartbeat:stalled", stalled);
     consumer.off("error", left);
   }
 
@@ -80,20 +107,41 @@ export class PlatformaticConsuming<Tx> {
     this.#stopped.resolve("stopped");
   }
 
+  async #leave(): Promise<void> {
+    this.#lost = false;
+    this.#joinsSinceHeartbeat = 0;
+    const over = new AbortController();
+    const left = this.#consumer.leaveGroup(true).catch((error: unknown) => this.#report(error));
+    await Promise.race([left, pause(this.#runtime.ports.clock, leaveMs, over.signal, "awaited")]);
+    over.abort();
+  }
+
   async #consume(): Promise<void> {
-    let stream = await this.#open();
+    let stream = await this.#openOrEnd();
     try {
-      while (!this.#stopping) {
+      while (stream !== null && !this.#stopping) {
         const ended = await this.#read(stream);
         if (ended !== "joined") return;
         // The new one first: without any stream the consumer would forget its topics, and join its group again.
-        const next = await this.#open();
+        const next = await this.#openOrEnd();
         stream.destroy();
         stream = next;
       }
     } finally {
-      stream.destroy();
+      stream?.destroy();
     }
+  }
+
+  /** Null when the client gives up before it has opened one, or we stop. */
+  async #openOrEnd(): Promise<PlatformaticStream | null> {
+    const opening = this.#open();
+    const first = await Promise.race([opening, this.#failed.promise, this.#stopped.promise]);
+    if (typeof first !== "string") return first;
+    opening.then(
+      (late) => late.destroy(),
+      () => {},
+    );
+    return null;
   }
 
   async #open(): Promise<PlatformaticStream> {
