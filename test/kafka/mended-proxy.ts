@@ -11,6 +11,7 @@ const api = {
   metadata: 3,
   offsetCommit: 8,
   joinGroup: 11,
+  heartbeat: 12,
   syncGroup: 14,
   apiVersions: 18,
   initProducerId: 22,
@@ -28,6 +29,8 @@ export interface MendedProxy {
   refuseCommits(refused: boolean): void;
   /** While true, a member that asks for its partitions loses its connection instead; answers how many have so far. */
   refuseSyncs(refused: boolean): number;
+  /** While true, heartbeats are answered as those of an earlier generation; answers how many have been so far. */
+  refuseHeartbeats(refused: boolean): number;
   close(): void;
 }
 
@@ -42,6 +45,8 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
   let refused = false;
   let refusesSyncs = false;
   let syncsRefused = 0;
+  let refusesHeartbeats = false;
+  let heartbeatsRefused = 0;
   const server = createServer((client) => {
     const broker = connect(target.port, "127.0.0.1");
     const asked = new Map<number, Asked>();
@@ -81,6 +86,10 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
       if (request?.key === api.metadata) {
         mendMetadata(frame, request.version, (server.address() as AddressInfo).port);
       }
+      if (refusesHeartbeats && request?.key === api.heartbeat) {
+        heartbeatsRefused += 1;
+        refuseHeartbeat(frame, request.version);
+      }
       client.write(frame);
     });
   });
@@ -95,6 +104,10 @@ export async function mendedProxy(target: { readonly port: number }): Promise<Me
     refuseSyncs: (refusing) => {
       refusesSyncs = refusing;
       return syncsRefused;
+    },
+    refuseHeartbeats: (refusing) => {
+      refusesHeartbeats = refusing;
+      return heartbeatsRefused;
     },
     close() {
       server.close();
@@ -133,6 +146,12 @@ function limitVersions(frame: Buffer): void {
       frame.writeInt16BE(Math.min(frame.readInt16BE(at + 4), 3), at + 4);
     }
   }
+}
+
+/** Behind length and correlation: from version 4 on a byte of tags, from 1 on a throttle time, then the error. */
+function refuseHeartbeat(frame: Buffer, version: number): void {
+  const illegalGeneration = 22;
+  frame.writeInt16BE(illegalGeneration, 8 + (version >= 4 ? 1 : 0) + (version >= 1 ? 4 : 0));
 }
 
 function mendMetadata(frame: Buffer, version: number, port: number): void {

@@ -259,6 +259,22 @@ for (const { name, driver, open } of clients) {
         },
       );
 
+      test.runIf(isThorough && name !== "KafkaJS")(
+        "a member whose heartbeats are refused however often it joins leaves its group, and joins it anew",
+        async (context) => {
+          const { publish, consume, rows, events, proxy } = await setUp(context, await startKafka());
+          if (proxy === null) return context.skip("the broker is somebody else's");
+          const saysSo = (event: LatchkeyEvent) =>
+            event.type === "service_error" && String(event.error).includes("joins it anew");
+          await consume(ship);
+          proxy.refuseHeartbeats(true);
+          await until(() => events.some(saysSo), patient);
+          proxy.refuseHeartbeats(false);
+          await publish(["a"]);
+          await until(() => rows().includes("a"), patient);
+        },
+      );
+
       test("by their place, two messages of one body are two; a dead letter's topic that fails is asked again", async (context) => {
         const { publish, consume, committed, dead, rows, events } = await setUp(context);
         let refusals = 2;
