@@ -20,7 +20,7 @@ export async function readListFacts(): Promise<ListFacts> {
     // Decisions are history: their table is generated, and what they name may be gone.
     documents: readFiles(repositoryRoot, "{*,docs/*,docs/!(decisions)/*,packages/*/*,examples/*/*}.md"),
     scripts: Object.keys(manifest("package.json").scripts),
-    commands: [...lines.join("\n").matchAll(/^ {2}([a-z]+) /gm)].map(([, name = ""]) => name),
+    commands: [...lines.join("\n").matchAll(/^ {2}([a-z-]+) /gm)].map(([, name = ""]) => name),
     threats: threats.map(({ threat }) => threat),
     engine: manifest("packages/latchkey/package.json").engines.node,
     postgresVersions: POSTGRES_VERSIONS.map(Number),

@@ -21,6 +21,7 @@ const files = [
   "sql/postgres/0001_records.sql",
   "sql/postgres/0002_messages.sql",
   "sql/postgres/0003_names.sql",
+  "sql/postgres/0004_audit_age.sql",
 ];
 
 test("a package without dependencies and with all its files has no problem", () => {

@@ -27,7 +27,7 @@ export function findListProblems(facts: ListFacts): readonly Problem[] {
       .map((path) => ({ where: "docs/README.md", message: `has no link to ${path}` })),
     ...compared(
       "docs/cli.md",
-      rowsOf(documents, "docs/cli.md", /^\| `latchkey ([a-z]+)` \|/gm),
+      rowsOf(documents, "docs/cli.md", /^\| `latchkey ([a-z-]+)` \|/gm),
       commands,
       "command",
     ),

@@ -297,7 +297,7 @@ describe("on Postgres", () => {
         effectDispatcher: { claimed: 1, delivered: 1, retried: 0, dead: 0, left: 0, rescued: 0 },
         leaseRescuer: { found: 0, rescued: 0, resumed: 0 },
         outcomeReconciler: { found: 0, settled: 0, postponed: 0, deadLettered: 0 },
-        recordCleaner: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 },
+        recordCleaner: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0, audit: 0 },
       },
     ]);
     expect(await service.latchkey.run(service.report, report)).toMatchObject({ kind: "replay" });

@@ -14,6 +14,7 @@ import { overviewStatements } from "../../packages/latchkey/src/stores/postgres/
 import { phaseStatements } from "../../packages/latchkey/src/stores/postgres/phase-statements.ts";
 import { settlementStatements } from "../../packages/latchkey/src/stores/postgres/settlement-statements.ts";
 import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/template.ts";
+import { tenantStatements } from "../../packages/latchkey/src/stores/postgres/tenant-statements.ts";
 import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transaction-statements.ts";
 import { forEachPostgres } from "../support/shared-postgres.ts";
 import { isThorough } from "../support/thorough.ts";
@@ -45,6 +46,7 @@ const statements = {
   ...messageStatements(names),
   ...earlyStatements(names),
   ...overviewStatements(names),
+  ...tenantStatements(names),
 };
 
 /** Below some 30 000 the planner rightly takes other plans for small tables. */
@@ -215,6 +217,13 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   removeMessage: ["audit_pkey", "messages_id"],
   messageRemoved: ["audit_pkey"],
   cleanMessages: ["messages_expire"],
+  sweepEffects: ["outbox_pkey"],
+  sweepMessages: ["messages_pkey"],
+  sweepRecords: ["early_pkey", "leases_pkey", "outbox_record", "records_pkey", "steps_pkey"],
+  sweepEarly: ["early_pkey", "records_id"],
+  sweepAudit: ["audit_key", "audit_pkey"],
+  noteDeletion: [],
+  cleanAudit: ["audit_at", "audit_pkey"],
   overview: [
     "leases_rescue",
     "messages_dead",

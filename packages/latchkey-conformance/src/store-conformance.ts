@@ -49,6 +49,7 @@ import { renewCases } from "./store-conformance/renew.ts";
 import { resumableCases } from "./store-conformance/resumable.ts";
 import { settleCases } from "./store-conformance/settle.ts";
 import { takeOverCases } from "./store-conformance/take-over.ts";
+import { tenantDataCases } from "./store-conformance/tenant-data.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
 import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
@@ -118,6 +119,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   messageCases,
   hintCases,
   overviewCases,
+  tenantDataCases,
 ];
 
 /**

@@ -121,7 +121,7 @@ export {
   type ReconcileReport,
   type ReconcilerOptions,
 } from "./workers/outcome-reconciler.ts";
-export { recordCleaner } from "./workers/record-cleaner.ts";
+export { type CleanerOptions, type CleanerReport, recordCleaner } from "./workers/record-cleaner.ts";
 export type { Service, ServiceHealth, ServiceOptions } from "./workers/service.ts";
 export { WorkFailed, type WorkOptions, type WorkReport } from "./workers/work.ts";
 export type { Worker, WorkerHealth, WorkerOptions } from "./workers/worker.ts";

@@ -74,6 +74,8 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   close: (more) => js(createLatchkey({ store }).close)(more),
   run: (more) => js(latchkey.run)(operation, { tenant: "t", key: "k", input: 1, ...more }, run),
   createOperator: (more) => js(createOperator)({ latchkey, ...more }),
+  deleteTenant: (more) =>
+    js(createOperator({ latchkey }).deleteTenant)("t", { operator: "a", reason: "b" }, more),
   defineConfig: (more) => js(defineConfig)({ latchkey, ...more }),
   "LatchkeyModule.forRoot": (more) => js(LatchkeyModule.forRoot)({ latchkey, http, ...more }),
   "LatchkeyModule.forRootAsync": (more) => js(LatchkeyModule.forRootAsync)({ useFactory: run, ...more }),

@@ -2,6 +2,7 @@
 import type { RecordKey } from "../engine/record.ts";
 import type { Reading } from "../stores/life.ts";
 import type { Store } from "../stores/store.ts";
+import type { TenantData } from "../stores/tenant-data.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { FinishedCache, ReadFrom } from "./finished-cache.ts";
 
@@ -43,6 +44,24 @@ export function cachingStore<S extends Store<unknown>>(
       await readKeeping(key, true);
     },
     forget: (key: RecordKey) => cache.forget(key),
+    ...(store.tenantData === undefined ? {} : { tenantData: forgettingTenants(store.tenantData, cache) }),
+  };
+}
+
+/** Copies go before their records, so that a crash in between leaves none, and once more after them. */
+function forgettingTenants(data: TenantData, cache: FinishedCache): TenantData {
+  const forget = async (keys: readonly RecordKey[]) => {
+    for (const key of keys) await cache.forget(key);
+  };
+  return {
+    note: (tenant, note) => data.note(tenant, note),
+    async sweep(sweep) {
+      const removes = sweep.remove !== null && sweep.part === "records";
+      if (removes) await forget((await data.sweep({ ...sweep, remove: null })).keys);
+      const page = await data.sweep(sweep);
+      if (removes) await forget(page.keys);
+      return page;
+    },
   };
 }
 

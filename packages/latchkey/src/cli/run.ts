@@ -4,6 +4,7 @@ import { audit } from "./audit.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
 import { operatorConsole } from "./console.ts";
 import { discard, redrive } from "./decide-dead.ts";
+import { deleteTenant } from "./delete-tenant.ts";
 import { doctor } from "./doctor.ts";
 import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
@@ -21,6 +22,7 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ["settle", settle],
   ["redrive", redrive],
   ["discard", discard],
+  ["delete-tenant", deleteTenant],
   ["worker", worker],
   ["console", operatorConsole],
 ]);
@@ -61,7 +63,7 @@ export async function run({ print, complain, ...given }: CommandContext): Promis
 }
 
 function overview(): string {
-  const lines = [...commands].map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`);
+  const lines = [...commands].map(([name, { summary }]) => `  ${name.padEnd(14)} ${summary}`);
   return [
     "Usage: latchkey <command> [options]",
     "",

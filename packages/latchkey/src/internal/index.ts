@@ -49,6 +49,13 @@ export type {
 } from "../stores/outbox.ts";
 export type { AuditNote, RecordFilter, Settlement } from "../stores/settlement.ts";
 export type { AttemptEnd, LeaseTerms, PendingWant, Retention } from "../stores/store.ts";
+export {
+  type TenantData,
+  type TenantPage,
+  type TenantPart,
+  type TenantRemoval,
+  tenantParts,
+} from "../stores/tenant-data.ts";
 export type {
   DeliveryRequest,
   DeliveryWork,

@@ -8,6 +8,7 @@ import { deadMessages, type Republish } from "../messages/dead-messages.ts";
 import type { DeadVerdict } from "../stores/outbox.ts";
 import { laterDeath, parseDeadName } from "./dead-names.ts";
 import { decideDead, discardedKeepMs } from "./decide-dead.ts";
+import { type DeletedTenant, type DeleteTenantOptions, deleteTenant } from "./delete-tenant.ts";
 import { type Inspected, inspectNamed } from "./inspect.ts";
 import {
   type Census,
@@ -84,6 +85,15 @@ export interface Operator {
    * @throws whatever `republish` throws; the message stays dead.
    */
   decide(death: string, decision: DeadDecision, by: OperatorProof): Promise<DecidedDead>;
+
+  /**
+   * Removes everything of one tenant: records, steps, effects, messages and early settlements, in small steps. Stop the
+   * tenant's requests first: a request that comes again afterwards runs as new. Saying it again after a crash goes on.
+   *
+   * @throws {TypeError} when an option is out of range, or `by` is blank
+   * @throws {StoreError} when the store could not be used.
+   */
+  deleteTenant(tenant: string, by: OperatorProof, options?: DeleteTenantOptions): Promise<DeletedTenant>;
 }
 
 export interface Every<View> {
@@ -147,6 +157,7 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       return takeCensus(sources, only, now);
     },
     inspect: (name) => inspectNamed(runtime, messages, name),
+    deleteTenant: async (tenant, by, options = {}) => deleteTenant(runtime, tenant, checkedBy(by), options),
     settle: async (seen, outcome, by) => settleSeen(latchkey, seen, outcome, checkedBy(by)),
     async decide(death, decision, by) {
       const name = parseDeadName(death);

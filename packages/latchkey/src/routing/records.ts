@@ -6,6 +6,7 @@ import type { MessageSupport } from "../stores/messages.ts";
 import type { Depth, Overview } from "../stores/overview.ts";
 import type { SettlementSupport } from "../stores/settlement.ts";
 import type { Store } from "../stores/store.ts";
+import type { TenantData } from "../stores/tenant-data.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { Members } from "./members.ts";
 import { interleave, mergePages, shareOut } from "./shares.ts";
@@ -74,6 +75,18 @@ export function routedSettlement<Tx>(members: Members<Tx>): SettlementSupport {
       return mergePages(pages, filter.limit, ({ createdAt, id }) => [createdAt, id]);
     },
     audit: async (key) => of(key.tenant).audit(key),
+  };
+}
+
+export function routedTenantData<Tx>(members: Members<Tx>): TenantData {
+  const of = (tenant: string) => {
+    const { store } = members.of(tenant);
+    if (store.tenantData !== undefined) return store.tenantData;
+    throw missing(store as Store<never>, "way to delete a tenant");
+  };
+  return {
+    sweep: async (sweep) => of(sweep.tenant).sweep(sweep),
+    note: async (tenant, note) => of(tenant).note(tenant, note),
   };
 }
 

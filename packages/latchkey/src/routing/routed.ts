@@ -14,6 +14,7 @@ import {
   routedJournal,
   routedMessages,
   routedSettlement,
+  routedTenantData,
   routedTransactions,
   sumOverviews,
 } from "./records.ts";
@@ -112,6 +113,12 @@ function assemble<Tx>(
     ...(stores.some(({ finished }) => finished !== undefined)
       ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
       : {}),
+    ...(stores.every(({ tenantData }) => tenantData !== undefined)
+      ? { tenantData: routedTenantData(members) }
+      : {}),
+    ...(stores.some(({ cleanAudit }) => cleanAudit !== undefined)
+      ? { cleanAudit: (keepMs: number, limit: number) => cleanAudit(members, keepMs, limit) }
+      : {}),
     async overview(countMax) {
       return sumOverviews(await members.every((store) => overviewOf(store, countMax)), countMax);
     },
@@ -188,6 +195,14 @@ async function clean<Tx>(members: Members<Tx>, limit: number): Promise<CleanRepo
     effects: sum("effects"),
     messages: sum("messages"),
   };
+}
+
+async function cleanAudit<Tx>(members: Members<Tx>, keepMs: number, limit: number): Promise<number> {
+  const removed = await shareOut(members, [limit], async ({ store }, [share = 0]) => {
+    const value = (await store.cleanAudit?.(keepMs, share)) ?? 0;
+    return { value, used: [value] };
+  });
+  return removed.reduce((all, one) => all + one, 0);
 }
 
 /** Hints name no tenant, and one connection is enough for them. */

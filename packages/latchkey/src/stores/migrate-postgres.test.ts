@@ -37,15 +37,16 @@ describe("migratePostgres", () => {
     const pool = openPool(await emptyDatabase());
     expect(await migratePostgres(pool)).toEqual({
       schema: "latchkey",
-      applied: ["0001_records", "0002_messages", "0003_names"],
-      version: 3,
+      applied: ["0001_records", "0002_messages", "0003_names", "0004_audit_age"],
+      version: 4,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 3 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 4 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
       { version: 2, name: "0002_messages" },
       { version: 3, name: "0003_names" },
+      { version: 4, name: "0004_audit_age" },
     ]);
     await pool.end();
   });
@@ -92,7 +93,7 @@ describe("migratePostgres", () => {
     );
     expect(rows).toEqual([{ relname: "leases" }]);
     await pool.query("drop table latchkey.leases");
-    expect((await migratePostgres(pool)).version).toBe(3);
+    expect((await migratePostgres(pool)).version).toBe(schemaVersion);
     await pool.end();
   });
 
@@ -104,7 +105,7 @@ describe("migratePostgres", () => {
     const narrow = new URL(url);
     narrow.username = role;
     const own = openPool(narrow.href, { max: 1 });
-    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(3);
+    expect((await migratePostgres(own, { schema: "prepared" })).version).toBe(schemaVersion);
     await expect(migratePostgres(own, { schema: "missing" })).rejects.toMatchObject({ code: "42501" });
     await own.end();
     await pool.query(`drop owned by ${role}; drop role ${role}`);

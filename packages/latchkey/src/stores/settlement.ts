@@ -65,9 +65,9 @@ export interface AuditEntry extends AuditNote {
   /** What was decided is about this effect of the record's; null: about the record itself. */
   readonly effectId: string | null;
   readonly event: string;
-  /** States of the record, of the effect, or of the dead letter, whose id is in the record's place. */
-  readonly from: RecordState | EffectState;
-  /** `none`: a dead letter that was taken away. */
+  /** States of the record, of the effect, or of the dead letter, whose id is in the record's place. `none`: of a tenant. */
+  readonly from: RecordState | EffectState | "none";
+  /** `none`: a dead letter that was taken away, or what went with its tenant. */
   readonly to: RecordState | EffectState | "none";
 }
 

@@ -30,6 +30,7 @@ import type { OutboxSupport } from "./outbox.ts";
 import type { Overview } from "./overview.ts";
 import type { Retention } from "./retention.ts";
 import type { SettlementSupport } from "./settlement.ts";
+import type { TenantData } from "./tenant-data.ts";
 import type { TransactionSupport } from "./transactions.ts";
 
 export type { Retention };
@@ -129,6 +130,8 @@ export interface Store<Tx = never> {
   readonly hints: HintSupport | null;
   /** Keeps what was said of a record before it was `unknown`; absent: nothing is kept. */
   readonly early?: EarlySettlements;
+  /** Counts and removes what is kept of one tenant. Absent: that has to be done in the store itself. */
+  readonly tenantData?: TenantData;
   /**
    * Counts what waits, up to `countMax` of each kind, in time that does not grow with the number of records. Absent: it is
    * counted by listing.
@@ -236,6 +239,9 @@ export interface Store<Tx = never> {
    * `in_progress`, `retryable` or `unknown`, and forgets no record with an effect that is not delivered.
    */
   clean(limit: number): Promise<CleanReport>;
+
+  /** Removes at most `limit` audit rows that are older than this, and says how many. Absent: they stay. */
+  cleanAudit?(keepMs: number, limit: number): Promise<number>;
 }
 
 export interface EndedLease {

@@ -11,6 +11,7 @@ const event: LatchkeyEvent = {
   forgotten: 0,
   effects: 0,
   messages: 0,
+  audit: 0,
 };
 const make = (listener: EventListener | undefined, secret?: string) =>
   createEmitter(listener, secret, systemPorts.random);

@@ -152,6 +152,7 @@ export type LatchkeyEvent =
       readonly forgotten: number;
       readonly effects: number;
       readonly messages: number;
+      readonly audit: number;
     }
   /** `answered`: it completed the deferred operation that waited for it. */
   | (AboutEffect & { readonly type: "effect_delivered"; readonly sends: number; readonly answered: boolean })

@@ -150,6 +150,7 @@ export function countsOf(event: LatchkeyEvent): readonly Count[] {
         ...pruned("key", event.forgotten),
         ...pruned("effect", event.effects),
         ...pruned("message", event.messages),
+        ...pruned("audit_row", event.audit),
       ];
     default:
       return none;

@@ -99,7 +99,7 @@ describe("Prometheus' text", () => {
     [{ ...about, type: "reconcile_resolved" }, 'reconcile_resolved_total{operation="op"}', 1],
     [{ ...about, type: "reconcile_failed" }, 'reconcile_failed_total{operation="op"}', 1],
     [
-      { type: "cleaned", abandoned: 0, purged: 3, forgotten: 2, effects: 0, messages: 0 },
+      { type: "cleaned", abandoned: 0, purged: 3, forgotten: 2, effects: 0, messages: 0, audit: 0 },
       'ttl_pruned_total{what="answer"}',
       3,
     ],

@@ -1,4 +1,5 @@
 import type { Runtime } from "../execution/runtime.ts";
+import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { CleanReport } from "../stores/store.ts";
 import {
   createService,
@@ -9,34 +10,73 @@ import {
   type ServiceOptions,
 } from "./service.ts";
 
+export interface CleanerOptions extends ServiceOptions {
+  /**
+   * How long audit rows are kept, in milliseconds; `"forever"`: they are never removed. Default 5 years. Rows whose record is
+   * still there go with their age, too.
+   */
+  readonly auditRetentionMs?: number | "forever";
+}
+
+export interface CleanerReport extends CleanReport {
+  /** Audit rows removed. */
+  readonly audit: number;
+}
+
+const optionNames = {
+  intervalMs: true,
+  batchSize: true,
+  auditRetentionMs: true,
+} as const satisfies OptionNames<CleanerOptions>;
+
 /** A batch of this size takes a few milliseconds on Postgres, so no request waits for it. */
 const defaults = { intervalMs: 60_000, batchSize: 1_000 };
+const day = 24 * 60 * 60 * 1_000;
+const auditRetentionDefaultMs = 5 * 365 * day;
 
 /**
- * The record-cleaner: fails abandoned `pending` records, purges answers past their retention and forgets keys. It only
- * frees space: admission judges expiry itself and is right without it. It never touches a record that is running,
- * retryable or unknown.
+ * The record-cleaner: fails abandoned `pending` records, purges answers past their retention, forgets keys, and removes audit
+ * rows that are old enough. It only frees space: admission judges expiry itself and is right without it. It never touches a
+ * record that is running, retryable or unknown.
+ *
+ * @throws {TypeError} when an option is out of range.
  */
-export function recordCleaner<Tx>(latchkey: Served<Tx>, options: ServiceOptions = {}): Service<CleanReport> {
+export function recordCleaner<Tx>(
+  latchkey: Served<Tx>,
+  options: CleanerOptions = {},
+): Service<CleanerReport> {
   return createCleaner(latchkey.runtime, options);
 }
 
 /** The same, for a worker. */
 export function createCleaner<Tx>(
   runtime: Runtime<Tx>,
-  options: ServiceOptions,
-): LookingService<CleanReport> {
-  const { intervalMs, batchSize } = resolveServiceOptions("record-cleaner", options, defaults);
+  options: CleanerOptions,
+): LookingService<CleanerReport> {
+  checkOptions("record-cleaner", options, optionNames);
+  const { auditRetentionMs = auditRetentionDefaultMs, ...others } = options;
+  const { intervalMs, batchSize } = resolveServiceOptions("record-cleaner", others, defaults);
+  if (auditRetentionMs !== "forever" && !(Number.isSafeInteger(auditRetentionMs) && auditRetentionMs > 0)) {
+    throw new TypeError(
+      `record-cleaner: auditRetentionMs must be a positive whole number or "forever" (got ${auditRetentionMs})`,
+    );
+  }
+  const { store } = runtime;
+  const cleanAudit = async () =>
+    auditRetentionMs === "forever" ? 0 : ((await store.cleanAudit?.(auditRetentionMs, batchSize)) ?? 0);
   const runOnce = async () => {
-    const report = await runtime.store.clean(batchSize);
+    const cleaned = await store.clean(batchSize);
+    // A role that may not remove audit rows loses this part alone.
+    const audit = await cleanAudit();
+    const report = { ...cleaned, audit };
     runtime.emit({ type: "cleaned", ...report });
     return report;
   };
-  const hasMore = (report: CleanReport) => Math.max(...Object.values(report)) >= batchSize;
+  const hasMore = (report: CleanerReport) => Math.max(...Object.values(report)) >= batchSize;
   return {
     ...createService(runtime, { name: "record-cleaner", intervalMs, runOnce, hasMore }),
     intervalMs,
-    nothing: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 },
+    nothing: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0, audit: 0 },
     async look() {
       const report = await runOnce();
       return { done: report, begun: [], mayHaveMore: hasMore(report), waitMs: null };

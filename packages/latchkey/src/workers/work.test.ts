@@ -61,7 +61,7 @@ describe("until nothing is due", () => {
       effectDispatcher: { claimed: 0, delivered: 0, retried: 0, dead: 0, left: 0, rescued: 0 },
       leaseRescuer: { found: 0, rescued: 0, resumed: 0 },
       outcomeReconciler: { found: 0, settled: 0, postponed: 0, deadLettered: 0 },
-      recordCleaner: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 },
+      recordCleaner: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0, audit: 0 },
     } satisfies WorkReport);
     expect(ports.clock.keepers()).toBe(0);
   });

@@ -4,13 +4,13 @@ import { LatchkeyError } from "../errors.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import { timerMaxMs } from "../ports.ts";
-import type { CleanReport } from "../stores/store.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { Drain, type DrainEnd, type ServiceFailure } from "./drain.ts";
 import type { DispatchReport } from "./effect-dispatcher.ts";
 import type { RescueReport } from "./lease-rescuer.ts";
 import type { ReconcileReport } from "./outcome-reconciler.ts";
 import type { PendingReport } from "./pending-work.ts";
+import type { CleanerReport } from "./record-cleaner.ts";
 import type { LookingService } from "./service.ts";
 import {
   requireCount,
@@ -45,7 +45,7 @@ export interface WorkReport {
   readonly effectDispatcher: DispatchReport | null;
   readonly leaseRescuer: RescueReport | null;
   readonly outcomeReconciler: ReconcileReport | null;
-  readonly recordCleaner: CleanReport | null;
+  readonly recordCleaner: CleanerReport | null;
 }
 
 /** A service of a one-shot worker could not use the store. The others went on; `report` says what was done. */

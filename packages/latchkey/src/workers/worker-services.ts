@@ -3,12 +3,11 @@
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import { timerMaxMs } from "../ports.ts";
-import type { CleanReport } from "../stores/store.ts";
 import { createDispatcher, type DispatchReport } from "./effect-dispatcher.ts";
 import { createRescuer, type RescueReport, type RunsHere } from "./lease-rescuer.ts";
 import { createReconciler, type ReconcileReport, type ReconcilerOptions } from "./outcome-reconciler.ts";
 import { createPendingWork, type PendingReport } from "./pending-work.ts";
-import { createCleaner } from "./record-cleaner.ts";
+import { type CleanerOptions, type CleanerReport, createCleaner } from "./record-cleaner.ts";
 import { type LookingService, resolveServiceOptions, type ServiceOptions } from "./service.ts";
 
 export interface WorkerOptions {
@@ -31,8 +30,8 @@ export interface WorkerOptions {
   readonly leaseRescuer?: ServiceOptions | false;
   /** Finds out what became of unknowns. Default: every 5 seconds, pages of 20. */
   readonly outcomeReconciler?: ReconcilerOptions | false;
-  /** Purges and forgets what is past its time. Default: every minute, pages of 1,000. */
-  readonly recordCleaner?: ServiceOptions | false;
+  /** Purges and forgets what is past its time. Default: every minute, pages of 1,000; audit rows after 5 years. */
+  readonly recordCleaner?: CleanerOptions | false;
   /** How long `stop` waits for what is under way. Default 30 seconds. */
   readonly stopLimitMs?: number;
 }
@@ -43,7 +42,7 @@ export interface WorkerServices {
   readonly dispatcher: LookingService<DispatchReport> | null;
   readonly rescuer: LookingService<RescueReport> | null;
   readonly reconciler: LookingService<ReconcileReport> | null;
-  readonly cleaner: LookingService<CleanReport> | null;
+  readonly cleaner: LookingService<CleanerReport> | null;
   /** Those that are there. */
   readonly all: readonly LookingService<unknown>[];
 }

@@ -104,7 +104,11 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     ...(inner.overview === undefined
       ? {}
       : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
-    // A look from outside, which serves no request.
+    // These serve no request.
+    ...(inner.tenantData === undefined ? {} : { tenantData: inner.tenantData }),
+    ...(inner.cleanAudit === undefined
+      ? {}
+      : { cleanAudit: async (keepMs, limit) => (await inner.cleanAudit?.(keepMs, limit)) ?? 0 }),
     ...(inner.examine === undefined
       ? {}
       : { examine: async (request) => (await inner.examine?.(request)) ?? [] }),

@@ -1,5 +1,6 @@
 /** Puts the parts of the memory store together. Every method is one step: no other call can come in between. */
 import type { LatchkeyRecord } from "../../engine/record.ts";
+import { systemPorts } from "../../ports.ts";
 import type { Store, StoreCapabilities } from "../store.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
 import { accept, claimPending, create, recordLostTransaction } from "./begin.ts";
@@ -13,6 +14,7 @@ import type { MemoryRows } from "./rows.ts";
 import { memorySettlement } from "./settlement.ts";
 import { clean, endedLeases } from "./sweeps.ts";
 import type { MemoryTransaction } from "./tables.ts";
+import { cleanAudit, memoryTenantData } from "./tenant-data.ts";
 import { memoryTransactions } from "./transactions.ts";
 
 const capabilities: StoreCapabilities = Object.freeze({
@@ -35,6 +37,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
     early: memoryEarly(rows),
+    tenantData: memoryTenantData({ ...state, newId: () => systemPorts.random.uuid(now()) }),
     outbox: memoryOutbox(effects, state.audit, now),
     messages: memoryMessages(state.messages, state.audit, now),
     hints: memoryHints(),
@@ -54,6 +57,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
       recordLostTransaction(rows, now(), { life, replaces }, errorCode),
     endedLeases: async (limit) => endedLeases(rows, now(), limit),
     clean: async (limit) => clean(state, now(), limit),
+    cleanAudit: async (keepMs, limit) => cleanAudit(state.audit, now(), keepMs, limit),
   };
 }
 

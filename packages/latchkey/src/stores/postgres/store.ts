@@ -48,6 +48,8 @@ import { postgresSettlement } from "./settlement.ts";
 import { settlementStatements } from "./settlement-statements.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import type { StatementTemplate } from "./template.ts";
+import { postgresTenantData } from "./tenant-data.ts";
+import { tenantStatements } from "./tenant-statements.ts";
 import { transactionStatements } from "./transaction-statements.ts";
 import { postgresTransactions } from "./transactions.ts";
 import {
@@ -102,6 +104,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const messages = messageStatements(names);
   const early = earlyStatements(names);
   const overview = overviewStatements(names);
+  const tenant = tenantStatements(names);
   const sessions = new SeenSessions();
   const settings = new Settings(executor, maintenance.settings, schema);
   const confirmation = new Confirmation(executor, transaction);
@@ -130,6 +133,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     }),
     settlement: postgresSettlement(executor, settlementStatements(names), confirmation),
     early: postgresEarly(executor, early),
+    tenantData: postgresTenantData(executor, tenant),
     outbox: postgresOutbox(executor, outbox, confirmation, parts.clock, positions),
     messages: postgresMessages(executor, messages, confirmation),
     hints: parts.hints,
@@ -146,7 +150,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
     ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
-    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages, ...early }),
+    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages, ...early, ...tenant }),
     async recordLostTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
@@ -293,8 +297,9 @@ function maintenanceMethods(
   statements: ReturnType<typeof maintenanceStatements> &
     Pick<ReturnType<typeof outboxStatements>, "cleanEffects"> &
     Pick<ReturnType<typeof messageStatements>, "cleanMessages"> &
-    Pick<ReturnType<typeof earlyStatements>, "reapEarly">,
-): Pick<Store, "endedLeases" | "clean"> {
+    Pick<ReturnType<typeof earlyStatements>, "reapEarly"> &
+    Pick<ReturnType<typeof tenantStatements>, "cleanAudit">,
+): Required<Pick<Store, "endedLeases" | "clean" | "cleanAudit">> {
   const batch = async (statement: StatementTemplate, limit: number) =>
     onlyRow(await executor.write(statement.bind({ limit })));
   return {
@@ -315,6 +320,11 @@ function maintenanceMethods(
       const messages = numberOf(await batch(statements.cleanMessages, limit), "messages");
       const counts = { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
       return { ...counts, effects, messages };
+    },
+
+    async cleanAudit(keepMs, limit) {
+      const row = onlyRow(await executor.write(statements.cleanAudit.bind({ keep_ms: keepMs, limit })));
+      return numberOf(row, "audit");
     },
   };
 }

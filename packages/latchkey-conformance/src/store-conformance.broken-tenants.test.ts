@@ -1,0 +1,172 @@
+/** The cases about a tenant's data can fail: every one of them catches some of these mistakes. */
+import { AssertionError } from "node:assert/strict";
+import { describe, expect, test } from "vitest";
+import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
+import type { EarlySettlement } from "../../latchkey/src/stores/early.ts";
+import type { TenantData, TenantPage, TenantSweep } from "../../latchkey/src/stores/tenant-data.ts";
+
+function data(make: (sound: TenantData, parts: Parts) => Partial<TenantData>): Mistake {
+  return {
+    store(parts) {
+      const { tenantData: sound } = parts.inner;
+      if (sound === undefined) throw new TypeError("the memory store knows what a tenant has");
+      return { tenantData: { ...sound, ...make(sound, parts) } };
+    },
+  };
+}
+
+const sweeping = (change: (sweep: TenantSweep) => TenantSweep) =>
+  data((sound) => ({ sweep: (sweep) => sound.sweep(change(sweep)) }));
+const answering = (change: (page: TenantPage, sweep: TenantSweep) => TenantPage) =>
+  data((sound) => ({ sweep: async (sweep) => change(await sound.sweep(sweep), sweep) }));
+
+/** Records of this tenant in these states go, whatever was asked for. */
+const taking = (...states: readonly string[]) =>
+  data((sound, { rows }) => ({
+    async sweep(sweep) {
+      const gone = sweep.part === "records" && sweep.remove !== null;
+      for (const { record } of gone ? rows.all() : []) {
+        if (record.tenant === sweep.tenant && states.includes(record.state)) rows.remove(record);
+      }
+      return sound.sweep(sweep);
+    },
+  }));
+
+const name = (text: string) => `tenant data: ${text}`;
+const standing = name("records are counted as they stand, whatever the size of a page, and nothing goes");
+const effects = name("effects are counted as they stand, and hold their record");
+const over = name("only what is over goes, unless it is said of what is undecided");
+const noted = name("what is undecided leaves an audit row with who decided, and its key begins anew");
+const lost = name("an owner and a worker of what has gone have lost");
+const running = name("a running attempt keeps its record, and ends as it would have");
+const delivered = name("effects that are delivered go, dead ones where it is said, others never");
+const messages = name("dead messages go where it is said, tallies always, and those of others stay");
+const early = name("what was said early goes with its record");
+const audit = name("its audit rows go by themselves, but for those of its deletion");
+const once = name("the deletion is noted once, however often it is said");
+const age = "audit age: rows go when they are old enough, oldest first, at most so many, and others stay";
+
+/** As if it were still there. */
+const saidOnce: EarlySettlement = {
+  settlement: {
+    event: "settle_call",
+    call: "c",
+    generation: 0,
+    result: Uint8Array.of(1),
+    resumeAfterMs: null,
+  },
+  note: { id: "x", actor: "webhook", proof: "webhook", reason: null },
+  attempt: 1,
+  call: { name: "c", generation: 0 },
+};
+
+const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
+  "only the first page is read": [standing, answering((page) => ({ ...page, next: null }))],
+  "records of all tenants are counted": [
+    standing,
+    data((sound, { rows }) => ({
+      async sweep(sweep) {
+        const page = await sound.sweep(sweep);
+        return sweep.part === "records" ? { ...page, over: rows.all().length } : page;
+      },
+    })),
+  ],
+  "an effect that is sent counts as over": [
+    effects,
+    answering((page) => ({ ...page, over: page.over + page.underWay, underWay: 0 })),
+  ],
+  "what is undecided goes, too": [
+    over,
+    sweeping((sweep) => ({ ...sweep, remove: sweep.remove && { ...sweep.remove, undecided: true } })),
+  ],
+  "what is undecided leaves no audit row": [
+    noted,
+    data((sound, { audit: rows }) => ({
+      async sweep(sweep) {
+        const before = rows.length;
+        const page = await sound.sweep(sweep);
+        rows.splice(before);
+        return page;
+      },
+    })),
+  ],
+  "it is counted as removed, and stays": [
+    lost,
+    data((sound) => ({
+      async sweep(sweep) {
+        const page = await sound.sweep({ ...sweep, remove: null });
+        return { ...page, removed: page.over + page.undecided };
+      },
+    })),
+  ],
+  "what runs goes, too": [running, taking("in_progress", "pending")],
+  "dead effects go unasked": [
+    delivered,
+    sweeping((sweep) => ({
+      ...sweep,
+      remove: sweep.remove && { ...sweep.remove, undecided: sweep.part === "effects" },
+    })),
+  ],
+  "messages that name no tenant go, too": [
+    messages,
+    data((sound, { kept }) => ({
+      async sweep(sweep) {
+        for (const { facts } of kept.all()) if (facts.tenant === null) kept.remove(facts.digest);
+        return sound.sweep(sweep);
+      },
+    })),
+  ],
+  "what was said early outlives its record": [
+    early,
+    {
+      store: ({ inner }) => ({
+        ...(inner.early && { early: { ...inner.early, of: async () => [saidOnce] } }),
+      }),
+    },
+  ],
+  "the deletion's own audit row goes, too": [
+    audit,
+    data((sound, { audit: rows }) => ({
+      async sweep(sweep) {
+        const page = await sound.sweep(sweep);
+        if (sweep.part === "audit" && sweep.remove !== null) rows.splice(0);
+        return page;
+      },
+    })),
+  ],
+  "the deletion is noted each time": [
+    once,
+    data((sound) => ({
+      note: (tenant, note) => sound.note(tenant, { ...note, id: crypto.randomUUID() }),
+    })),
+  ],
+  "the youngest audit rows go first": [
+    age,
+    {
+      store: ({ audit: rows }) => ({
+        cleanAudit: async (_, limit) => rows.splice(-limit, limit).length,
+      }),
+    },
+  ],
+};
+
+const tenantCases = (mistake: Mistake) =>
+  casesOf(mistake).filter(([one]) => one.startsWith("tenant data:") || one.startsWith("audit age:"));
+
+test.each(Object.entries(mistakes))("the suite catches: %s", async (_, [caughtBy, mistake]) => {
+  const failures = await failuresOf(tenantCases(mistake));
+  expect([...failures.keys()]).toContain(caughtBy);
+  expect(failures.get(caughtBy)).toBeInstanceOf(AssertionError);
+});
+
+describe("every case", () => {
+  test("passes on the sound store, and catches some of the mistakes", async () => {
+    expect([...(await failuresOf(tenantCases({}))).keys()]).toEqual([]);
+    const caught = new Set(Object.values(mistakes).map(([caughtBy]) => caughtBy));
+    expect(
+      tenantCases({})
+        .map(([one]) => one)
+        .filter((one) => !caught.has(one)),
+    ).toEqual([]);
+  });
+});

@@ -1,0 +1,5 @@
+-- Audit rows go when they are old enough. `:"schema"` and `:'schema'` stand for the schema's name, as in psql.
+
+create index audit_at on :"schema".audit (at);
+
+update :"schema".settings set value = '4' where name = 'schema_version';
