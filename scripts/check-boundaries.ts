@@ -45,7 +45,7 @@ export const rules: BoundaryRules = {
     ["cli/"],
     ["index.ts", "config.ts"],
     ["operator/"],
-    ["http/", "messages/", "tools/"],
+    ["http/", "messages/", "tools/", "webhooks/"],
     ["latchkey.ts"],
     ["workers/"],
     ["outbox/"],

@@ -13,6 +13,7 @@ const contents: Readonly<Record<string, string>> = {
   "http/": "the HTTP protocol, and a folder for each framework",
   "messages/": "the inbox, and an adapter for each broker",
   "tools/": "calls of agents' tools, of MCP servers and of agent SDKs",
+  "webhooks/": "receivers of webhooks, and a source for each kind of sender",
   "latchkey.ts": "`createLatchkey`: puts the parts together",
   "workers/": "background services, all of one anatomy",
   "outbox/": "delivers the effects that were committed",

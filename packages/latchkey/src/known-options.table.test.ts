@@ -37,6 +37,7 @@ import { migratePostgres, migratePostgresSql, postgresStore } from "./stores/pos
 import { redisStore } from "./stores/redis.ts";
 import { aiSdkProtect, openaiAgentsProtect } from "./tools/agents.ts";
 import { mcpProtect, mcpServe } from "./tools/mcp.ts";
+import { webhookReceiver } from "./webhooks/webhooks.ts";
 import { effectDispatcher } from "./workers/effect-dispatcher.ts";
 import { leaseRescuer } from "./workers/lease-rescuer.ts";
 import { outcomeReconciler } from "./workers/outcome-reconciler.ts";
@@ -106,6 +107,7 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   cached: (more) => js(cached)(store, null, { near: true, ...more }),
   routedStore: (more) => js(routedStore)({ route: () => store, stores: () => [store], ...more }),
   "cached: near": (near) => js(cached)(store, null, { near }),
+  webhookReceiver: (more) => js(webhookReceiver)(latchkey, operation, { singleTenant: true, ...more }, run),
   mcpProtect: (more) => js(mcpProtect)(latchkey, { singleTenant: true, ...more }),
   mcpServe: (more) => js(mcpServe)(latchkey, { singleTenant: true, ...more }),
   aiSdkProtect: (more) => js(aiSdkProtect)(latchkey, { singleTenant: true, ...more }),
