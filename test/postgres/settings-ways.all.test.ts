@@ -1,152 +1,22 @@
-/** Roles, search paths and refused ends in `pg`'s pipeline mode, through Drizzle, Knex, Kysely, MikroORM, postgres.js, Prisma, Sequelize and TypeORM; `settings.test.ts` has them on `pg`. */
-import { randomUUID } from "node:crypto";
-import { MikroORM } from "@mikro-orm/postgresql";
-import { PrismaPg } from "@prisma/adapter-pg";
-import { sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/node-postgres";
-import makeKnex from "knex";
-import { CompiledQuery, Kysely, PostgresDialect } from "kysely";
+/** Roles, search paths and refused ends through every client, and in `pg`'s pipeline mode where a client sends through that pool; `settings.test.ts` has them on `pg`. */
 import type pg from "pg";
-import postgres from "postgres";
-import { Sequelize } from "sequelize";
-import { DataSource } from "typeorm";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { PrismaClient } from "../../examples/transactions/prisma/generated/client.ts";
-import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
-import { drizzleTransactions } from "../../packages/latchkey/src/sql/drizzle.ts";
-import { knexTransactions } from "../../packages/latchkey/src/sql/knex.ts";
-import { kyselyTransactions } from "../../packages/latchkey/src/sql/kysely.ts";
-import { mikroOrmPool, mikroOrmTransactions } from "../../packages/latchkey/src/sql/mikro-orm.ts";
-import { type PgPool, pgTransactions } from "../../packages/latchkey/src/sql/pg.ts";
-import { postgresJsTransactions } from "../../packages/latchkey/src/sql/postgres-js.ts";
-import { prismaPool, prismaTransactions } from "../../packages/latchkey/src/sql/prisma.ts";
-import { sequelizePool, sequelizeTransactions } from "../../packages/latchkey/src/sql/sequelize.ts";
-import type { TransactionBridge } from "../../packages/latchkey/src/sql/transaction.ts";
-import { typeormPool, typeormTransactions } from "../../packages/latchkey/src/sql/typeorm.ts";
-import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
-import { onRelease } from "../support/resources.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
+import { clients, type DatabaseClient, type OpenClient } from "./clients.ts";
 import { openPool } from "./harness.ts";
 import { type SettingsDatabase, settingsDatabase } from "./settings-arrange.ts";
 
-type Say = (text: string, ...values: string[]) => Promise<unknown>;
-
-type Way =
-  | "pg"
-  | "Drizzle"
-  | "Knex"
-  | "Kysely"
-  | "MikroORM"
-  | "postgres.js"
-  | "Prisma"
-  | "Sequelize"
-  | "TypeORM";
-
-/** A service whose handlers speak through `say`. */
-async function through(pool: pg.Pool, way: Way) {
-  switch (way) {
-    case "pg":
-      return serviceOf(pool, pgTransactions({ pool }), (tx) => async (text, ...values) => {
-        return (await tx.query(text, values)).rows;
-      });
-    case "Drizzle":
-      return serviceOf(pool, drizzleTransactions({ db: drizzle(pool) }), (tx) => async (text, ...values) => {
-        const [first = "", ...rest] = text.split(/\$\d/u);
-        const query = sql.raw(first);
-        for (const [index, piece] of rest.entries())
-          query.append(sql`${values[index]}`).append(sql.raw(piece));
-        return (await tx.execute(query)).rows;
-      });
-    case "Knex": {
-      const knex = makeKnex({ client: "pg", connectionPool: pool });
-      return serviceOf(pool, knexTransactions({ knex }), (tx) => async (text, ...values) => {
-        return (await tx.raw(text.replace(/\$\d/gu, "?"), values)).rows;
-      });
-    }
-    case "Kysely": {
-      const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
-      return serviceOf(pool, kyselyTransactions({ db, pool }), (tx) => async (text, ...values) => {
-        return (await tx.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows;
-      });
-    }
-    case "MikroORM": {
-      const { connectionString: clientUrl = "", ...driverOptions } = pool.options;
-      const orm = await MikroORM.init({ clientUrl, driverOptions, discovery: { warnWhenNoEntities: false } });
-      onRelease(() => orm.close());
-      const own = await mikroOrmPool(orm);
-      return serviceOf(own, mikroOrmTransactions({ orm, pool: own }), (tx) => (text, ...values) => {
-        return tx.execute(text.replace(/\$\d/gu, "?"), values);
-      });
-    }
-    case "postgres.js": {
-      const { connectionString = "", options = "", max = 2 } = pool.options;
-      const sql = postgres(connectionString, { max, connection: { options }, onnotice: () => {} });
-      onRelease(() => sql.end({ timeout: 0 }));
-      return serviceOf(pool, postgresJsTransactions({ sql }), (tx) => async (text, ...values) => {
-        return tx.unsafe(text, values);
-      });
-    }
-    case "Prisma": {
-      const prisma = new PrismaClient({ adapter: new PrismaPg(prismaPool(pool)) });
-      return serviceOf(pool, prismaTransactions({ prisma, pool }), (tx) => async (text, ...values) => {
-        // Prisma cannot read a result of type void.
-        await tx.$executeRawUnsafe(text, ...values);
-      });
-    }
-    case "Sequelize": {
-      const { connectionString = "", options = "", max = 2 } = pool.options;
-      const sequelize = new Sequelize(connectionString, {
-        logging: false,
-        pool: { max },
-        dialectOptions: { options },
-      });
-      onRelease(() => sequelize.close());
-      const transactions = sequelizeTransactions({ sequelize });
-      return serviceOf(sequelizePool(sequelize), transactions, (transaction) => async (text, ...bind) => {
-        const [rows] = await sequelize.query(text, { transaction, ...(bind.length > 0 && { bind }) });
-        return rows as Record<string, unknown>[];
-      });
-    }
-    case "TypeORM": {
-      const dataSource = await new DataSource({ type: "postgres", extra: pool.options }).initialize();
-      onRelease(() => dataSource.destroy());
-      const transactions = typeormTransactions({ dataSource });
-      return serviceOf(typeormPool(dataSource), transactions, (tx) => (text, ...values) => {
-        return tx.query(text, values);
-      });
-    }
-    default:
-      return way satisfies never;
-  }
+interface Way {
+  readonly pipeline: boolean;
+  readonly open: DatabaseClient["open"];
 }
 
-function serviceOf<Tx>(pool: PgPool, transactions: TransactionBridge<Tx>, sayThrough: (tx: Tx) => Say) {
-  const tenant = randomUUID();
-  const latchkey = createLatchkey({ store: postgresStore({ pool, transactions }) });
-  const order = latchkey.operation("orders");
-  return (key: string, act: (say: Say) => Promise<unknown>) =>
-    latchkey.run(order, { tenant, key, input: key }, async ({ tx }) => {
-      await act(sayThrough(tx));
-      return { key };
-    });
-}
-
-const ways: Readonly<Record<string, { readonly pipeline: boolean; readonly way: Way }>> = {
-  "pg in pipeline mode": { pipeline: true, way: "pg" },
-  Drizzle: { pipeline: false, way: "Drizzle" },
-  "Drizzle on a pool in pipeline mode": { pipeline: true, way: "Drizzle" },
-  Knex: { pipeline: false, way: "Knex" },
-  "Knex on a pool in pipeline mode": { pipeline: true, way: "Knex" },
-  Kysely: { pipeline: false, way: "Kysely" },
-  "Kysely on a pool in pipeline mode": { pipeline: true, way: "Kysely" },
-  MikroORM: { pipeline: false, way: "MikroORM" },
-  "MikroORM on a pool in pipeline mode": { pipeline: true, way: "MikroORM" },
-  "postgres.js": { pipeline: false, way: "postgres.js" },
-  Prisma: { pipeline: false, way: "Prisma" },
-  "Prisma on a pool in pipeline mode": { pipeline: true, way: "Prisma" },
-  Sequelize: { pipeline: false, way: "Sequelize" },
-  TypeORM: { pipeline: false, way: "TypeORM" },
-};
+const ways: readonly (readonly [string, Way])[] = Object.entries(clients).flatMap(
+  ([name, { open, onGivenPool }]) => [
+    ...(name === "pg" ? [] : [[name, { pipeline: false, open }] as const]),
+    ...(onGivenPool ? [[`${name} on a pool in pipeline mode`, { pipeline: true, open }] as const] : []),
+  ],
+);
 
 describe.each(postgresVersions().slice(-1))("settings on PostgreSQL %i", (version) => {
   let database: SettingsDatabase;
@@ -166,13 +36,14 @@ describe.each(postgresVersions().slice(-1))("settings on PostgreSQL %i", (versio
     await database?.admin.query("drop owned by settings_way").catch(() => {});
   });
 
-  describe.each(Object.entries(ways))("through %s", (_, { pipeline, way }) => {
+  describe.each(ways)("through %s", (_, { pipeline, open }) => {
     async function withService(
       config: pg.PoolConfig,
-      work: (order: Awaited<ReturnType<typeof through>>) => Promise<unknown>,
+      work: (order: OpenClient["handle"]) => Promise<unknown>,
     ): Promise<void> {
       const pool = openPool(database.url, { max: 2, pipeline, ...config });
-      await work(await through(pool, way));
+      const { handle } = await open(pool);
+      await work((key, act) => handle(key, (say) => act(say).then(() => ({ key }))));
       await pool.end();
     }
 
