@@ -276,6 +276,7 @@ if (import.meta.main) {
       "packages/latchkey-client/src",
       findPortProblems(sourcesOf("packages/latchkey-client"), rules),
     ),
+    ...inFolder("packages/latchkey-probe/src", findPortProblems(sourcesOf("packages/latchkey-probe"), rules)),
   ];
   report("boundaries", located, `${sources.size} modules of packages/latchkey/src`);
 }

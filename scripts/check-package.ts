@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
+import { conformanceUse, consoleUse, probeUse } from "./support/package-uses.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 
 /** What of a published package.json matters here. */
@@ -37,6 +38,7 @@ interface Packed {
 const packageFolder = "packages/latchkey";
 const consoleFolder = "packages/latchkey-console";
 const conformanceFolder = "packages/latchkey-conformance";
+const probeFolder = "packages/latchkey-probe";
 /** Of the library's tarball, in bytes. */
 const sizeMax = 350_000;
 const clientFolder = "packages/latchkey-client";
@@ -166,7 +168,7 @@ function installConsumer(tarball: string, consumer: string): Manifest {
 
 /** As npm does when it installs a package. */
 function linkCommands({ bin = {} }: Manifest, installed: string, commands: string): void {
-  mkdirSync(commands);
+  mkdirSync(commands, { recursive: true });
   for (const [name, path] of Object.entries(bin)) {
     chmodSync(join(installed, path), 0o755);
     symlinkSync(join(installed, path), join(commands, name));
@@ -197,6 +199,7 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
     ...consoleProblems(scratch, consumer, packed.tarball),
     ...conformanceProblems(scratch, consumer),
     ...clientProblems(scratch, consumer),
+    ...probeProblems(scratch, consumer),
   ].filter((problem) => problem !== undefined);
 }
 
@@ -216,24 +219,6 @@ function tarballProblems(
     ),
   ];
 }
-
-/** Serves the page as a service does that has both packages, and reads each file that the page names. */
-const consoleUse = `
-import { createLatchkey } from "latchkey";
-import { memoryStore } from "latchkey/memory";
-import { consoleHandler } from "latchkey-console";
-
-const handler = consoleHandler({ latchkey: createLatchkey({ store: memoryStore() }), token: "a token of the check" });
-const get = (path: string, headers: Record<string, string> = {}) => handler(new Request("http://check.test" + path, { headers }));
-const page = await (await get("/")).text();
-for (const [, path] of page.matchAll(/(?:src|href)="(\\/[^"]+)"/gu)) {
-  const response = await get(path ?? "");
-  if (response.status !== 200 || response.headers.get("content-type")?.includes("html")) throw new Error("no " + path);
-  console.log(path);
-}
-const counted = await get("/api/depths", { authorization: "Bearer a token of the check" });
-console.log("counted", counted.status);
-`;
 
 /** Built against the packed library, which its users have beside it. */
 function consoleProblems(
@@ -262,36 +247,6 @@ function consoleProblems(
   ];
 }
 
-/** Runs the store suite over the packed library's memory store. */
-const conformanceUse = `
-import { memoryStore } from "latchkey/memory";
-import { storeConformance } from "latchkey-conformance";
-
-const cases: (() => Promise<void>)[] = [];
-storeConformance({
-  test: (_name, body) => cases.push(body),
-  clock: "frozen",
-  capabilities: memoryStore().capabilities,
-  factory() {
-    let now = Date.UTC(2026, 0, 1);
-    const store = memoryStore({ now: () => now });
-    return {
-      store,
-      advance(milliseconds) {
-        now += milliseconds;
-      },
-      business: {
-        write: (tx, row) => tx.insert("orders", { row }),
-        committedRows: async () => store.rows("orders").map(({ row }) => String(row)),
-      },
-      close() {},
-    };
-  },
-});
-for (const body of cases) await body();
-console.log("cases passed", cases.length);
-`;
-
 /** Built against the packed library, and run on it: its suite is the widest use of what was packed. */
 function conformanceProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
   const packed = pack(scratch, conformanceFolder);
@@ -319,6 +274,33 @@ function clientProblems(scratch: string, consumer: string): readonly (string | u
     ...tarballProblems(scratch, manifest, packed),
     failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
     failureOf(process.execPath, ["consumer.ts"], consumer),
+  ];
+}
+
+/** The command as npx runs it, with nothing beside it but what it depends on. */
+function probeProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
+  const packed = pack(scratch, probeFolder);
+  if (typeof packed === "string") return [packed];
+  const installed = unpackInto(consumer, "latchkey-probe", packed.tarball);
+  const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  linkCommands(manifest, installed, join(consumer, "node_modules/.bin"));
+  writeFileSync(join(consumer, "consumer.ts"), probeUse);
+  return [
+    ...tarballProblems(scratch, manifest, packed),
+    failureOf(
+      process.execPath,
+      ["node_modules/.bin/latchkey-probe", "--version"],
+      consumer,
+      /^\d+\.\d+\.\d+/u,
+    ),
+    failureOf(
+      "npx",
+      ["--no", manifest.name, "http://127.0.0.1:9/", "--dry-run"],
+      consumer,
+      /Nothing was sent/u,
+    ),
+    failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
+    failureOf(process.execPath, ["consumer.ts"], consumer, /^0 faults in 0 checks, [1-9]/mu),
   ];
 }
 

@@ -1,0 +1,234 @@
+/** The command line. Whatever cannot be honoured is a `UsageError`: a message and exit code 2. */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { otherBodyOf } from "./bodies/other-body.ts";
+import { allChecks } from "./checks/all.ts";
+import { type FaultCode, isFaultCode } from "./faults.ts";
+import type { Timing } from "./ports.ts";
+import { type Profile, type ProfileName, profileNames, profiles } from "./profiles.ts";
+import type { EffectCount, ProbeSettings } from "./settings.ts";
+import type { HeaderLine, Target } from "./target.ts";
+
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+export interface Invocation {
+  readonly settings: ProbeSettings;
+  readonly format: "text" | "json";
+  /** Files for further reports. */
+  readonly json: string | null;
+  readonly dryRun: boolean;
+}
+
+const text = { type: "string" } as const;
+const texts = { type: "string", multiple: true } as const;
+
+const optionTable = {
+  method: text,
+  header: texts,
+  "other-header": texts,
+  body: text,
+  "body-file": text,
+  "other-body": text,
+  "other-body-file": text,
+  "failing-body": text,
+  "failing-body-file": text,
+  "content-type": text,
+  "key-header": text,
+  "key-syntax": text,
+  key: text,
+  profile: text,
+  expect: texts,
+  count: text,
+  "count-pointer": text,
+  check: texts,
+  "skip-check": texts,
+  ignore: texts,
+  concurrency: text,
+  rate: text,
+  "max-requests": text,
+  timeout: text,
+  patience: text,
+  format: text,
+  json: text,
+  "dry-run": { type: "boolean" },
+} as const;
+
+type Given = ReturnType<typeof readArguments>["values"];
+
+/** @throws {UsageError} */
+export function parseInvocation(args: readonly string[], cwd: string, timing: Timing): Invocation {
+  const { values, positionals } = readArguments(args);
+  const profile = profileOf(values);
+  const urls = positionals.map(urlOf);
+  if (urls.length === 0) throw new UsageError("Name the URL to probe.");
+  const targets = urls.map((url) => targetOf(url, values, profile, cwd));
+  return {
+    settings: {
+      targets,
+      profile,
+      keyHeader: headerName(values["key-header"] ?? "Idempotency-Key"),
+      keySyntax: choice("key-syntax", values["key-syntax"] ?? "auto", ["auto", "bare", "quoted"]),
+      credentials: headerLines("header", values.header ?? [], cwd),
+      otherCredentials: values["other-header"]
+        ? headerLines("other-header", values["other-header"], cwd)
+        : null,
+      count: countOf(values),
+      checks: checksOf(values),
+      ignored: ignoredOf(values),
+      concurrency: wholeNumber("concurrency", values.concurrency, 2, 50) ?? 5,
+      requestsPerSecond: wholeNumber("rate", values.rate, 1, 1_000) ?? 20,
+      requestsMax: wholeNumber("max-requests", values["max-requests"], 1, 100_000) ?? 500,
+      timeoutMs: (wholeNumber("timeout", values.timeout, 1, 3_600) ?? 30) * 1_000,
+      patienceMs: (wholeNumber("patience", values.patience, 1, 3_600) ?? 15) * 1_000,
+      timing,
+    },
+    format: choice("format", values.format ?? "text", ["text", "json"]),
+    json: fileName(values.json, cwd),
+    dryRun: values["dry-run"] ?? false,
+  };
+}
+
+function readArguments(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], strict: true, allowPositionals: true, options: optionTable });
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error });
+  }
+}
+
+function urlOf(given: string): URL {
+  const url = URL.parse(given);
+  if (url?.protocol !== "http:" && url?.protocol !== "https:") {
+    throw new UsageError(`"${given}" is no URL that begins with http:// or https://.`);
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new UsageError(
+      "Credentials do not belong into the URL, which reports name; give them with --header.",
+    );
+  }
+  return url;
+}
+
+function targetOf(url: URL, given: Given, profile: Profile, cwd: string): Target {
+  const method = (given.method ?? "POST").toUpperCase();
+  if (!/^(POST|PUT|PATCH|DELETE)$/u.test(method)) {
+    throw new UsageError(`--method must be POST, PUT, PATCH or DELETE (got ${method}).`);
+  }
+  const body = bodyOf("body", given, cwd) ?? "";
+  const contentType = given["content-type"] ?? (body === "" ? null : "application/json");
+  return {
+    name: `${method} ${url.pathname}`,
+    method,
+    url,
+    headers: contentType === null ? [] : [["Content-Type", contentType]],
+    body,
+    otherBody: bodyOf("other-body", given, cwd) ?? otherBodyOf(body),
+    failingBody: bodyOf("failing-body", given, cwd),
+    key: given.key === undefined ? profile.key : choice("key", given.key, ["required", "optional", "any"]),
+  };
+}
+
+type BodyOption = "body" | "other-body" | "failing-body";
+
+function bodyOf(option: BodyOption, given: Given, cwd: string): string | null {
+  const [written, file] = [given[option], given[`${option}-file`]];
+  if (written !== undefined && file !== undefined) {
+    throw new UsageError(`Give --${option} or --${option}-file, not both.`);
+  }
+  return written ?? (file === undefined ? null : readText(file, cwd));
+}
+
+function readText(path: string, cwd: string): string {
+  try {
+    return readFileSync(resolve(cwd, path), "utf8");
+  } catch (error) {
+    throw new UsageError(
+      `${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** `Name: value`, or `@file` with one in each line, so that credentials need not be in the list of processes. */
+function headerLines(option: string, given: readonly string[], cwd: string): readonly HeaderLine[] {
+  const lines = given.flatMap((each) =>
+    each.startsWith("@")
+      ? readText(each.slice(1), cwd)
+          .split(/\r?\n/u)
+          .filter((line) => line.trim() !== "")
+      : [each],
+  );
+  return lines.map((line) => {
+    const colon = line.indexOf(":");
+    if (colon < 1)
+      throw new UsageError(`--${option} must be "Name: value", or @ and a file with such lines.`);
+    return [headerName(line.slice(0, colon).trim()), line.slice(colon + 1).trim()];
+  });
+}
+
+function headerName(name: string): string {
+  if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u.test(name)) return name;
+  throw new UsageError(`"${name}" is no name of a header.`);
+}
+
+function profileOf(given: Given): Profile {
+  const profile = profiles[choice<ProfileName>("profile", given.profile ?? "ietf", profileNames)];
+  const members = { misuse: "misuse", "in-progress": "inProgress", "bad-key": "badKey" } as const;
+  const changes = (given.expect ?? []).map((each) => {
+    const [name = "", list = ""] = each.split("=", 2);
+    const member = members[choice("expect", name, ["misuse", "in-progress", "bad-key"])];
+    if (!/^[1-5]\d\d(,[1-5]\d\d)*$/u.test(list)) {
+      throw new UsageError(`--expect must be like ${name}=409 or ${name}=409,422 (got ${each}).`);
+    }
+    return [member, list.split(",").map(Number)] as const;
+  });
+  return { ...profile, ...Object.fromEntries(changes) };
+}
+
+function countOf(given: Given): EffectCount | null {
+  const pointer = given["count-pointer"] ?? "";
+  if (given.count === undefined) {
+    if (pointer !== "") throw new UsageError("--count-pointer needs --count.");
+    return null;
+  }
+  if (pointer !== "" && !pointer.startsWith("/")) throw new UsageError("--count-pointer must begin with /.");
+  return { url: urlOf(given.count), pointer };
+}
+
+function checksOf(given: Given): readonly string[] {
+  const names = allChecks.map(({ name }) => name);
+  const chosen = (given.check ?? names).map((name) => choice("check", name, names));
+  const left = new Set((given["skip-check"] ?? []).map((name) => choice("skip-check", name, names)));
+  return chosen.filter((name) => !left.has(name));
+}
+
+function ignoredOf(given: Given): ReadonlySet<FaultCode> {
+  return new Set(
+    (given.ignore ?? []).map((code) => {
+      if (isFaultCode(code)) return code;
+      throw new UsageError(`--ignore: there is no fault "${code}".`);
+    }),
+  );
+}
+
+function choice<T extends string>(option: string, given: string, values: readonly T[]): T {
+  const match = values.find((value) => value === given);
+  if (match !== undefined) return match;
+  throw new UsageError(`--${option} must be one of ${values.join(", ")} (got ${given}).`);
+}
+
+function wholeNumber(option: string, given: string | undefined, least: number, most: number): number | null {
+  if (given === undefined) return null;
+  const value = /^[0-9]{1,9}$/u.test(given) ? Number(given) : Number.NaN;
+  if (value >= least && value <= most) return value;
+  throw new UsageError(`--${option} must be a whole number from ${least} to ${most} (got ${given}).`);
+}
+
+function fileName(given: string | undefined, cwd: string): string | null {
+  return given === undefined ? null : resolve(cwd, given);
+}

@@ -1,0 +1,86 @@
+/** What a check is, and what it gets to work with. */
+import type { Marks } from "../compare.ts";
+import type { FaultCode } from "../faults.ts";
+import type { Profile } from "../profiles.ts";
+import type { ProbeSettings } from "../settings.ts";
+import type { Intention, Target } from "../target.ts";
+import type { Answer, NoAnswer } from "../wire/answer.ts";
+import type { CutAt } from "../wire/send.ts";
+
+export interface Check {
+  readonly name: string;
+  /** What it finds out, in one sentence. */
+  readonly about: string;
+  /** How many requests it sends at most. */
+  requestsMax(settings: ProbeSettings): number;
+  /** Why it cannot be made here; null when it can. */
+  obstacle(target: Target, settings: ProbeSettings): string | null;
+  /** Whether it shows nothing new where the same key runs again. */
+  readonly needsReplays: boolean;
+  run(context: CheckContext): Promise<void>;
+}
+
+/** The check cannot tell: its message says why, and what the operator can do about it. */
+export class Inconclusive extends Error {
+  override readonly name = "Inconclusive";
+}
+
+/** What requests under different keys have shown before the checks. */
+export interface Baseline {
+  /** What differs between two executions; empty: their answers are all alike. */
+  readonly marks: Marks;
+  readonly keyForm: "bare" | "quoted";
+  /** The answer to the first request. */
+  readonly answer: Answer;
+}
+
+export interface SendOptions {
+  /** Default 1. */
+  readonly caller?: 1 | 2;
+}
+
+export interface CheckContext {
+  readonly target: Target;
+  readonly profile: Profile;
+  readonly settings: ProbeSettings;
+  readonly baseline: Baseline;
+  /** A new intention; `body` is its template. Default: the target's own. */
+  intend(body?: string, target?: Target): Intention;
+  /** A key that was never used. */
+  newKey(): string;
+  /** Sends under a key, written as the server takes it. @throws {NoAnswer} */
+  send(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
+  /** Sends with these values of the key's header, one for each field line. @throws {NoAnswer} */
+  sendRaw(intention: Intention, keyLines: readonly string[]): Promise<Answer>;
+  together(
+    requests: readonly { intention: Intention; key: string }[],
+  ): Promise<readonly (Answer | NoAnswer)[]>;
+  cut(intention: Intention, key: string, cutAt: CutAt): Promise<Answer | null>;
+  /** Sends, and again for as long as the server says that the first request is still running. @throws {NoAnswer} */
+  settle(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
+  /** The number of effects so far, by the operator's count; null without one. */
+  count(): Promise<number | null>;
+  fault(code: FaultCode, message: string): void;
+  note(text: string): void;
+}
+
+/** How often `settle` asks at most. */
+export const settleTriesMax = 8;
+
+/** For messages. */
+export function say({ status, lines }: Answer): string {
+  const type = lines.find(([name]) => name === "content-type")?.[1];
+  return type === undefined ? String(status) : `${status} (${type})`;
+}
+
+export function oneOf(statuses: readonly number[]): string {
+  return statuses.join(" or ");
+}
+
+/** @throws {Inconclusive} when two executions cannot be told apart */
+export function demandTelling({ baseline, settings }: CheckContext): void {
+  if (baseline.marks.size > 0 || settings.count !== null) return;
+  throw new Inconclusive(
+    "two executions answer alike, so nobody can see from outside whether it ran again; name what counts effects with --count",
+  );
+}

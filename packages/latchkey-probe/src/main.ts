@@ -1,0 +1,15 @@
+#!/usr/bin/env node
+/** The `latchkey-probe` command. */
+const [major = 0] = process.versions.node.split(".").map(Number);
+if (major < 22) {
+  console.error(`latchkey-probe needs Node 22 or newer; this is ${process.versions.node}.`);
+  process.exit(2);
+}
+// Loaded after that look: an old Node would stop at what it does not know.
+const { run } = await import("./run.ts");
+process.exitCode = await run({
+  args: process.argv.slice(2),
+  cwd: process.cwd(),
+  print: (text) => console.log(text),
+  complain: (text) => console.error(text),
+});

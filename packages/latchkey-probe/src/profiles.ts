@@ -1,0 +1,77 @@
+/** What published practices ask of a server, where they disagree. */
+
+export interface Profile {
+  readonly name: ProfileName;
+  /** Whether a request must have a key; `any`: the practice leaves that to the service. */
+  readonly key: "required" | "optional" | "any";
+  /** Statuses of a key that comes with another body. */
+  readonly misuse: readonly number[];
+  /** Statuses of a duplicate while the first request runs. */
+  readonly inProgress: readonly number[];
+  /** Statuses of a missing, an empty and a malformed key. */
+  readonly badKey: readonly number[];
+  /** What the key's header may hold: `either` form is accepted as the server's choice, and must work where it is. */
+  readonly syntax: "structured" | "bare" | "either";
+  /** Whether a replay says `Idempotent-Replayed: true`. */
+  readonly marksReplays: boolean;
+  /** What a retry after a 5xx gets: the same answer (`store`), another run (`release`), or either. */
+  readonly serverErrors: "store" | "release" | "any";
+  /** Whether a refused duplicate says `Retry-After`. */
+  readonly retryAfter: boolean;
+  /** Whether every answer repeats the key in the key's header. */
+  readonly echoesKey: boolean;
+}
+
+export const profileNames = ["ietf", "stripe", "acp", "ucp"] as const;
+export type ProfileName = (typeof profileNames)[number];
+
+export const profiles: Readonly<Record<ProfileName, Profile>> = {
+  ietf: {
+    name: "ietf",
+    key: "required",
+    misuse: [422],
+    inProgress: [409],
+    badKey: [400],
+    syntax: "structured",
+    marksReplays: false,
+    serverErrors: "any",
+    retryAfter: false,
+    echoesKey: false,
+  },
+  stripe: {
+    name: "stripe",
+    key: "optional",
+    misuse: [400],
+    inProgress: [409],
+    badKey: [400],
+    syntax: "bare",
+    marksReplays: true,
+    serverErrors: "store",
+    retryAfter: false,
+    echoesKey: false,
+  },
+  acp: {
+    name: "acp",
+    key: "required",
+    misuse: [422],
+    inProgress: [409],
+    badKey: [400],
+    syntax: "bare",
+    marksReplays: true,
+    serverErrors: "release",
+    retryAfter: true,
+    echoesKey: true,
+  },
+  ucp: {
+    name: "ucp",
+    key: "required",
+    misuse: [409],
+    inProgress: [409],
+    badKey: [400],
+    syntax: "either",
+    marksReplays: false,
+    serverErrors: "any",
+    retryAfter: false,
+    echoesKey: false,
+  },
+};

@@ -1,0 +1,62 @@
+/** What a run has found. Its JSON form is stable: members are added, not renamed. */
+import type { Fault } from "../faults.ts";
+
+export type Verdict = "passed" | "faulty" | "inconclusive" | "skipped";
+
+export interface Report {
+  readonly tool: "latchkey-probe";
+  readonly version: string;
+  readonly profile: string;
+  /** RFC 3339. */
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly requests: number;
+  readonly targets: readonly TargetReport[];
+  readonly summary: Readonly<Record<Verdict, number>> & {
+    readonly faults: number;
+    readonly unjudgedTargets: number;
+  };
+}
+
+export interface TargetReport {
+  readonly name: string;
+  readonly url: string;
+  /** Why nothing was judged here: the server could not be reached, or refuses the plain request. Null: it was judged. */
+  readonly unjudged: string | null;
+  /** What differs between two executions, by which they are told apart. */
+  readonly toldApartBy: readonly string[];
+  readonly checks: readonly CheckReport[];
+  /** Of the requests before the checks, where nothing was judged. */
+  readonly exchanges: readonly Exchange[];
+}
+
+export interface CheckReport {
+  readonly name: string;
+  readonly about: string;
+  readonly verdict: Verdict;
+  /** Why it is inconclusive or was skipped. */
+  readonly reason: string | null;
+  readonly faults: readonly Fault[];
+  /** Faults that the operator has said to ignore. */
+  readonly ignored: readonly Fault[];
+  readonly notes: readonly string[];
+  readonly requests: number;
+  readonly exchanges: readonly Exchange[];
+}
+
+/** One request and what came back, shortened. Header values that the operator gave are not in it. */
+export interface Exchange {
+  readonly method: string;
+  readonly url: string;
+  readonly caller: 1 | 2;
+  /** The values of the key's header, one for each field line. */
+  readonly key: readonly string[];
+  readonly sent: string;
+  /** Where the connection was cut, if it was. */
+  readonly cut: string | null;
+  readonly status: number | null;
+  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly body: string;
+  /** Why there is no answer. */
+  readonly problem: string | null;
+}

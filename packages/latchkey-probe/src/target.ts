@@ -1,0 +1,47 @@
+/** What is probed, and the requests that are made of it. */
+import { fillIn } from "./bodies/template.ts";
+import type { WireRequest } from "./wire/send.ts";
+
+export type HeaderLine = readonly [name: string, value: string];
+
+export interface Target {
+  /** `POST /orders`, for reports. */
+  readonly name: string;
+  readonly method: string;
+  readonly url: URL;
+  /** Sent with every request, without the key's header and credentials. */
+  readonly headers: readonly HeaderLine[];
+  /** Templates, see `fillIn`. */
+  readonly body: string;
+  /** Null: none is known that the server accepts. */
+  readonly otherBody: string | null;
+  /** A body that the server answers with a 5xx. Null: none. */
+  readonly failingBody: string | null;
+  readonly key: "required" | "optional" | "any";
+}
+
+/** One thing that a client wants done. Retries of it send the same bytes. */
+export interface Intention {
+  readonly method: string;
+  readonly url: URL;
+  readonly headers: readonly HeaderLine[];
+  readonly body: Buffer;
+}
+
+export function intend(target: Target, template: string, number: number): Intention {
+  const { method, url, headers } = target;
+  return { method, url, headers, body: Buffer.from(fillIn(template, number)) };
+}
+
+/** The request that carries an intention: `keyLines` are the values of the key's header, one for each field line. */
+export function requestOf(
+  intention: Intention,
+  keyHeader: string,
+  keyLines: readonly string[],
+  credentials: readonly HeaderLine[],
+): WireRequest {
+  const own = new Set(credentials.map(([name]) => name.toLowerCase()));
+  const shared = intention.headers.filter(([name]) => !own.has(name.toLowerCase()));
+  const keys = keyLines.map((value): HeaderLine => [keyHeader, value]);
+  return { ...intention, headers: [...shared, ...credentials, ...keys] };
+}

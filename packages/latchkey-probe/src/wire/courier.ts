@@ -1,0 +1,86 @@
+/**
+ * Sends what the checks ask for, within the limits that the operator was told: only to addresses that were named, at most so
+ * many requests, at most so many in a second.
+ */
+import type { Timing } from "../ports.ts";
+import { type Answer, NoAnswer } from "./answer.ts";
+import { type CutAt, sendAndCut, sendRequest, type WireRequest } from "./send.ts";
+
+export interface CourierOptions {
+  readonly timing: Timing;
+  /** `http://host:port`, as `URL.origin` writes it. */
+  readonly allowedOrigins: ReadonlySet<string>;
+  readonly requestsMax: number;
+  readonly requestsPerSecond: number;
+  readonly timeoutMs: number;
+  readonly answerLimitBytes: number;
+}
+
+/** More requests were asked for than the operator allowed. */
+export class RequestLimitReached extends Error {
+  override readonly name = "RequestLimitReached";
+}
+
+export interface Courier {
+  /** @throws {NoAnswer} */
+  send(request: WireRequest): Promise<Answer>;
+  /** All requests at the same moment, on connections that were opened before. */
+  together(requests: readonly WireRequest[]): Promise<readonly (Answer | NoAnswer)[]>;
+  /** @throws {NoAnswer} */
+  cut(request: WireRequest, cutAt: CutAt): Promise<Answer | null>;
+  /** How many requests have been sent. */
+  sent(): number;
+}
+
+export function openCourier(options: CourierOptions): Courier {
+  const { timing, requestsMax, requestsPerSecond } = options;
+  let sent = 0;
+  let freeAt = 0;
+
+  /** Waits for its turn. Requests that go out together are one turn, and the pause after it is as long as theirs are. */
+  async function admit(requests: readonly WireRequest[]): Promise<void> {
+    for (const { url } of requests) {
+      if (!options.allowedOrigins.has(url.origin)) throw new TypeError(`${url.origin} was not named`);
+    }
+    if (sent + requests.length > requestsMax) {
+      throw new RequestLimitReached(`the limit of ${requestsMax} requests is reached`);
+    }
+    sent += requests.length;
+    const pauseMs = Math.max(0, freeAt - timing.now());
+    freeAt = timing.now() + pauseMs + (requests.length * 1_000) / requestsPerSecond;
+    if (pauseMs > 0) await timing.wait(pauseMs);
+  }
+
+  return {
+    sent: () => sent,
+    async send(request) {
+      await admit([request]);
+      return sendRequest(request, options);
+    },
+    async cut(request, cutAt) {
+      await admit([request]);
+      return sendAndCut(request, cutAt, options);
+    },
+    async together(requests) {
+      await admit(requests);
+      const opening = Promise.withResolvers<void>();
+      const deliveries = requests.map((request) => {
+        const ready = Promise.withResolvers<void>();
+        const delivery = sendRequest(request, {
+          ...options,
+          release: opening.promise,
+          onReady: ready.resolve,
+        }).catch(asOutcome);
+        return { ready: Promise.race([ready.promise, delivery]), delivery };
+      });
+      await Promise.all(deliveries.map(({ ready }) => ready));
+      opening.resolve();
+      return Promise.all(deliveries.map(({ delivery }) => delivery));
+    },
+  };
+}
+
+function asOutcome(error: unknown): NoAnswer {
+  if (error instanceof NoAnswer) return error;
+  throw error;
+}

@@ -1,0 +1,3 @@
+import { bundled } from "../../tsdown.base.js";
+
+export default bundled(import.meta.dirname);
