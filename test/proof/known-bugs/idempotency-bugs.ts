@@ -68,7 +68,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     where: "KanishJebaMathewM/Truxify#4622, #5087",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/failures.ts`,
+        `packages/latchkey-conformance/src/http-conformance/failures.ts`,
         "failures: a throw rolls back, is answered by the framework, and the key runs again",
       ),
       at(`${src}/http/express/express.holding.test.ts`, "a file is kept whole though the client has hung up"),
@@ -82,7 +82,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
         `${src}/execution/lease/run-lease.leases.test.ts`,
         "that has ended and was settled by others is not the frozen owner's any more",
       ),
-      at(`${src}/testing/store-conformance/renew.ts`, "renew: a lease that has ended is not revived"),
+      at(
+        `packages/latchkey-conformance/src/store-conformance/renew.ts`,
+        "renew: a lease that has ended is not revived",
+      ),
     ],
     why: "A fence is a number and a random token.",
   },
@@ -91,7 +94,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     where: "KanishJebaMathewM/Truxify#6898",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/refusals.ts`,
+        `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
         "refusals: a duplicate that may wait gets the first answer",
       ),
     ],
@@ -104,7 +107,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer"),
       at(
-        `${src}/testing/store-conformance/races.ts`,
+        `packages/latchkey-conformance/src/store-conformance/races.ts`,
         "races: of many submissions one runs, and all later ones replay it",
       ),
     ],
@@ -114,9 +117,12 @@ export const idempotencyBugs: readonly KnownBug[] = [
     bug: "Another user with the same key gets the first one's answer",
     where: "paveg/hono-idempotency#126, irzix/nestjs-agentic#126, arun0009/idempotent#217",
     shownBy: [
-      at(`${src}/testing/http-conformance/refusals.ts`, "refusals: two tenants with one key do not meet"),
       at(
-        `${src}/testing/http-conformance/refusals.ts`,
+        `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
+        "refusals: two tenants with one key do not meet",
+      ),
+      at(
+        `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
         "refusals: another principal of the tenant learns nothing",
       ),
     ],
@@ -127,7 +133,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     where: "josipmusa/idempotency4j#12",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/refusals.ts`,
+        `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
         "refusals: a key with another body is misuse and changes nothing",
       ),
     ],
@@ -137,7 +143,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     where: "fullstackhero/dotnet-starter-kit#1333, caura-ai/caura#1629",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/answers.ts`,
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
         "answers: after the client hung up the handler finishes, and the retry gets its answer",
       ),
     ],
@@ -148,7 +154,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
       "KeeperHub/keeperhub#1849, ikyriak/IdempotentAPI#85, ietf-wg-httpapi/idempotency#46, aws-powertools/powertools-lambda-java#1780",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/answers.ts`,
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
         "answers: the first caller gets every header, the second what belongs to the answer",
       ),
     ],
@@ -160,7 +166,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
       "VSN2015/concerns_on_rails#47, chuanghiduoc/nestjs-fastify-nx#128, rajadilipkolli/my-spring-boot-experiments#2629",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/answers.ts`,
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
         "answers: the first caller gets every header, the second what belongs to the answer",
       ),
       at(`${src}/execution/lease/run-lease.test.ts`, "is stored and replayed without running again"),
@@ -170,7 +176,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
     bug: "A compressed answer is replayed without its encoding",
     where: "ikyriak/IdempotentAPI#6",
     shownBy: [
-      at(`${src}/testing/http-conformance/answers.ts`, "answers: a compressed body is replayed compressed"),
+      at(
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
+        "answers: a compressed body is replayed compressed",
+      ),
     ],
   },
   {
@@ -178,11 +187,11 @@ export const idempotencyBugs: readonly KnownBug[] = [
     where: "pathosDev/actor-ts#1308",
     shownBy: [
       at(
-        `${src}/testing/http-conformance/answers.ts`,
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
         "answers: one of 20 MB reaches the first caller whole",
       ),
       at(
-        `${src}/testing/http-conformance/answers.ts`,
+        `packages/latchkey-conformance/src/http-conformance/answers.ts`,
         "answers: not a byte leaves before the store has confirmed",
       ),
     ],

@@ -11,7 +11,7 @@ export interface KnownBug {
 }
 
 const src = "packages/latchkey/src";
-const cases = `${src}/testing/store-conformance`;
+const cases = `packages/latchkey-conformance/src/store-conformance`;
 const at = (file: string, title: string): ShownBy => ({ file, title });
 
 export const knownBugs: readonly KnownBug[] = [

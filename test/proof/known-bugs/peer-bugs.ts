@@ -2,7 +2,7 @@
 import type { KnownBug } from "./known-bugs.ts";
 
 const src = "packages/latchkey/src";
-const http = `${src}/testing/http-conformance`;
+const http = `packages/latchkey-conformance/src/http-conformance`;
 const at = (file: string, title: string) => ({ file, title });
 
 export const peerBugs: readonly KnownBug[] = [

@@ -16,7 +16,7 @@ export interface Threat {
 }
 
 const src = "packages/latchkey/src";
-const cases = `${src}/testing/http-conformance`;
+const cases = `packages/latchkey-conformance/src/http-conformance`;
 
 export const threats: readonly Threat[] = [
   {
@@ -138,7 +138,10 @@ export const threats: readonly Threat[] = [
     threat: "An answer cannot be stored after the business has run (NUL, `\\u0000`, huge numbers, odd keys)",
     control: "Answers are bytes; whatever is stored as text is checked before anything runs.",
     shownBy: [
-      { file: `${src}/testing/store-conformance/bytes.ts`, title: "come back as they were" },
+      {
+        file: `packages/latchkey-conformance/src/store-conformance/bytes.ts`,
+        title: "come back as they were",
+      },
       {
         file: `${src}/stores/postgres.database.test.ts`,
         title: "the longest key that is taken can be stored, whatever its bytes",

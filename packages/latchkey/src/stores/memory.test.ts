@@ -1,4 +1,4 @@
-/** What is the memory store's own; the store contract is in `testing/store-conformance.test.ts`. */
+/** What is the memory store's own; the store contract is in `packages/latchkey-conformance/src/store-conformance.test.ts`. */
 import { describe, expect, test } from "vitest";
 import {
   defaultTerms,
