@@ -154,6 +154,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   endedLeases: ["leases_rescue", "records_pkey"],
   abandon: ["records_abandon"],
   forget: ["records_forget", "outbox_record", "steps_pkey"],
+  dueToForget: ["outbox_record", "records_forget"],
+  forgetNamed: ["outbox_record", "records_id", "steps_pkey"],
   purge: ["records_purge"],
   reapLeases: ["leases_rescue", "records_pkey"],
   journal: ["records_pkey", "steps_pkey"],

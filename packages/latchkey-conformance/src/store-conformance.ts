@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { StoreCapabilities } from "latchkey";
+import { archivalCases } from "./store-conformance/archival.ts";
 import { bytesCases } from "./store-conformance/bytes.ts";
 import { callLedgerCases } from "./store-conformance/call-ledger.ts";
 import { callCases } from "./store-conformance/calls.ts";
@@ -120,6 +121,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   hintCases,
   overviewCases,
   tenantDataCases,
+  archivalCases,
 ];
 
 /**

@@ -151,6 +151,10 @@ export const errorCodes = {
       "A handler under `transaction` execution finished with 2xx and never used its `tx`. What it wrote elsewhere has happened, and every retry does it again.",
     remedy: 'Write through `tx`; if there is nothing to write, say `writes: "none"` on the operation.',
   },
+  "archive-failed": {
+    summary: "`archive` of the record-cleaner rejected. Its records stay, and come again in the next round.",
+    remedy: "Find the cause in `cause`. Until it is mended, records that are due to be forgotten stay.",
+  },
   "work-failed": {
     summary: "A service of a one-shot worker could not use the store. What the others did stays done.",
     remedy: "Find the cause in `cause`; what was left is due at the next start. `report` says what was done.",

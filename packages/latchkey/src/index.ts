@@ -109,6 +109,7 @@ export type {
   SqlValue,
   TransactionBridge,
 } from "./sql/transaction.ts";
+export type { Archive, ArchiveContext, ForgottenRecord } from "./stores/archival.ts";
 export type { Depth, Overview } from "./stores/overview.ts";
 export type { Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";

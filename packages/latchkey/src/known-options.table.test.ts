@@ -31,6 +31,7 @@ import { postgresJsTransactions } from "./sql/postgres-js.ts";
 import { prismaTransactions } from "./sql/prisma.ts";
 import { sequelizeTransactions } from "./sql/sequelize.ts";
 import { typeormTransactions } from "./sql/typeorm.ts";
+import { postgresArchive, postgresArchiveSql } from "./stores/archive.ts";
 import { memoryStore } from "./stores/memory.ts";
 import { migratePglite, openPglite, pgliteStore } from "./stores/pglite.ts";
 import { migratePostgres, migratePostgresSql, postgresStore } from "./stores/postgres.ts";
@@ -122,6 +123,8 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   natsRelay: (more) => js(natsRelay)(latchkey, "relay", { jetstream: {}, ...more }),
   rabbitmqRelay: (more) => js(rabbitmqRelay)(latchkey, "relay", { connection: {}, ...more }),
   "deadMessages: list": (more) => js(deadMessages(latchkey).list)(more),
+  postgresArchive: (more) => js(postgresArchive)({ client: { query: run }, ...more }),
+  postgresArchiveSql: js(postgresArchiveSql),
   effectDispatcher: (more) => js(effectDispatcher)(latchkey, more),
   leaseRescuer: (more) => js(leaseRescuer)(latchkey, more),
   outcomeReconciler: (more) => js(outcomeReconciler)(latchkey, more),

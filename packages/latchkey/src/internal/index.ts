@@ -13,6 +13,7 @@ export { overviewOf } from "../execution/overview.ts";
 export { runClaimed } from "../execution/steps/execute-owned.ts";
 export { parseHttpDate } from "../http/protocol/http-date.ts";
 export { pause } from "../ports.ts";
+export type { Archival, ForgottenRecord } from "../stores/archival.ts";
 export type { EarlySettlement } from "../stores/early.ts";
 export type { Hint, HintSupport } from "../stores/hints.ts";
 export type {

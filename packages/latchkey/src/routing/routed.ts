@@ -4,9 +4,10 @@ import { overviewOf } from "../execution/overview.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import type { HintSupport } from "../stores/hints.ts";
-import type { CleanReport, Store } from "../stores/store.ts";
+import type { Store } from "../stores/store.ts";
 import { type CircuitOptions, resolveCircuit } from "../time/circuit-breaker.ts";
 import { capabilitiesOf, checkFits } from "./capabilities.ts";
+import { clean, cleanAudit, routedArchival } from "./cleaning.ts";
 import { Members } from "./members.ts";
 import { ClaimedFrom, routedOutbox } from "./outbox.ts";
 import {
@@ -113,6 +114,7 @@ function assemble<Tx>(
     ...(stores.some(({ finished }) => finished !== undefined)
       ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
       : {}),
+    ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
     ...(stores.every(({ tenantData }) => tenantData !== undefined)
       ? { tenantData: routedTenantData(members) }
       : {}),
@@ -180,29 +182,6 @@ async function claimPending<Tx>(
     return { value: records, used };
   });
   return pages.flat();
-}
-
-async function clean<Tx>(members: Members<Tx>, limit: number): Promise<CleanReport> {
-  const reports = await shareOut(members, [limit], async ({ store }, [share = 0]) => {
-    const value = await store.clean(share);
-    return { value, used: [Math.max(...Object.values(value))] };
-  });
-  const sum = (of: keyof CleanReport) => reports.reduce((all, report) => all + report[of], 0);
-  return {
-    abandoned: sum("abandoned"),
-    purged: sum("purged"),
-    forgotten: sum("forgotten"),
-    effects: sum("effects"),
-    messages: sum("messages"),
-  };
-}
-
-async function cleanAudit<Tx>(members: Members<Tx>, keepMs: number, limit: number): Promise<number> {
-  const removed = await shareOut(members, [limit], async ({ store }, [share = 0]) => {
-    const value = (await store.cleanAudit?.(keepMs, share)) ?? 0;
-    return { value, used: [value] };
-  });
-  return removed.reduce((all, one) => all + one, 0);
 }
 
 /** Hints name no tenant, and one connection is enough for them. */

@@ -20,6 +20,7 @@ import type {
   RecordKey,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { Archival, CleanReport } from "./archival.ts";
 import type { EarlySettlements } from "./early.ts";
 import type { ExamineRequest, Finding } from "./examination.ts";
 import type { HintSupport } from "./hints.ts";
@@ -33,7 +34,7 @@ import type { SettlementSupport } from "./settlement.ts";
 import type { TenantData } from "./tenant-data.ts";
 import type { TransactionSupport } from "./transactions.ts";
 
-export type { Retention };
+export type { CleanReport, Retention };
 
 export interface StoreCapabilities {
   /** Business writes can commit together with the record. */
@@ -85,19 +86,6 @@ export type AttemptEnd =
   | { readonly event: "retry_later"; readonly errorCode: string; readonly resumeAfterMs: number | null }
   | { readonly event: "doubt"; readonly errorCode: string; readonly reconcileAfterMs: number | null };
 
-export interface CleanReport {
-  /** Abandoned `pending` records that became `failed`. */
-  readonly abandoned: number;
-  /** Answers purged. */
-  readonly purged: number;
-  /** Keys forgotten. */
-  readonly forgotten: number;
-  /** Delivered effects removed. */
-  readonly effects: number;
-  /** Tallies of messages removed. */
-  readonly messages: number;
-}
-
 /** Deferred work that a worker has capacity for. */
 export interface PendingWant {
   readonly operation: string;
@@ -130,6 +118,8 @@ export interface Store<Tx = never> {
   readonly hints: HintSupport | null;
   /** Keeps what was said of a record before it was `unknown`; absent: nothing is kept. */
   readonly early?: EarlySettlements;
+  /** Lets records be put elsewhere before they are forgotten. Absent: nothing can be archived. */
+  readonly archival?: Archival;
   /** Counts and removes what is kept of one tenant. Absent: that has to be done in the store itself. */
   readonly tenantData?: TenantData;
   /**

@@ -1,6 +1,8 @@
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
-import type { CleanReport } from "../stores/store.ts";
+import type { Archive } from "../stores/archival.ts";
+import type { CleanReport, Store } from "../stores/store.ts";
+import { ArchiveFailed, archiveAndForget } from "./archive.ts";
 import {
   createService,
   type LookingService,
@@ -16,6 +18,11 @@ export interface CleanerOptions extends ServiceOptions {
    * still there go with their age, too.
    */
   readonly auditRetentionMs?: number | "forever";
+  /**
+   * Puts records elsewhere before they are forgotten. Every process that cleans needs it: one without forgets what is due.
+   * `postgresArchive` of `latchkey/archive` is one. Default: none.
+   */
+  readonly archive?: Archive;
 }
 
 export interface CleanerReport extends CleanReport {
@@ -27,6 +34,7 @@ const optionNames = {
   intervalMs: true,
   batchSize: true,
   auditRetentionMs: true,
+  archive: true,
 } as const satisfies OptionNames<CleanerOptions>;
 
 /** A batch of this size takes a few milliseconds on Postgres, so no request waits for it. */
@@ -54,7 +62,7 @@ export function createCleaner<Tx>(
   options: CleanerOptions,
 ): LookingService<CleanerReport> {
   checkOptions("record-cleaner", options, optionNames);
-  const { auditRetentionMs = auditRetentionDefaultMs, ...others } = options;
+  const { auditRetentionMs = auditRetentionDefaultMs, archive, ...others } = options;
   const { intervalMs, batchSize } = resolveServiceOptions("record-cleaner", others, defaults);
   if (auditRetentionMs !== "forever" && !(Number.isSafeInteger(auditRetentionMs) && auditRetentionMs > 0)) {
     throw new TypeError(
@@ -62,14 +70,17 @@ export function createCleaner<Tx>(
     );
   }
   const { store } = runtime;
-  const cleanAudit = async () =>
-    auditRetentionMs === "forever" ? 0 : ((await store.cleanAudit?.(auditRetentionMs, batchSize)) ?? 0);
-  const runOnce = async () => {
-    const cleaned = await store.clean(batchSize);
+  const forgetting = archive === undefined ? null : forgettingBy(store, archive);
+  const runOnce = async (signal: AbortSignal) => {
+    const cleaned = await (forgetting?.clean(batchSize) ?? store.clean(batchSize));
+    const archived = await forgetting?.forget(batchSize, signal);
     // A role that may not remove audit rows loses this part alone.
-    const audit = await cleanAudit();
-    const report = { ...cleaned, audit };
+    const audit =
+      auditRetentionMs === "forever" ? 0 : ((await store.cleanAudit?.(auditRetentionMs, batchSize)) ?? 0);
+    const forgotten = cleaned.forgotten + (archived?.forgotten ?? 0);
+    const report: CleanerReport = { ...cleaned, forgotten, audit };
     runtime.emit({ type: "cleaned", ...report });
+    if (archived?.failure !== undefined) throw archived.failure;
     return report;
   };
   const hasMore = (report: CleanerReport) => Math.max(...Object.values(report)) >= batchSize;
@@ -77,10 +88,30 @@ export function createCleaner<Tx>(
     ...createService(runtime, { name: "record-cleaner", intervalMs, runOnce, hasMore }),
     intervalMs,
     nothing: { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0, audit: 0 },
-    async look() {
-      const report = await runOnce();
+    async look(signal) {
+      const report = await runOnce(signal);
       return { done: report, begun: [], mayHaveMore: hasMore(report), waitMs: null };
     },
     onRoom() {},
+  };
+}
+
+/** @throws {TypeError} when the store cannot wait with forgetting, or the archive is no function. */
+function forgettingBy({ archival, name }: Pick<Store, "archival" | "name">, archive: Archive) {
+  if (typeof archive !== "function") throw new TypeError("record-cleaner: archive must be a function");
+  if (archival === undefined) {
+    throw new TypeError(`record-cleaner: store ${name} cannot archive, as it forgets by itself`);
+  }
+  return {
+    clean: (limit: number) => archival.clean(limit),
+    /** A failure comes after everything else has been cleaned. */
+    async forget(limit: number, signal: AbortSignal) {
+      try {
+        return { forgotten: await archiveAndForget(archival, archive, limit, signal) };
+      } catch (failure) {
+        if (!(failure instanceof ArchiveFailed)) throw failure;
+        return { forgotten: failure.forgotten, failure };
+      }
+    },
   };
 }

@@ -12,7 +12,7 @@ import type { MemoryState } from "./open-buffer.ts";
 import { memoryOutbox } from "./outbox.ts";
 import type { MemoryRows } from "./rows.ts";
 import { memorySettlement } from "./settlement.ts";
-import { clean, endedLeases } from "./sweeps.ts";
+import { clean, endedLeases, memoryArchival } from "./sweeps.ts";
 import type { MemoryTransaction } from "./tables.ts";
 import { cleanAudit, memoryTenantData } from "./tenant-data.ts";
 import { memoryTransactions } from "./transactions.ts";
@@ -37,6 +37,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
     early: memoryEarly(rows),
+    archival: memoryArchival(state, now),
     tenantData: memoryTenantData({ ...state, newId: () => systemPorts.random.uuid(now()) }),
     outbox: memoryOutbox(effects, state.audit, now),
     messages: memoryMessages(state.messages, state.audit, now),

@@ -1,6 +1,7 @@
 /** What the background services ask of the memory store: dead leases and expiry. */
 import { giveUpReason } from "../../engine/decide.ts";
 import type { FinishedRecord, InProgressRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
+import type { Archival, ForgottenRecord } from "../archival.ts";
 import type { CleanReport, EndedLease } from "../store.ts";
 import type { MemoryEffects } from "./effects.ts";
 import { finished, lifeOf, move } from "./life.ts";
@@ -26,16 +27,12 @@ function rescueAt(record: InProgressRecord, terms: KeptTerms): number {
   return atLeaseEnd ? leaseEndsAt : Math.max(leaseEndsAt, expiresAt);
 }
 
-export function clean(
-  { rows, effects, messages }: Pick<MemoryState, "rows" | "effects" | "messages">,
-  now: number,
-  limit: number,
-): CleanReport {
-  const abandoned = take(rows, limit, (record) => record.state === "pending" && now >= record.expiresAt);
-  for (const record of abandoned) if (record.state === "pending") rows.put(timedOut(record, now));
-  const purged = take(rows, limit, (record) => isFinished(record) && now >= record.expiresAt);
-  for (const record of purged) if (isFinished(record)) purge(rows, record);
-  const undelivered = recordsOfUndelivered(effects);
+type Swept = Pick<MemoryState, "rows" | "effects" | "messages">;
+
+export function clean(state: Swept, now: number, limit: number): CleanReport {
+  const { rows } = state;
+  const report = cleanWithoutForgetting(state, now, limit, () => true);
+  const undelivered = recordsOfUndelivered(state.effects);
   const forgotten = take(
     rows,
     limit,
@@ -45,9 +42,51 @@ export function clean(
     move(record.state, "forget", "none");
     rows.remove(record);
   }
-  const counts = { abandoned: abandoned.length, purged: purged.length, forgotten: forgotten.length };
+  return { ...report, forgotten: forgotten.length };
+}
+
+/** @param purges which answers may go alone */
+function cleanWithoutForgetting(
+  { rows, effects, messages }: Swept,
+  now: number,
+  limit: number,
+  purges: (record: FinishedRecord) => boolean,
+): CleanReport {
+  const abandoned = take(rows, limit, (record) => record.state === "pending" && now >= record.expiresAt);
+  for (const record of abandoned) if (record.state === "pending") rows.put(timedOut(record, now));
+  const isOver = (record: LatchkeyRecord) => isFinished(record) && now >= record.expiresAt && purges(record);
+  const purged = take(rows, limit, isOver);
+  for (const record of purged) if (isFinished(record)) purge(rows, record);
+  const counts = { abandoned: abandoned.length, purged: purged.length, forgotten: 0 };
   const gone = removeOver(messages, now, limit);
   return { ...counts, effects: removeDelivered(effects, now, limit), messages: gone };
+}
+
+export function memoryArchival(state: Swept, now: () => number): Archival {
+  const { rows, effects } = state;
+  const isDue = (record: LatchkeyRecord): record is ForgottenRecord =>
+    (isFinished(record) || record.state === "expired") &&
+    now() >= record.forgetAt &&
+    !recordsOfUndelivered(effects).has(record.id);
+  const due = () => rows.all().flatMap(({ record }) => (isDue(record) ? [record] : []));
+  return {
+    clean: async (limit) =>
+      cleanWithoutForgetting(state, now(), limit, ({ expiresAt, forgetAt }) => expiresAt < forgetAt),
+    due: async (limit) =>
+      due()
+        .sort((left, right) => left.forgetAt - right.forgetAt)
+        .slice(0, limit),
+    async forget(records) {
+      const ids = new Set(records.map(({ id }) => id));
+      const gone = due().filter(({ id }) => ids.has(id));
+      for (const record of gone) {
+        const state = record.state === "expired" ? record.state : move(record.state, "purge", "expired");
+        move(state, "forget", "none");
+        rows.remove(record);
+      }
+      return gone.length;
+    },
+  };
 }
 
 /** Ids of records that may not be forgotten yet. */

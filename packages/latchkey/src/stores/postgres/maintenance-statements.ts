@@ -1,5 +1,5 @@
 /** Statements of the background services. Each takes a bounded batch and leaves rows that another transaction is changing. */
-import { leaseOfRecord, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
+import { leaseOfRecord, onPrimary, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 /** Whether some transaction holds the advisory lock of a key. It is looked at, never requested, so this never waits. */
@@ -16,6 +16,8 @@ export function maintenanceStatements(names: SqlNames) {
     endedLeases: template("ended_leases", endedLeases(names)),
     abandon: template("abandon", abandon(names)),
     forget: template("forget", forget(names)),
+    dueToForget: template("due_to_forget", dueToForget(names)),
+    forgetNamed: template("forget_named", forgetNamed(names)),
     purge: template("purge", purge(names)),
     reapLeases: template("reap_leases", reapLeases(names)),
     isRunning: template("is_running", isRunning),
@@ -58,14 +60,42 @@ function abandon(names: SqlNames): string {
     select pg_catalog.count(*)::int as abandoned from done`;
 }
 
+const finished = "r.state in ('completed', 'failed')";
+
+function effectsAreDelivered({ outbox }: SqlNames): string {
+  return `(select o.id from ${outbox} o where o.record_id = r.id and o.state <> 'delivered' limit 1) is null`;
+}
+
+/** The records that `forget` would remove, as they are. */
+function dueToForget(names: SqlNames): string {
+  return onPrimary(`select ${recordColumns} from ${names.records} r
+      cross join (select null::timestamptz as locked_until) l
+    where (${finished} or r.state = 'expired') and r.forget_at <= (select ${names.clock}) and ${effectsAreDelivered(names)}
+    order by r.forget_at limit @limit::int`);
+}
+
+function forgetNamed(names: SqlNames): string {
+  return `with ${timeOf(names)},
+    due as materialized (
+      select r.ctid as row_id from ${names.records} r
+      where r.id = any (array(select x.id::uuid from pg_catalog.jsonb_array_elements_text(@ids::text::jsonb) x(id)))
+        and (${finished} or r.state = 'expired') and r.forget_at <= (select at from t) and ${effectsAreDelivered(names)}
+      for update skip locked),
+    done as (
+      delete from ${names.records} r where ${isDue} and (${finished} or r.state = 'expired')
+      returning r.id),
+    steps as (
+      delete from ${names.steps} s where s.record_id = any (array(select id from done))
+      returning 1)
+    select pg_catalog.count(*)::int as forgotten from done`;
+}
+
 /**
  * An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. Where the key
  * has to wait for its effects the answer goes alone. LIMIT 1 keeps the planner from joining the whole outbox.
  */
 function forget(names: SqlNames): string {
-  const isDelivered = `(select o.id from ${names.outbox} o
-    where o.record_id = r.id and o.state <> 'delivered' limit 1) is null`;
-  const finished = "r.state in ('completed', 'failed')";
+  const isDelivered = effectsAreDelivered(names);
   const may = `(${finished} or (r.state = 'expired' and ${isDelivered}))`;
   return `with ${due(names, "forget_at", may, `, ${isDelivered} as free`)},
     done as (
@@ -85,8 +115,7 @@ function forget(names: SqlNames): string {
 }
 
 function purge(names: SqlNames): string {
-  const finished = "r.state in ('completed', 'failed') and r.expires_at < r.forget_at";
-  return `with ${due(names, "expires_at", finished)},
+  return `with ${due(names, "expires_at", `${finished} and r.expires_at < r.forget_at`)},
     done as (
       update ${names.records} r set state = 'expired', answer = null, response_schema_version = null
       where ${isDue} and r.state in ('completed', 'failed')

@@ -1,16 +1,10 @@
 /** The store contract on Postgres. One statement per step: its guard decides, and null says that it did not hold. */
-import type {
-  InProgressRecord,
-  LatchkeyRecord,
-  LeaseEnd,
-  RecordKey,
-  UnknownRecord,
-} from "../../engine/record.ts";
+import type { InProgressRecord, LatchkeyRecord, RecordKey, UnknownRecord } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
 import type { ExamineRequest, Finding } from "../examination.ts";
 import type { HintSupport } from "../hints.ts";
-import type { AttemptEnd, EndedLease, Store, StoreCapabilities } from "../store.ts";
+import type { AttemptEnd, Store, StoreCapabilities } from "../store.ts";
 import { Confirmation } from "./confirm.ts";
 import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
@@ -23,6 +17,7 @@ import type { PostgresExecutor } from "./executor.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
+import { postgresMaintenance } from "./maintenance.ts";
 import { maintenanceStatements } from "./maintenance-statements.ts";
 import { messageStatements } from "./message-statements.ts";
 import { postgresMessages } from "./messages.ts";
@@ -32,16 +27,7 @@ import { overviewStatements, readOverview } from "./overview.ts";
 import { phaseStatements } from "./phase-statements.ts";
 import { postgresPhases } from "./phases.ts";
 import { Positions } from "./positions.ts";
-import {
-  begunLife,
-  booleanOf,
-  inProgressOf,
-  momentOf,
-  nullableText,
-  numberOf,
-  onlyRow,
-  textOf,
-} from "./rows.ts";
+import { begunLife, booleanOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
 import { SeenSessions } from "./session-statements.ts";
 import { Settings } from "./settings.ts";
 import { postgresSettlement } from "./settlement.ts";
@@ -150,7 +136,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     read: async (key: RecordKey) => confirmation.read(transaction.read.bind(keyValues(key))),
     ...leaseMethods(executor, leaseStatements(names), settings),
     ...postgresDeferred(executor, deferredStatements(names), confirmation, parts.clock),
-    ...maintenanceMethods(executor, { ...maintenance, ...outbox, ...messages, ...early, ...tenant }),
+    ...postgresMaintenance(executor, { ...maintenance, ...outbox, ...messages, ...early, ...tenant }),
     async recordLostTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
@@ -290,49 +276,4 @@ function endOf(
 function runningLife(life: ReturnType<typeof begunLife>, row: SqlRow): InProgressRecord {
   const leaseEndsAt = momentOf(row, "lease_ends_at");
   return { ...life, state: "in_progress", leaseEndsAt, expiresAt: momentOf(row, "expires_at") };
-}
-
-function maintenanceMethods(
-  executor: PostgresExecutor,
-  statements: ReturnType<typeof maintenanceStatements> &
-    Pick<ReturnType<typeof outboxStatements>, "cleanEffects"> &
-    Pick<ReturnType<typeof messageStatements>, "cleanMessages"> &
-    Pick<ReturnType<typeof earlyStatements>, "reapEarly"> &
-    Pick<ReturnType<typeof tenantStatements>, "cleanAudit">,
-): Required<Pick<Store, "endedLeases" | "clean" | "cleanAudit">> {
-  const batch = async (statement: StatementTemplate, limit: number) =>
-    onlyRow(await executor.write(statement.bind({ limit })));
-  return {
-    async endedLeases(limit) {
-      const rows = await executor.read(statements.endedLeases.bind({ limit }));
-      return rows.map(endedLeaseOf);
-    },
-
-    async clean(limit) {
-      const abandoned = numberOf(await batch(statements.abandon, limit), "abandoned");
-      const forgotten = await batch(statements.forget, limit);
-      const purged = numberOf(forgotten, "purged");
-      const left = limit - purged;
-      await executor.write(statements.reapLeases.bind({ limit }));
-      await executor.write(statements.reapEarly.bind({ limit }));
-      const purge = left > 0 ? numberOf(await batch(statements.purge, left), "purged") : 0;
-      const effects = numberOf(await batch(statements.cleanEffects, limit), "effects");
-      const messages = numberOf(await batch(statements.cleanMessages, limit), "messages");
-      const counts = { abandoned, purged: purged + purge, forgotten: numberOf(forgotten, "forgotten") };
-      return { ...counts, effects, messages };
-    },
-
-    async cleanAudit(keepMs, limit) {
-      const row = onlyRow(await executor.write(statements.cleanAudit.bind({ keep_ms: keepMs, limit })));
-      return numberOf(row, "audit");
-    },
-  };
-}
-
-function endedLeaseOf(row: SqlRow): EndedLease {
-  return {
-    record: inProgressOf(row),
-    leaseEnd: textOf(row, "lease_end") as LeaseEnd,
-    attemptsMax: numberOf(row, "attempts_max"),
-  };
 }
