@@ -1596,6 +1596,35 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         inner.settlement.postpone(key, guard, afterMs === null ? null : afterMs * 2),
     })),
   ],
+  "a hastening of whatever is there": [
+    "hasten: another version of a record that is completed is refused",
+    settlement(({ inner, rows }) => ({
+      hasten: (key, guard, note) => {
+        const record = rows.find(key)?.record;
+        return inner.settlement.hasten(key, record === undefined ? guard : guardOf(record), note);
+      },
+    })),
+  ],
+  "a hastening that ends the answer's time alone": [
+    "hasten: the record-cleaner forgets what was completed",
+    settlement(({ inner, rows }) => ({
+      async hasten(key, guard, note) {
+        const before = rows.find(key)?.record;
+        const hastened = await inner.settlement.hasten(key, guard, note);
+        const row = rows.find(key);
+        if (before?.state === "completed" && row?.record.state === "completed") {
+          rows.put({ ...row.record, forgetAt: before.forgetAt }, restored(row));
+        }
+        return hastened;
+      },
+    })),
+  ],
+  "a hastening that nobody sees": [
+    "hasten: a record that is retryable keeps its state and gets an audit row",
+    settlement(({ inner }) => ({
+      audit: async (key) => (await inner.settlement.audit(key)).filter(({ event }) => event !== "retry"),
+    })),
+  ],
   "no next try taken for none at once": [
     "postpone: null leaves it to a person, and a time takes it back",
     settlement(({ inner }) => ({
@@ -1769,7 +1798,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
 };
 
 const newGroups =
-  /^(journal|start call|end call|calls by downstream key|finished calls|refence|phase|settle|claim|postpone|resumable|list|audit):/u;
+  /^(journal|start call|end call|calls by downstream key|finished calls|refence|phase|settle|hasten|claim|postpone|resumable|list|audit):/u;
 
 const skip = { [slowCase]: "it waits in real time" };
 const newCasesOf = (mistake: Mistake) => casesOf(mistake, skip).filter(([name]) => newGroups.test(name));

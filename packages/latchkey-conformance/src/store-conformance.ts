@@ -19,6 +19,7 @@ import { openDeliveryCases } from "./store-conformance/deliver-open.ts";
 import { earlyCases } from "./store-conformance/early.ts";
 import { endCases } from "./store-conformance/end.ts";
 import { endedLeaseCases, giveUpCases } from "./store-conformance/give-up.ts";
+import { hastenCases } from "./store-conformance/hasten.ts";
 import { hintCases } from "./store-conformance/hints.ts";
 import { isolationCases } from "./store-conformance/isolation.ts";
 import { journalCases } from "./store-conformance/journal.ts";
@@ -95,6 +96,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   phaseCases,
   openPhaseCases,
   settleCases,
+  hastenCases,
   claimCases,
   resumableCases,
   listingCases,

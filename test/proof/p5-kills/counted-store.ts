@@ -102,6 +102,7 @@ function countedSettlement(inner: SettlementSupport, course: Course): Settlement
   const pass = course.pass.bind(course);
   return {
     settle: (...given) => pass("settle", () => inner.settle(...given)),
+    hasten: (...given) => pass("hasten", () => inner.hasten(...given)),
     claimUnknowns: (...given) => pass("claimUnknowns", () => inner.claimUnknowns(...given)),
     postpone: (...given) => pass("postpone", () => inner.postpone(...given)),
     resumable: (...given) => pass("resumable", () => inner.resumable(...given)),

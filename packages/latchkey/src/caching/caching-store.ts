@@ -39,6 +39,15 @@ export function cachingStore<S extends Store<unknown>>(
     ...store,
     transactions: store.transactions === null ? null : keepingTransactions(store.transactions, cache, keep),
     finished: cache,
+    settlement: {
+      ...store.settlement,
+      async hasten(key, guard, note) {
+        const hastened = await store.settlement.hasten(key, guard, note);
+        // A copy says until when it may be served, and was made before.
+        if (hastened) await cache.forget(key);
+        return hastened;
+      },
+    },
     read: (key: RecordKey) => readKeeping(key, false),
     async warm(key: RecordKey) {
       await readKeeping(key, true);

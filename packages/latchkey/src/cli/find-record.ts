@@ -8,7 +8,7 @@ import {
   type RecordName,
 } from "../execution/find-record.ts";
 import { CommandError, refusal, UsageError } from "./command.ts";
-import { isKeyHash } from "./options.ts";
+import { isId, isKeyHash } from "./options.ts";
 import { shown } from "./text.ts";
 import type { CommandStore } from "./with-store.ts";
 
@@ -45,6 +45,29 @@ export function namedBy(positionals: readonly string[]): RecordName {
     );
   }
   return { tenant, operation, key };
+}
+
+/**
+ * A key alone may stand for a later life than the one that the operator has looked up.
+ *
+ * @throws {UsageError}
+ */
+export function lifeNamedBy(
+  positionals: readonly string[],
+  values: { readonly record?: string | undefined; readonly "downstream-key"?: string | undefined },
+): RecordName {
+  const named = namedBy(positionals);
+  const { record: recordId } = values;
+  if (recordId !== undefined) {
+    if (!isId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
+    return { ...named, recordId } as RecordName;
+  }
+  if (named.key !== undefined && values["downstream-key"] === undefined) {
+    throw new UsageError(
+      "A key may stand for a later life by now: say which record you looked at by its id, alone or with --record <id>.",
+    );
+  }
+  return named;
 }
 
 /** @throws {CommandError} with exit code 3 when there is none, 4 when the name fits two, or another life than the one named. */

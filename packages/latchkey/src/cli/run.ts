@@ -6,6 +6,7 @@ import { operatorConsole } from "./console.ts";
 import { discard, redrive } from "./decide-dead.ts";
 import { deleteTenant } from "./delete-tenant.ts";
 import { doctor } from "./doctor.ts";
+import { forget, retry } from "./hasten.ts";
 import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
@@ -20,6 +21,8 @@ const commands: ReadonlyMap<string, Command> = new Map([
   ["inspect", inspect],
   ["list", list],
   ["settle", settle],
+  ["retry", retry],
+  ["forget", forget],
   ["redrive", redrive],
   ["discard", discard],
   ["delete-tenant", deleteTenant],

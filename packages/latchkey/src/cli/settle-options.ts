@@ -5,8 +5,8 @@ import type { RecordName } from "../execution/find-record.ts";
 import { answerOfRun } from "../execution/run-answer.ts";
 import type { Answer } from "../operations/answer.ts";
 import { CommandError, UsageError } from "./command.ts";
-import { namedBy } from "./find-record.ts";
-import { databaseOptions, isId, parse, signed, wholeNumber } from "./options.ts";
+import { lifeNamedBy } from "./find-record.ts";
+import { databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import type { DatabaseValues } from "./with-store.ts";
 
 /** What became of it, as a person found out. */
@@ -67,25 +67,6 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
     json: values.json ?? false,
     database: values,
   };
-}
-
-/** A key alone may stand for a later life than the one that the operator has looked up. */
-function lifeNamedBy(
-  positionals: readonly string[],
-  values: { readonly record?: string | undefined; readonly "downstream-key"?: string | undefined },
-): RecordName {
-  const named = namedBy(positionals);
-  const { record: recordId } = values;
-  if (recordId !== undefined) {
-    if (!isId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
-    return { ...named, recordId } as RecordName;
-  }
-  if (named.key !== undefined && values["downstream-key"] === undefined) {
-    throw new UsageError(
-      "A key may stand for a later life by now: say which record you looked at by its id, alone or with --record <id>.",
-    );
-  }
-  return named;
 }
 
 interface OutcomeValues {

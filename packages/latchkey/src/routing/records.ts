@@ -57,6 +57,7 @@ export function routedSettlement<Tx>(members: Members<Tx>): SettlementSupport {
   const of = (tenant: string) => members.of(tenant).store.settlement;
   return {
     settle: async (key, guard, settlement, note) => of(key.tenant).settle(key, guard, settlement, note),
+    hasten: async (key, guard, note) => of(key.tenant).hasten(key, guard, note),
     async claimUnknowns(operations, limit, claimMs) {
       const pages = await shareOut(members, [limit], async ({ store }, [share = 0]) => {
         const value = await store.settlement.claimUnknowns(operations, share, claimMs);

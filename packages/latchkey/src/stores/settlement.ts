@@ -95,6 +95,16 @@ export interface SettlementSupport {
   settle(key: RecordKey, guard: Guard, settlement: Settlement, note: AuditNote): Promise<boolean>;
 
   /**
+   * Lets what a record waits for be now, by the store's clock, with an audit row whose event is `forget` or `retry`; the state
+   * stays. `completed`, `failed` and `expired`: their time is over, so the key may run as new, and the record-cleaner forgets
+   * them as it forgets others. `retryable`: a worker may resume it. `unknown`: its outcome is looked up again. Of `pending` and
+   * `in_progress`, of what waits for nothing that is still to come, and where the guard did not hold: false, nothing was
+   * written; so of two callers at most one writes. A repetition with the same audit id answers
+   * true when the first has been written.
+   */
+  hasten(key: RecordKey, guard: Guard, note: AuditNote): Promise<boolean>;
+
+  /**
    * At most `limit` unknown records of these operations whose `reconcileAfter` has come, oldest first. Each is taken by
    * moving its `reconcileAfter` to `claimMs` from now, so that other workers leave it alone; rows that another transaction is changing
    * are skipped.

@@ -179,6 +179,7 @@ function guardedJournal(inner: JournalSupport, watch: Breaker["watch"]): Journal
 function guardedSettlement(inner: SettlementSupport, watch: Breaker["watch"]): SettlementSupport {
   return {
     settle: (key, guard, settlement, note) => watch(() => inner.settle(key, guard, settlement, note)),
+    hasten: (key, guard, note) => watch(() => inner.hasten(key, guard, note)),
     claimUnknowns: (operations, limit, claimMs) =>
       watch(() => inner.claimUnknowns(operations, limit, claimMs)),
     postpone: (key, guard, afterMs) => watch(() => inner.postpone(key, guard, afterMs)),

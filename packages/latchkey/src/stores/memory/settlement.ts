@@ -42,6 +42,19 @@ export function memorySettlement({ rows, audit, now }: SettlementState): Settlem
       audit.push(entryOf(row.record, next.record, settlement, note, now()));
       return true;
     },
+    async hasten(key, guard, note) {
+      const known = audit.find(({ id }) => id === note.id);
+      if (known !== undefined) return known.recordId === guard.id;
+      const row = rows.find(key);
+      if (row === null || !guardHolds(row.record, guard)) return false;
+      const hastened = hastenedRow(row, now());
+      if (hastened === null) return false;
+      rows.put(hastened.record, hastened.change);
+      const { state, id: recordId } = row.record;
+      const place = { at: now(), key: keyOf(row.record), recordId, effectId: null };
+      audit.push({ ...note, ...place, event: hastened.event, from: state, to: state });
+      return true;
+    },
     claimUnknowns: async (operations, limit, claimMs) =>
       claimUnknowns(rows, now(), operations, limit, claimMs),
     async postpone(key, guard, afterMs) {
@@ -54,6 +67,35 @@ export function memorySettlement({ rows, audit, now }: SettlementState): Settlem
     list: async (filter) => list(rows, filter),
     audit: async (key) => audit.filter((entry) => keyText(entry.key) === keyText(key)).map(copyEntry),
   };
+}
+
+/** Null: there is nothing that it waits for. */
+function hastenedRow(row: MemoryRow, now: number): (Settled & { readonly event: string }) | null {
+  const { record } = row;
+  const at = dueAt(row);
+  if (at !== null && at <= now) return null;
+  switch (record.state) {
+    case "completed":
+    case "failed":
+      return { record: { ...record, expiresAt: now, forgetAt: now }, change: {}, event: "forget" };
+    case "expired":
+      return { record: { ...record, forgetAt: now }, change: {}, event: "forget" };
+    case "retryable":
+      return { record, change: { resumeAfter: now }, event: "retry" };
+    case "unknown":
+      return { record: { ...record, reconcileAfter: now }, change: {}, event: "retry" };
+    case "pending":
+    case "in_progress":
+      return null;
+    default:
+      return record satisfies never;
+  }
+}
+
+/** Null: nothing says when. */
+function dueAt({ record, resumeAfter }: MemoryRow): number | null {
+  if ("forgetAt" in record) return record.forgetAt;
+  return record.state === "unknown" ? record.reconcileAfter : resumeAfter;
 }
 
 interface UnknownRow extends MemoryRow {

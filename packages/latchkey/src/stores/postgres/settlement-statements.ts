@@ -19,6 +19,7 @@ export function settlementStatements(names: SqlNames) {
     settleFinished: template("settle_finished", settleFinished(names)),
     settleNotExecuted: template("settle_not_executed", settleNotExecuted(names)),
     settleCall: template("settle_call", settleCall(names)),
+    hasten: template("hasten", hasten(names)),
     settled: template("settled", settled(names)),
     claimUnknowns: template("claim_unknowns", claimUnknowns(names)),
     postpone: template("postpone", postpone(names)),
@@ -96,6 +97,30 @@ function settleCall(names: SqlNames): string {
     ${retryable(names, ", recovery_point = @call::text", "exists (select 1 from s)")},
     ${note(names, "'retryable'")}
     select 1 as settled, ${commitSettings(names)} from r`;
+}
+
+/** The guard holds after it as before, so a repetition is known by its audit row. */
+function hasten(names: SqlNames): string {
+  const { records, audit } = names;
+  const isOver = "r.state in ('completed', 'failed', 'expired')";
+  const waits = "r.state in ('retryable', 'unknown')";
+  return `with ${timeOf(names)},
+    r as (
+      update ${records} r set
+        expires_at = case when r.state in ('completed', 'failed') then t.at else r.expires_at end,
+        forget_at = case when ${isOver} then t.at else r.forget_at end,
+        reconcile_after = case when ${waits} then t.at else r.reconcile_after end
+      from t where ${keyIs("r")} and ${guardHolds}
+        and (${isOver} and r.forget_at > t.at or ${waits} and coalesce(r.reconcile_after > t.at, true))
+        and not exists (select 1 from ${audit} a where a.id = @audit_id::uuid)
+      returning r.id, r.state),
+    note as (
+      insert into ${audit} (id, at, tenant, scope, key, record_id, event, from_state, to_state, actor, proof, reason)
+      select @audit_id::uuid, t.at, @tenant::text, @scope::text, @key::text, r.id,
+        case when ${waits} then 'retry' else 'forget' end, r.state, r.state, @actor::text, @proof::text, @reason::text
+      from r, t
+      returning 1)
+    select 1 as hastened, ${commitSettings(names)} from r`;
 }
 
 /** Whether a settlement that found nothing to do repeats one that has been done. */

@@ -23,6 +23,13 @@ export function postgresSettlement(
       return confirmation.isDone(statements.settled.bind(values));
     },
 
+    async hasten(key, guard, note) {
+      const values = { ...keyValues(key), ...guardValues(guard), ...noteOf(note) };
+      const [row] = await executor.write(statements.hasten.bind(values));
+      if (row !== undefined) return true;
+      return confirmation.isDone(statements.settled.bind(values));
+    },
+
     async claimUnknowns(operations, limit, claimMs) {
       const values = { operations: listOf(operations), limit, claim_ms: claimMs };
       const rows = await executor.write(statements.claimUnknowns.bind(values));
@@ -106,11 +113,15 @@ function settling(statements: Statements, settlement: Settlement, values: Values
   }
 }
 
-function noteValues({ event }: Settlement, { id, actor, proof, reason }: AuditNote) {
+function noteValues({ event }: Settlement, note: AuditNote) {
+  return { event, ...noteOf(note) };
+}
+
+function noteOf({ id, actor, proof, reason }: AuditNote) {
   for (const [what, text] of Object.entries({ actor, proof, reason: reason ?? "" })) {
     checkStorable(what, text);
   }
-  return { event, audit_id: id, actor, proof, reason };
+  return { audit_id: id, actor, proof, reason };
 }
 
 function entryOf(row: SqlRow): AuditEntry {

@@ -34,6 +34,12 @@ export function redisSettlement(runner: Runner, random: Pick<Random, "token">): 
       const args = [...guardArguments(guard), note.id, settlement.event, to, row, ...changeOf(settlement)];
       return (await runner.on(layout.placeOf(key), settlementScripts.settle, args)) !== null;
     },
+    async hasten(key, guard, note) {
+      const event = guard.state === "retryable" || guard.state === "unknown" ? "retry" : "forget";
+      const row = rowOf(key, guard, { event, from: guard.state, to: guard.state }, note);
+      const args = [...guardArguments(guard), note.id, row];
+      return (await runner.on(layout.placeOf(key), settlementScripts.hasten, args)) !== null;
+    },
     claimUnknowns: (operations, limit, claimMs) =>
       claimUnknowns(runner, random.token(), operations, limit, claimMs),
     async postpone(key, guard, afterMs) {
@@ -58,9 +64,16 @@ const targets = {
 
 type StoredEntry = Omit<AuditEntry, "at" | "key"> & { readonly at: string };
 
-function auditRow({ tenant }: RecordKey, guard: Guard, { event }: Settlement, note: AuditNote): string {
-  const { id, actor, proof, reason } = note;
-  const move = { event, from: guard.state, to: targets[event] };
+function auditRow(key: RecordKey, guard: Guard, { event }: Settlement, note: AuditNote): string {
+  return rowOf(key, guard, { event, from: guard.state, to: targets[event] }, note);
+}
+
+function rowOf(
+  { tenant }: RecordKey,
+  guard: Guard,
+  move: Pick<AuditEntry, "event" | "from" | "to">,
+  { id, actor, proof, reason }: AuditNote,
+): string {
   const row: Omit<StoredEntry, "at"> = {
     id,
     actor,

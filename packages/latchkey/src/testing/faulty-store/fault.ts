@@ -36,6 +36,7 @@ export type StorePort =
   | "callsByDownstreamKey"
   | "finishedCalls"
   | "settle"
+  | "hasten"
   | "claimUnknowns"
   | "postpone"
   | "resumable"

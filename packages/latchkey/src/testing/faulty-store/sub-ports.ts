@@ -23,6 +23,7 @@ export function faultySettlement(inner: SettlementSupport, process: FaultyProces
   return {
     settle: (key, guard, settlement, note) =>
       process.call("settle", key, () => inner.settle(key, guard, settlement, note)),
+    hasten: (key, guard, note) => process.call("hasten", key, () => inner.hasten(key, guard, note)),
     claimUnknowns: (operations, limit, claimMs) =>
       process.call("claimUnknowns", null, () => inner.claimUnknowns(operations, limit, claimMs)),
     postpone: (key, guard, afterMs) =>

@@ -1,0 +1,149 @@
+/** `latchkey forget` and `latchkey retry`. */
+import type { RecordState } from "../engine/record.ts";
+import type { RecordName } from "../execution/find-record.ts";
+import { type Hastened, type HastenRequest, hastenSeen } from "../operator/hasten.ts";
+import { systemPorts } from "../ports.ts";
+import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
+import { findRecord, lifeNamedBy } from "./find-record.ts";
+import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
+import { shown, shownJson } from "./text.ts";
+import { type CommandStore, type DatabaseValues, withStore } from "./with-store.ts";
+
+const commonHelp = `\
+  --record <id>         the life of the key that you looked at, where the record is named by its key
+  --operator <name>     who decides
+  --reason <text>       why
+  --dry-run             only say what would be done
+  --config <file>       the service's config, whose store and caches are then used
+${databaseHelp}
+  --json                print the result as JSON
+
+Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 refused: nothing was changed.`;
+
+export const forget: Command = {
+  summary: "let a finished key run as new before its time, as for a stored 500",
+  help: `Usage: latchkey forget <record id> --operator <name> --reason <text> --yes [options]
+       latchkey forget <tenant> <operation> <key> --record <id> --operator <name> --reason <text> --yes [options]
+
+Ends the time of a finished record, with an audit row: the key may run as new at once, under another record id, and the
+record-cleaner removes the old record as it removes others. What has failed is forgotten without more. What has completed has
+happened: it is forgotten only with --may-run-again, and a client that still retries then makes it happen a second time.
+Refuses what is not finished: an unknown is settled, what is retryable is continued.
+
+Replays from a cache (latchkey/cached) stop at once with --config; copies in other processes' memory last for their maxAgeMs.
+
+  --yes                 really do it; without, it is only said what would be done
+  --may-run-again       also where the operation has happened, or its answer is gone
+${commonHelp}`,
+  run(context) {
+    const { values, positionals } = parse({
+      args: [...context.args],
+      allowPositionals: true,
+      options: { ...hastenOptions, yes: { type: "boolean" }, "may-run-again": { type: "boolean" } },
+    });
+    const request: HastenRequest = { event: "forget", mayRunAgain: values["may-run-again"] ?? false };
+    return hastenOne(context, { values, positionals, request, mayWrite: values.yes ?? false });
+  },
+};
+
+export const retry: Command = {
+  summary: "have what is retryable resumed, or an unknown looked up again, now",
+  help: `Usage: latchkey retry <record id> --operator <name> --reason <text> [options]
+       latchkey retry <tenant> <operation> <key> --record <id> --operator <name> --reason <text> [options]
+
+Ends a wait, with an audit row: a worker resumes what is retryable, after its finished steps, and the outcome-reconciler asks
+the other side about an unknown, also where it had given up. Runs nothing that may have happened: an unknown that cannot be
+found out stays unknown. Refuses what is finished, what is under way, and what only its own client can continue.
+
+${commonHelp}`,
+  run(context) {
+    const { values, positionals } = parse({
+      args: [...context.args],
+      allowPositionals: true,
+      options: hastenOptions,
+    });
+    return hastenOne(context, { values, positionals, request: { event: "retry" }, mayWrite: true });
+  },
+};
+
+export const hastenOptions = {
+  ...databaseOptions,
+  config: { type: "string" },
+  record: { type: "string" },
+  operator: { type: "string" },
+  reason: { type: "string" },
+  "dry-run": { type: "boolean" },
+  json: { type: "boolean" },
+} as const;
+
+interface HastenValues extends DatabaseValues {
+  readonly record?: string | undefined;
+  readonly operator?: string | undefined;
+  readonly reason?: string | undefined;
+  readonly "dry-run"?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+interface Asked {
+  readonly values: HastenValues;
+  readonly positionals: readonly string[];
+  readonly request: HastenRequest;
+  /** Whether it was said that it shall really be done. */
+  readonly mayWrite: boolean;
+}
+
+async function hastenOne(context: CommandContext, asked: Asked): Promise<ExitCode> {
+  const { values, positionals, mayWrite } = asked;
+  const named = lifeNamedBy(positionals, values);
+  const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
+  const dryRun = values["dry-run"] ?? false;
+  return withStore<ExitCode>(context, values, async (store) => {
+    const done = await look(store, named, asked, by, dryRun || !mayWrite);
+    if (done.kind === "refused") throw refusal(`Not done. ${done.title} ${done.detail}`);
+    if (!dryRun && !mayWrite) throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Say --yes to do it.`);
+    report(context, done, asked.request, dryRun, values.json ?? false);
+    return 0;
+  });
+}
+
+async function look(
+  store: CommandStore,
+  named: RecordName,
+  { request }: Asked,
+  by: { readonly operator: string; readonly reason: string },
+  dryRun: boolean,
+): Promise<Hastened> {
+  const { record } = await findRecord(store, named);
+  const seen = { recordId: record.id, attempt: record.fence.attempt };
+  return hastenSeen({ store, ports: systemPorts }, seen, request, by, dryRun);
+}
+
+type Done = Extract<Hastened, { readonly kind: "done" }>;
+
+const endings: Readonly<Partial<Record<RecordState, string>>> = {
+  retryable: "due now for a worker",
+  unknown: "looked up again now",
+};
+
+function whatIsDone({ before }: Done, { event }: HastenRequest, would: string): string {
+  const end = event === "forget" ? "forgotten: its key may run as new" : (endings[before.state] ?? "due");
+  return `Record ${before.id} (${before.state}) ${would} ${end}.`;
+}
+
+function report(
+  { print }: CommandContext,
+  done: Done,
+  request: HastenRequest,
+  dryRun: boolean,
+  json: boolean,
+): void {
+  const { before, audit } = done;
+  if (json) {
+    const { id, tenant, operation, state } = before;
+    const record = { id, tenant, operation, state };
+    print(shownJson({ event: request.event, dryRun, record, audit: dryRun ? null : audit }));
+    return;
+  }
+  const rest = dryRun ? "Nothing was changed." : `Audit row ${audit}.`;
+  print(shown(`${whatIsDone(done, request, dryRun ? "would be" : "is")} ${rest}`));
+}

@@ -1,0 +1,130 @@
+/** What a person wants to happen now: a key forgotten before its time, or what waits tried again. */
+import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
+import type { OperatorProof } from "../execution/settle.ts";
+import type { Ports } from "../ports.ts";
+import type { Store } from "../stores/store.ts";
+import { readAnswer } from "./readable.ts";
+import { type Refused, type SeenRecord } from "./settle.ts";
+import { surely } from "./surely.ts";
+import { recordView } from "./views.ts";
+
+export interface HastenParts {
+  readonly store: Store<unknown>;
+  readonly ports: Ports;
+}
+
+export type HastenRequest =
+  /** The key may run as new. `mayRunAgain`: also where its operation has happened, so that it may happen twice. */
+  | { readonly event: "forget"; readonly mayRunAgain: boolean }
+  /** What waits for a time is due now. Runs nothing that may have happened. */
+  | { readonly event: "retry" };
+
+export type Hastened =
+  /** The audit row's id. */
+  { readonly kind: "done"; readonly audit: string; readonly before: LatchkeyRecord } | Refused;
+
+/**
+ * Hastens one life as it was seen, with its audit row.
+ *
+ * @param dryRun makes all checks and writes nothing; the audit is then empty
+ * @throws {StoreError} when the store could not be used; asking again is harmless.
+ */
+export async function hastenSeen(
+  { store, ports }: HastenParts,
+  seen: SeenRecord,
+  request: HastenRequest,
+  { operator, reason }: OperatorProof,
+  dryRun = false,
+): Promise<Hastened> {
+  const { record, now } = await store.readById(null, seen.recordId);
+  if (record === null) return refused("The record is not there any more.", goneDetail, null);
+  if (record.fence.attempt !== seen.attempt) {
+    return refused("It went on meanwhile.", "Look at the record again.", record);
+  }
+  const refusal =
+    request.event === "forget" ? whyNotForget(record, now, request.mayRunAgain) : await whyNotRetry(store, record);
+  if (refusal !== null) return refusal;
+  if (dryRun) return { kind: "done", audit: "", before: record };
+  const note = { id: ports.random.uuid(now), actor: operator, proof: "operator", reason };
+  const { tenant, scope, key } = record;
+  const done = await surely(ports.clock, () =>
+    store.settlement.hasten({ tenant, scope, key }, guardOf(record), note),
+  );
+  if (done) return { kind: "done", audit: note.id, before: record };
+  return refused(
+    "It was changed at the same moment, or waits for nothing any more.",
+    "Another person or a worker was faster. Nothing of yours was changed.",
+    record,
+  );
+}
+
+const goneDetail = "It was released because nothing happened, was forgotten, or its key has another life by now.";
+
+function refused(title: string, detail: string, record: LatchkeyRecord | null): Refused {
+  return { kind: "refused", title, detail, record: record && recordView(record) };
+}
+
+function whyNotForget(record: LatchkeyRecord, now: number, mayRunAgain: boolean): Refused | null {
+  switch (record.state) {
+    case "failed":
+      return isForgotten(record.forgetAt, now, record);
+    case "completed":
+    case "expired":
+      if (mayRunAgain) return isForgotten(record.forgetAt, now, record);
+      return refused("Its operation has happened.", whatHappened(record), record);
+    case "unknown":
+      return refused(
+        "It is not known what became of it.",
+        "Forgotten, it could happen twice. Settle it instead: latchkey settle.",
+        record,
+      );
+    case "retryable":
+      return refused("It waits to be continued.", "Its finished steps would be done again. See latchkey retry.", record);
+    case "pending":
+    case "in_progress":
+      return refused("It is not finished.", "Wait until it is.", record);
+    default:
+      return record satisfies never;
+  }
+}
+
+function isForgotten(forgetAt: number, now: number, record: LatchkeyRecord): Refused | null {
+  if (forgetAt > now) return null;
+  return refused("Its time is over already.", "The key may run as new.", record);
+}
+
+/** In words for the person who is about to let it happen again. */
+function whatHappened(record: LatchkeyRecord): string {
+  const again =
+    "Forgotten, the key runs as new: a client that still retries makes it happen a second time. Make sure that it did not happen, or has been undone, and say so with --may-run-again.";
+  if (!("answer" in record) || record.answer === null) return `Its answer is gone. ${again}`;
+  const answer = readAnswer(record.answer);
+  const status = "value" in answer ? ` with status ${answer.value.status}` : "";
+  return `Its first answer${status} is stored. ${again}`;
+}
+
+async function whyNotRetry(store: Store<unknown>, record: LatchkeyRecord): Promise<Refused | null> {
+  switch (record.state) {
+    case "unknown":
+      return null;
+    case "retryable": {
+      const { tenant, scope, key, id } = record;
+      const journal = await store.journal.read({ tenant, scope, key }, id);
+      if (journal?.input != null) return null;
+      return refused(
+        "No worker can continue it.",
+        "Its operation does not own its work: the next request with this key continues it.",
+        record,
+      );
+    }
+    case "completed":
+    case "failed":
+    case "expired":
+      return refused("It is finished.", "A finished key runs again only when it is forgotten: latchkey forget.", record);
+    case "pending":
+    case "in_progress":
+      return refused("It is under way.", "A worker or its own request goes on with it.", record);
+    default:
+      return record satisfies never;
+  }
+}
