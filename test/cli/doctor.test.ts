@@ -93,7 +93,7 @@ describe("on Postgres", () => {
       place.url,
       `grant usage on schema latchkey to ${role.name}`,
       `grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.messages, latchkey.early to ${role.name}`,
-      `grant select, insert on latchkey.audit to ${role.name}`,
+      `grant select, insert, delete on latchkey.audit to ${role.name}`,
       `grant select on latchkey.settings to ${role.name}`,
     );
     expect((await examineDatabase(role.url)).of("privileges").status).toBe("ok");
