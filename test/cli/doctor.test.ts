@@ -92,8 +92,7 @@ describe("on Postgres", () => {
     await alter(
       place.url,
       `grant usage on schema latchkey to ${role.name}`,
-      `grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.messages, latchkey.early to ${role.name}`,
-      `grant select, insert, delete on latchkey.audit to ${role.name}`,
+      `grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.messages, latchkey.early, latchkey.audit to ${role.name}`,
       `grant select on latchkey.settings to ${role.name}`,
     );
     expect((await examineDatabase(role.url)).of("privileges").status).toBe("ok");

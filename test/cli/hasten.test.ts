@@ -42,7 +42,8 @@ async function failed(key: string): Promise<string> {
   const record = await begin(place, keyOf(key));
   const retention = { retentionMs: 3_600_000, forgetAfterMs: 7_200_000 };
   const end = { event: "fail", answer: jsonAnswer(500, {}), retention, errorCode: null } as const;
-  if ((await place.store.end(keyOf(key), record.id, record.fence, end)) === null) throw new Error("it is ours");
+  if ((await place.store.end(keyOf(key), record.id, record.fence, end)) === null)
+    throw new Error("it is ours");
   return record.id;
 }
 
@@ -50,13 +51,19 @@ async function retryable(key: string): Promise<string> {
   const { id } = await callInDoubt(place, keyOf(key));
   const { record } = await place.store.read(keyOf(key));
   if (record === null) throw new Error("it is there");
-  const settlement = { event: "settle_not_executed", calls: "never-happened", reopen: null, resumeAfterMs: null } as const;
+  const settlement = {
+    event: "settle_not_executed",
+    calls: "never-happened",
+    reopen: null,
+    resumeAfterMs: null,
+  } as const;
   const note = { id: crypto.randomUUID(), actor: "a", proof: "operator", reason: "r" };
   await place.store.settlement.settle(keyOf(key), guardOf(record), settlement, note);
   return id;
 }
 
-const audit = async (key: string) => (await place.store.settlement.audit(keyOf(key))).map(({ event, actor }) => [event, actor]);
+const audit = async (key: string) =>
+  (await place.store.settlement.audit(keyOf(key))).map(({ event, actor }) => [event, actor]);
 const run = (...args: readonly string[]) => latchkey(place.url, ...args);
 
 describe("forget", () => {
@@ -109,7 +116,11 @@ describe("forget", () => {
     const other = "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17";
     expect((await run("forget", ...name, "--record", other, ...by, "--yes")).exitCode).toBe(4);
     const json = await run("forget", ...name, "--record", id, ...by, "--yes", "--json");
-    expect(JSON.parse(json.out)).toMatchObject({ event: "forget", dryRun: false, record: { id, state: "failed" } });
+    expect(JSON.parse(json.out)).toMatchObject({
+      event: "forget",
+      dryRun: false,
+      record: { id, state: "failed" },
+    });
   });
 
   test.each([
@@ -127,7 +138,9 @@ describe("forget", () => {
 
   test("a record that is not there, a missing reason, and a wrong name", async () => {
     expect((await run("forget", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", ...by, "--yes")).exitCode).toBe(3);
-    expect((await run("forget", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", "--operator", "a", "--yes")).exitCode).toBe(2);
+    expect(
+      (await run("forget", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", "--operator", "a", "--yes")).exitCode,
+    ).toBe(2);
     expect((await run("forget", ...by)).exitCode).toBe(2);
   });
 });
@@ -149,7 +162,10 @@ describe("retry", () => {
     const id = await retryable("resumed");
     expect(await place.store.settlement.resumable(["payments.charge"], 10)).toEqual([]);
     const { exitCode, out } = await run("retry", id, ...by);
-    expect({ exitCode, out }).toEqual({ exitCode: 0, out: expect.stringContaining("is due now for a worker") });
+    expect({ exitCode, out }).toEqual({
+      exitCode: 0,
+      out: expect.stringContaining("is due now for a worker"),
+    });
     const [found] = await place.store.settlement.resumable(["payments.charge"], 10);
     expect(found?.id).toBe(id);
     expect((await run("retry", id, ...by)).exitCode, "a second time").toBe(4);
@@ -174,20 +190,23 @@ describe("retry", () => {
   });
 });
 
-test.each(["forget", "retry"])("two processes that %s the same record at once: one does, one is refused", async (command) => {
-  const key = `both-${command}`;
-  const id = command === "forget" ? await failed(key) : (await callInDoubt(place, keyOf(key))).id;
-  const yes = command === "forget" ? ["--yes"] : [];
-  const children = ["ada", "bob"].map((operator) =>
-    spawnWorker(main, {
-      args: [command, id, "--operator", operator, "--reason", "Ticket 8", ...yes],
-      env: { DATABASE_URL: place.url },
-    }),
-  );
-  const codes = await Promise.all(children.map(async (child) => (await child.exited).code));
-  expect(codes.sort()).toEqual([0, 4]);
-  expect(await audit(key)).toHaveLength(1);
-});
+test.each(["forget", "retry"])(
+  "two processes that %s the same record at once: one does, one is refused",
+  async (command) => {
+    const key = `both-${command}`;
+    const id = command === "forget" ? await failed(key) : (await callInDoubt(place, keyOf(key))).id;
+    const yes = command === "forget" ? ["--yes"] : [];
+    const children = ["ada", "bob"].map((operator) =>
+      spawnWorker(main, {
+        args: [command, id, "--operator", operator, "--reason", "Ticket 8", ...yes],
+        env: { DATABASE_URL: place.url },
+      }),
+    );
+    const codes = await Promise.all(children.map(async (child) => (await child.exited).code));
+    expect(codes.sort()).toEqual([0, 4]);
+    expect(await audit(key)).toHaveLength(1);
+  },
+);
 
 test("on PGlite, by the service's config", async () => {
   const folder = mkdtempSync(join(tmpdir(), "latchkey-forget-"));
@@ -208,7 +227,15 @@ test("on PGlite, by the service's config", async () => {
     const id = await once();
     expect(await once(), "a replay").toBeNull();
     const child = spawnWorker(main, {
-      args: ["forget", id ?? "", ...by, "--yes", "--may-run-again", "--config", join(import.meta.dirname, "configs/doctor.ts")],
+      args: [
+        "forget",
+        id ?? "",
+        ...by,
+        "--yes",
+        "--may-run-again",
+        "--config",
+        join(import.meta.dirname, "configs/doctor.ts"),
+      ],
       env: { DOCTOR: JSON.stringify({ pglite: dataDir }) },
     });
     expect((await child.exited).code, child.stderr()).toBe(0);

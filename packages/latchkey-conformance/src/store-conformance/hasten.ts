@@ -2,7 +2,16 @@
 import assert from "node:assert/strict";
 import type { RecordState } from "latchkey";
 import { guardOf } from "latchkey/internal";
-import { minute, newKey, newLife, defaultTerms, putInState, readRecord, staleGuards, states } from "./arrange.ts";
+import {
+  defaultTerms,
+  minute,
+  newKey,
+  newLife,
+  putInState,
+  readRecord,
+  staleGuards,
+  states,
+} from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
 import { isAfter, race, timed, winners } from "./check.ts";
 import { changesNothing } from "./journal-arrange.ts";
@@ -30,7 +39,10 @@ const written: readonly StoreCase[] = hastened.map((state) => ({
     isAfter(context, entry.at, span, 0, "at");
     const event = waiting.includes(state) ? "retry" : "forget";
     const move = { effectId: null, event, from: state, to: state };
-    assert.deepEqual({ ...entry, key: { ...entry.key } }, { ...note, at: entry.at, key, recordId: record.id, ...move });
+    assert.deepEqual(
+      { ...entry, key: { ...entry.key } },
+      { ...note, at: entry.at, key, recordId: record.id, ...move },
+    );
   },
 }));
 

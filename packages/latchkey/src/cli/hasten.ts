@@ -66,7 +66,7 @@ ${commonHelp}`,
   },
 };
 
-export const hastenOptions = {
+const hastenOptions = {
   ...databaseOptions,
   config: { type: "string" },
   record: { type: "string" },
@@ -100,7 +100,8 @@ async function hastenOne(context: CommandContext, asked: Asked): Promise<ExitCod
   return withStore<ExitCode>(context, values, async (store) => {
     const done = await look(store, named, asked, by, dryRun || !mayWrite);
     if (done.kind === "refused") throw refusal(`Not done. ${done.title} ${done.detail}`);
-    if (!dryRun && !mayWrite) throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Say --yes to do it.`);
+    if (!dryRun && !mayWrite)
+      throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Say --yes to do it.`);
     report(context, done, asked.request, dryRun, values.json ?? false);
     return 0;
   });

@@ -4,7 +4,7 @@ import type { OperatorProof } from "../execution/settle.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
 import { readAnswer } from "./readable.ts";
-import { type Refused, type SeenRecord } from "./settle.ts";
+import type { Refused, SeenRecord } from "./settle.ts";
 import { surely } from "./surely.ts";
 import { recordView } from "./views.ts";
 
@@ -42,7 +42,9 @@ export async function hastenSeen(
     return refused("It went on meanwhile.", "Look at the record again.", record);
   }
   const refusal =
-    request.event === "forget" ? whyNotForget(record, now, request.mayRunAgain) : await whyNotRetry(store, record);
+    request.event === "forget"
+      ? whyNotForget(record, now, request.mayRunAgain)
+      : await whyNotRetry(store, record);
   if (refusal !== null) return refusal;
   if (dryRun) return { kind: "done", audit: "", before: record };
   const note = { id: ports.random.uuid(now), actor: operator, proof: "operator", reason };
@@ -58,7 +60,8 @@ export async function hastenSeen(
   );
 }
 
-const goneDetail = "It was released because nothing happened, was forgotten, or its key has another life by now.";
+const goneDetail =
+  "It was released because nothing happened, was forgotten, or its key has another life by now.";
 
 function refused(title: string, detail: string, record: LatchkeyRecord | null): Refused {
   return { kind: "refused", title, detail, record: record && recordView(record) };
@@ -79,7 +82,11 @@ function whyNotForget(record: LatchkeyRecord, now: number, mayRunAgain: boolean)
         record,
       );
     case "retryable":
-      return refused("It waits to be continued.", "Its finished steps would be done again. See latchkey retry.", record);
+      return refused(
+        "It waits to be continued.",
+        "Its finished steps would be done again. See latchkey retry.",
+        record,
+      );
     case "pending":
     case "in_progress":
       return refused("It is not finished.", "Wait until it is.", record);
@@ -120,7 +127,11 @@ async function whyNotRetry(store: Store<unknown>, record: LatchkeyRecord): Promi
     case "completed":
     case "failed":
     case "expired":
-      return refused("It is finished.", "A finished key runs again only when it is forgotten: latchkey forget.", record);
+      return refused(
+        "It is finished.",
+        "A finished key runs again only when it is forgotten: latchkey forget.",
+        record,
+      );
     case "pending":
     case "in_progress":
       return refused("It is under way.", "A worker or its own request goes on with it.", record);

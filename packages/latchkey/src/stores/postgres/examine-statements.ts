@@ -12,7 +12,7 @@ const rights: Readonly<Record<string, readonly string[]>> = {
   outbox: all,
   messages: all,
   early: all,
-  audit: ["select", "insert", "delete"],
+  audit: all,
   settings: ["select"],
 };
 
