@@ -377,6 +377,8 @@ describe("construction", () => {
     expect(() => createInbox(latchkey, operation, { tenant: "t" }, undefined as never)).toThrow(TypeError);
     const open = latchkey.operation("open", { execution: "lease", onStoreFailure: "run-unprotected" });
     expect(() => createInbox(latchkey, open, { tenant: "t" }, async () => {})).toThrow("run unprotected");
+    const byPath = latchkey.operation("by-path", { keyScope: "path" });
+    expect(() => createInbox(latchkey, byPath, { tenant: "t" }, async () => {})).toThrow('say "operation"');
     const without = createLatchkey({ store: { ...memoryStore(), messages: null } });
     expect(() => createInbox(without, without.operation("op"), { tenant: "t" }, handler)).toThrow(TypeError);
   });

@@ -79,6 +79,11 @@ function submitter<Tx, E extends DirectExecution, I>(
     // A message that cannot be written down as done would run again, and again.
     throw new TypeError(`Operation ${operation.name} may run unprotected: messages can only be refused`);
   }
+  if (operation.settings.keyScope === "path") {
+    throw new TypeError(
+      `Operation ${operation.name} has keyScope "path", and messages have none: say "operation"`,
+    );
+  }
   if (ownsItsWork(operation)) {
     if (handler !== undefined)
       throw new TypeError(`Operation ${operation.name} owns its work: leave out the handler`);

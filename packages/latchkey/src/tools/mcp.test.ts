@@ -123,11 +123,15 @@ describe("the key", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("nothing runs for nobody", async () => {
-    const { agent, runs } = shop(done, { tenant: () => "" });
+  test.each(["", "throw"])("nothing runs for nobody (%j)", async (given) => {
+    const tenantOf = () => {
+      if (given === "throw") throw new Error("secret of the authentication");
+      return given;
+    };
+    const { agent, runs } = shop(done, { tenant: tenantOf });
     const refused = await call(await agent(), key);
     expect(refused.isError).toBe(true);
-    expect(text(refused)).toContain("tenant");
+    expect(text(refused)).toContain("tenant function threw or returned nothing");
     expect(runs).toEqual([]);
   });
 });

@@ -1,4 +1,5 @@
 /** On whose behalf a tool is called. The same choice as HTTP adapters have, and no default either. */
+import { LatchkeyError } from "../errors.ts";
 
 type Possibly<T> = T | null | undefined;
 
@@ -20,7 +21,10 @@ export type ToolIdentity<C> = {
 /** The tenant of a server that has none. Parentheses keep it apart from names that people give. */
 const singleTenantName = "(single)";
 
-/** @throws {TypeError} when nothing says whose calls they are. */
+/**
+ * @returns what asks for both; it throws {LatchkeyError} `tenant-missing` where `tenant` throws
+ * @throws {TypeError} when nothing says whose calls they are.
+ */
 export function resolveIdentity<C>(
   what: string,
   { tenant, singleTenant, principal = () => null }: ToolIdentity<C>,
@@ -31,5 +35,13 @@ export function resolveIdentity<C>(
       `${what}: say on whose behalf tools are called: either \`tenant: (context) => …\`, taken from authentication, or \`singleTenant: true\``,
     );
   }
-  return async (context) => ({ tenant: await tenantOf(context), principal: await principal(context) });
+  return async (context) => {
+    let given: unknown;
+    try {
+      given = await tenantOf(context);
+    } catch (cause) {
+      throw new LatchkeyError("tenant-missing", { cause });
+    }
+    return { tenant: given, principal: await principal(context) };
+  };
 }
