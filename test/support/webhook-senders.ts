@@ -60,7 +60,7 @@ export const stripeSender: Sender = {
   },
 };
 
-const githubSender: Sender = {
+export const githubSender: Sender = {
   name: "GitHub",
   withoutId: "missing-id",
   signature: "x-hub-signature-256",

@@ -16,6 +16,7 @@ import { NotExecuted } from "../errors.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { acp } from "../operations/policies/acp.ts";
 import { memoryStore } from "../stores/memory.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
 import { mcpProtect, mcpServe } from "./mcp.ts";
 
 type Untyped = (...given: readonly unknown[]) => unknown;
@@ -75,8 +76,10 @@ describe("the key", () => {
     expect(runs).toHaveLength(3);
   });
 
-  test("without one, a transaction runs every time, too", async () => {
-    const latchkey = createLatchkey({ store: memoryStore() });
+  test("without one, a transaction runs every time, too, and its records are forgotten at once", async () => {
+    const ports = manualPorts();
+    const { clock } = ports;
+    const latchkey = createLatchkey({ store: memoryStore({ ports }), ports });
     const operation = latchkey.operation("refund", { writes: "none" });
     const protect = mcpProtect(latchkey, { tenant, withoutKey: "run" });
     let runs = 0;
@@ -90,6 +93,9 @@ describe("the key", () => {
     const client = await agent();
     for (const meta of [{}, {}, key, key]) await call(client, meta);
     expect(runs).toBe(3);
+    await clock.advance(1_000);
+    const { recordCleaner } = await latchkey.work();
+    expect(recordCleaner).toMatchObject({ forgotten: 2 });
   });
 
   test("may have other names, or come with the arguments, of which a part is compared", async () => {

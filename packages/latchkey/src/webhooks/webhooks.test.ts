@@ -8,6 +8,7 @@ import {
   type Receiver,
 } from "../../../../test/support/webhook-receiver.ts";
 import {
+  githubSender,
   otherSecret,
   senders,
   shopifySender,
@@ -225,6 +226,23 @@ describe("what one event is", () => {
     expect(storeCalls()).toBe(0);
   });
 });
+
+test.each([githubSender, shopifySender, standardSender])(
+  "other bytes of the same text are not what $name has signed",
+  async (sender) => {
+    const { receiver, storeCalls } = arrange(sender);
+    const { headers, body } = await sender.deliver("evt_1", { payload: { note: "\ufffd" } });
+    const [before = "", after = ""] = body.split("\ufffd");
+    const bytes = Buffer.concat([Buffer.from(before), Buffer.from([0xff]), Buffer.from(after)]);
+    expect(bytes.toString("utf8")).toBe(body);
+    const header = (name: string) => headers[name] ?? null;
+    const request = { headers, method: "POST", url: "/" };
+    expect(await receiver.receive({ header, body: bytes, request })).toMatchObject({ status: 400 });
+    expect(storeCalls()).toBe(0);
+    const genuine = { header, body: Buffer.from(body), request };
+    expect(await receiver.receive(genuine)).toMatchObject({ status: 200 });
+  },
+);
 
 describe("bodies that other code has read", () => {
   test.each<[string, express.RequestHandler]>([
