@@ -35,6 +35,7 @@ const optionTable = {
   "other-body-file": text,
   "failing-body": text,
   "failing-body-file": text,
+  "failing-url": text,
   "content-type": text,
   "key-header": text,
   "key-syntax": text,
@@ -126,9 +127,16 @@ function targetOf(url: URL, given: Given, profile: Profile, cwd: string): Target
     headers: contentType === null ? [] : [["Content-Type", contentType]],
     body,
     otherBody: bodyOf("other-body", given, cwd) ?? otherBodyOf(body),
-    failingBody: bodyOf("failing-body", given, cwd),
+    failing: failingOf(url, body, given, cwd),
     key: given.key === undefined ? profile.key : choice("key", given.key, ["required", "optional", "any"]),
   };
+}
+
+function failingOf(url: URL, body: string, given: Given, cwd: string): Target["failing"] {
+  const failingBody = bodyOf("failing-body", given, cwd);
+  const failingUrl = given["failing-url"];
+  if (failingBody === null && failingUrl === undefined) return null;
+  return { url: failingUrl === undefined ? url : urlOf(failingUrl), body: failingBody ?? body };
 }
 
 type BodyOption = "body" | "other-body" | "failing-body";

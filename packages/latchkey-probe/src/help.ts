@@ -15,6 +15,7 @@ What is sent
   --other-header <…>          the credentials of another tenant, which replace those of the same name
   --other-body <text>         another request that is accepted; default: the body with a number or text changed
   --failing-body <text>       a request that is answered with a 5xx
+  --failing-url <url>         the same body there is answered with a 5xx
   --key-header <name>         default Idempotency-Key
   --key-syntax <form>         auto (default), bare, quoted
 

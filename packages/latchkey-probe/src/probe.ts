@@ -44,7 +44,8 @@ export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}
 
 /** Everything else is refused by the courier. */
 function namedOrigins({ targets, count }: ProbeSettings): ReadonlySet<string> {
-  const urls = [...targets.map(({ url }) => url), ...(count === null ? [] : [count.url])];
+  const urls = targets.flatMap(({ url, failing }) => [url, ...(failing === null ? [] : [failing.url])]);
+  if (count !== null) urls.push(count.url);
   return new Set(urls.map(({ origin }) => origin));
 }
 

@@ -15,8 +15,8 @@ export interface Target {
   readonly body: string;
   /** Null: none is known that the server accepts. */
   readonly otherBody: string | null;
-  /** A body that the server answers with a 5xx. Null: none. */
-  readonly failingBody: string | null;
+  /** A request that the server answers with a 5xx. Null: none is known. */
+  readonly failing: { readonly url: URL; readonly body: string } | null;
   readonly key: "required" | "optional" | "any";
 }
 

@@ -2,7 +2,7 @@ import { type Answer, headerOf, isAccepted } from "../wire/answer.ts";
 import { type Check, type CheckContext, Inconclusive, say, settleTriesMax } from "./check.ts";
 import { isMarked } from "./judge.ts";
 
-const noFailing = "no request is known that fails; give the body of one with --failing-body";
+const noFailing = "no request is known that fails; name one with --failing-body or --failing-url";
 
 export const serverError: Check = {
   name: "server-error",
@@ -10,16 +10,17 @@ export const serverError: Check = {
     "after a 5xx the key is not blocked, the error is not replayed as a success, and nothing takes effect twice",
   needsReplays: true,
   requestsMax: () => 2 + settleTriesMax,
-  obstacle: ({ failingBody }) => (failingBody === null ? noFailing : null),
+  obstacle: ({ failing }) => (failing === null ? noFailing : null),
   async run(context) {
-    const template = context.target.failingBody;
-    if (template === null) throw new Inconclusive(noFailing);
+    const { failing } = context.target;
+    if (failing === null) throw new Inconclusive(noFailing);
+    const intend = () => context.intend(failing.body, { ...context.target, url: failing.url });
     const before = await context.count();
-    const intention = context.intend(template);
+    const intention = intend();
     const key = context.newKey();
     const first = await context.send(intention, key);
     if (first.status < 500)
-      throw new Inconclusive(`the failing body is answered ${say(first)}, which is no 5xx`);
+      throw new Inconclusive(`the failing request is answered ${say(first)}, which is no 5xx`);
     const between = await context.count();
     const again = await context.settle(intention, key);
     const after = await context.count();
@@ -29,7 +30,7 @@ export const serverError: Check = {
         `${between - before} effect before the retry, ${after - before} after it`,
       );
     }
-    const control = await context.send(context.intend(template), context.newKey());
+    const control = await context.send(intend(), context.newKey());
     judgeAgain(context, first, again, control);
   },
 };
