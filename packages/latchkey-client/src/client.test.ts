@@ -190,7 +190,7 @@ describe("one call", () => {
     await expect(client.fetch(url, { ...order, intent: "" })).rejects.toThrow(TypeError);
     expect(sent).toEqual([]);
     const misspelt: object = { atempts: 3 };
-    expect(() => createClient(misspelt)).toThrow('no option "atempts"');
+    expect(() => createClient(misspelt)).toThrow("createClient: atempts is unknown");
     expect(() => createClient({ attempts: 0 })).toThrow("attempts must be above 0");
     expect(() => createClient({ limitMs: Number.NaN })).toThrow("limitMs must be above 0");
   });
@@ -301,6 +301,16 @@ describe("202 with Location", () => {
     expect((await client.fetch(url, order)).status).toBe(201);
     expect(sent.map(({ method }) => method)).toEqual(["POST", "GET", "POST"]);
     expect(keys()[2]).toBe(keys()[0]);
+  });
+
+  test("a 4xx of the resource itself says nothing about the request; a stored one is its answer", async () => {
+    const own = arrange([accepted(), new Response(null, { status: 400 })]);
+    expect((await own.client.fetch(url, { ...order, intent: "i" })).status).toBe(400);
+    expect(await own.client.pending()).toMatchObject([{ intent: "i" }]);
+    const replayed = { status: 422, headers: { "Idempotent-Replayed": "true" } };
+    const stored = arrange([accepted(), new Response(null, replayed)]);
+    expect((await stored.client.fetch(url, { ...order, intent: "i" })).status).toBe(422);
+    expect(await stored.client.pending()).toEqual([]);
   });
 
   test("not to another origin, nor where the caller follows it", async () => {

@@ -90,7 +90,7 @@ export function createClient(options: ClientOptions = {}): Client {
       const method = (init.method ?? (input instanceof Request ? input.method : "GET")).toUpperCase();
       const isSafe = ["GET", "HEAD", "OPTIONS"].includes(method);
       if (intent === "" || (isSafe && intent !== undefined)) {
-        throw new TypeError("fetch: an intent needs a name and a method that changes something");
+        throw new TypeError("an intent needs a name and an unsafe method");
       }
       if (isSafe) return settings.fetch(input, init);
       const request = await prepareRequest(input, init);
@@ -110,8 +110,8 @@ export function createClient(options: ClientOptions = {}): Client {
     },
     async pending() {
       const now = ports.clock.wallMs();
-      const open = (await storage.list()).filter(([, { doneAt }]) => doneAt === null);
-      return open
+      return (await storage.list())
+        .filter(([, { doneAt }]) => doneAt === null)
         .map(([intent, record]) => {
           const { key, method, url, startedAt, isKept } = record;
           const isResumable = isKept && !isTooOld(record, now, settings.keyLifetimeMs);

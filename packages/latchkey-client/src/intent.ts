@@ -39,13 +39,10 @@ export function admit(
   keyLifetimeMs: number,
 ): Admission {
   if (stored === undefined) return { ok: true, record: draft };
-  const refused = (code: ClientErrorCode) => ({ ok: false, code, key: stored.key }) as const;
-  const isDone = stored.doneAt !== null;
-  if (stored.digest !== draft.digest) return refused(isDone ? "intent-done" : "request-changed");
-  if (isTooOld(stored, draft.startedAt, keyLifetimeMs)) {
-    return refused(isDone ? "intent-done" : "intent-too-old");
-  }
-  return { ok: true, record: stored };
+  const isSame = stored.digest === draft.digest;
+  if (isSame && !isTooOld(stored, draft.startedAt, keyLifetimeMs)) return { ok: true, record: stored };
+  const code = stored.doneAt !== null ? "intent-done" : isSame ? "intent-too-old" : "request-changed";
+  return { ok: false, code, key: stored.key };
 }
 
 export function isTooOld({ startedAt }: IntentRecord, now: number, keyLifetimeMs: number): boolean {

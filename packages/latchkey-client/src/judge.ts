@@ -31,8 +31,9 @@ const uncertain: readonly number[] = [401, 403, 408, 409, 425, 429];
  * `X-Should-Retry`, `Idempotent-Replayed`, then the status.
  *
  * @param now milliseconds since the Unix epoch, for a `Retry-After` that is a date
+ * @param isStatus whether it is the answer of a status resource: its own 4xx says nothing about the request
  */
-export function judge(answer: Answer, now: number): Judgement {
+export function judge(answer: Answer, now: number, isStatus = false): Judgement {
   const { status, headers } = answer;
   const retryAfterMs = retryAfter(headers, now);
   if (status >= 200 && status < 400) {
@@ -46,7 +47,8 @@ export function judge(answer: Answer, now: number): Judgement {
   const isMisuse = status === 409 && isAboutKey && !/in.?use|outstanding|progress|running/iu.test(text);
   // A stored answer stays what it is, however often it is asked for.
   const isReplay = headers.get("idempotent-replayed") === "true";
-  const isFinal = status < 500 && status >= 400 && (isReplay || !(uncertain.includes(status) || isAboutKey));
+  const isFinal =
+    status < 500 && status >= 400 && (isReplay || !(isStatus || isAboutKey || uncertain.includes(status)));
   const retryable =
     booleanOf(stated) ?? shouldRetry(headers) ?? (!isReplay && !isMisuse && transient.includes(status));
   const isRefused = booleanOf(safe) ?? isFinal;

@@ -96,7 +96,7 @@ export function resolveOptions(options: ClientOptions): Settings {
     ...limits,
   };
   for (const [name, value] of Object.entries(options)) {
-    if (!(name in defaults)) throw new TypeError(`createClient: no option "${name}"`);
+    if (!(name in defaults)) throw new TypeError(`createClient: ${name} is unknown`);
     if (name in limits && !(value > 0)) throw new TypeError(`createClient: ${name} must be above 0`);
   }
   return { ...defaults, ...options, storage: defaults.storage, ports };

@@ -105,8 +105,6 @@ export function limited(
   signal: AbortSignal,
 ): { readonly signal: AbortSignal; cancel(): void } {
   const limit = new AbortController();
-  const cancel = clock.startTimer(limitMs, () =>
-    limit.abort(new DOMException("no answer in time", "TimeoutError")),
-  );
+  const cancel = clock.startTimer(limitMs, () => limit.abort(new DOMException("timed out", "TimeoutError")));
   return { signal: AbortSignal.any([signal, limit.signal]), cancel };
 }

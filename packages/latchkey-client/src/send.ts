@@ -138,10 +138,8 @@ async function sendOnce(
     }
     const response = await sent;
     const parsed = await readBody(response);
-    return [
-      response,
-      judge({ status: response.status, headers: response.headers, body: parsed }, clock.wallMs()),
-    ];
+    const answer = { status: response.status, headers: response.headers, body: parsed };
+    return [response, judge(answer, clock.wallMs(), statusUrl !== null)];
   } finally {
     limit.cancel();
   }

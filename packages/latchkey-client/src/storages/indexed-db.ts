@@ -17,16 +17,19 @@ export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB
   const forget = () => {
     opened = undefined;
   };
-  const database = () => {
-    opened ??= open(factory, name, forget).catch((error: unknown) => {
+  const transact = async (mode: "readonly" | "readwrite", work: (objects: IdbObjects) => void) => {
+    try {
+      opened ??= open(factory, name, forget);
+      await complete(await opened, mode, work);
+    } catch (error) {
+      // Browsers lose connections without saying so: the next call opens another.
       forget();
       throw error;
-    });
-    return opened;
+    }
   };
   return {
     async update(intent, change) {
-      await transact(await database(), "readwrite", (objects) => {
+      await transact("readwrite", (objects) => {
         const reading = objects.get(intent);
         reading.onsuccess = () => {
           const next = change(reading.result);
@@ -38,7 +41,7 @@ export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB
     },
     async list() {
       let read = (): readonly (readonly [string, IntentRecord])[] => [];
-      await transact(await database(), "readonly", (objects) => {
+      await transact("readonly", (objects) => {
         // In one transaction both are in the order of the names.
         const [names, records] = [objects.getAllKeys(), objects.getAll()];
         read = () => records.result.map((record, index) => [String(names.result[index]), record]);
@@ -67,7 +70,7 @@ function open(factory: IdbFactory, name: string, forget: () => void): Promise<Id
 }
 
 /** Resolves when the transaction is on disk. `relaxed`, Chromium's default, would let a power cut take back a key that was sent. */
-function transact(
+function complete(
   database: IdbDatabase,
   mode: "readonly" | "readwrite",
   work: (objects: IdbObjects) => void,

@@ -1,0 +1,66 @@
+/** The packed client on Bun and Deno, over a connection that loses the first answer. */
+import { spawn } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { repositoryRoot } from "../../scripts/support/repository.ts";
+import { notRun } from "../support/not-run.ts";
+import { startProxy } from "../support/tcp-proxy.ts";
+import { installPackedClient } from "./pack-client.ts";
+import { openShop } from "./shop.ts";
+
+const bin = (name: string) => join(repositoryRoot, "node_modules", name);
+const runtimes = [
+  ["Bun", [bin("bun/bin/bun.exe")]],
+  ["Deno", [bin("deno/deno"), "run", "--allow-all", "--no-lock", "--node-modules-dir=manual"]],
+] as const;
+
+const program = `
+  import { createClient } from "latchkey-client";
+  const client = createClient({ pauseMs: 20 });
+  const order = { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"item":"book"}', intent: "form-1" };
+  const answers = await Promise.all([1, 2].map(() => client.fetch(process.env.SHOP + "/orders", order)));
+  console.log(JSON.stringify([...answers.map(({ status }) => status), await client.pending()]));
+`;
+
+let folder = "";
+beforeAll(() => {
+  folder = installPackedClient();
+  writeFileSync(join(folder, "program.mjs"), program);
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+});
+
+async function run([command, ...args]: readonly [string, ...string[]], shop: string): Promise<string> {
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  const child = spawn(command, [...args, "program.mjs"], {
+    cwd: folder,
+    env: { ...env, SHOP: shop },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let text = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+    });
+  }
+  await new Promise((resolve, reject) => child.on("error", reject).on("close", resolve));
+  return text;
+}
+
+describe.each(runtimes)("%s", (name, command) => {
+  const runs = existsSync(command[0]);
+  if (!runs) notRun(`latchkey-client on ${name}`, "its npm package's install script has not run");
+
+  test.skipIf(!runs)("an answer that is lost is asked for again, and two calls share a flight", async () => {
+    const shop = await openShop("ietf");
+    const proxy = await startProxy({ to: { port: shop.port }, protocol: "bytes" });
+    const answer = proxy.holdReplyWhen(() => true);
+    const output = run(command, `http://127.0.0.1:${proxy.port}`);
+    await answer.held();
+    expect(shop.orders()).toEqual(["book"]);
+    answer.drop();
+    expect(JSON.parse(await output)).toEqual([201, 201, []]);
+    expect(shop.orders()).toEqual(["book"]);
+    expect([shop.keys.length, new Set(shop.keys).size]).toEqual([2, 1]);
+  });
+});
