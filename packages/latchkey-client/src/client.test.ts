@@ -1,7 +1,7 @@
 /** The client's decisions, call by call. What `fetch` gives is scripted here; test/latchkey-client has the servers. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type ClientPorts, clientPorts } from "../../../test/support/client-ports.ts";
-import { deferred, until } from "../../../test/support/until.ts";
+import { type Deferred, deferred, until } from "../../../test/support/until.ts";
 import { createClient } from "./client.ts";
 import type { ClientEvent, ClientOptions } from "./options.ts";
 import type { IntentStorage } from "./storage.ts";
@@ -577,6 +577,35 @@ describe.each([
   });
 });
 
+test("an answer to a key that was freed leaves the intent that has the name now alone", async () => {
+  const storage = memoryStorage();
+  const named = { ...order, intent: "form-1" };
+  const declined = () => Response.json({ message: "declined" }, { status: 402 });
+  const gates = [deferred<Response>(), deferred<Response>()];
+  const [first, second, third] = [
+    arrange([() => gates[0]?.promise ?? declined()], { storage }),
+    arrange([() => gates[1]?.promise ?? declined()], { storage }),
+    arrange([untilAborted], { storage }),
+  ];
+  const calls = [first.client.fetch(url, named)];
+  await until(() => first.sent.length === 1);
+  calls.push(second.client.fetch(url, named));
+  await until(async () => (await navigator.locks.query()).pending?.length === 1);
+  gates[0]?.resolve(declined());
+  await until(() => second.sent.length === 1);
+  const leave = new AbortController();
+  const open = third.client.fetch(url, { ...named, signal: leave.signal });
+  await until(async () => (await navigator.locks.query()).pending?.length === 1);
+  gates[1]?.resolve(declined());
+  await until(() => third.sent.length === 1);
+  expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([402, 402]);
+  expect(second.keys()).toEqual(first.keys());
+  expect(third.keys()).not.toEqual(first.keys());
+  expect(await third.client.pending()).toMatchObject([{ key: third.keys()[0] }]);
+  leave.abort();
+  await expect(open).rejects.toThrow();
+});
+
 describe("a lease", () => {
   const named = { ...order, intent: "i" };
   const leaseOf = async (storage: IntentStorage) => (await storage.list())[0]?.[1].lease;
@@ -619,5 +648,48 @@ describe("a lease", () => {
     await late.client.fetch(url, named);
     expect(late.ports.pausesMs).toEqual([]);
     expect(late.keys()).toEqual(dead.keys());
+  });
+
+  test("is not renewed after its flight, also where a renewal was under way", async () => {
+    vi.stubGlobal("navigator", {});
+    const inner = memoryStorage();
+    let slow: Deferred<void> | null = null;
+    const storage: IntentStorage = {
+      ...inner,
+      async update(name, change) {
+        const waits = slow;
+        slow = null;
+        await waits?.promise;
+        return inner.update(name, change);
+      },
+    };
+    const gate = deferred<Response>();
+    const { client, ports, sent } = arrange([() => gate.promise], { storage, attemptLimitMs: 60_000 });
+    const call = client.fetch(url, named);
+    await until(() => sent.length === 1);
+    const renewal = deferred();
+    slow = renewal;
+    ports.advance(3_334);
+    gate.resolve(created());
+    await call;
+    renewal.resolve();
+    await until(async () => (await leaseOf(inner)) !== undefined);
+    const left = await leaseOf(inner);
+    for (let round = 1; round <= 3; round++) {
+      ports.advance(3_334);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await leaseOf(inner)).toEqual(left);
+  });
+
+  test("that a wrong clock has written far into the future is not waited for", async () => {
+    vi.stubGlobal("navigator", {});
+    const { client, storage, ports, keys } = arrange([lost(), created()], { attempts: 1 });
+    await expect(client.fetch(url, named)).rejects.toThrow();
+    const lease = { owner: "other", until: ports.clock.wallMs() + 3_600_000 };
+    await storage.update("i", (stored) => stored && { ...stored, lease });
+    expect((await client.fetch(url, named)).status).toBe(201);
+    expect(ports.pausesMs).toEqual([]);
+    expect(new Set(keys()).size).toBe(1);
   });
 });
