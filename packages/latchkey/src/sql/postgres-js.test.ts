@@ -1,3 +1,4 @@
+import { pipeline } from "node:stream/promises";
 import type pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
@@ -305,6 +306,72 @@ describe("a handler under postgres.js", () => {
     const patient = payThrough(own);
     expect(await patient("waiting", (tx) => insert(tx, "waited"))).toMatchObject({ kind: "executed" });
     expect(await accounts()).not.toContain("never");
+  });
+
+  test("a pool that the service's own transactions fill is overload: no circuit opens, and the next request is served", async () => {
+    const own = openSql(url, { max: 2 });
+    const events: string[] = [];
+    const transactions = postgresJsTransactions({ sql: own, connectTimeoutMs: 50 });
+    const latchkey = createLatchkey({
+      store: postgresStore({ pool, transactions }),
+      onEvent: ({ type }) => events.push(type),
+    });
+    const operation = latchkey.operation("overload");
+    const pay = (key: string) =>
+      latchkey.run(operation, { tenant: "t", key, input: key }, async ({ tx }) => insert(tx, key));
+    await pay("warm");
+    const used = Promise.withResolvers<void>();
+    const holding = [own.begin(() => used.promise), own.begin(() => used.promise)];
+    for (let count = 0; count < 6; count++) {
+      await expect(pay(`refused ${count}`)).rejects.toMatchObject({ certainty: "not_sent", overload: true });
+    }
+    used.resolve();
+    await Promise.all(holding);
+    expect(await pay("next")).toMatchObject({ kind: "executed" });
+    expect(events).not.toContain("circuit_opened");
+  });
+
+  const left: Readonly<Record<string, (tx: Tx) => Promise<unknown>>> = {
+    "A cursor": (tx) => tx`select generate_series(1, 1000) as n`.cursor(10)[Symbol.asyncIterator]().next(),
+    "A COPY": async (tx) => (await tx`copy payments (account_name) from stdin`.writable()).write("left\n"),
+    "A COPY, to be read": async (tx) => {
+      const rows = tx`copy (select repeat('x', 1000) from generate_series(1, 20000)) to stdout`;
+      return (await rows.readable()).pause();
+    },
+  };
+  test.each(Object.entries(left))(
+    "%s left open: query-open, and the next request is served",
+    async (what, leave) => {
+      const own = openSql(url, { max: 1 });
+      const pay = payThrough(own);
+      const [named = ""] = what.split(",");
+      await expect(pay(`open ${what}`, async (tx) => void (await leave(tx)))).rejects.toMatchObject({
+        code: "query-open",
+        message: expect.stringContaining(`${named} that the handler sent`),
+      });
+      const failure = new Error("the handler's own");
+      const throwing = pay(`open ${what}`, async (tx) => {
+        await leave(tx);
+        throw failure;
+      });
+      await expect(throwing).rejects.toBe(failure);
+      expect(await pay(`open ${what}`, (tx) => insert(tx, what))).toMatchObject({ kind: "executed" });
+      expect(await accounts()).not.toContain("left");
+    },
+  );
+
+  test("cursors and COPYs that are read or ended are served", async () => {
+    const pay = payThrough(sql);
+    const done = await pay("ended", async (tx) => {
+      let seen = 0;
+      for await (const rows of tx`select generate_series(1, 100) as n`.cursor(30)) seen += rows.length;
+      for await (const [row] of tx`select generate_series(1, 100) as n`.cursor()) if (row?.n === 3) break;
+      const lines = await tx`copy payments (account_name) from stdin`.writable();
+      await pipeline(["copied\n"], lines);
+      return seen;
+    });
+    expect(done).toMatchObject({ kind: "executed", value: 100 });
+    expect(await accounts()).toContain("copied");
   });
 
   test("a database that cannot be reached is a StoreError", async () => {

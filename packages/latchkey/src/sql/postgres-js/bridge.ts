@@ -73,6 +73,7 @@ async function open(client: Client, limits: Limits, request: BridgeRequest) {
 /** The connection goes back to the pool with the reply. */
 async function rollBack(connection: OpenConnection): Promise<void> {
   if (connection.closed !== null) return;
+  if ((await connection.held()) !== null) return connection.destroy();
   const [reply] = await connection.sendAll([rollback]);
   if (reply?.error === null) connection.left();
   else connection.destroy();
@@ -91,6 +92,11 @@ async function finish<T>(
   connection: OpenConnection,
   { value, closing }: Extract<BridgeWork<T>, { readonly end: "commit" }>,
 ): Promise<BridgeOutcome<T>> {
+  const held = await connection.held();
+  if (held !== null) {
+    connection.destroy();
+    return { kind: "refused", value, sqlState: "08003", during: "closing", error: held };
+  }
   if (connection.closed !== null) {
     // COMMIT has never left this process, so what is left of the transaction has ended with its connection.
     const { error } = connection.closed;

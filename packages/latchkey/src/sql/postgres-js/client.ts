@@ -8,6 +8,8 @@ export interface PostgresJsSql {
   readonly options: {
     readonly max: number;
     readonly transform: PostgresJsTransform;
+    /** How often opening a connection has failed since the last one was opened. */
+    readonly shared?: { readonly retries: number };
   };
   begin: (...args: never[]) => unknown;
   unsafe: (...args: never[]) => unknown;
@@ -48,6 +50,10 @@ export interface Query extends Promise<Result> {
   readonly strings: readonly string[];
   readonly args: readonly unknown[];
   readonly active: boolean;
+  /** A cursor, which is open until its reader has ended it. */
+  readonly cursorFn?: unknown;
+  /** A COPY, whose promise settles with the stream. */
+  readonly streaming?: boolean;
   raw(): this;
   execute(): this;
   cancel(): unknown;

@@ -8,7 +8,8 @@
  * connection when postgres.js opens it again, and takes the next one's reply. So nothing is sent after the first sign of
  * the connection's end, and what waits is rejected.
  */
-import { StoreError } from "../../errors.ts";
+import type { Duplex } from "node:stream";
+import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { begin } from "../pg/control-statements.ts";
 import type { BridgeRequest, SqlStatement } from "../transaction.ts";
@@ -27,6 +28,22 @@ export type Reply =
   | { readonly error: null; readonly result: Result }
   | { readonly error: unknown; readonly result: null };
 
+/** Closing a cursor or a COPY takes a round trip; what is still open after it will not be closed by the handler. */
+const closingMs = 1_000;
+
+/** Clients that have had a connection. */
+const connected = new WeakSet<Client>();
+
+/** What holds a connection until the handler ends it. */
+interface Held {
+  readonly what: string;
+  isOpen(): boolean;
+  /** Its connection may be ended under it from now on, and an error without a listener would end the process. */
+  abandon(): void;
+  /** Once it is abandoned. */
+  endsByItself(): boolean;
+}
+
 export class OpenConnection {
   readonly client: Client;
   readonly #limits: Limits;
@@ -34,6 +51,10 @@ export class OpenConnection {
   #closed: { readonly error: unknown } | null = null;
   /** Whether the next query has to wait until the server has answered. */
   #full = false;
+  /** Whether the server has answered all that was sent; called when it has. */
+  #idle = true;
+  #onIdle: () => void = () => {};
+  readonly #held = new Set<Held>();
   readonly #waiting: Query[] = [];
   readonly #unsettled = new Set<Query>();
 
@@ -63,7 +84,10 @@ export class OpenConnection {
     const beginning = this.client.unsafe(begin(isolation).text, [], { onexecute });
     this.#watch(beginning);
     const begun = replyOf(beginning.execute());
+    let overload = false;
     const cancel = clock.startTimer(connectTimeoutMs, () => {
+      // It has had connections and none has failed since, so all of them are in use.
+      overload = connected.has(this.client) && this.client.options.shared?.retries === 0;
       written.reject(new Error(`postgres.js had no connection within ${connectTimeoutMs} ms`));
       beginning.cancel();
     });
@@ -72,7 +96,9 @@ export class OpenConnection {
       await written.promise;
     } catch (cause) {
       if (cause instanceof TypeError) throw cause;
-      throw new StoreError("not_sent", { cause, message: "No connection to the database" });
+      if (!overload) throw new StoreError("not_sent", { cause, message: "No connection to the database" });
+      const message = "All connections of the pool are in use";
+      throw new StoreError("not_sent", { cause, message, overload, retryAfterMs: connectTimeoutMs });
     } finally {
       cancel();
     }
@@ -101,11 +127,41 @@ export class OpenConnection {
     }
   }
 
+  /**
+   * Waits until what the handler has sent is answered, or is waiting for nothing but the server.
+   *
+   * @returns the error when it is waiting for the handler: nothing can be sent on this connection, which is to be destroyed
+   */
+  async held(): Promise<LatchkeyError | null> {
+    if (this.#idle || this.#held.size === 0 || this.#closed !== null) return null;
+    await this.#idleWithin(closingMs);
+    const [open] = [...this.#held].filter((one) => one.isOpen());
+    if (this.#idle || open === undefined) return null;
+    for (const one of this.#held) one.abandon();
+    if (open.endsByItself()) await this.#idleWithin(this.#limits.statementTimeoutMs);
+    const message = `${open.what} that the handler sent through its \`tx\` is still open, so its transaction cannot end. Read it to its end, or close it, before you answer`;
+    return new LatchkeyError("query-open", { message });
+  }
+
+  async #idleWithin(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const stop = this.#limits.clock.startTimer(ms, resolve);
+      this.#onIdle = () => {
+        stop();
+        resolve();
+      };
+    });
+  }
+
   /** Sends a query whose handler this has become. */
   send(query: Query): void {
     if (this.#closed !== null) {
       query.reject(this.#closed.error);
       return;
+    }
+    if (query.streaming === true) this.#held.add(heldCopy(query));
+    else if (query.cursorFn !== undefined) {
+      this.#held.add({ what: "A cursor", isOpen: () => query.active, ...mute });
     }
     this.#watch(query);
     if (this.#full) this.#waiting.push(query);
@@ -114,9 +170,7 @@ export class OpenConnection {
 
   /** Stops what the server is at. */
   cancelAll(): void {
-    for (const query of this.#unsettled) {
-      if (query.active) Promise.resolve(query.cancel()).catch(() => {});
-    }
+    for (const query of this.#unsettled) if (query.active) cancel(query);
   }
 
   /** From now on the connection is not given back when its transaction ends. */
@@ -152,15 +206,19 @@ export class OpenConnection {
   }
 
   #write(query: Query): void {
+    this.#idle = false;
     this.#full = this.#server?.execute(query) !== true;
   }
 
   #reserve(server: ServerConnection): void {
     this.#server = server;
+    connected.add(this.client);
     server.reserved = () => {
       const next = this.#waiting.shift();
       this.#full = false;
-      if (next !== undefined) this.#write(next);
+      this.#idle = next === undefined;
+      if (next === undefined) this.#onIdle();
+      else this.#write(next);
     };
     server.onclose = (error) => this.#end(error);
   }
@@ -169,9 +227,44 @@ export class OpenConnection {
     if (this.#closed !== null) return;
     this.#closed = { error };
     this.#server = null;
+    this.#onIdle();
     this.#waiting.length = 0;
     for (const query of this.#unsettled) query.reject(error);
   }
+}
+
+const mute = { abandon: () => {}, endsByItself: () => false } as const;
+
+function cancel(query: Query): void {
+  Promise.resolve(query.cancel()).catch(() => {});
+}
+
+function heldCopy(query: Query): Held {
+  let stream: Duplex | null = null;
+  let over = false;
+  Promise.prototype.then.call(
+    query,
+    (opened: unknown) => {
+      stream = opened as Duplex;
+      stream.once("close", () => {
+        over = true;
+      });
+    },
+    () => {
+      over = true;
+    },
+  );
+  return {
+    what: "A COPY",
+    isOpen: () => !over,
+    abandon() {
+      stream?.on("error", () => {});
+      // A server that cannot write hears nothing, and postgres.js does not cut a socket that nobody reads.
+      if (stream?.readable === true) stream.resume();
+      cancel(query);
+    },
+    endsByItself: () => stream?.readable === true,
+  };
 }
 
 /** Whether the connection has failed, and not only a query. */
