@@ -23,6 +23,19 @@ test.each([
     "HTTP/1.1 201 Created\nIdempotent-Replayed: true\n\n",
     /Idempotent-Replayed/u,
   ],
+  [
+    "a server that is never stopped",
+    "Stop the old service with Ctrl+C in the first terminal, and start",
+    "Start",
+    /the port is taken/u,
+  ],
+  ["one terminal", "Open a second terminal", "Go on", /the terminal is busy/u],
+  [
+    "a terminal without the variable",
+    /```sh\nexport [^\n]+\n```\n\n```sh\ncurl -i/u,
+    "```sh\ncurl -i",
+    /not set in the second terminal/u,
+  ],
   ["a parser that keeps no bytes", "{ verify: keepRawBody }", "", /status line: .* 500 /u],
 ])(
   "a page with %s is found out",

@@ -1,9 +1,11 @@
 /**
- * Follows a document from top to bottom as its reader would: writes its files, runs its commands and SQL on a database of
- * its own, and compares what comes back with what the document says. What it does not know how to run is an error.
+ * Follows a document from top to bottom as its reader would: writes its files, runs its commands on a database of its own,
+ * and compares what comes back with what the document says. What it does not know how to run is an error, and so is what a
+ * reader could not do: the terminal of a server that runs takes no commands until the text opens a second one, a variable
+ * is there where it was exported, and a port is free when the text has stopped the server with Ctrl+C.
  */
 import { execFile, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
@@ -20,10 +22,18 @@ interface Stage {
   readonly client: pg.Client;
   readonly env: Readonly<Record<string, string>>;
   server: WorkerProcess | null;
+  /** The packages that the text has installed. */
+  readonly installed: Set<string>;
+  /** Whether the text has opened a second terminal. */
+  second: boolean;
+  /** The terminals in which DATABASE_URL was exported. */
+  readonly exported: Set<Terminal>;
   /** What the last command printed, or answered. */
   answer: CurlAnswer | null;
   printed: string;
 }
+
+type Terminal = "first" | "second";
 
 export interface Step {
   readonly line: number;
@@ -35,14 +45,20 @@ export interface Step {
 export async function follow(text: string, databaseUrl: string): Promise<readonly Step[]> {
   const stage = await open(databaseUrl);
   const steps: Step[] = [];
+  const lines = text.split("\n");
+  let read = 0;
   try {
     for (const block of readCodeBlocks(text)) {
-      await play(stage, block).catch((cause: unknown) => {
-        const said = stage.server?.stderr() ?? "";
-        throw new Error(`line ${block.line}: ${cause instanceof Error ? cause.message : cause}\n${said}`, {
-          cause,
+      const prose = lines.slice(read, block.line - 1).join("\n");
+      read = block.line + block.text.split("\n").length + 1;
+      await listen(stage, prose)
+        .then(() => play(stage, block))
+        .catch((cause: unknown) => {
+          const said = stage.server?.stderr() ?? "";
+          throw new Error(`line ${block.line}: ${cause instanceof Error ? cause.message : cause}\n${said}`, {
+            cause,
+          });
         });
-      });
       steps.push({ line: block.line, did: block.language });
     }
   } finally {
@@ -60,17 +76,28 @@ async function open(databaseUrl: string): Promise<Stage> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
   const env = { DATABASE_URL: databaseUrl, PORT: String(await freePort()) };
-  return { folder, client, env, server: null, answer: null, printed: "" };
+  const sets = { exported: new Set<Terminal>(), installed: new Set<string>() };
+  return { folder, client, env, ...sets, server: null, second: false, answer: null, printed: "" };
+}
+
+/** What the text has its reader do beside typing what its blocks show. */
+async function listen(stage: Stage, prose: string): Promise<void> {
+  if (/second terminal/iu.test(prose)) stage.second = true;
+  if (!prose.includes("Ctrl+C")) return;
+  if (stage.server === null) throw new Error("Ctrl+C, and no server runs");
+  await stage.server.stop();
+  stage.server = null;
 }
 
 async function play(stage: Stage, block: CodeBlock): Promise<void> {
   switch (block.language) {
     case "ts":
-      if (block.file === undefined) throw new Error("a ts block of a walkthrough needs <!-- file: … -->");
+    case "sql":
+      checkImports(stage, block.text);
+      if (block.file === undefined) throw new Error("a file of a walkthrough needs <!-- file: … -->");
       writeFileSync(join(stage.folder, block.file), block.text);
       return;
-    case "sql":
-      await stage.client.query(block.text);
+    case "mermaid":
       return;
     case "sh":
       await run(stage, block.text.replaceAll("\\\n", " ").trim());
@@ -86,16 +113,38 @@ async function play(stage: Stage, block: CodeBlock): Promise<void> {
   }
 }
 
+/** What a file imports must have been installed by the text: the repository has everything. */
+function checkImports({ installed }: Stage, text: string): void {
+  const names = [...text.matchAll(/^import [^"]*"([^".][^"]*)"/gmu)]
+    .map(([, name = ""]) => /^(?:@[^/]+\/)?[^/]+/u.exec(name)?.[0] ?? "")
+    .filter((name) => !name.startsWith("node:") && !installed.has(name));
+  if (names.length > 0) throw new Error(`the text does not install ${[...new Set(names)].join(", ")}`);
+}
+
 async function run(stage: Stage, line: string): Promise<void> {
   for (const command of line.split(" && ")) {
     const [program = "", ...args] = wordsOf(command);
     const known = commands[program];
     if (known === undefined || command.includes("\n")) throw new Error(`nobody knows how to run: ${command}`);
+    const terminal = terminalOf(stage, program);
+    if (["npx", "psql", "node"].includes(program) && args[0] !== "--test" && !stage.exported.has(terminal))
+      throw new Error(`DATABASE_URL is not set in the ${terminal} terminal, where ${program} runs`);
     await known(stage, args);
   }
 }
 
+/** Servers are started in the first. */
+function terminalOf({ server, second }: Stage, program: string): Terminal {
+  if (!second && server !== null)
+    throw new Error(`the terminal is busy with the server: where to type ${program}?`);
+  return second && program !== "node" ? "second" : "first";
+}
+
 const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) => Promise<void>>> = {
+  async export(stage, [assignment = ""]) {
+    if (!assignment.startsWith("DATABASE_URL=postgres://")) throw new Error("only `export DATABASE_URL=…`");
+    stage.exported.add(terminalOf(stage, "export"));
+  },
   async npm(stage, [verb = "", ...args]) {
     if (["init", "pkg"].includes(verb)) {
       await promisify(execFile)("npm", [verb, ...args], { cwd: stage.folder });
@@ -105,6 +154,7 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
     if (verb !== "install" || names.length === 0) throw new Error("only `npm install <packages>`");
     const missing = names.filter((name) => !existsSync(join(stage.folder, "node_modules", name)));
     if (missing.length > 0) throw new Error(`the repository has not installed ${missing.join(", ")}`);
+    for (const name of names) stage.installed.add(name);
   },
   async npx(stage, [name, ...args]) {
     if (name !== "latchkey") throw new Error(`only \`npx latchkey\`, not ${name}`);
@@ -118,7 +168,8 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
   },
   async node(stage, args) {
     if (args[0] === "--test") return runTests(stage);
-    await stage.server?.stop();
+    if (stage.server !== null)
+      throw new Error("the port is taken: the text has not stopped the other server");
     const [script = ""] = args;
     stage.server = spawnWorker(join(stage.folder, script), { cwd: stage.folder, env: stage.env });
     await stage.server.line(({ text }) => String(text).startsWith("listening on port "), 30_000);
@@ -132,18 +183,31 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
     sendCurl(call).catch(() => {});
     await until(() => isSleeping(stage.client), { what: "a statement that sleeps" });
   },
-  async pkill(stage, args) {
-    if (args.join(" ") !== "-9 -f server.ts") throw new Error("only `pkill -9 -f server.ts`");
+  async kill(stage, args) {
+    if (args.join(" ") !== "-9 <process>") throw new Error("only `kill -9 <process>`");
+    const printed = stage.server?.lines.flatMap(
+      ({ text }) => /process (\d+)$/u.exec(String(text))?.[1] ?? [],
+    );
+    if (printed?.[0] !== String(stage.server?.pid))
+      throw new Error("the server has not printed its process id");
     await stage.server?.kill("SIGKILL");
     stage.server = null;
   },
   async psql(stage, args) {
-    const [url, mode, query = ""] = args;
-    if (url !== "$DATABASE_URL" || mode !== "-Atc") throw new Error('only `psql "$DATABASE_URL" -Atc "…"`');
-    const { rows } = await stage.client.query<string[]>({ text: query, rowMode: "array" });
-    stage.printed = rows.map((row) => row.join("|")).join("\n");
+    const [url, mode, words = ""] = args;
+    if (url !== "$DATABASE_URL" || args.length !== 3)
+      throw new Error('only `psql "$DATABASE_URL" <option> …`');
+    if (mode === "-f") await stage.client.query(readFileSync(join(stage.folder, words), "utf8"));
+    else if (mode === "-c") await stage.client.query(words);
+    else if (mode === "-Atc") stage.printed = await rowsAsText(stage.client, words);
+    else throw new Error(`psql ${mode} is not known here`);
   },
 };
+
+async function rowsAsText(client: pg.Client, text: string): Promise<string> {
+  const { rows } = await client.query<string[]>({ text, rowMode: "array" });
+  return rows.map((row) => row.join("|")).join("\n");
+}
 
 async function isSleeping(client: pg.Client): Promise<boolean> {
   const asleep = "select from pg_stat_activity where datname = current_database() and wait_event = 'PgSleep'";

@@ -37,7 +37,7 @@ async function latchkey(command: string): Promise<string> {
 }
 
 test("an outcome of the demo is found, settled, and answered", async () => {
-  const [list = "", settle = ""] = commands;
+  const [list = "", inspect = "", settle = ""] = commands;
   const { demo, transfer } = await startDemo();
   expect((await sendCurl(readCurl(transfer, ""))).statusLine).toContain("409");
 
@@ -46,9 +46,10 @@ test("an outcome of the demo is found, settled, and answered", async () => {
   );
   await demo.stop();
 
-  const record = /[0-9a-f]{8}-[0-9a-f-]{27}/u.exec(await latchkey(list))?.[0];
-  expect(record).toBeDefined();
-  const settled = await latchkey(settle.replace("<record>", record ?? ""));
+  const listed = await latchkey(list);
+  const record = listed.split("\n")[1]?.slice(listed.indexOf("RECORD")).split(" ")[0] ?? "";
+  expect(await latchkey(inspect.replace("<record>", record))).toContain("call-in-doubt");
+  const settled = await latchkey(settle.replace("<record>", record));
   expect(settled).toContain("unknown → retryable (settle_call)");
 
   const again = await startDemo();
