@@ -1,7 +1,7 @@
 /** The bridge of docs/transactions/own-client.md keeps the contract that the page describes. */
 import { readFile } from "node:fs/promises";
 import { createLatchkey } from "latchkey";
-import { postgresStore } from "latchkey/postgres";
+import { migratePostgres, postgresStore } from "latchkey/postgres";
 import { transactionConformance } from "latchkey-conformance";
 import { describe, expect, test } from "vitest";
 import { Db, dbTransactions } from "../../examples/transactions/own-bridge.ts";
@@ -14,14 +14,19 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      factory() {
-        const pool = openPool(database.url, { max: 6 });
+      factory({ connections }) {
+        const pool = openPool(database.url, { max: connections });
         const observer = openPool(database.url, { max: 2 });
+        const bridge = dbTransactions({ pool });
         return {
-          bridge: dbTransactions({ pool }),
+          bridge,
           execute: (tx, text, values = []) => tx.rows(text, ...values),
           prepare: (tx, text) => tx.rows.bind(tx, text),
           outside: (text, values = []) => new Db(observer).rows(text, ...values),
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => pool.totalCount - pool.idleCount,
           async close() {
             await Promise.all([pool.end(), observer.end()]);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import type { PgPool } from "../../packages/latchkey/src/sql/pg/client.ts";
 import type { TransactionBridge } from "../../packages/latchkey/src/sql/transaction.ts";
-import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { migratedDatabase, openPool } from "./harness.ts";
 
 export interface ClientUnderTest<Db, Tx> {
@@ -137,17 +137,6 @@ function casesInOneTransaction<Db, Tx>({ client, town, db, insert }: Bench<Db, T
     expect(result).toMatchObject({ kind: "executed", value: 2 });
     expect((await town.accounts()).filter((account) => account.startsWith("run"))).toEqual(["run 2"]);
   });
-
-  test("statements sent side by side run in the transaction", async () => {
-    const names = Array.from({ length: 8 }, (_, index) => `parallel ${index}`);
-    const count = "select count(distinct xmin::text)::int as n from payments where account ~ 'parallel'";
-    const result = await town.payThrough(db())("parallel", async (tx) => {
-      await Promise.all(names.map((name) => insert(tx, name)));
-      return (await client.query(tx, count, db())).n;
-    });
-    expect(result).toMatchObject({ kind: "executed", value: 1 });
-    expect((await town.accounts()).filter((account) => account.startsWith("parallel"))).toEqual(names);
-  });
 }
 
 function casesOfThePool<Db, Tx>({ client, town, insert }: Bench<Db, Tx>): void {
@@ -163,20 +152,5 @@ function casesOfThePool<Db, Tx>({ client, town, insert }: Bench<Db, Tx>): void {
     await expect(killed).rejects.toThrow();
     expect(await pay("next", (tx) => insert(tx, "after the kill", own))).toMatchObject({ kind: "executed" });
     expect(await town.accounts()).not.toContain("killed");
-  });
-
-  test("a pool of one serves requests side by side, and its migrations", async () => {
-    const own = await client.open(town.url, 1);
-    await migratePostgres(client.pool(own));
-    const pay = town.payThrough(own);
-    const keys = Array.from({ length: 5 }, (_, index) => `one ${index}`);
-    const results = await Promise.all(
-      [...keys, ...keys].map((key) => pay(key, (tx) => insert(tx, key, own))),
-    );
-    expect(results.map(({ kind }) => kind).sort()).toEqual([
-      ...keys.map(() => "executed"),
-      ...keys.map(() => "replay"),
-    ]);
-    expect((await town.accounts()).filter((account) => account.startsWith("one "))).toHaveLength(5);
   });
 }

@@ -16,6 +16,7 @@ import type {
   SqlStatement,
   TransactionBridge,
 } from "../../latchkey/src/sql/transaction.ts";
+import { migratePostgres, postgresStore } from "../../latchkey/src/stores/postgres.ts";
 import type { BridgeUnderTest } from "./transaction-conformance/case.ts";
 import { transactionConformance } from "./transaction-conformance.ts";
 
@@ -30,6 +31,10 @@ function underTest(url: string, pool: pg.Pool, bridge: TransactionBridge<TestTx>
       () =>
         query(text),
     outside: async (text, values = []) => (await observer.query(text, [...values])).rows,
+    async makeStore() {
+      await migratePostgres(pool);
+      return postgresStore({ pool, transactions: bridge });
+    },
     busyConnections: () => pool.totalCount - pool.idleCount,
     async close() {
       await Promise.all([pool.end(), observer.end()]);
@@ -44,8 +49,8 @@ forEachPostgres((_version, database) => {
         test,
         sessions: "many",
         commitNotice: true,
-        factory() {
-          const pool = openPool(database.url, { max: 6, pipeline });
+        factory({ connections }) {
+          const pool = openPool(database.url, { max: connections, pipeline });
           return underTest(database.url, pool, pgTransactions({ pool }));
         },
       });
@@ -76,11 +81,44 @@ const faults = {
   "writes bytes as text": ["values: every type"],
   "numbers placeholders as they come": ["values: placeholders"],
   "ignores the isolation level": ["isolation: serializable"],
+  "sends what overlaps past the transaction": ["side by side: statements"],
+  "mixes up what overlaps": ["side by side: each statement"],
+  "swallows an error of what overlaps": ["side by side: one that fails"],
+  "needs a second connection to open": ["one connection: transactions"],
+  "does not wait for a connection": ["one connection: a transaction waits"],
+  "keeps a connection whose work threw": ["one connection: however"],
+  "keeps its connection for the next transaction": ["one connection: migrations"],
   "waits before it abandons": ["abandon: does not wait"],
   "gives back an abandoned connection": ["abandon: does not wait"],
 } as const satisfies Record<string, readonly string[]>;
 
 type Fault = keyof typeof faults;
+
+/** A `query` that is wrong for statements that are sent while others are under way; null unless that is the fault. */
+function overlappingQuery(tx: TestTx, pool: pg.Pool, fault: Fault | null) {
+  const handled = ["sends what overlaps past the transaction", "mixes up what overlaps"];
+  if (fault !== "swallows an error of what overlaps" && !handled.includes(fault ?? "")) return null;
+  let underWay = 0;
+  let previous: Promise<pg.QueryResult> | undefined;
+  return async (text: string, values: unknown[] = []) => {
+    const overlaps = underWay > 0;
+    underWay += 1;
+    try {
+      if (overlaps && fault === "sends what overlaps past the transaction")
+        return await pool.query(text, values);
+      const result = tx.query(text, values);
+      const answered = overlaps && fault === "mixes up what overlaps" ? (previous ?? result) : result;
+      previous = result;
+      await result;
+      return await answered;
+    } catch (error) {
+      if (overlaps && fault === "swallows an error of what overlaps") return { rows: [] };
+      throw error;
+    } finally {
+      underWay -= 1;
+    }
+  };
+}
 
 /** A bridge as one writes it in an hour: six round trips, and right, unless `fault` says otherwise. */
 class TextbookBridge implements TransactionBridge<TestTx> {
@@ -89,6 +127,7 @@ class TextbookBridge implements TransactionBridge<TestTx> {
   readonly #pool: pg.Pool;
   readonly #fault: Fault | null;
   #shared: pg.PoolClient | null = null;
+  #kept: pg.PoolClient | null = null;
 
   constructor(pool: pg.Pool, fault: Fault | null) {
     this.#pool = pool;
@@ -110,6 +149,7 @@ class TextbookBridge implements TransactionBridge<TestTx> {
       if (early) opened = await this.#runAll(client, request.opening);
       const isolation = this.#has("ignores the isolation level") ? null : request.isolation;
       await client.query(`begin ${isolation === null ? "" : `isolation level ${isolation}`} read write`);
+      if (this.#has("needs a second connection to open")) (await this.#pool.connect()).release();
       if (!early) opened = await this.#runAll(client, request.opening);
     } catch (cause) {
       if (!this.#has("runs the work although an opening statement raised")) {
@@ -126,7 +166,12 @@ class TextbookBridge implements TransactionBridge<TestTx> {
     if (this.#has("joins an open transaction") && this.#shared !== null) {
       return { client: this.#shared, end: () => {} };
     }
-    const client = await this.#pool.connect().catch((cause: unknown) => {
+    const { idleCount, totalCount, options } = this.#pool;
+    if (this.#has("does not wait for a connection") && idleCount === 0 && totalCount === options.max)
+      throw new StoreError("not_sent", { cause: new Error("all connections are in use") });
+    const connecting = this.#kept === null ? this.#pool.connect() : Promise.resolve(this.#kept);
+    this.#kept = null;
+    const client = await connecting.catch((cause: unknown) => {
       throw new StoreError("not_sent", { cause });
     });
     const ignore = () => {};
@@ -135,7 +180,8 @@ class TextbookBridge implements TransactionBridge<TestTx> {
     const end = (destroy: boolean) => {
       this.#shared = null;
       client.removeListener("error", ignore);
-      client.release(destroy);
+      if (this.#has("keeps its connection for the next transaction") && !destroy) this.#kept = client;
+      else client.release(destroy);
     };
     return { client, end };
   }
@@ -152,10 +198,11 @@ class TextbookBridge implements TransactionBridge<TestTx> {
       refusedMethods: ["release"],
     });
     let touched = this.#has("takes its own statements for use");
+    const query = overlappingQuery(guard.tx, this.#pool, this.#fault);
     const tx = new Proxy(guard.tx, {
       get(target, name) {
         touched ||= lax && name === "query";
-        return Reflect.get(target, name);
+        return name === "query" && query !== null ? query : Reflect.get(target, name);
       },
     });
     let done: BridgeWork<T>;
@@ -172,7 +219,10 @@ class TextbookBridge implements TransactionBridge<TestTx> {
       if (this.#has("commits although the work threw")) {
         await client.query("commit").catch(() => {});
         end(false);
-      } else await this.#rollBack(client, end);
+      } else {
+        const keep = this.#has("keeps a connection whose work threw");
+        await this.#rollBack(client, keep ? () => {} : end);
+      }
       throw this.#has("wraps what the work throws") ? new Error("wrapped", { cause: error }) : error;
     }
     revokeAtEnd();
@@ -283,8 +333,8 @@ async function failuresOf(
     sessions: "many",
     commitNotice: false,
     patienceMs: fault === null ? 15_000 : 500,
-    factory() {
-      const pool = new pg.Pool({ connectionString: url, max: 6 });
+    factory({ connections }) {
+      const pool = new pg.Pool({ connectionString: url, max: connections });
       const clients = new Set<pg.PoolClient>();
       pool.on("error", () => {}).on("connect", (client) => clients.add(client));
       const subject = underTest(url, pool, new TextbookBridge(pool, fault));

@@ -8,34 +8,45 @@ import type {
   BridgeCapabilities,
   BridgeCase,
   BridgeContext,
+  BridgeLimits,
   BridgeUnderTest,
 } from "./transaction-conformance/case.ts";
 import { endCases } from "./transaction-conformance/ends.ts";
 import { faultCases } from "./transaction-conformance/faults.ts";
 import { guardCases } from "./transaction-conformance/guard.ts";
+import { oneConnectionCases } from "./transaction-conformance/one-connection.ts";
+import { sideBySideCases } from "./transaction-conformance/side-by-side.ts";
 import { valueCases } from "./transaction-conformance/values.ts";
 
 export interface TransactionConformanceOptions<Tx> extends BridgeCapabilities {
   /** Registers one test, as `test` or `it` of any runner does. */
   readonly test: (name: string, body: () => Promise<void>) => void;
-  /** Makes one bridge per case. Cases run one after the other; a pool needs at least three connections. */
-  readonly factory: () => BridgeUnderTest<Tx> | Promise<BridgeUnderTest<Tx>>;
+  /** Makes one bridge per case, on a pool of `limits.connections`. Cases run one after the other. */
+  readonly factory: (limits: BridgeLimits) => BridgeUnderTest<Tx> | Promise<BridgeUnderTest<Tx>>;
   /** After this long something that does not happen is a failure. Default 15 000. */
   readonly patienceMs?: number;
   /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
   readonly skip?: Readonly<Record<string, string>>;
 }
 
-const cases: readonly BridgeCase[] = [...endCases, ...guardCases, ...valueCases, ...faultCases];
+const cases: readonly BridgeCase[] = [
+  ...endCases,
+  ...guardCases,
+  ...sideBySideCases,
+  ...oneConnectionCases,
+  ...valueCases,
+  ...faultCases,
+];
 
 /**
  * Registers one test for every sentence of the bridge contract that applies to the declared capabilities. It makes
- * tables of its own, `latchkey_rows`, `latchkey_once` and `latchkey_slow`, on the current schema.
+ * tables of its own, `latchkey_rows`, `latchkey_once` and `latchkey_slow`, on the current schema, and
+ * Latchkey's own through `makeStore`.
  *
  * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
  */
 export function transactionConformance<Tx>(options: TransactionConformanceOptions<Tx>): void {
-  const { sessions, commitNotice } = options;
+  const { sessions, commitNotice, oneConnection = true } = options;
   const skip = new Map(Object.entries(options.skip ?? {}));
   for (const [name, reason] of skip) {
     if (!cases.some((candidate) => candidate.name === name))
@@ -47,7 +58,7 @@ export function transactionConformance<Tx>(options: TransactionConformanceOption
     run: async ({ bridge }) => assert.equal(bridge.commitNotice, commitNotice),
   };
   for (const candidate of [manifest, ...cases]) {
-    const applies = candidate.needs?.({ sessions, commitNotice }) ?? true;
+    const applies = candidate.needs?.({ sessions, commitNotice, oneConnection }) ?? true;
     if (applies && !skip.has(candidate.name)) {
       options.test(candidate.name, () => withBridge(options, candidate));
     }
@@ -58,7 +69,7 @@ async function withBridge<Tx>(
   { factory, sessions, commitNotice, patienceMs = 15_000 }: TransactionConformanceOptions<Tx>,
   candidate: BridgeCase,
 ): Promise<void> {
-  const subject = await factory();
+  const subject = await factory({ connections: candidate.connections ?? 6 });
   const context: BridgeContext = {
     bridge: subject.bridge,
     capabilities: { sessions, commitNotice },
@@ -66,6 +77,7 @@ async function withBridge<Tx>(
     execute: (tx, text, values) => subject.execute(tx as Tx, text, values),
     prepare: (tx, text) => subject.prepare(tx as Tx, text),
     outside: (text, values) => subject.outside(text, values),
+    makeStore: () => subject.makeStore(),
     busyConnections: () => subject.busyConnections(),
   };
   try {

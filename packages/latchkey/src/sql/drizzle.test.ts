@@ -52,14 +52,19 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      factory() {
-        const pool = openPool(database.url, { max: 6 });
+      factory({ connections }) {
+        const pool = openPool(database.url, { max: connections });
         const observer = openPool(database.url, { max: 2 });
+        const bridge = drizzleTransactions({ db: drizzle(pool) });
         return {
-          bridge: drizzleTransactions({ db: drizzle(pool) }),
+          bridge,
           execute,
           prepare,
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => pool.totalCount - pool.idleCount,
           async close() {
             await Promise.all([pool.end(), observer.end()]);
@@ -81,14 +86,21 @@ describe("drizzleTransactions on PGlite keeps the bridge contract", () => {
     test,
     sessions: "one",
     commitNotice: true,
-    factory: () => ({
-      bridge: drizzleTransactions({ db: drizzlePglite(database) }),
-      execute,
-      prepare,
-      outside: async (source, values = []) => (await database.query<SqlRow>(source, [...values])).rows,
-      busyConnections: () => (database.isInTransaction() ? 1 : 0),
-      close() {},
-    }),
+    factory() {
+      const bridge = drizzleTransactions({ db: drizzlePglite(database) });
+      return {
+        bridge,
+        execute,
+        prepare,
+        outside: async (source, values = []) => (await database.query<SqlRow>(source, [...values])).rows,
+        async makeStore() {
+          await migratePglite(database);
+          return pgliteStore({ database, transactions: bridge });
+        },
+        busyConnections: () => (database.isInTransaction() ? 1 : 0),
+        close() {},
+      };
+    },
   });
 });
 

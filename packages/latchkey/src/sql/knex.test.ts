@@ -13,7 +13,7 @@ import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { until } from "../../../../test/support/until.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
-import { migratePostgres } from "../stores/postgres.ts";
+import { migratePostgres, postgresStore } from "../stores/postgres.ts";
 import { type KnexDatabase, type KnexTx, knexPool, knexTransactions } from "./knex.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 
@@ -42,10 +42,10 @@ const conforming = {
 };
 
 const setUps = {
-  "Knex 3 with its own pool": (url: string) => openKnex(url),
-  "Knex 3 on a pg Pool": (url: string) =>
-    makeKnex({ client: "pg", connectionPool: openPool(url, { max: 6 }) } as Knex.Config),
-  "Knex 2": (url: string) => openKnex(url, {}, makeKnex2 as unknown as typeof makeKnex),
+  "Knex 3 with its own pool": (url: string, max: number) => openKnex(url, { max }),
+  "Knex 3 on a pg Pool": (url: string, max: number) =>
+    makeKnex({ client: "pg", connectionPool: openPool(url, { max }) } as Knex.Config),
+  "Knex 2": (url: string, max: number) => openKnex(url, { max }, makeKnex2 as unknown as typeof makeKnex),
 };
 
 forEachPostgres((_version, database) => {
@@ -55,14 +55,20 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      factory() {
-        const knex = setUps[name](database.url);
+      factory({ connections }) {
+        const knex = setUps[name](database.url, connections);
         const observer = openPool(database.url, { max: 2 });
         const given: pg.Pool | undefined = knex.client.config.connectionPool;
+        const bridge = knexTransactions({ knex });
+        const pool = given ?? knexPool(knex);
         return {
-          bridge: knexTransactions({ knex }),
+          bridge,
           ...conforming,
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () =>
             given === undefined ? knex.client.pool.numUsed() : given.totalCount - given.idleCount,
           async close() {
@@ -231,22 +237,6 @@ describe("a handler under Knex", () => {
       stream.pause();
     });
     await expect(left).rejects.toMatchObject({ code: "query-open" });
-  });
-
-  test("a pool of one serves requests side by side, and its migrations", async () => {
-    const own = openKnex(town.url, { max: 1 });
-    await migratePostgres(knexPool(own));
-    const pay = payThrough(own);
-    const keys = Array.from({ length: 5 }, (_, index) => `one ${index}`);
-    const results = await Promise.all(
-      [...keys, ...keys].map((key) => pay(key, (trx) => insert(trx, key).then(() => key))),
-    );
-    expect(results.map(({ kind }) => kind).sort()).toEqual([
-      ...keys.map(() => "executed"),
-      ...keys.map(() => "replay"),
-    ]);
-    expect((await accounts()).filter((account) => account.startsWith("one "))).toHaveLength(5);
-    expect(own.client.pool.numUsed()).toBe(0);
   });
 
   test("a pool whose connections are all in use is an overload, in Knex's limit as in Latchkey's", async () => {

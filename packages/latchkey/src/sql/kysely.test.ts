@@ -74,14 +74,19 @@ forEachPostgres((_version, database) => {
         test,
         sessions: "many",
         commitNotice: true,
-        factory() {
-          const pool = openPool(database.url, { max: 6 });
+        factory({ connections }) {
+          const pool = openPool(database.url, { max: connections });
           const observer = openPool(database.url, { max: 2 });
+          const bridge = kyselyTransactions({ db: make(pool), pool });
           return {
-            bridge: kyselyTransactions({ db: make(pool), pool }),
+            bridge,
             execute,
             prepare,
             outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+            async makeStore() {
+              await migratePostgres(pool);
+              return postgresStore({ pool, transactions: bridge });
+            },
             busyConnections: () => pool.totalCount - pool.idleCount,
             async close() {
               await Promise.all([pool.end(), observer.end()]);
@@ -104,17 +109,22 @@ describe("kyselyTransactions on PGlite keeps the bridge contract", () => {
     test,
     sessions: "one",
     commitNotice: true,
-    factory: () => ({
-      bridge: kyselyTransactions({
-        db: new Kysely<unknown>({ dialect: new PGliteDialect({ pglite: database }) }),
-        pool: database,
-      }),
-      execute,
-      prepare,
-      outside: async (source, values = []) => (await database.query<SqlRow>(source, [...values])).rows,
-      busyConnections: () => (database.isInTransaction() ? 1 : 0),
-      close() {},
-    }),
+    factory() {
+      const db = new Kysely<unknown>({ dialect: new PGliteDialect({ pglite: database }) });
+      const bridge = kyselyTransactions({ db, pool: database });
+      return {
+        bridge,
+        execute,
+        prepare,
+        outside: async (source, values = []) => (await database.query<SqlRow>(source, [...values])).rows,
+        async makeStore() {
+          await migratePglite(database);
+          return pgliteStore({ database, transactions: bridge });
+        },
+        busyConnections: () => (database.isInTransaction() ? 1 : 0),
+        close() {},
+      };
+    },
   });
 });
 
@@ -283,19 +293,6 @@ describe("a handler under Kysely", () => {
     });
   });
 
-  test("statements of Promise.all run one after the other, inside the transaction", async () => {
-    const result = await setUp(database())("parallel", async (tx) => {
-      const insert = (account: string) => tx.insertInto("payments").values({ account }).returning("account");
-      const rows = await Promise.all([1, 2, 3].map((count) => insert(`parallel ${count}`).execute()));
-      return rows.flat();
-    });
-    expect(result).toMatchObject({
-      kind: "executed",
-      value: [1, 2, 3].map((n) => ({ account: `parallel ${n}` })),
-    });
-    expect((await accounts()).filter((account) => account.startsWith("parallel"))).toHaveLength(3);
-  });
-
   test("a handler's statement is one round trip, BEGIN and COMMIT with all that Latchkey sends are two", async () => {
     const one = openPool(fresh.url, { max: 1 });
     let roundTrips = 0;
@@ -319,32 +316,6 @@ describe("a handler under Kysely", () => {
     };
     await tripsOf("warm");
     expect(await tripsOf("k")).toBe(4);
-  });
-
-  test("a pool of one serves", async () => {
-    const one = openPool(fresh.url, { max: 1 });
-    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: one }) });
-    const store = postgresStore({
-      pool: one,
-      notify: false,
-      transactions: kyselyTransactions({ db, pool: one }),
-    });
-    const latchkey = createLatchkey({ store });
-    const operation = latchkey.operation("pool-of-one", { waitMs: 15_000 });
-    const runs = ["a", "b", "a"].map((key) =>
-      latchkey.run(operation, { tenant: "t", key, input: key }, ({ tx }) =>
-        tx
-          .insertInto("payments")
-          .values({ account: `one ${key}` })
-          .returning("account")
-          .execute(),
-      ),
-    );
-    await Promise.all(runs);
-    expect((await accounts()).filter((account) => account.startsWith("one")).sort()).toEqual([
-      "one a",
-      "one b",
-    ]);
   });
 
   describe("stream()", () => {

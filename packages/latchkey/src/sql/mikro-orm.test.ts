@@ -65,14 +65,19 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      async factory() {
-        const orm = await openOrm(database.url);
+      async factory({ connections }) {
+        const orm = await openOrm(database.url, { pool: { max: connections } });
         const pool = await poolOf(orm);
         const observer = openPool(database.url, { max: 2 });
+        const bridge = mikroOrmTransactions({ orm, pool });
         return {
-          bridge: mikroOrmTransactions({ orm, pool }),
+          bridge,
           ...conforming,
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => pool.totalCount - pool.idleCount,
           async close() {
             await Promise.all([orm.close(), observer.end()]);
@@ -321,21 +326,6 @@ describe("a handler under MikroORM", () => {
     expect(await accounts()).not.toContain("late");
   });
 
-  test("statements sent side by side run in the transaction", async () => {
-    const pay = await payThrough(orm);
-    const names = Array.from({ length: 8 }, (_, index) => `parallel ${index}`);
-    const result = await pay("parallel", async (tx) => {
-      await Promise.all(names.map((account) => tx.insert(Payments, { account } as Payment)));
-      const [row] = await tx.execute<{ n: number }[]>(
-        "select count(distinct xmin::text)::int as n from payments where account ~ ?",
-        ["parallel"],
-      );
-      return row?.n;
-    });
-    expect(result).toMatchObject({ kind: "executed", value: 1 });
-    expect((await accounts()).filter((account) => account.startsWith("parallel"))).toHaveLength(8);
-  });
-
   test("em.stream() reads through the cursor", async () => {
     const pay = await payThrough(orm);
     const result = await pay("stream", async (tx) => {
@@ -417,21 +407,6 @@ describe("a handler under MikroORM", () => {
     const result = await latchkey.run(operation, { tenant: "t", key: "phases", input: "phases" });
     expect(result).toMatchObject({ kind: "executed", status: 201 });
     expect(await accounts()).toEqual(expect.arrayContaining(["phases, one", "phases, two"]));
-  });
-
-  test("a pool of one serves requests side by side, and its migrations", async () => {
-    const own = await openOrm(url, { pool: { max: 1 } });
-    await migratePostgres(await mikroOrmPool(own));
-    const pay = await payThrough(own);
-    const keys = Array.from({ length: 5 }, (_, index) => `one ${index}`);
-    const results = await Promise.all(
-      [...keys, ...keys].map((key) => pay(key, async (tx) => insert(tx, key) && key)),
-    );
-    expect(results.map(({ kind }) => kind).sort()).toEqual([
-      ...keys.map(() => "executed"),
-      ...keys.map(() => "replay"),
-    ]);
-    expect((await accounts()).filter((account) => account.startsWith("one "))).toHaveLength(5);
   });
 
   test("what is no MikroORM 7 for Postgres is refused", async () => {

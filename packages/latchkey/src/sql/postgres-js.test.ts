@@ -9,7 +9,7 @@ import { isThorough } from "../../../../test/support/thorough.ts";
 import { until } from "../../../../test/support/until.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
 import { createLatchkey } from "../index.ts";
-import { postgresStore } from "../stores/postgres.ts";
+import { migratePostgres, postgresStore } from "../stores/postgres.ts";
 import {
   type PostgresJsOptions,
   type PostgresJsSql,
@@ -64,23 +64,29 @@ forEachPostgres((_version, database) => {
         test,
         sessions: "many",
         commitNotice: false,
-        factory() {
+        factory({ connections }) {
           const application = `postgres.js ${++applications}`;
           const sql = postgres(database.url, {
-            max: 4,
+            max: connections,
             prepare: how === "named statements",
             fetch_types: how === "named statements",
             connection: { application_name: application },
             onnotice: () => {},
           });
           const observer = openPool(database.url, { max: 2 });
+          const pool = openPool(database.url, { max: connections });
+          const bridge = postgresJsTransactions({ sql });
           return {
-            bridge: postgresJsTransactions({ sql }),
+            bridge,
             ...conforming,
             outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+            async makeStore() {
+              await migratePostgres(pool);
+              return postgresStore({ pool, transactions: bridge });
+            },
             busyConnections: busyOf(observer, application),
             async close() {
-              await Promise.all([sql.end({ timeout: 1 }), observer.end()]);
+              await Promise.all([sql.end({ timeout: 1 }), pool.end(), observer.end()]);
             },
           };
         },
@@ -240,18 +246,6 @@ describe("a handler under postgres.js", () => {
     expect(await accounts()).not.toContain("late");
   });
 
-  test("queries sent side by side run in the transaction", async () => {
-    const names = Array.from({ length: 8 }, (_, index) => `parallel ${index}`);
-    const result = await payThrough(sql)("parallel", async (tx) => {
-      await Promise.all(names.map((account) => insert(tx, account)));
-      const [row] =
-        await tx`select count(distinct xmin::text)::int as n from payments where account_name ~ 'parallel'`;
-      return row?.n;
-    });
-    expect(result).toMatchObject({ kind: "executed", value: 1 });
-    expect((await accounts()).filter((account) => account.startsWith("parallel"))).toEqual(names);
-  });
-
   test("a backend that is killed fails what is sent, what waits and what comes after it, and the process lives", async () => {
     const ended: unknown[] = [];
     const run = payThrough(sql)("killed", async (tx) => {
@@ -279,17 +273,6 @@ describe("a handler under postgres.js", () => {
     expect(await payThrough(sql)("after it", (tx) => insert(tx, "after it"))).toMatchObject({
       kind: "executed",
     });
-  });
-
-  test("a pool of one serves requests side by side", async () => {
-    const pay = payThrough(openSql(url, { max: 1 }));
-    const keys = Array.from({ length: 5 }, (_, index) => `one ${index}`);
-    const results = await Promise.all([...keys, ...keys].map((key) => pay(key, (tx) => insert(tx, key))));
-    expect(results.map(({ kind }) => kind).sort()).toEqual([
-      ...keys.map(() => "executed"),
-      ...keys.map(() => "replay"),
-    ]);
-    expect((await accounts()).filter((account) => account.startsWith("one "))).toHaveLength(5);
   });
 
   test("a pool that is all in use is said to have no connection, and works afterwards", async () => {

@@ -37,15 +37,20 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      factory() {
-        const pool = openPool(database.url, { max: 6 });
+      factory({ connections }) {
+        const pool = openPool(database.url, { max: connections });
         const observer = openPool(database.url, { max: 2 });
         const prisma = clientOn(pool);
+        const bridge = prismaTransactions({ prisma, pool });
         return {
-          bridge: prismaTransactions({ prisma, pool }),
+          bridge,
           execute,
           prepare,
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => pool.totalCount - pool.idleCount,
           async close() {
             await prisma.$disconnect();

@@ -19,6 +19,7 @@ import { openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
+import { migratePostgres, postgresStore } from "../stores/postgres.ts";
 import {
   type SequelizeDatabase,
   type SequelizeTx,
@@ -53,16 +54,22 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      factory() {
-        const sequelize = openSequelize(database.url);
+      factory({ connections }) {
+        const sequelize = openSequelize(database.url, { pool: { max: connections } });
         const observer = openPool(database.url, { max: 2 });
         const query = async (transaction: Transaction, source: string, bind: readonly SqlValue[] = []) =>
           (await sequelize.query(source, { transaction, ...(bind.length > 0 && { bind: [...bind] }) }))[0];
+        const bridge = sequelizeTransactions({ sequelize });
+        const pool = sequelizePool(sequelize);
         return {
-          bridge: sequelizeTransactions({ sequelize }),
+          bridge,
           execute: async (tx, source, values) => (await query(tx, source, values)) as SqlRow[],
           prepare: (tx, source) => query.bind(null, tx, source),
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => poolUnder(sequelize).using,
           async close() {
             await Promise.all([sequelize.close(), observer.end()]);

@@ -12,6 +12,7 @@ import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
 import { transactionConformance } from "../../../latchkey-conformance/src/transaction-conformance.ts";
+import { migratePostgres, postgresStore } from "../stores/postgres.ts";
 import type { SqlRow, SqlValue } from "./transaction.ts";
 import { type TypeormDataSource, type TypeormTx, typeormPool, typeormTransactions } from "./typeorm.ts";
 
@@ -67,14 +68,20 @@ forEachPostgres((_version, database) => {
       test,
       sessions: "many",
       commitNotice: true,
-      async factory() {
-        const dataSource = await openDataSource(database.url, {}, versions[name]);
+      async factory({ connections }) {
+        const size = { poolSize: connections } as Partial<DataSourceOptions>;
+        const dataSource = await openDataSource(database.url, size, versions[name]);
         const pool = typeormPool(dataSource) as pg.Pool;
         const observer = openPool(database.url, { max: 2 });
+        const bridge = typeormTransactions({ dataSource });
         return {
-          bridge: typeormTransactions({ dataSource }),
+          bridge,
           ...conforming,
           outside: async (source, values = []) => (await observer.query(source, [...values])).rows,
+          async makeStore() {
+            await migratePostgres(pool);
+            return postgresStore({ pool, transactions: bridge });
+          },
           busyConnections: () => pool.totalCount - pool.idleCount,
           async close() {
             await Promise.all([dataSource.destroy(), observer.end()]);

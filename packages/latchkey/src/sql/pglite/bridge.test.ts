@@ -2,6 +2,7 @@ import type { PGlite, Transaction } from "@electric-sql/pglite";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { readyPglite } from "../../../../../test/support/ready-pglite.ts";
 import { transactionConformance } from "../../../../latchkey-conformance/src/transaction-conformance.ts";
+import { migratePglite, pgliteStore } from "../../stores/pglite.ts";
 import type { SqlRow } from "../transaction.ts";
 import { pgliteBridge } from "./bridge.ts";
 import type { PgliteTx } from "./database.ts";
@@ -27,6 +28,10 @@ describe("the PGlite bridge keeps the bridge contract", () => {
         () =>
           query(text),
       outside: async (text, values = []) => (await database.query<SqlRow>(text, [...values])).rows,
+      async makeStore() {
+        await migratePglite(database);
+        return pgliteStore({ database });
+      },
       busyConnections: () => (database.isInTransaction() ? 1 : 0),
       close() {},
     }),
