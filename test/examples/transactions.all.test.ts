@@ -5,9 +5,10 @@ import { clients } from "../postgres/clients.ts";
 import { spawnWorker } from "../support/processes.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 
-const modules = Object.values(clients).flatMap(({ module, example }) => (example ? [module] : []));
+const modules = Object.values(clients).map(({ module }) => module);
 
-test.each([...new Set(modules)])("%s", async (client) => {
+/** PGlite is a store of its own, without a server, so it is no entry of `clients`. */
+test.each([...new Set<string>([...modules, "pglite"])])("%s", async (client) => {
   const script = new URL(`../../examples/transactions/${client}.ts`, import.meta.url);
   const { url } = await freshDatabase();
   const example = spawnWorker(fileURLToPath(script), { env: { DATABASE_URL: url } });

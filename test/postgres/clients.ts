@@ -40,9 +40,8 @@ export interface OpenClient {
 }
 
 export interface DatabaseClient {
-  /** Of `latchkey/<module>`; its example is `examples/transactions/<module>.ts`, where it has one. */
+  /** Of `latchkey/<module>`; its example is `examples/transactions/<module>.ts`. */
   readonly module: string;
-  readonly example: boolean;
   /** What the client alone reports of a transaction that Postgres rolled back after a swallowed error. */
   readonly reports: "success" | "failure";
   /** Whether it sends through the pool that it is given, and so in that pool's pipeline mode. */
@@ -58,7 +57,6 @@ class Business extends Model {
 export const clients = {
   pg: {
     module: "pg",
-    example: false,
     reports: "success",
     onGivenPool: true,
     open: (pool) => ({
@@ -87,7 +85,6 @@ export const clients = {
   },
   Drizzle: {
     module: "drizzle",
-    example: false,
     reports: "success",
     onGivenPool: true,
     open(pool) {
@@ -110,7 +107,6 @@ export const clients = {
   },
   Knex: {
     module: "knex",
-    example: true,
     reports: "success",
     onGivenPool: true,
     open(connectionPool) {
@@ -123,7 +119,6 @@ export const clients = {
   },
   Objection: {
     module: "knex",
-    example: true,
     reports: "success",
     onGivenPool: true,
     open(connectionPool) {
@@ -137,7 +132,6 @@ export const clients = {
   },
   Kysely: {
     module: "kysely",
-    example: true,
     reports: "failure",
     onGivenPool: true,
     open(pool) {
@@ -154,7 +148,6 @@ export const clients = {
   },
   MikroORM: {
     module: "mikro-orm",
-    example: true,
     reports: "success",
     onGivenPool: true,
     async open(pool) {
@@ -174,7 +167,6 @@ export const clients = {
   },
   "postgres.js": {
     module: "postgres-js",
-    example: true,
     reports: "failure",
     onGivenPool: false,
     open: (pool) =>
@@ -187,7 +179,6 @@ export const clients = {
   },
   "postgres.js, with a cursor": {
     module: "postgres-js",
-    example: true,
     reports: "success",
     onGivenPool: false,
     open: (pool) =>
@@ -197,7 +188,6 @@ export const clients = {
   },
   Prisma: {
     module: "prisma",
-    example: true,
     reports: "success",
     onGivenPool: true,
     open(pool) {
@@ -216,7 +206,6 @@ export const clients = {
   },
   Sequelize: {
     module: "sequelize",
-    example: true,
     reports: "success",
     onGivenPool: false,
     open(pool) {
@@ -238,7 +227,6 @@ export const clients = {
   },
   TypeORM: {
     module: "typeorm",
-    example: true,
     reports: "success",
     onGivenPool: false,
     async open(pool) {
