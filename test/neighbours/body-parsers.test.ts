@@ -138,19 +138,100 @@ test("a parser of its own inside the handler finds the body unread", async () =>
   expect((await call(newKey(), "<pay>5</pay>")).json()).toEqual({ pay: "5" });
 });
 
-test("Fastify: a parser that does not read leaves the body to the handler", async () => {
-  const call = await start(async ({ latchkey, lease }) => {
+/** Fastify with a parser of XML of the app's own. */
+function onFastify(parse: (request: Loose) => unknown, options: Loose = all) {
+  return async ({ latchkey, lease }: HttpService) => {
     const app = fastify();
-    app.addContentTypeParser("application/xml", (_request, _payload, done) => done(null));
-    const protect = fastifyProtect(app as Loose, latchkey, all);
-    const handler = protect(lease(), async (request, reply) => reply.code(201).send(await text(request.raw)));
+    app.addContentTypeParser("application/xml", async (request: Loose) => parse(request));
+    app.setErrorHandler(({ code, message }: Loose, _request, reply) =>
+      reply.code(500).send({ code, message }),
+    );
+    const handler = fastifyProtect(
+      app as Loose,
+      latchkey,
+      options,
+    )(lease(), async (request, reply) => reply.code(201).send(await text(request.raw)));
     app.post("/run", handler as Loose);
     await app.ready();
     return app.routing as RequestListener;
+  };
+}
+
+describe.each(["auto", "parsed"])('Fastify under `fingerprint: "%s"`', (fingerprint) => {
+  test.each([undefined, null, "", {}, { kind: "xml" }])(
+    "a parser that does not read, and leaves %j, leaves the body to the handler",
+    async (left) => {
+      const call = await start(onFastify(() => left, { ...all, fingerprint }));
+      const key = newKey();
+      const first = await call(key, "<pay>5</pay>");
+      expect([first.status, first.body.toString()]).toEqual([201, "<pay>5</pay>"]);
+      expect((await call(key, "<pay>5</pay>")).header("idempotent-replayed")).toBe("true");
+      expect((await call(key, "<pay>6</pay>")).status).toBe(422);
+    },
+  );
+});
+
+/** Middleware that reads the stream for itself, and leaves in `body` whatever was there, or something else. */
+const keepsElsewhere = (left: unknown) => async (req: Loose, _res: Loose, next: () => void) => {
+  req.xml = await text(req);
+  req.body = left;
+  next();
+};
+
+const parsed = { ...all, fingerprint: "parsed" } as const;
+const readElsewhere: Record<
+  string,
+  (left: unknown) => (service: HttpService) => RequestListener | Promise<RequestListener>
+> = {
+  Express:
+    (left) =>
+    ({ latchkey, lease }) =>
+      express()
+        .post(
+          "/run",
+          keepsElsewhere(left),
+          expressProtect(latchkey, parsed)(lease(), (_req, res) => void res.status(201).end()) as Loose,
+        )
+        .use(({ code }: Loose, _req: Loose, res: Loose, _next: Loose) => res.status(500).json({ code })),
+  Koa:
+    (left) =>
+    ({ latchkey, lease }) =>
+      new Koa()
+        .use(async (ctx: Loose, next) => {
+          ctx.request.xml = await text(ctx.req);
+          ctx.request.body = left;
+          await next().catch(({ code }: Loose) => void Object.assign(ctx, { status: 500, body: { code } }));
+        })
+        .use(
+          koaProtect(latchkey, parsed)(lease(), (ctx) => void Object.assign(ctx, { status: 201 })) as Loose,
+        )
+        .callback(),
+  Fastify: (left) =>
+    onFastify(async (request) => {
+      request.xml = await text(request.raw);
+      return left;
+    }, parsed),
+};
+
+describe.each(Object.entries(readElsewhere))("%s, whose parser keeps a body elsewhere", (name, make) => {
+  test.each<[string, unknown]>([
+    ["an empty object", {}],
+    ["empty text", ""],
+    ["null", null],
+    ["a Map", new Map([["pay", 5]])],
+    ["an instance with private members", new URLSearchParams("pay=5")],
+    ["a bigint", { pay: 5n }],
+  ])("and leaves %s, is refused: another body could not be told from it", async (_left, left) => {
+    const call = await start(make(left));
+    expect((await call(newKey(), "<pay>5</pay>")).json(), name).toMatchObject({ code: "body-consumed" });
   });
-  const key = newKey();
-  expect((await call(key, "<pay>5</pay>")).body.toString()).toBe("<pay>5</pay>");
-  expect((await call(key, "<pay>6</pay>")).status).toBe(422);
+});
+
+test("an empty object that JSON or a form can say is a body like others", async () => {
+  const call = await start(readElsewhere.Express?.({}) ?? expect.fail());
+  for (const type of ["application/json", "application/problem+json", "application/x-www-form-urlencoded"]) {
+    expect((await call(newKey(), "{}", type)).status, type).toBe(201);
+  }
 });
 
 test("node:http: the stream has what `body` has, also in pieces, and on a connection that stays", async () => {

@@ -7,14 +7,17 @@ export interface Upload {
   readonly note?: string;
   readonly file?: string;
   readonly filename?: string;
+  /** Of the file's part; null: it has none. Default `text/plain`. */
+  readonly type?: string | null;
 }
 
 export function sendUpload(url: string, upload: Upload = {}) {
   const { key = newKey(), boundary = "first", note = "x", file = "AAA", filename = "a.txt" } = upload;
+  const { type = "text/plain" } = upload;
   const body = [
     `--${boundary}\r\nContent-Disposition: form-data; name="note"\r\n\r\n${note}\r\n`,
     `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\n`,
-    `Content-Type: text/plain\r\n\r\n${file}\r\n--${boundary}--\r\n`,
+    `${type === null ? "" : `Content-Type: ${type}\r\n`}\r\n${file}\r\n--${boundary}--\r\n`,
   ].join("");
   return send(url, { key, body, contentType: `multipart/form-data; boundary=${boundary}` });
 }

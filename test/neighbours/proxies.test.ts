@@ -1,7 +1,9 @@
 /** Gateways: a protected handler that hands the request on. Latchkey has read its body by then. */
 import type { RequestListener } from "node:http";
 import { Agent, request } from "node:http";
+import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
+import fastifyReplyFrom from "@fastify/reply-from";
 import express from "express";
 import express4 from "express4";
 import fastify from "fastify";
@@ -12,14 +14,20 @@ import { afterEach, describe, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type HttpService, httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
+import { isThorough } from "../support/thorough.ts";
+import { nestListener, type platforms } from "./nest-routes.ts";
 
 /** Node's own, without the types of each package. */
 type Loose = ReturnType<JSON["parse"]>;
 type Make = (service: HttpService, target: string) => RequestListener | Promise<RequestListener>;
+
+// It has no types.
+const expressHttpProxy: Loose = createRequire(import.meta.url)("express-http-proxy");
 
 const all = { singleTenant: true } as const;
 
@@ -35,9 +43,62 @@ const forwarding = (target: string) => {
   return (req: Loose, res: Loose) => proxy(req, res, () => {});
 };
 
-const services: Record<string, Make> = {
-  "http-proxy-middleware on Express": onExpress(forwarding),
+const byExpressHttpProxy = (options?: object) => (target: string) => {
+  const proxy = expressHttpProxy(target, options);
+  return (req: Loose, res: Loose) =>
+    new Promise((resolve, reject) => {
+      res.on("finish", resolve);
+      proxy(req, res, reject);
+    });
+};
+
+async function onFastify(
+  { latchkey, lease }: HttpService,
+  prepare: (app: Loose) => unknown,
+  handle: (request: Loose, reply: Loose) => Loose,
+) {
+  const app = fastify();
+  await prepare(app);
+  app.post("/run", fastifyProtect(app as Loose, latchkey, all)(lease(), handle) as Loose);
+  await app.ready();
+  return app.routing as RequestListener;
+}
+
+function passOn(app: Loose): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request: unknown, payload: unknown, done: Loose) => done(null, payload));
+}
+
+const onNest =
+  (platform: keyof typeof platforms, handle: (target: string) => (req: Loose, res: Loose) => unknown): Make =>
+  ({ latchkey, lease }, target) => {
+    const interceptors = [nestProtect(latchkey, all)(lease())];
+    const route = { path: "run", interceptors, handle: handle(target), answersItself: true };
+    const prepare = (app: Loose) => {
+      if (platform === "Fastify") passOn(app.getHttpAdapter().getInstance());
+    };
+    return nestListener(platform, [route], { app: { bodyParser: false }, prepare });
+  };
+
+/** Front ends and proxies that show what others show, too. */
+const further: Record<string, Make> = {
   "http-proxy-middleware on Express 4": onExpress(forwarding, express4),
+  "express-http-proxy on Express, without reading it": onExpress(byExpressHttpProxy({ parseReqBody: false })),
+  "@fastify/reply-from on Fastify, whose parser passes bodies on": (service, target) =>
+    onFastify(
+      service,
+      async (app) => {
+        passOn(app);
+        await app.register(fastifyReplyFrom, { base: target });
+      },
+      (_request, reply) => reply.from("/run"),
+    ),
+  "http-proxy-middleware on Nest on Express": onNest("Express", forwarding),
+};
+
+const services: Record<string, Make> = {
+  ...(isThorough ? further : {}),
+  "http-proxy-middleware on Express": onExpress(forwarding),
   "http-proxy on Express": onExpress((target) => (req, res) => proxyOf(target).web(req, res)),
   "fetch with the request as its body": onExpress((target) => async (req, res) => {
     const { method } = req;
@@ -66,19 +127,23 @@ const services: Record<string, Make> = {
         ) as Loose,
       )
       .callback(),
-  "http-proxy on Fastify, whose parser passes bodies on": async ({ latchkey, lease }, target) => {
-    const app = fastify();
-    app.removeAllContentTypeParsers();
-    app.addContentTypeParser("*", (_request, payload, done) => done(null, payload));
-    const protect = fastifyProtect(app as Loose, latchkey, all);
-    const handler = protect(lease(), (request, reply) => {
+  "http-proxy on Fastify, whose parser passes bodies on": (service, target) =>
+    onFastify(service, passOn, (request, reply) => {
       reply.hijack();
       proxyOf(target).web(request.raw, reply.raw);
-    });
-    app.post("/run", handler as Loose);
-    await app.ready();
-    return app.routing as RequestListener;
-  },
+    }),
+  "@fastify/reply-from on Fastify": (service, target) =>
+    onFastify(
+      service,
+      (app) => app.register(fastifyReplyFrom, { base: target }),
+      (_request, reply) => reply.from("/run"),
+    ),
+  "express-http-proxy on Express": onExpress(byExpressHttpProxy()),
+  "http-proxy on Nest on Express": onNest("Express", (target) => (req, res) => proxyOf(target).web(req, res)),
+  "http-proxy on Nest on Fastify": onNest("Fastify", (target) => (req, reply) => {
+    reply.hijack();
+    proxyOf(target).web(req.raw, reply.raw);
+  }),
   "http-proxy on node:http": ({ latchkey, lease }, target) => {
     const handle = nodeProtect(latchkey, all)(lease(), (req, res) => void proxyOf(target).web(req, res));
     return (req, res) => void handle(req, res).catch(() => res.destroy());

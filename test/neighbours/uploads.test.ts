@@ -39,6 +39,8 @@ const require = createRequire(import.meta.url);
 const koaMulter: Loose = require("@koa/multer");
 const { koaBody }: Loose = require("koa-body");
 const fileUpload: Loose = require("express-fileupload");
+const connectMultiparty: Loose = require("connect-multiparty");
+const multiparty: Loose = require("multiparty");
 
 const all = { singleTenant: true } as const;
 const parsed = { singleTenant: true, fingerprint: "parsed" } as const;
@@ -138,6 +140,16 @@ const ofFileUpload = ({ body, files: { file } }: Loose) =>
   `${body.note} ${file.tempFilePath ? readFileSync(file.tempFilePath) : file.data}`;
 const ofForm = async (form: FormData) => `${form.get("note")} ${await (form.get("file") as File).text()}`;
 
+/** multiparty as its documentation uses it, in middleware that leaves what it made. */
+const byMultiparty = () => (req: Loose, _res: Loose, next: Loose) =>
+  new multiparty.Form({ uploadDir: folder() }).parse(req, (error: unknown, fields: Loose, files: Loose) => {
+    req.body = fields;
+    req.files = files;
+    next(error);
+  });
+const ofMultiparty = ({ body, files: { file } }: Loose) =>
+  `${body.note} ${readFileSync([file].flat()[0].path)}`;
+
 /** Each answers with the note and the file. */
 const services: Record<string, (service: HttpService) => RequestListener | Promise<RequestListener>> = {
   "multer in memory before Express": onExpress(() => multer().single("file"), ofMulter, parsed, "before"),
@@ -163,6 +175,13 @@ const services: Record<string, (service: HttpService) => RequestListener | Promi
     parsed,
     "before",
   ),
+  "connect-multiparty before Express": onExpress(
+    () => connectMultiparty({ uploadDir: folder() }),
+    ofMultiparty,
+    parsed,
+    "before",
+  ),
+  "multiparty before Express": onExpress(byMultiparty, ofMultiparty, parsed, "before"),
   "busboy inside Express": ({ latchkey, lease }) =>
     express().post(
       "/run",
@@ -272,11 +291,32 @@ describe.each(Object.entries(services))("%s", (_name, make) => {
       expect([again.status, again.body.toString()]).toEqual([201, "x AAA"]);
       expect(again.header("idempotent-replayed")).toBe("true");
     }
-    for (const other of [{ file: "BBB" }, { file: "" }, { note: "y" }, { filename: "b.txt" }]) {
+    const others = [
+      { file: "BBB" },
+      { file: "" },
+      { note: "y" },
+      { filename: "b.txt" },
+      { type: "text/html" },
+    ];
+    for (const other of others) {
       const answer = await sendUpload(url, { key, ...other });
       expect([answer.status, answer.json().code], JSON.stringify(other)).toEqual([422, "key-misuse"]);
     }
   });
+});
+
+test.each([
+  "connect-multiparty before Express",
+  "multiparty before Express",
+  "multer in memory before Express",
+])("%s: files whose parts say no media type are told apart, too", async (name) => {
+  const url = await start(services[name] ?? expect.fail());
+  const upload = { key: newKey(), type: null };
+  for (const replayed of [null, "true"]) {
+    const answer = await sendUpload(url, upload);
+    expect([answer.body.toString(), answer.header("idempotent-replayed")]).toEqual(["x AAA", replayed]);
+  }
+  expect((await sendUpload(url, { ...upload, file: "BBB" })).json().code).toBe("key-misuse");
 });
 
 test("files that a storage of the app's own has taken cannot be distinguished, and the error says so", async () => {
@@ -291,6 +331,26 @@ test("files that a storage of the app's own has taken cannot be distinguished, a
     code: "body-consumed",
     message: expect.stringContaining("inside the protected handler"),
   });
+});
+
+test.each<[string, (seen: { body: Loose; files: Loose }) => object]>([
+  ["files in a Map", ({ body, files }) => ({ body, files: new Map(Object.entries(files)) })],
+  ["nothing in `body` or `files`", ({ files }) => ({ body: {}, contents: files })],
+  ["texts for files", ({ body }) => ({ body, files: { file: "kept" } })],
+  ["the web's files", ({ body }) => ({ body, files: [new File(["AAA"], "a.txt")] })],
+])("a parser of the app's own that leaves %s is refused", async (_what, leave) => {
+  const middleware = () => {
+    const parse = byMultiparty();
+    return (req: Loose, res: Loose, next: Loose) =>
+      parse(req, res, () => {
+        const { body, files } = req;
+        next(void Object.assign(req, { body: undefined, files: undefined }, leave({ body, files })));
+      });
+  };
+  const url = await start(onExpress(middleware, ({ body }: Loose) => String(body?.note), parsed, "before"));
+  const { code, message } = (await sendUpload(url)).json();
+  expect(code).toBe("body-consumed");
+  expect(message).toContain("inside the protected handler");
 });
 
 test("a multipart parser before Latchkey is named as the cause, with both remedies", async () => {

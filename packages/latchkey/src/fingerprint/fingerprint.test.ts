@@ -1,3 +1,5 @@
+import { Readable } from "node:stream";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -250,6 +252,23 @@ describe("business fields", () => {
   );
 });
 
+class Amount {
+  readonly #cents: number;
+  constructor(cents: number) {
+    this.#cents = cents;
+  }
+  get isFree(): boolean {
+    return this.#cents === 0;
+  }
+}
+
+class Named {
+  readonly name: string;
+  constructor(name: string) {
+    this.name = name;
+  }
+}
+
 describe("parsed bodies", () => {
   const parsed = (value: unknown) => hex({ body: { parsed: value } }, { body: "parsed" });
 
@@ -280,6 +299,25 @@ describe("parsed bodies", () => {
     ["NaN", { a: [Number.NaN] }],
     ["infinity, as JSON.parse makes of 1e400", JSON.parse("[1e400]")],
     ["a bigint", 1n],
+    ["a bigint inside", { a: [{ b: 1n }] }],
+    ["a Map", { a: new Map([["b", 1]]) }],
+    ["a Set", [new Set([1])]],
+    ["a Date that is none", { a: new Date(Number.NaN) }],
+    ["an Error", { a: Object.assign(new Error("x"), { code: 1 }) }],
+    ["a RegExp", { a: /x/u }],
+    ["a Blob", { a: new Blob(["x"]) }],
+    ["a File", { a: new File(["x"], "a.txt") }],
+    ["a FormData", new FormData()],
+    ["search parameters", new URLSearchParams("a=1")],
+    ["headers", new Headers({ a: "1" })],
+    ["a stream of Node's", { a: Readable.from(["x"]) }],
+    ["a stream of the web's", { a: new Blob(["x"]).stream() }],
+    ["bytes without an index", { a: new ArrayBuffer(1) }],
+    ["a view without an index", { a: new DataView(new ArrayBuffer(1)) }],
+    ["a promise", { a: Promise.resolve(1) }],
+    ["an iterator", { a: [1].values() }],
+    ["an instance whose members are private", { a: new Amount(1) }],
+    ["what toJSON makes another such of", { toJSON: () => new Map([["a", 1]]) }],
     ["too deep for JSON.stringify", JSON.parse("[".repeat(100_000) + "]".repeat(100_000))],
   ])("%s cannot be fingerprinted", (_name, value) => {
     expect(() => parsed(value)).toThrow(NotFingerprintableError);
@@ -290,6 +328,25 @@ describe("parsed bodies", () => {
     const cycle: unknown[] = [];
     cycle.push(cycle);
     expect(() => parsed(cycle)).toThrow(NotFingerprintableError);
+  });
+
+  test.each([
+    ["dates", new Date(1), new Date(2)],
+    ["addresses", new URL("https://a.example/1"), new URL("https://a.example/2")],
+    ["bytes", Buffer.from("a"), Buffer.from("b")],
+    ["arrays of numbers", new Float64Array([1]), new Float64Array([2])],
+    ["no numbers and one", new Uint8Array(0), new Uint8Array(1)],
+    ["instances with members", new Named("a"), new Named("b")],
+    ["objects without a prototype", Object.create(null), Object.assign(Object.create(null), { a: 1 })],
+    ["objects of another realm", runInNewContext("({})"), runInNewContext("({ a: {} })")],
+    ["boxed values", new String("a"), new String("b")],
+  ])("%s are told apart", (_name, left, right) => {
+    expect(parsed({ a: left })).not.toBe(parsed({ a: right }));
+    expect(parsed({ a: left })).toBe(parsed({ a: left }));
+  });
+
+  test("a member that is undefined is none, as for JSON", () => {
+    expect(parsed({ a: 1, b: undefined })).toBe(parsed({ a: 1 }));
   });
 
   test("are opt-in, and then the only form", () => {

@@ -1,4 +1,5 @@
 import { type CanonicalJsonLimits, canonicalJson } from "./canonical-json.ts";
+import { isOpaque } from "./opaque.ts";
 
 /** A value that JSON cannot carry, so that no fingerprint can be made of it. */
 export class NotFingerprintableError extends TypeError {
@@ -9,23 +10,30 @@ export class NotFingerprintableError extends TypeError {
  * The bytes that stand for a parsed JSON value: its canonical form, or, where a lone surrogate or a limit forbids
  * one, what JSON.stringify writes (then the order of members counts).
  *
- * @throws NotFingerprintableError if JSON cannot carry the value: undefined, a function, a symbol, a bigint, NaN or
- * an infinity anywhere in it (JSON.parse makes infinities of numbers like 1e400, and JSON.stringify would write them
- * as null), a cycle, or nesting too deep for JSON.stringify.
+ * @throws NotFingerprintableError as `exactJson` does.
  */
 export function parsedValueBytes(
   value: unknown,
   limits: CanonicalJsonLimits,
 ): { readonly canonical: boolean; readonly bytes: Uint8Array } {
-  const source = new TextEncoder().encode(stringify(value));
+  const source = new TextEncoder().encode(exactJson(value));
   const result = canonicalJson(source, limits);
   return result.ok ? { canonical: true, bytes: result.bytes } : { canonical: false, bytes: source };
 }
 
-function stringify(value: unknown): string {
+/**
+ * The JSON of a value that may be compared by it. Members that are undefined, functions or symbols are left out, as
+ * JSON.stringify leaves them out.
+ *
+ * @throws NotFingerprintableError if JSON cannot carry the value, or would write it as it writes others: undefined, a function
+ * or a symbol in place of all of it; anywhere in it a bigint, NaN or an infinity (JSON.parse makes infinities of numbers like
+ * 1e400), a Date that is none, a Map, a Set, a stream, a Blob or another object whose members JSON does not see; a cycle, or
+ * nesting too deep for JSON.stringify.
+ */
+export function exactJson(value: unknown): string {
   let text: string | undefined;
   try {
-    text = JSON.stringify(value, refuseInfinite);
+    text = JSON.stringify(value, refuseInexact);
   } catch (cause) {
     if (cause instanceof NotFingerprintableError) throw cause;
     throw new NotFingerprintableError("JSON.stringify cannot write this value", { cause });
@@ -34,9 +42,21 @@ function stringify(value: unknown): string {
   return text;
 }
 
-function refuseInfinite(_name: string, value: unknown): unknown {
+/** @param value after `toJSON`, where it has one */
+function refuseInexact(this: Readonly<Record<string, unknown>>, name: string, value: unknown): unknown {
   if (typeof value === "number" && !Number.isFinite(value)) {
     throw new NotFingerprintableError("JSON has no form for NaN and infinities");
   }
+  if (value === null && this[name] instanceof Date) {
+    throw new NotFingerprintableError("JSON has no form for a Date that is none");
+  }
+  if (typeof value === "object" && value !== null && isOpaque(value)) {
+    throw new NotFingerprintableError(`JSON does not see what is in a ${classOf(value)}`);
+  }
   return value;
+}
+
+function classOf(value: object): string {
+  const { name }: { readonly name?: unknown } = value.constructor ?? {};
+  return typeof name === "string" && name !== "" ? name : "value of a class of its own";
 }

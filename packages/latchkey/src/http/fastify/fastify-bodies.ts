@@ -3,6 +3,7 @@ import { Readable } from "node:stream";
 import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import { announcesBody, headerLines, peekBytes, readBytes } from "../node-response/node-messages.ts";
 import type { BodyReading, Incoming } from "../protocol/incoming.ts";
+import { parsedReading } from "../protocol/request-body.ts";
 import type { FastifyApp, FastifyMessage } from "./fastify-types.ts";
 
 export interface Bodies {
@@ -76,23 +77,23 @@ function readBody(
   const upload = isMultipart(raw.headers["content-type"]);
   const bytes = announcesBody(raw) ? (body?.bytes(upload) ?? null) : new Uint8Array(0);
   if (bytes === null) {
-    // A parser that leaves the request to the handler: of multipart, or one that passes the payload on to a proxy.
-    if (isUnread(raw) && (value === undefined || value === null || value instanceof Readable)) {
-      return readBytes(raw, limitBytes, "unread");
-    }
-    if (value === undefined || value === null) return { kind: "consumed", remedy };
-    return upload ? readForm(raw, body, value, limitBytes) : { kind: "parsed", value, remedy };
+    // A parser that leaves the request to the handler (of multipart, or one that passes the payload on to a proxy), or has made
+    // a value of something else.
+    if (isUnread(raw)) return readBytes(raw, limitBytes, "unread");
+    return upload && value !== undefined && value !== null
+      ? readForm(request, body, limitBytes)
+      : parsedReading(value, raw.headers["content-type"], remedy);
   }
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 
 /** What @fastify/multipart attaches: it has seen the last part, but perhaps not the end of the message. */
 async function readForm(
-  raw: Readable,
+  request: FastifyMessage,
   body: KeptBody | undefined,
-  fields: unknown,
   limitBytes: number,
 ): Promise<BodyReading> {
+  const { raw } = request;
   if (!raw.readableEnded && !raw.destroyed) {
     await new Promise((resolve) =>
       raw.once("end", resolve).once("close", resolve).once("error", resolve).resume(),
@@ -100,7 +101,7 @@ async function readForm(
   }
   const bytes = body?.bytes(true) ?? null;
   if (bytes !== null) return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
-  const value = await uploadedForm(fields, []);
+  const value = await uploadedForm(request.body, [request, raw]);
   return value === null ? { kind: "consumed", remedy } : { kind: "parsed", value, remedy };
 }
 

@@ -1,8 +1,9 @@
 /** Bodies of requests that Node received, also those that other code has read. */
 import type { IncomingMessage } from "node:http";
+import { exactJson } from "../../fingerprint/parsed-value.ts";
 import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import type { BodyReading } from "../protocol/incoming.ts";
-import { parseJsonBody } from "../protocol/request-body.ts";
+import { isPlaceholder, parsedReading, parseJsonBody } from "../protocol/request-body.ts";
 import { announcesBody, badRequest, readBytes, requireHttp1 } from "./node-messages.ts";
 
 /** Where a framework keeps a request's body: Node's own message, or an object of the framework's beside it. */
@@ -41,9 +42,7 @@ export function readHeldBody(
   if (!announcesBody(message)) return { kind: "bytes", bytes: new Uint8Array(0) };
   if (message.readableDidRead) {
     if (isMultipart(message.headers["content-type"])) return readUpload(message, holder);
-    return holder.body === undefined
-      ? { kind: "consumed", remedy }
-      : { kind: "parsed", value: holder.body, remedy };
+    return parsedReading(holder.body, message.headers["content-type"], remedy);
   }
   return readAndGive(message, holder, limitBytes);
 }
@@ -63,8 +62,9 @@ const multipartRemedy =
   'to `fingerprint: "parsed"`, which covers its fields and files.';
 
 const notCovered =
-  "A multipart parser has handed files to a storage that keeps neither their bytes nor a local path, so that two files " +
-  "cannot be told apart. Let it run inside the protected handler, where it finds the request unread.";
+  "A multipart parser has handed files to a storage that keeps neither their bytes nor a local path, or has left what it read " +
+  "elsewhere or in a form that is not known here, so that two uploads cannot be told apart. Let it run inside the protected " +
+  "handler, where it finds the request unread.";
 
 async function readAndGive(
   message: IncomingMessage,
@@ -84,7 +84,7 @@ export function standInBytes(message: IncomingMessage, body: unknown): Uint8Arra
   if (typeof Reflect.get(message, "read") === "function") return null;
   if (body === undefined || body === null) return new Uint8Array(0);
   if (body instanceof Uint8Array) return body;
-  return Buffer.from(typeof body === "string" ? body : JSON.stringify(body), "utf8");
+  return Buffer.from(typeof body === "string" ? body : exactJson(body), "utf8");
 }
 
 /** The bytes kept by a parser's hook, or by the platform: some cloud functions read the body first. */
@@ -110,11 +110,4 @@ function giveBody(message: IncomingMessage, holder: BodyHolder, bytes: Uint8Arra
   } catch (cause) {
     throw badRequest("The request's body is not valid JSON", "entity.parse.failed", cause);
   }
-}
-
-function isPlaceholder(body: unknown): boolean {
-  if (body === null || body === "") return true;
-  if (typeof body !== "object") return false;
-  const prototype: unknown = Object.getPrototypeOf(body);
-  return (prototype === Object.prototype || prototype === null) && Reflect.ownKeys(body).length === 0;
 }

@@ -12,7 +12,7 @@ import type { Identity } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { type Answered, problem } from "./outcome.ts";
 import { judgeAge } from "./request-age.ts";
-import { parsedForm, rawForm } from "./request-body.ts";
+import { parsedForm, rawForm, refuseValue } from "./request-body.ts";
 import type { Route, RouteContext } from "./route.ts";
 import { originForm, scopePath } from "./target.ts";
 
@@ -189,7 +189,7 @@ function fingerprintsOf(
     conditions: linesOf(conditionNames),
     body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
   };
-  const made = fingerprint(request, options);
+  const made = body.kind === "parsed" ? ofParsed(request, options) : fingerprint(request, options);
   // Parsed forms of uploads did not cover files before: another file must not get the first one's answer.
   if (variant !== undefined) {
     // Records from before variants counted.
@@ -201,6 +201,15 @@ function fingerprintsOf(
     fingerprint: made,
     earlier: () => fingerprint(request, { ...options, version: FINGERPRINT_VERSION }),
   };
+}
+
+/** @throws {LatchkeyError} `body-consumed` where JSON does not see all of the value. */
+function ofParsed(...of: Parameters<typeof fingerprint>): Fingerprint {
+  try {
+    return fingerprint(...of);
+  } catch (error) {
+    return refuseValue(error);
+  }
 }
 
 /** No header has this name. */

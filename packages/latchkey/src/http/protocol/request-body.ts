@@ -4,6 +4,7 @@ import { errorCodes, LatchkeyError } from "../../errors.ts";
 import { encodeFields } from "../../fingerprint/length-prefixed.ts";
 import { parseMediaType, parseMultipartType } from "../../fingerprint/media-type.ts";
 import { multipartFields } from "../../fingerprint/multipart.ts";
+import { NotFingerprintableError } from "../../fingerprint/parsed-value.ts";
 import type { BodyReading } from "./incoming.ts";
 
 /**
@@ -57,4 +58,43 @@ export function parsedForm(body: BodyReading, mediaType: string | null): unknown
   } catch {
     return Buffer.from(bytes).toString("latin1");
   }
+}
+
+/**
+ * What other code has made of a body that it has read; `consumed` where it has left what stands for no body at all, of whatever
+ * body that was.
+ *
+ * @param mediaType the request's
+ */
+export function parsedReading(value: unknown, mediaType: string | undefined, remedy: string): BodyReading {
+  const isMade = value !== undefined && !(isPlaceholder(value) && !canMean(value, mediaType ?? ""));
+  return isMade ? { kind: "parsed", value, remedy } : { kind: "consumed", remedy };
+}
+
+/** What parsers leave that have not read a body: of another media type than theirs, for instance. */
+export function isPlaceholder(body: unknown): boolean {
+  if (body === null || body === "") return true;
+  if (typeof body !== "object") return false;
+  const prototype: unknown = Object.getPrototypeOf(body);
+  return (prototype === Object.prototype || prototype === null) && Reflect.ownKeys(body).length === 0;
+}
+
+/** Whether a body of this type can say just that. */
+function canMean(placeholder: unknown, mediaType: string): boolean {
+  const essence = parseMediaType(mediaType).essence ?? "";
+  if (/[/+]json$/u.test(essence)) return true;
+  return essence === (placeholder === "" ? "text/plain" : "application/x-www-form-urlencoded");
+}
+
+/**
+ * The error for a value that a parser has made and that another one could not be told from.
+ *
+ * @throws whatever else it is given
+ */
+export function refuseValue(error: unknown): never {
+  if (!(error instanceof NotFingerprintableError)) throw error;
+  const message =
+    `The value that a parser has made of the request's body cannot be compared: ${error.message}. ` +
+    "Keep the body's bytes beside it, or let the parser run inside the protected handler.";
+  throw new LatchkeyError("body-consumed", { message, cause: error });
 }
