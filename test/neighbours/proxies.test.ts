@@ -27,7 +27,8 @@ type Loose = ReturnType<JSON["parse"]>;
 type Make = (service: HttpService, target: string) => RequestListener | Promise<RequestListener>;
 
 // It has no types.
-const expressHttpProxy: Loose = createRequire(import.meta.url)("express-http-proxy");
+const require = createRequire(import.meta.url);
+const expressHttpProxy: Loose = require("express-http-proxy");
 
 const all = { singleTenant: true } as const;
 
