@@ -168,6 +168,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   settleFinished: ["records_pkey"],
   settleNotExecuted: ["records_pkey", "steps_pkey"],
   settleCall: ["records_pkey", "steps_pkey"],
+  hasten: ["audit_pkey", "records_pkey"],
   settled: ["audit_pkey"],
   claimUnknowns: ["records_reconcile"],
   postpone: ["records_pkey"],
