@@ -22,6 +22,7 @@ const files = [
   "sql/postgres/0002_messages.sql",
   "sql/postgres/0003_names.sql",
   "sql/postgres/0004_audit_age.sql",
+  "sql/postgres/0005_summaries.sql",
 ];
 
 test("a package without dependencies and with all its files has no problem", () => {

@@ -126,6 +126,11 @@ const store = {
     alert: "page",
     why: "a bug in that handler",
   },
+  summary_failed: {
+    means: "What a request asked for could not be redacted or encoded: its record has no summary.",
+    alert: "rate",
+    why: "`redact` throws, or the codec does",
+  },
   tx_unused: {
     means: "A handler answered 2xx and wrote nothing through its `tx`. An error outside production.",
     alert: "ticket",

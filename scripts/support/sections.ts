@@ -133,6 +133,7 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   serverErrors: "what a 5xx means: `by-outcome`, `store` or `release`",
   answerLimitBytes: "larger answers are sent once and leave a tombstone",
   answerHoldBytes: "larger answers fail the attempt",
+  summary: "what of the request is kept with its record for support: `true` or `{ fields }`",
   isolation: "`transaction`: isolation level; none: the database's own",
   transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",

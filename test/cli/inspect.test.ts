@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import {
   bareDoubt,
@@ -53,6 +54,22 @@ test("shows an unknown with its steps, the reason in words, and what may be done
     expect(out).toContain(text);
   }
   expect(out).not.toContain("Settled");
+});
+
+test("shows what the request asked for, where the service keeps that", async () => {
+  const service = createLatchkey({ store: place.store, strict: false });
+  const operation = service.operation("orders.create", { summary: { fields: ["amount"] } });
+  const handle = fetchProtect(service, { tenant: () => "account-1" })(operation, async () => new Response());
+  await handle(
+    new Request("http://localhost/orders?x=1", {
+      method: "POST",
+      headers: { "Idempotency-Key": "summed", "Content-Type": "application/json" },
+      body: JSON.stringify({ amount: 500, card: "4242" }),
+    }),
+  );
+  const { out } = await latchkey(place.url, "inspect", "account-1", "orders.create", "summed");
+  expect(out).toMatch(/^Request +POST \/orders \{"amount":500\}$/mu);
+  expect(out).not.toContain("4242");
 });
 
 test("the same as JSON", async () => {

@@ -3,6 +3,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import {
   bareDoubt,
   begin,
@@ -329,6 +330,32 @@ describe.runIf(browser !== null)("the console", () => {
     await go("/");
     await page.locator(".strip").waitFor();
     await open2.close();
+  });
+
+  test("a record shows what its request asked for, with its fields masked, and others' text as text", async () => {
+    const { place } = world;
+    const latchkey = createLatchkey({ store: place.store, summary: { fields: ["note"] } });
+    const operation = latchkey.operation("payments.summed", { execution: "lease" });
+    const key = keyOf("summed", { scope: "payments.summed" });
+    const path = '/payments/<img src=x onerror="alert(8)">';
+    await latchkey.execute(
+      operation,
+      {
+        key,
+        fingerprint: { version: 1, digest: new Uint8Array(32) },
+        principal: null,
+        summarize: () => ({ method: "POST", path, fields: { note: "NOTE-CANARY" } }),
+      },
+      async () => ({ status: 201, headers: [], body: bytes({}), omitted: null }),
+    );
+    const { record } = await place.store.read(key);
+    const { page, go } = await open(await serve(world));
+    await go(`/record/${record?.id}`);
+    const section = page.locator("section", { hasText: "First request" });
+    await section.getByText(`POST ${path}`).waitFor();
+    expect(await section.locator("img").count()).toBe(0);
+    expect(await section.textContent()).toContain("note");
+    expect(await page.content()).not.toContain("NOTE-CANARY");
   });
 
   test("a console that does not answer is said, what was there stays, and it comes back by itself", async () => {

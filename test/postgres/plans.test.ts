@@ -154,6 +154,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   endedLeases: ["leases_rescue", "records_pkey"],
   abandon: ["records_abandon"],
   forget: ["records_forget", "outbox_record", "steps_pkey"],
+  summary: ["records_pkey"],
   dueToForget: ["outbox_record", "records_forget"],
   forgetNamed: ["outbox_record", "records_id", "steps_pkey"],
   purge: ["records_purge"],

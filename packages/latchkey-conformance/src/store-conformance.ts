@@ -50,6 +50,7 @@ import { refenceCases } from "./store-conformance/refence.ts";
 import { renewCases } from "./store-conformance/renew.ts";
 import { resumableCases } from "./store-conformance/resumable.ts";
 import { settleCases } from "./store-conformance/settle.ts";
+import { summaryCases } from "./store-conformance/summaries.ts";
 import { takeOverCases } from "./store-conformance/take-over.ts";
 import { tenantDataCases } from "./store-conformance/tenant-data.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
@@ -124,6 +125,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   overviewCases,
   tenantDataCases,
   archivalCases,
+  summaryCases,
 ];
 
 /**

@@ -7,6 +7,7 @@ import { StepSentence } from "./known.tsx";
 import { eventsOf, type LifeEvent } from "./life.ts";
 import { LifePicture } from "./life.tsx";
 import { Copy, Empty, Json, Loading, Notice, StateIcon, StateWord } from "./parts.tsx";
+import { RequestSummary } from "./request.tsx";
 import { SettlePanel } from "./settle.tsx";
 import { Main } from "./shell.tsx";
 import { addressOf, ageOf, go, route, setQuery } from "./state.ts";
@@ -89,6 +90,7 @@ function Whole({ report, who, reload }: WholeProps) {
         </section>
         <div class="c5">
           <Choices report={report} who={who} reload={reload} />
+          <RequestSummary report={report} />
           <StoredAnswer report={report} who={who} />
           <Facts report={report} />
           <Audit report={report} />

@@ -41,18 +41,19 @@ interface Site extends ReadContext {
 export function consoleHandler<Tx>(options: ConsoleOptions<Tx>): ConsoleHandler {
   checkConsoleOptions(options);
   const { ports } = options.latchkey.runtime;
+  const redact = options.redact ?? options.latchkey.runtime.redact ?? true;
   const { latchkey, republish, basePath = "", readOnly = false, title = null, origins = [] } = options;
   const site: Site = {
     watched: watchedOf(options),
     readOnly,
-    redacts: options.redact !== false,
+    redacts: redact !== false,
     title,
     origins,
     operator: createOperator({
       latchkey,
       ...(republish !== undefined && { republish: orRefusal(republish) }),
     }),
-    redact: redactOf(options.redact),
+    redact: redactOf(redact),
     jobs: createJobs(ports),
     access: accessOf(options, ports.clock),
     clock: ports.clock,

@@ -339,6 +339,51 @@ describe("reading", () => {
   });
 });
 
+describe("the summary of a request", () => {
+  const requested = async (redact?: (value: unknown) => unknown) => {
+    const latchkey = createLatchkey({
+      store: world.place.store,
+      summary: { fields: ["card"] },
+      ...(redact !== undefined && { redact }),
+    });
+    const operation = latchkey.operation("payments.summed", { execution: "lease" });
+    const key = keyOf(`summed-${crypto.randomUUID()}`, { scope: "payments.summed" });
+    await latchkey.execute(
+      operation,
+      {
+        key,
+        fingerprint: { version: 1, digest: new Uint8Array(32) },
+        principal: null,
+        summarize: () => ({ method: "POST", path: "/payments", fields: { card: "4242" } }),
+      },
+      async () => ({ status: 201, headers: [], body: bytes({ card: "4242" }), omitted: null }),
+    );
+    const { record } = await world.place.store.read(key);
+    return { latchkey, path: `/api/inspect?name=${record?.id}` };
+  };
+
+  test("shows method and path, and masks the fields, unless it is told otherwise", async () => {
+    const { latchkey, path } = await requested();
+    const shown = await get(path, bearer, consoleHandler({ latchkey, token }));
+    expect(shown.body.report.summary).toEqual({
+      value: { method: "POST", path: "/payments", fields: { card: "••••••••" } },
+    });
+    const open = await get(path, bearer, consoleHandler({ latchkey, token, redact: false }));
+    expect(open.body.report.summary.value.fields).toEqual({ card: "4242" });
+  });
+
+  test("one function of the latchkey decides what is kept and what is shown", async () => {
+    const redact = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll("4242", "…42"));
+    const { latchkey, path } = await requested(redact);
+    const shown = await get(path, bearer, consoleHandler({ latchkey, token }));
+    expect(shown.body.report.summary.value.fields).toEqual({ card: "…42" });
+    expect(shown.body.report.answer.value.body).toEqual({ card: "…42" });
+    const open = await get(path, bearer, consoleHandler({ latchkey, token, redact: false }));
+    expect(open.body.report.summary.value.fields, "it was kept like that").toEqual({ card: "…42" });
+    expect(open.body.report.answer.value.body, "the answer has to be kept whole").toEqual({ card: "4242" });
+  });
+});
+
 describe("acting", () => {
   const settleFields = async (id: string) => {
     const { report } = (await get(`/api/inspect?name=${id}`)).body;

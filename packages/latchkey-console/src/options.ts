@@ -1,4 +1,4 @@
-import type { Latchkey, Republish, Worker } from "latchkey";
+import type { Latchkey, Redact, Republish, Worker } from "latchkey";
 import type { History } from "./history.ts";
 
 /** Who looks at the console. */
@@ -9,23 +9,13 @@ export interface ConsoleUser {
   readonly readOnly?: boolean;
 }
 
-/** Where a stored value was found. */
-export interface StoredValue {
-  readonly part: "input" | "answer" | "result" | "payload";
-  readonly operation: string;
-  readonly tenant: string | null;
-}
-
-/** Gives what is shown in the place of a stored value (JSON). */
-export type Redact = (value: unknown, about: StoredValue) => unknown;
-
 interface CommonOptions<Tx> {
   readonly latchkey: Pick<Latchkey<Tx>, "runtime" | "settle" | "overview">;
   /** No user may settle, redrive or give up here. Default false. */
   readonly readOnly?: boolean;
   /**
-   * What is shown of stored inputs, results, answers and payloads. Default true: their structure with every value masked.
-   * False: all of it. A function: what it returns.
+   * What is shown of stored inputs, results, answers, payloads and of the fields of summaries. True: their structure with every
+   * value masked. False: all of it. A function: what it returns. Default: the latchkey's `redact`, else true.
    */
   readonly redact?: boolean | Redact;
   /** The path that the console is mounted under, as browsers see it, such as `/console`. Default: none. */

@@ -1,9 +1,8 @@
 /** What the page shows. */
-import type { Overview, Worker } from "latchkey";
+import type { Overview, Redact, Worker } from "latchkey";
 import type { Operator, RecordReport } from "latchkey/operator";
 import type { History } from "./history.ts";
 import type { Jobs } from "./jobs.ts";
-import type { Redact } from "./options.ts";
 import { filterOf, oneOf, pageOf } from "./queries.ts";
 import { redacted } from "./redact.ts";
 import { json } from "./replies.ts";

@@ -1,6 +1,6 @@
 /** What is shown of stored inputs, results, answers and payloads. */
+import type { Redact, StoredValue } from "latchkey";
 import type { Inspected as Found, RecordReport } from "latchkey/operator";
-import type { Redact, StoredValue } from "./options.ts";
 
 /** In the place of every value. The structure stays, so that one sees what there is. */
 const mask = "••••••••";
@@ -8,9 +8,17 @@ const mask = "••••••••";
 const depthMax = 8;
 const nameLengthMax = 64;
 
-export function redactOf(option: boolean | Redact = true): Redact {
+export function redactOf(option: boolean | Redact): Redact {
   if (typeof option === "function") return option;
-  return option ? (value) => masked(value) : (value) => value;
+  return option
+    ? (value, { part }) => (part === "summary" ? maskedFields(value) : masked(value))
+    : (value) => value;
+}
+
+/** Method and path stay: they say which request it was. */
+function maskedFields(summary: unknown): unknown {
+  if (typeof summary !== "object" || summary === null || !("fields" in summary)) return masked(summary);
+  return { ...summary, fields: masked(summary.fields) };
 }
 
 function masked(value: unknown, depth = 0): unknown {
@@ -61,6 +69,7 @@ function redactedReport(report: RecordReport, redact: Redact): RecordReport {
     });
   return {
     ...report,
+    summary: piece(report.summary, "summary"),
     input: piece(report.input, "input"),
     steps: report.steps.map((step) => {
       const result = piece(step.result, "result");

@@ -7,6 +7,8 @@ import type { RecordKey } from "./engine/record.ts";
  */
 export type CodecPart =
   | "answer"
+  /** What a request asked for, in short. */
+  | "summary"
   /** What a dead letter keeps of its message; `recordId` is the message's digest. */
   | "message"
   | "input"

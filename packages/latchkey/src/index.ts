@@ -97,6 +97,7 @@ export { ietf } from "./operations/policies/ietf.ts";
 export type { Policy, ProblemCode } from "./operations/policies/policy.ts";
 export { stripe } from "./operations/policies/stripe.ts";
 export { ucp } from "./operations/policies/ucp.ts";
+export type { Redact, RequestSummary, StoredValue, SummaryOptions } from "./operations/summary.ts";
 export { type Clock, type Ports, type Random, systemPorts, type TimerKind } from "./ports.ts";
 export type {
   BridgeOutcome,

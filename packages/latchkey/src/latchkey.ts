@@ -1,6 +1,6 @@
 /** The one object a service makes: operations are defined on it, adapters are built from it. */
 
-import { type Codec, identityCodec } from "./codec.ts";
+import { identityCodec } from "./codec.ts";
 import { defineEffect } from "./effects/define-effect.ts";
 import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
@@ -8,6 +8,7 @@ import type { DirectExecution, Execution } from "./engine/classify.ts";
 import { createCommitHints } from "./execution/commit-hints.ts";
 import { FinishedKeys } from "./execution/finished-keys.ts";
 import { type Breaker, createBreaker, guardedStore } from "./execution/guards/guarded-store.ts";
+import { checkLatchkey, type LatchkeyOptions } from "./execution/latchkey-options.ts";
 import { type CloseOptions, Lifecycle } from "./execution/lifecycle.ts";
 import { checkOverviewOptions, type OverviewOptions, overviewOf } from "./execution/overview.ts";
 import {
@@ -29,11 +30,9 @@ import {
 import { identityCheck } from "./execution/steps/check-sent.ts";
 import { submit, submitOwned } from "./execution/submit.ts";
 import { clientKeyOf, storedKey } from "./key/stored-key.ts";
-import { checkOptions, checkPorts, type OptionNames } from "./known-options.ts";
+import { checkOptions } from "./known-options.ts";
 import { requireNode } from "./node-version.ts";
 import type { HandlerContext, Result, Submission, Work } from "./operations/attempt.ts";
-import { checkPolicy } from "./operations/check-policy.ts";
-import type { Limits } from "./operations/limits.ts";
 import { defineOperation, type Operation, type OperationOptions } from "./operations/operation.ts";
 import { checkApplies, operationOptionNames } from "./operations/operation-options.ts";
 import {
@@ -48,8 +47,7 @@ import { type Ports, systemPorts } from "./ports.ts";
 import type { Overview } from "./stores/overview.ts";
 import type { Store } from "./stores/store.ts";
 import { createEmitter } from "./telemetry/emitter.ts";
-import type { EventListener } from "./telemetry/events.ts";
-import { type CircuitOptions, resolveCircuit } from "./time/circuit-breaker.ts";
+import { resolveCircuit } from "./time/circuit-breaker.ts";
 import {
   compareLedger,
   type LedgerComparison,
@@ -59,52 +57,9 @@ import {
 import { type WorkOptions, type WorkReport, work } from "./workers/work.ts";
 import { startWorker, type Worker, type WorkerOptions } from "./workers/worker.ts";
 
-requireNode(process.versions?.node);
+export type { LatchkeyOptions };
 
-export interface LatchkeyOptions<Tx> {
-  readonly store: Store<Tx>;
-  /** Which published practice to follow where they disagree. Default `ietf`. */
-  readonly policy?: Policy;
-  /** What stored answers pass through. Default: none. */
-  readonly codec?: Codec;
-  /** Clock and randomness. Default: the system's. */
-  readonly ports?: Ports;
-  /** Told about everything that is decided. Must not throw. */
-  readonly onEvent?: EventListener;
-  /** Key of the hash under which idempotency keys appear in events and logs. Default: random for each process. */
-  readonly logSecret?: string;
-  /**
-   * Keeps idempotency keys out of the store: records hold HMAC-SHA-256 of (tenant, scope, key) under this secret of at
-   * least 32 characters, the same for every process. For services whose clients put personal data into keys.
-   *
-   * Setting, changing or removing it forgets every key: a retry of a request from before runs as new. So do it where no
-   * process with the old setting still runs and no client still retries, or with new names for the operations. Default:
-   * none, keys are stored as they are sent.
-   */
-  readonly keySecret?: string | Uint8Array;
-  /**
-   * Accepts tenants and principals that look like credentials (`Bearer …`, JSON Web Tokens, API keys), which are refused with
-   * `identity-is-credential`. Only for services whose stable ids happen to look like that. Default false.
-   */
-  readonly allowCredentialIdentities?: boolean;
-  /**
-   * Whether a 2xx that never used its `tx` is an error. Default: true outside production (`NODE_ENV`); in production it
-   * is reported as the event `tx_unused`.
-   */
-  readonly strict?: boolean;
-  /**
-   * When to refuse new requests without asking a store that does not answer, and for how long; then one request at a time
-   * finds out whether it is back. Attempts that have begun go on asking. `false`: always ask. Default: 5 failures in a row,
-   * 1 second.
-   */
-  readonly circuitBreaker?: CircuitOptions | false;
-  /**
-   * Rate limiters that count per tenant, such as those of rate-limiter-flexible: `lookups` before the store is asked,
-   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one). Over a limit nothing
-   * runs: 429 `too-many-keys`. Default: none.
-   */
-  readonly limits?: Limits;
-}
+requireNode(process.versions?.node);
 
 export interface Latchkey<Tx> {
   readonly policy: Policy;
@@ -235,38 +190,6 @@ export interface Latchkey<Tx> {
   ): Promise<LedgerReport<O>>;
 }
 
-const latchkeyOptions = {
-  store: true,
-  policy: true,
-  codec: true,
-  ports: true,
-  onEvent: true,
-  logSecret: true,
-  keySecret: true,
-  allowCredentialIdentities: true,
-  strict: true,
-  circuitBreaker: true,
-  limits: true,
-} as const satisfies OptionNames<LatchkeyOptions<unknown>>;
-const limitOptions = { lookups: true, newKeys: true } as const satisfies OptionNames<Limits>;
-
-/** @throws {TypeError} with a sentence for each, where JavaScript has no types that say it. */
-function checkLatchkey(options: LatchkeyOptions<never>): void {
-  checkOptions("createLatchkey", options, latchkeyOptions);
-  const { store, policy, limits } = options;
-  if (typeof store !== "object" || store === null || typeof store.verify !== "function") {
-    throw new TypeError("createLatchkey: store is missing: pass one, such as `postgresStore({ pool })`");
-  }
-  if (policy !== undefined && (typeof policy !== "object" || policy === null)) {
-    throw new TypeError(
-      `createLatchkey: policy must be an object (got ${JSON.stringify(policy)}): import { ietf } from "latchkey"`,
-    );
-  }
-  if (policy !== undefined) checkPolicy("createLatchkey: policy", policy);
-  checkPorts("createLatchkey", options.ports);
-  if (limits !== undefined) checkOptions("createLatchkey: limits", limits, limitOptions);
-}
-
 /**
  * Makes the object that operations and adapters hang on. It opens nothing and starts no timer.
  *
@@ -292,7 +215,9 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       operationOptions: OperationOptions<E> | OwnedOperationOptions<I, Tx, E> = {},
     ): OwnedOperation<E, I> => {
       if (operations.has(name)) throw new TypeError(`Operation ${name} is defined twice${shared}`);
-      const operation = definedOperation(name, operationOptions, policy, options.store);
+      const summary = operationOptions.summary ?? options.summary;
+      const given = summary === undefined ? operationOptions : { ...operationOptions, summary };
+      const operation = definedOperation(name, given, policy, options.store);
       operations.set(name, operation);
       // The overloads say which of the two it is.
       return operation as OwnedOperation<E, I>;
@@ -338,7 +263,7 @@ function definedOperation<Tx, E extends Execution, I>(
   name: string,
   options: OperationOptions<E> | OwnedOperationOptions<I, Tx, E>,
   policy: Policy,
-  { capabilities, leasesRefused }: Store<Tx>,
+  { name: store, capabilities, leasesRefused, summaries }: Store<Tx>,
 ): Operation {
   checkOptions(`Operation ${name}`, options, operationOptionNames);
   const operation =
@@ -349,6 +274,9 @@ function definedOperation<Tx, E extends Execution, I>(
   checkApplies(operation, options);
   if (operation.execution !== "transaction" && leasesRefused !== undefined) {
     throw new TypeError(`Operation ${name}: execution "${operation.execution}" ${leasesRefused}`);
+  }
+  if (operation.settings.summary !== null && summaries === undefined) {
+    throw new TypeError(`Operation ${name}: summary: store ${store} keeps no summaries of requests`);
   }
   return operation;
 }
@@ -367,6 +295,7 @@ function assembleRuntime<Tx>(
     clientKeyOf: (kept) => (options.keySecret === undefined ? clientKeyOf(kept) : null),
     store: breaker === null ? options.store : guardedStore(options.store, breaker),
     codec: options.codec ?? identityCodec,
+    redact: options.redact ?? null,
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
     limits: options.limits ?? {},

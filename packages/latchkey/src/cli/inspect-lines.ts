@@ -56,6 +56,17 @@ export function readableText(readable: Readable<unknown> | null): string | null 
     : unreadableText(readable.unreadable);
 }
 
+/** `POST /payments {"amount":500}`; what a redaction has made of it as it is. */
+export function summaryText(summary: Readable<unknown> | null): string | null {
+  if (summary === null || !("value" in summary)) return readableText(summary);
+  const { value } = summary;
+  if (typeof value !== "object" || value === null || !("fields" in value)) return readableText(summary);
+  const [method, path] = ["method", "path"].map((name) => Reflect.get(value, name));
+  const fields = JSON.stringify(value.fields);
+  const texts = [method, path, fields === "{}" ? null : fields].filter((one) => typeof one === "string");
+  return texts.length === 0 ? null : shortened(texts.join(" "));
+}
+
 export function answerText(answer: Readable<ShownAnswer> | null): string | null {
   if (answer === null) return null;
   if (!("value" in answer)) return unreadableText(answer.unreadable);

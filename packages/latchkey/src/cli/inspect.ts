@@ -7,7 +7,7 @@ import { type CommandChoice, commandChoices } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
 import { type FoundRecord, findRecord, namedBy, namesHelp } from "./find-record.ts";
-import { answerText, effectLines, readableText, stepLines } from "./inspect-lines.ts";
+import { answerText, effectLines, readableText, stepLines, summaryText } from "./inspect-lines.ts";
 import { inspectMessage } from "./inspect-message.ts";
 import { databaseHelp, databaseOptions, isId, isKeyHash, parse } from "./options.ts";
 import { columns, shown, shownJson } from "./text.ts";
@@ -138,6 +138,7 @@ function headRows(report: Report, record: LatchkeyRecord, now: number): [string,
     ["State", report.state],
     ["Why", whyText(report)],
     ["Record", report.id],
+    ["Request", summaryText(report.summary)],
     ["Principal", report.principal],
     ["Attempt", String(report.attempt)],
     ["Created", timeText(record.createdAt, now)],

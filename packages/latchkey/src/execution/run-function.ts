@@ -7,6 +7,7 @@ import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Answer } from "../operations/answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
+import { summaryOf } from "../operations/summary.ts";
 import { valueOfAnswer } from "./run-answer.ts";
 
 export interface RunRequest {
@@ -120,6 +121,7 @@ function submissionOf(operation: Operation, request: RunRequest): Submission {
     key: { tenant: request.tenant, scope: scopeOf(operation), key: request.key },
     fingerprint: fingerprintOf(operation.name, request.input),
     principal: request.principal ?? null,
+    ...summaryOf(operation, () => ({ method: null, path: null, value: () => request.input })),
   };
 }
 

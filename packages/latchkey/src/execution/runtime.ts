@@ -3,6 +3,7 @@ import type { AnyEffect } from "../effects/run-effect.ts";
 import type { RecordKey } from "../engine/record.ts";
 import type { Limits } from "../operations/limits.ts";
 import type { Operation } from "../operations/operation.ts";
+import type { Redact } from "../operations/summary.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
 import type { Emitter } from "../telemetry/emitter.ts";
@@ -14,6 +15,8 @@ import type { Lifecycle } from "./lifecycle.ts";
 export interface Runtime<Tx> extends Emitter {
   readonly store: Store<Tx>;
   readonly codec: Codec;
+  /** Null: summaries are kept as they are. */
+  readonly redact: Redact | null;
   readonly ports: Ports;
   /** Whether a 2xx that never used its `tx` is an error. */
   readonly strict: boolean;

@@ -26,7 +26,7 @@ export type {
   Owner,
   Step,
 } from "../stores/journal.ts";
-export type { NewLife } from "../stores/life.ts";
+export type { NewLife, Summaries } from "../stores/life.ts";
 export type {
   MessageCount,
   MessageFacts,

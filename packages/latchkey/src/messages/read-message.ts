@@ -8,6 +8,7 @@ import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
 import { isPlaceholderKey } from "../key/placeholder-key.ts";
 import type { Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
+import { summaryOf } from "../operations/summary.ts";
 import type { MessageFacts } from "../stores/messages.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { Message, MessageDeath } from "./broker.ts";
@@ -65,7 +66,12 @@ export function readMessage<I>(
   const facts = factsOf(operation, message, storedKey(sent));
   try {
     const input = settings.decode(message);
-    const submission = { key: sent, fingerprint: fingerprintOf(operation, message), principal: null };
+    const submission = {
+      key: sent,
+      fingerprint: fingerprintOf(operation, message),
+      principal: null,
+      ...summaryOf(operation, () => ({ method: null, path: null, value: () => input })),
+    };
     return { kind: "readable", facts, submission, input };
   } catch (error) {
     return { kind: "unreadable", facts, because: "undecodable", error };

@@ -5,6 +5,7 @@ import type { Fence, Fingerprint, RecordKey } from "../engine/record.ts";
 import type { Retention } from "../stores/store.ts";
 import type { Answer } from "./answer.ts";
 import type { LimitName } from "./limits.ts";
+import type { RequestSummary } from "./summary.ts";
 
 /** One execution for a record, as its handler sees it. */
 export interface Attempt {
@@ -73,6 +74,8 @@ export interface Submission {
   readonly principal: string | null;
   /** Whether a life that it begins under a lease can be read by its id, for a status resource. Default false. */
   readonly addressable?: boolean;
+  /** What is kept with a new life for people who support its sender. Absent: nothing. */
+  readonly summarize?: () => RequestSummary;
 }
 
 /**

@@ -15,6 +15,7 @@ export const operationOptionNames = {
   serverErrors: true,
   answerLimitBytes: true,
   answerHoldBytes: true,
+  summary: true,
   isolation: true,
   transactionLimitMs: true,
   writes: true,

@@ -8,6 +8,7 @@ import { isStorable } from "../stores/storable.ts";
 import type { StoreCapabilities } from "../stores/store.ts";
 import type { Lookup } from "./owned-work.ts";
 import { dayMs, type Policy } from "./policies/policy.ts";
+import { resolveSummary, type SummaryOptions, type SummarySettings } from "./summary.ts";
 
 export interface OperationOptions<E extends Execution = Execution> {
   /**
@@ -40,6 +41,11 @@ export interface OperationOptions<E extends Execution = Execution> {
   readonly answerLimitBytes?: number;
   /** The most Latchkey holds in memory until an answer may be sent; a larger one fails. Default 32 MiB. */
   readonly answerHoldBytes?: number;
+  /**
+   * Keeps with each record what its request asked for: method, path without query, and the fields that are named, together at
+   * most 4 KiB. Default: that of `createLatchkey`, which is not to.
+   */
+  readonly summary?: SummaryOptions | boolean;
 
   /** For `transaction`, and for the phases of operations that own their work. Default: the database's own. */
   readonly isolation?: IsolationLevel;
@@ -98,6 +104,7 @@ export interface OperationSettings {
   readonly serverErrors: ServerErrors;
   readonly answerLimitBytes: number;
   readonly answerHoldBytes: number;
+  readonly summary: SummarySettings;
   readonly isolation: IsolationLevel | null;
   readonly transactionLimitMs: number;
   readonly writes: "required" | "none";
@@ -135,7 +142,10 @@ export function defineOperation<E extends Execution>(
   if (execution === "transaction" && !capabilities.transactions) {
     throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
   }
-  const settings = resolveSettings(options, policy, execution);
+  const settings = {
+    ...resolveSettings(options, policy, execution),
+    summary: resolveSummary(`Operation ${name}`, options.summary ?? false),
+  };
   checkSettings(name, settings);
   checkChoices(name, settings);
   if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
@@ -161,7 +171,11 @@ function checkDeferred(name: string, { leaseEnd, waitMs }: OperationSettings): v
   }
 }
 
-function resolveSettings(options: OperationOptions, policy: Policy, execution: Execution): OperationSettings {
+function resolveSettings(
+  options: OperationOptions,
+  policy: Policy,
+  execution: Execution,
+): Omit<OperationSettings, "summary"> {
   const retentionMs = options.retentionMs ?? policy.retentionMs;
   return {
     key: options.key ?? policy.key,

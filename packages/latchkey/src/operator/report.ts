@@ -19,11 +19,14 @@ import {
   journalView,
   type RecordView,
   recordView,
+  summaryView,
 } from "./views.ts";
 
 export interface RecordReport extends RecordView, JournalView {
   /** The store's time when it was read. */
   readonly now: string;
+  /** What its request asked for, in short. Null: none is kept. */
+  readonly summary: Readable<unknown> | null;
   readonly answer: Readable<ShownAnswer> | null;
   readonly effects: readonly EffectPiecesView[];
   /** Over all lives of the key, oldest first. */
@@ -53,6 +56,7 @@ export async function recordReport(
     ...recordView(record),
     ...(await journalView(journal, decode)),
     now: isoTime(now),
+    summary: await summaryView((await store.summaries?.of(key, record.id)) ?? null, decode),
     answer: await answerView(record, decode),
     effects: await Promise.all(effects.map((effect) => effectPiecesView(effect, decode))),
     audit: audit.map(auditView),

@@ -95,6 +95,11 @@ async function optionalJson(
   return stored === null ? null : readable(stored, part, decode, readJson);
 }
 
+/** Null: there is none. */
+export function summaryView(stored: Uint8Array | null, decode: Decode): Promise<Readable<unknown> | null> {
+  return optionalJson(stored, "summary", decode);
+}
+
 export type StepView = Awaited<ReturnType<typeof stepView>>;
 
 export interface JournalView {

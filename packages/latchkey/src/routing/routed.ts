@@ -114,6 +114,9 @@ function assemble<Tx>(
     ...(stores.some(({ finished }) => finished !== undefined)
       ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
       : {}),
+    ...(stores.every(({ summaries }) => summaries !== undefined)
+      ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
+      : {}),
     ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
     ...(stores.every(({ tenantData }) => tenantData !== undefined)
       ? { tenantData: routedTenantData(members) }

@@ -21,4 +21,12 @@ export interface NewLife extends RecordKey {
    * once: its id was never given to a client.
    */
   readonly addressable?: boolean;
+  /** What its request asked for, in short, as the codec stored it. A life that goes on keeps what it has. Absent: nothing. */
+  readonly summary?: Uint8Array;
+}
+
+/** Where what a life's request asked for can be read. */
+export interface Summaries {
+  /** Null: the life has none, or is not there any more. */
+  of(key: RecordKey, id: string): Promise<Uint8Array | null>;
 }

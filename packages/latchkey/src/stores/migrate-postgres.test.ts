@@ -37,16 +37,17 @@ describe("migratePostgres", () => {
     const pool = openPool(await emptyDatabase());
     expect(await migratePostgres(pool)).toEqual({
       schema: "latchkey",
-      applied: ["0001_records", "0002_messages", "0003_names", "0004_audit_age"],
-      version: 4,
+      applied: ["0001_records", "0002_messages", "0003_names", "0004_audit_age", "0005_summaries"],
+      version: 5,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 4 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 5 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
       { version: 2, name: "0002_messages" },
       { version: 3, name: "0003_names" },
       { version: 4, name: "0004_audit_age" },
+      { version: 5, name: "0005_summaries" },
     ]);
     await pool.end();
   });

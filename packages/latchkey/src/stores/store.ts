@@ -25,7 +25,7 @@ import type { EarlySettlements } from "./early.ts";
 import type { ExamineRequest, Finding } from "./examination.ts";
 import type { HintSupport } from "./hints.ts";
 import type { JournalSupport } from "./journal.ts";
-import type { NewLife, Reading } from "./life.ts";
+import type { NewLife, Reading, Summaries } from "./life.ts";
 import type { MessageSupport } from "./messages.ts";
 import type { OutboxSupport } from "./outbox.ts";
 import type { Overview } from "./overview.ts";
@@ -118,6 +118,8 @@ export interface Store<Tx = never> {
   readonly hints: HintSupport | null;
   /** Keeps what was said of a record before it was `unknown`; absent: nothing is kept. */
   readonly early?: EarlySettlements;
+  /** Absent: summaries of requests are not kept. */
+  readonly summaries?: Summaries;
   /** Lets records be put elsewhere before they are forgotten. Absent: nothing can be archived. */
   readonly archival?: Archival;
   /** Counts and removes what is kept of one tenant. Absent: that has to be done in the store itself. */

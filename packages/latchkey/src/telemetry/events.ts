@@ -138,6 +138,8 @@ export type LatchkeyEvent =
       readonly because: "serialization" | "lost" | "commit_rolled_back";
     })
   | (About & { readonly type: "tx_unused" })
+  /** The summary of a request could not be redacted or encoded: its record has none. */
+  | (About & { readonly type: "summary_failed"; readonly error: unknown })
   | (About & { readonly type: "store_error"; readonly error: unknown })
   /** The store failed before the work started, and the operation says `onStoreFailure: "run-unprotected"`. */
   | (About & { readonly type: "ran_unprotected"; readonly error: unknown })

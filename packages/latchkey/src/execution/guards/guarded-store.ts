@@ -106,6 +106,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
       : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
     // These serve no request.
     ...(inner.tenantData === undefined ? {} : { tenantData: inner.tenantData }),
+    ...(inner.summaries === undefined ? {} : { summaries: inner.summaries }),
     ...(inner.archival === undefined ? {} : { archival: inner.archival }),
     ...(inner.cleanAudit === undefined
       ? {}

@@ -11,6 +11,7 @@ import { retryPauseMs } from "../../time/retry-pause.ts";
 import { admissionRequest, codecContext, giveUp, resultOf } from "../admission.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import type { Runtime } from "../runtime.ts";
+import { summarized } from "../summarize.ts";
 import { stopsAtMs } from "./heartbeat.ts";
 import { reportAdmission, reportEnd, type TakenFrom } from "./lease-events.ts";
 import type { LeasedWork } from "./leased-work.ts";
@@ -181,6 +182,7 @@ async function newLife<Tx>(job: LeaseJob<Tx>, now: number): Promise<NewLife> {
     fence: { attempt: 1, token: job.token },
     ...(input === null ? {} : { input }),
     ...(addressable ? { addressable } : {}),
+    ...(await summarized(job.runtime, job.operation, job.submission, id)),
   };
 }
 

@@ -23,6 +23,7 @@ import {
 import { settleWithEarly } from "../early-settlement.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
+import { summarized } from "../summarize.ts";
 
 /** How often it starts over: each time the record was changed by another writer. */
 const roundsMax = 20;
@@ -150,5 +151,6 @@ async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
     fence: { attempt: 1, token },
     input: await runtime.codec.encode(input, context),
     addressable: true,
+    ...(await summarized(runtime, operation, submission, id)),
   };
 }

@@ -36,6 +36,7 @@ import { type AttemptHandle, createHandle } from "../handle.ts";
 import { answerOfSeen } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
+import { summarized } from "../summarize.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
 import type { Start } from "./record-lost-transaction.ts";
 import {
@@ -172,7 +173,12 @@ async function inTransaction<Tx>(
       const refused = verdict.kind === "create" ? await job.countNewKey() : null;
       if (refused !== null) return rollback({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
-      const life = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
+      const begun = lifeOf(job, verdict.kind === "create" ? null : replaces, request.token, now);
+      const { runtime, operation, submission } = job;
+      const life =
+        verdict.kind === "take_over" || submission.summarize === undefined
+          ? begun
+          : { ...begun, ...(await summarized(runtime, operation, submission, begun.id)) };
       if (verdict.kind === "take_over" && !isSame(job.stepless.guard, verdict.guard)) {
         return rollback({ kind: "retried", start: { life, replaces }, guard: verdict.guard });
       }

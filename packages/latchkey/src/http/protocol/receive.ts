@@ -8,6 +8,7 @@ import type { CheckIdentity } from "../../execution/steps/check-sent.ts";
 import { FINGERPRINT_VERSION, fingerprint } from "../../fingerprint/fingerprint.ts";
 import { parseKey } from "../../key/parse-key.ts";
 import type { Result } from "../../operations/attempt.ts";
+import { type RequestSummary, type SummaryParts, summaryOf } from "../../operations/summary.ts";
 import type { Identity } from "./http-options.ts";
 import type { BodyReading, Incoming } from "./incoming.ts";
 import { type Answered, problem } from "./outcome.ts";
@@ -24,6 +25,7 @@ export interface HttpSubmission {
   readonly principal: string | null;
   /** A duplicate of it may be sent to its status resource. */
   readonly addressable?: boolean;
+  readonly summarize?: () => RequestSummary;
 }
 
 export type Received =
@@ -87,7 +89,8 @@ function receiveFrom<Tx, E extends Execution>(
     const key = { tenant, scope: scopeOf(route.operation, pathOf(incoming)), key: reading.key };
     const fingerprints = fingerprintsOf(route, incoming, body);
     const addressable = route.rules.inProgress === 202;
-    return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable } };
+    const summary = summaryOf(route.operation, () => summaryParts(incoming, body));
+    return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable, ...summary } };
   });
 }
 
@@ -156,6 +159,18 @@ function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
     `The header ${requestAge.header} must say once when the request was first sent, as an HTTP date that is not ` +
     `in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
   return problem(route, verdict, { detail });
+}
+
+/** Without the query, in which people put what nobody else should read. */
+function summaryParts(incoming: Incoming, body: BodyReading): SummaryParts {
+  const target = originForm(incoming.target);
+  const queryAt = target.indexOf("?");
+  const mediaType = incoming.header("content-type").lines[0] ?? null;
+  return {
+    method: incoming.method,
+    path: queryAt < 0 ? target : target.slice(0, queryAt),
+    value: () => parsedForm(body, mediaType),
+  };
 }
 
 /** What a key counts for under `keyScope: "path"`. */

@@ -37,6 +37,12 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),
     early: memoryEarly(rows),
+    summaries: {
+      async of(key, id) {
+        const row = rows.find(key);
+        return row?.record.id === id ? row.life.summary : null;
+      },
+    },
     archival: memoryArchival(state, now),
     tenantData: memoryTenantData({ ...state, newId: () => systemPorts.random.uuid(now()) }),
     outbox: memoryOutbox(effects, state.audit, now),

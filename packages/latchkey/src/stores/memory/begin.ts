@@ -49,8 +49,8 @@ function placeAt(record: LatchkeyRecord, now: number): Place {
 }
 
 /** For a new life; one that goes on keeps what it was begun with. */
-function keptOf({ input, addressable }: NewLife): RowChange {
-  return { input: input ?? null, addressable: addressable ?? false };
+function keptOf({ input, addressable, summary }: NewLife): RowChange {
+  return { input: input ?? null, addressable: addressable ?? false, summary: summary ?? null };
 }
 
 export function create(
@@ -140,6 +140,6 @@ export function commit(
   const state = move(place.from, "commit", "completed");
   const life = lifeOf(beginning.life, place.createdAt);
   const record = finished(life, state, { answer, retention, errorCode: null }, now);
-  // Of a new life there is nothing to keep: it is over.
-  return rows.put(record);
+  // A new life is over at once: nothing of it is needed to go on.
+  return rows.put(record, place.from === "none" ? { summary: beginning.life.summary ?? null } : {});
 }

@@ -18,6 +18,8 @@ export interface KeptLife {
   readonly tries: number;
   /** Whether it is found by its id. */
   readonly addressable: boolean;
+  /** What its request asked for. */
+  readonly summary: Uint8Array | null;
   /** Early settlements, in the order in which they were said. */
   readonly early: readonly string[];
 }
@@ -45,6 +47,7 @@ const newLife: KeptLife = {
   steps: [],
   tries: 0,
   addressable: false,
+  summary: null,
   early: [],
 };
 
@@ -124,7 +127,12 @@ function copyBytes(bytes: Uint8Array): Uint8Array {
 }
 
 function copyLife(life: KeptLife): KeptLife {
-  return { ...life, input: copyNullable(life.input), steps: life.steps.map(copyStep) };
+  return {
+    ...life,
+    input: copyNullable(life.input),
+    summary: copyNullable(life.summary),
+    steps: life.steps.map(copyStep),
+  };
 }
 
 function copyStep(step: Step): Step {

@@ -44,10 +44,10 @@ function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): st
 /** Looking first keeps a duplicate from waiting behind a transaction that has changed the row. */
 function insertRow({ records }: SqlNames, state: BeginState): string {
   return `insert into ${records} (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint,
-      principal, attempt, token, input, addressable, created_at, expires_at)
+      principal, attempt, token, input, addressable, summary, created_at, expires_at)
     select @tenant::text, @scope::text, @key::text, @id::uuid, @operation::text, '${state}',
       @fingerprint_version::smallint, @fingerprint::bytea, @principal::text, @attempt::int, @token::uuid,
-      @input::bytea, @addressable::boolean, t.at, ${after("t.at", "expires_after_ms")}
+      @input::bytea, @addressable::boolean, @summary::bytea, t.at, ${after("t.at", "expires_after_ms")}
     from t where not exists (select 1 from ${records} x where ${keyIs("x")})
     on conflict (tenant, scope, key) do nothing
     returning created_at, expires_at`;
@@ -58,7 +58,8 @@ function updateRow({ records }: SqlNames, state: BeginState): string {
       id = @id::uuid, operation = @operation::text, state = '${state}',
       fingerprint_version = @fingerprint_version::smallint, fingerprint = @fingerprint::bytea,
       principal = @principal::text, attempt = @attempt::int, token = @token::uuid,
-      recovery_point = null, input = @input::bytea, addressable = @addressable::boolean, answer = null, response_schema_version = null,
+      recovery_point = null, input = @input::bytea, addressable = @addressable::boolean, summary = @summary::bytea,
+      answer = null, response_schema_version = null,
       last_error_code = null, reconcile_tries = 0, created_at = t.at, finished_at = null,
       expires_at = ${after("t.at", "expires_after_ms")}, forget_at = null, reconcile_after = null
     from t where ${keyIs("r")} and ${guardHolds} and ${mayBeginOver}

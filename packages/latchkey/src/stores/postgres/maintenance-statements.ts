@@ -1,5 +1,5 @@
 /** Statements of the background services. Each takes a bounded batch and leaves rows that another transaction is changing. */
-import { leaseOfRecord, onPrimary, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
+import { keyIs, leaseOfRecord, onPrimary, recordColumns, type SqlNames, timeOf } from "./sql-parts.ts";
 import { template } from "./template.ts";
 
 /** Whether some transaction holds the advisory lock of a key. It is looked at, never requested, so this never waits. */
@@ -21,6 +21,7 @@ export function maintenanceStatements(names: SqlNames) {
     purge: template("purge", purge(names)),
     reapLeases: template("reap_leases", reapLeases(names)),
     isRunning: template("is_running", isRunning),
+    summary: template("summary", summary(names)),
   };
 }
 
@@ -58,6 +59,11 @@ function abandon(names: SqlNames): string {
       from t where ${isDue} and r.state = 'pending'
       returning 1)
     select pg_catalog.count(*)::int as abandoned from done`;
+}
+
+function summary({ records }: SqlNames): string {
+  return onPrimary(`select pg_catalog.encode(r.summary, 'hex') as summary from ${records} r
+    where ${keyIs("r")} and r.id = @id::uuid`);
 }
 
 const finished = "r.state in ('completed', 'failed')";

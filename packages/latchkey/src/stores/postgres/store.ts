@@ -33,6 +33,7 @@ import { Settings } from "./settings.ts";
 import { postgresSettlement } from "./settlement.ts";
 import { settlementStatements } from "./settlement-statements.ts";
 import type { SqlNames } from "./sql-parts.ts";
+import { postgresSummaries } from "./summaries.ts";
 import type { StatementTemplate } from "./template.ts";
 import { postgresTenantData } from "./tenant-data.ts";
 import { tenantStatements } from "./tenant-statements.ts";
@@ -119,6 +120,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     }),
     settlement: postgresSettlement(executor, settlementStatements(names), confirmation),
     early: postgresEarly(executor, early),
+    summaries: postgresSummaries(executor, maintenance),
     tenantData: postgresTenantData(executor, tenant),
     outbox: postgresOutbox(executor, outbox, confirmation, parts.clock, positions),
     messages: postgresMessages(executor, messages, confirmation),

@@ -101,10 +101,11 @@ const lifeColumns = {
   principal: "@principal::text",
   attempt: "@attempt::int",
   token: "@token::uuid",
+  summary: "@summary::bytea",
 };
 
 /** What a life that goes on keeps. */
-const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable"];
+const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable", "summary"];
 
 /**
  * Writes a whole life at once: where no row is, or over exactly the row that was decided on.

@@ -45,6 +45,7 @@ export function lifeValues(life: NewLife) {
     principal: life.principal,
     input: life.input ?? null,
     addressable: life.addressable ?? false,
+    summary: life.summary ?? null,
   };
 }
 
