@@ -293,31 +293,6 @@ describe("a handler under Kysely", () => {
     });
   });
 
-  test("a handler's statement is one round trip, BEGIN and COMMIT with all that Latchkey sends are two", async () => {
-    const one = openPool(fresh.url, { max: 1 });
-    let roundTrips = 0;
-    one.on("connect", (client) => {
-      const { connection } = client as pg.PoolClient & { readonly connection: NodeJS.EventEmitter };
-      connection.on("readyForQuery", () => {
-        roundTrips += 1;
-      });
-    });
-    const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: one }) });
-    const store = postgresStore({ pool: one, transactions: kyselyTransactions({ db, pool: one }) });
-    const latchkey = createLatchkey({ store });
-    const operation = latchkey.operation("counted");
-    const tripsOf = async (key: string) => {
-      const before = roundTrips;
-      await latchkey.run(operation, { tenant: "t", key, input: key }, async ({ tx }) => {
-        await tx.insertInto("payments").values({ account: "counted" }).execute();
-        await tx.selectFrom("payments").select("id").limit(1).execute();
-      });
-      return roundTrips - before;
-    };
-    await tripsOf("warm");
-    expect(await tripsOf("k")).toBe(4);
-  });
-
   describe("stream()", () => {
     const stream = (tx: Transaction<Tables>) => tx.selectFrom("payments").select("account").stream(1);
 
