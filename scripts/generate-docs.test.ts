@@ -61,9 +61,9 @@ test("every event has a row with its meaning and the members that its type has",
 });
 
 test("a program in a page is the file, under its name", () => {
-  const program = readFileSync(join(repositoryRoot, "examples/recipes/golden-path/audit.ts"), "utf8");
-  expect(renderProgram("examples/recipes/golden-path/audit.ts")).toBe(
-    `<!-- file: audit.ts -->\n\`\`\`ts\n${program}\`\`\``,
+  const program = readFileSync(join(repositoryRoot, "examples/recipes/golden-path/routes.test.ts"), "utf8");
+  expect(renderProgram("examples/recipes/golden-path/routes.test.ts")).toBe(
+    `<!-- file: routes.test.ts -->\n\`\`\`ts\n${program}\`\`\``,
   );
 });
 

@@ -102,7 +102,7 @@ const writtenPages: Readonly<Record<string, Sections>> = {
   "docs/metrics.md": { metrics: renderMetrics },
   ...recipePages({
     "five-states": ["service.ts"],
-    "golden-path": ["app.ts", "audit.ts", "main.ts"],
+    "golden-path": ["app.ts", "routes.test.ts", "main.ts"],
     "recovery-points": ["service.ts"],
     "redis-in-front": ["service.ts", "shipping.ts", "bench.ts"],
     "uncertain-outcome": ["service.ts"],

@@ -34,7 +34,7 @@ test.each([
     "a terminal without the variable",
     /```sh\nexport [^\n]+\n```\n\n```sh\ncurl -i/u,
     "```sh\ncurl -i",
-    /not set in the second terminal/u,
+    /DATABASE_URL is not set/u,
   ],
   ["a parser that keeps no bytes", "{ verify: keepRawBody }", "", /status line: .* 500 /u],
 ])(

@@ -16,24 +16,22 @@ import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { scratchDirectory } from "../support/scratch.ts";
 import { until } from "../support/until.ts";
 import { type CurlAnswer, readCurl, sendCurl, wordsOf } from "./curl.ts";
+import { Terminals } from "./terminals.ts";
 
 interface Stage {
   readonly folder: string;
   readonly client: pg.Client;
-  readonly env: Readonly<Record<string, string>>;
-  server: WorkerProcess | null;
+  /** Where the service listens. */
+  readonly port: number;
+  readonly terminals: Terminals;
   /** The packages that the text has installed. */
   readonly installed: Set<string>;
-  /** Whether the text has opened a second terminal. */
-  second: boolean;
-  /** The terminals in which DATABASE_URL was exported. */
-  readonly exported: Set<Terminal>;
+  server: WorkerProcess | null;
+  provider: { readonly worker: WorkerProcess; readonly url: string } | null;
   /** What the last command printed, or answered. */
   answer: CurlAnswer | null;
   printed: string;
 }
-
-type Terminal = "first" | "second";
 
 export interface Step {
   readonly line: number;
@@ -62,7 +60,7 @@ export async function follow(text: string, databaseUrl: string): Promise<readonl
       steps.push({ line: block.line, did: block.language });
     }
   } finally {
-    await stage.server?.stop();
+    await Promise.all([stage.server?.stop(), stage.provider?.worker.stop()]);
     await stage.client.end();
     rmSync(stage.folder, { recursive: true });
   }
@@ -75,17 +73,22 @@ async function open(databaseUrl: string): Promise<Stage> {
   symlinkSync(join(repositoryRoot, "node_modules"), join(folder, "node_modules"), "dir");
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();
-  const env = { DATABASE_URL: databaseUrl, PORT: String(await freePort()) };
-  const sets = { exported: new Set<Terminal>(), installed: new Set<string>() };
-  return { folder, client, env, ...sets, server: null, second: false, answer: null, printed: "" };
+  const terminals = new Terminals({ DATABASE_URL: databaseUrl });
+  const running = { server: null, provider: null, answer: null, printed: "" };
+  return { folder, client, port: await freePort(), terminals, installed: new Set(), ...running };
 }
 
 /** What the text has its reader do beside typing what its blocks show. */
 async function listen(stage: Stage, prose: string): Promise<void> {
-  if (/second terminal/iu.test(prose)) stage.second = true;
+  stage.terminals.listen(prose);
   if (!prose.includes("Ctrl+C")) return;
   if (stage.server === null) throw new Error("Ctrl+C, and no server runs");
   await stage.server.stop();
+  endServer(stage, stage.server);
+}
+
+function endServer(stage: Stage, server: WorkerProcess): void {
+  stage.terminals.end(server);
   stage.server = null;
 }
 
@@ -121,35 +124,26 @@ function checkImports({ installed }: Stage, text: string): void {
   if (names.length > 0) throw new Error(`the text does not install ${[...new Set(names)].join(", ")}`);
 }
 
-async function run(stage: Stage, line: string): Promise<void> {
-  for (const command of line.split(" && ")) {
+async function run(stage: Stage, text: string): Promise<void> {
+  for (const command of text.split("\n").flatMap((line) => line.split(" && "))) {
     const [program = "", ...args] = wordsOf(command);
     const known = commands[program];
-    if (known === undefined || command.includes("\n")) throw new Error(`nobody knows how to run: ${command}`);
-    const terminal = terminalOf(stage, program);
-    if (["npx", "psql", "node"].includes(program) && args[0] !== "--test" && !stage.exported.has(terminal))
-      throw new Error(`DATABASE_URL is not set in the ${terminal} terminal, where ${program} runs`);
+    if (known === undefined) throw new Error(`nobody knows how to run: ${command}`);
+    stage.terminals.variables("last", []);
     await known(stage, args);
   }
 }
 
-/** Servers are started in the first. */
-function terminalOf({ server, second }: Stage, program: string): Terminal {
-  if (!second && server !== null)
-    throw new Error(`the terminal is busy with the server: where to type ${program}?`);
-  return second && program !== "node" ? "second" : "first";
-}
-
 const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) => Promise<void>>> = {
-  async export(stage, [assignment = ""]) {
-    if (!assignment.startsWith("DATABASE_URL=postgres://")) throw new Error("only `export DATABASE_URL=…`");
-    stage.exported.add(terminalOf(stage, "export"));
+  async export({ terminals }, words) {
+    terminals.export(words.join(" "));
   },
   async npm(stage, [verb = "", ...args]) {
     if (["init", "pkg"].includes(verb)) {
       await promisify(execFile)("npm", [verb, ...args], { cwd: stage.folder });
       return;
     }
+    if (verb === "run") return startProvider(stage, args);
     const names = args.filter((word) => word !== "--save-dev");
     if (verb !== "install" || names.length === 0) throw new Error("only `npm install <packages>`");
     const missing = names.filter((name) => !existsSync(join(stage.folder, "node_modules", name)));
@@ -160,7 +154,7 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
     if (name !== "latchkey") throw new Error(`only \`npx latchkey\`, not ${name}`);
     const [into] = args.splice(args.indexOf(">") >= 0 ? args.indexOf(">") : args.length).slice(1);
     const main = join(repositoryRoot, "packages/latchkey/src/cli/main.ts");
-    const { env } = stage;
+    const env = stage.terminals.variables("last", ["DATABASE_URL"]);
     const options = { cwd: stage.folder, env: { ...process.env, ...env } };
     const { stdout } = await promisify(execFile)(process.execPath, [main, ...args], options);
     stage.printed = stdout;
@@ -171,17 +165,26 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
     if (stage.server !== null)
       throw new Error("the port is taken: the text has not stopped the other server");
     const [script = ""] = args;
-    stage.server = spawnWorker(join(stage.folder, script), { cwd: stage.folder, env: stage.env });
+    const exported = stage.terminals.variables("first", ["DATABASE_URL"]);
+    const url = stage.provider?.url;
+    const env = { ...exported, PORT: String(stage.port), ...(url !== undefined && { PROVIDER_URL: url }) };
+    stage.server = spawnWorker(join(stage.folder, script), { cwd: stage.folder, env });
+    stage.terminals.start(stage.server);
     await stage.server.line(({ text }) => String(text).startsWith("listening on port "), 30_000);
   },
   async curl(stage, args) {
-    const call = readCurl(args, `http://localhost:${stage.env.PORT}`);
+    const provider = args.map((word) =>
+      word.replace(/^localhost:4000/u, stage.provider?.url ?? "localhost:4000"),
+    );
+    const call = readCurl(provider, `http://localhost:${stage.port}`);
     if (!call.inBackground) {
       stage.answer = await sendCurl(call);
       return;
     }
+    const before = chargesOf(stage);
     sendCurl(call).catch(() => {});
-    await until(() => isSleeping(stage.client), { what: "a statement that sleeps" });
+    const isBusy = async () => chargesOf(stage) > before || (await isSleeping(stage.client));
+    await until(isBusy, { what: "a statement that sleeps, or a charge" });
   },
   async kill(stage, args) {
     if (args.join(" ") !== "-9 <process>") throw new Error("only `kill -9 <process>`");
@@ -190,19 +193,35 @@ const commands: Readonly<Record<string, (stage: Stage, args: readonly string[]) 
     );
     if (printed?.[0] !== String(stage.server?.pid))
       throw new Error("the server has not printed its process id");
-    await stage.server?.kill("SIGKILL");
-    stage.server = null;
+    if (stage.server === null) return;
+    await stage.server.kill("SIGKILL");
+    endServer(stage, stage.server);
   },
   async psql(stage, args) {
     const [url, mode, words = ""] = args;
     if (url !== "$DATABASE_URL" || args.length !== 3)
       throw new Error('only `psql "$DATABASE_URL" <option> …`');
+    stage.terminals.variables("last", ["DATABASE_URL"]);
     if (mode === "-f") await stage.client.query(readFileSync(join(stage.folder, words), "utf8"));
     else if (mode === "-c") await stage.client.query(words);
     else if (mode === "-Atc") stage.printed = await rowsAsText(stage.client, words);
     else throw new Error(`psql ${mode} is not known here`);
   },
 };
+
+/** On a port and a ledger of its own; what the text runs in a clone. */
+async function startProvider(stage: Stage, args: readonly string[]): Promise<void> {
+  if (args.join(" ") !== "provider -w latchkey-example-payments")
+    throw new Error(`npm run ${args.join(" ")}?`);
+  const env = { PROVIDER_PORT: "0", PROVIDER_LEDGER: join(stage.folder, "provider.jsonl") };
+  const worker = spawnWorker(join(repositoryRoot, "examples/payments/provider.ts"), { env });
+  stage.terminals.start(worker);
+  stage.provider = { worker, url: String((await worker.ready()).url) };
+}
+
+function chargesOf({ provider }: Stage): number {
+  return provider?.worker.lines.filter(({ signal }) => signal === "charged").length ?? 0;
+}
 
 async function rowsAsText(client: pg.Client, text: string): Promise<string> {
   const { rows } = await client.query<string[]>({ text, rowMode: "array" });

@@ -2,7 +2,6 @@
  * The secure golden path.
  * node main.ts            serves, and delivers the outbox
  * node main.ts compare    compares the provider's ledger with ours, for a daily job; exit code 1 where they differ
- * node main.ts audit      finds routes that take a change without a key, on a database for tests; exit code 1 if there are any
  *
  * Variables: DATABASE_URL, PROVIDER_URL, KEY_SECRET (32 characters or more), ANSWER_SECRET (`openssl rand -base64 32`).
  */
@@ -10,7 +9,6 @@ import type { AddressInfo } from "node:net";
 import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
 import { type Charge, createApp, tables } from "./app.ts";
-import { unprotectedRoutes } from "./audit.ts";
 
 const { DATABASE_URL: connectionString, PORT = "3000", PROVIDER_URL = "http://localhost:4000" } = process.env;
 const { KEY_SECRET = "", ANSWER_SECRET = "" } = process.env;
@@ -28,10 +26,6 @@ switch (process.argv[2]) {
     await compare();
     await pool.end();
     break;
-  case "audit":
-    await audit();
-    await pool.end();
-    break;
   default:
     throw new TypeError(`There is no command ${process.argv[2]}`);
 }
@@ -39,7 +33,8 @@ switch (process.argv[2]) {
 function serve(): void {
   latchkey.startWorker();
   const server = app.listen(Number(PORT), () => {
-    console.log(`listening on port ${(server.address() as AddressInfo).port}`);
+    const { port } = server.address() as AddressInfo;
+    console.log(`listening on port ${port}, process ${process.pid}`);
   });
   process.once("SIGTERM", async () => {
     server.close();
@@ -70,10 +65,4 @@ async function compare(): Promise<void> {
   console.log(JSON.stringify(report));
   const differences = report.missing.length + report.extra.length + report.mismatched.length;
   process.exitCode = differences === 0 ? 0 : 1;
-}
-
-async function audit(): Promise<void> {
-  const found = await unprotectedRoutes(app, { authorization: "Bearer acme-token" });
-  for (const route of found) console.log(`takes a change without a key: ${route}`);
-  process.exitCode = found.length === 0 ? 0 : 1;
 }

@@ -126,7 +126,8 @@ app.post(
 // Without the rescuer nothing goes on by itself: a dead attempt waits for its client's retry, as at Stripe.
 latchkey.startWorker({ leaseRescuer: false });
 const server = app.listen(Number(PORT), () => {
-  console.log(`listening on port ${(server.address() as AddressInfo).port}`);
+  const { port } = server.address() as AddressInfo;
+  console.log(`listening on port ${port}, process ${process.pid}`);
 });
 
 process.once("SIGTERM", async () => {

@@ -139,7 +139,8 @@ app.post(
 
 latchkey.startWorker({ outcomeReconciler: { intervalMs: Number(POLL_MS), triesMax: Number(TRIES_MAX) } });
 const server = app.listen(Number(PORT), () => {
-  console.log(`listening on port ${(server.address() as AddressInfo).port}`);
+  const { port } = server.address() as AddressInfo;
+  console.log(`listening on port ${port}, process ${process.pid}`);
 });
 
 process.once("SIGTERM", async () => {

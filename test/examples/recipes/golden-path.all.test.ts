@@ -1,11 +1,12 @@
 /** The recipe "The secure golden path": what an attacker, a crash and an outage of the store do to it. */
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import express from "express";
+import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { readLedger } from "../../../examples/payments/provider-ledger.ts";
-import { unprotectedRoutes } from "../../../examples/recipes/golden-path/audit.ts";
 import { spawnWorker, type WorkerProcess } from "../../support/processes.ts";
 import { type FreshDatabase, freshDatabase, sharedPostgres } from "../../support/shared-postgres.ts";
 import { until } from "../../support/until.ts";
@@ -173,13 +174,21 @@ test("without its database nothing runs, and it comes back by itself", async () 
   expect(await payments(800)).toBe(1);
 });
 
-test("the audit finds the route that needs no key", async () => {
-  const script = new URL("../../../examples/recipes/golden-path/main.ts", import.meta.url);
-  const job = spawnWorker(script, { args: ["audit"], env: environment("http://127.0.0.1:2") });
-  expect(await job.exited, job.stderr()).toEqual({ code: 0, signal: null });
-  const app = express();
-  app.get("/orders", (_req, res) => void res.json([]));
-  app.delete("/orders/:id", (_req, res) => void res.json({}));
-  app.post("/webhooks", (_req, res) => void res.status(204).end());
-  expect(await unprotectedRoutes(app, {}, ["POST /webhooks"])).toEqual(["DELETE /orders/:id"]);
+test("its own test reads its routes, and fails when one is not protected", async () => {
+  const folder = fileURLToPath(new URL("../../../examples/recipes/golden-path/", import.meta.url));
+  const read = (name: string) => readFileSync(join(folder, name), "utf8");
+  const copy = mkdtempSync(join(folder, "../.copy-"));
+  onTestFinished(() => rmSync(copy, { recursive: true }));
+  const run = (app: string) => {
+    writeFileSync(join(copy, "app.ts"), app);
+    writeFileSync(join(copy, "routes.test.ts"), read("routes.test.ts"));
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+    const args = ["--conditions=latchkey-source", "--test", "routes.test.ts"];
+    return spawnSync(process.execPath, args, { cwd: copy, env, encoding: "utf8" });
+  };
+  expect(run(read("app.ts"))).toMatchObject({ status: 0 });
+  const forgetful = read("app.ts").replace('  app.get("/payments/:id"', '  app.delete("/payments/:id"');
+  const failed = run(forgetful);
+  expect(failed.status).toBe(1);
+  expect(failed.stdout).toContain("DELETE /payments/:id");
 });

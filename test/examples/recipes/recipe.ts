@@ -40,7 +40,7 @@ export function startScript(file: string, env: Environment, cwd?: string): Worke
 export async function startRecipe(file: string, env: Environment, cwd?: string): Promise<Recipe> {
   const worker = startScript(file, { PORT: "0", ...env }, cwd);
   const line = await worker.line(({ text }) => String(text).startsWith("listening on port "), 60_000);
-  const url = `http://127.0.0.1:${String(line.text).split(" ").at(-1)}`;
+  const url = `http://127.0.0.1:${/port (\d+)/u.exec(String(line.text))?.[1]}`;
   const send = async (path: string, init: RequestInit): Promise<Answer> => {
     const response = await fetch(url + path, init);
     const replayed = response.headers.get("idempotent-replayed") === "true";
