@@ -4,15 +4,20 @@ import { Agent, request } from "node:http";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
 import fastifyReplyFrom from "@fastify/reply-from";
+import { getRequestListener } from "@hono/node-server";
 import express from "express";
 import express4 from "express4";
 import fastify from "fastify";
+import { Hono } from "hono";
+import { proxy as honoProxy } from "hono/proxy";
 import httpProxy from "http-proxy";
 import { createProxyMiddleware } from "http-proxy-middleware";
 import Koa from "koa";
 import { afterEach, describe, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
+import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
@@ -81,6 +86,35 @@ const onNest =
     return nestListener(platform, [route], { app: { bodyParser: false }, prepare });
   };
 
+const onHono =
+  (
+    handle: (target: string) => (c: Loose) => Loose,
+    middleware: Loose = (_c: Loose, next: Loose) => next(),
+  ): Make =>
+  ({ latchkey, lease }, target) => {
+    const handler = honoProtect(latchkey, all)(lease(), handle(target));
+    return getRequestListener(new Hono().use(middleware).post("/run", handler as Loose).fetch);
+  };
+
+const onFetch =
+  (handle: (target: string) => (request: Request, env: Loose) => Loose): Make =>
+  ({ latchkey, lease }, target) => {
+    const handler = fetchProtect(latchkey, all)(lease(), (request, _context, env: Loose) =>
+      handle(target)(request, env),
+    );
+    return getRequestListener((request, env) => handler(request, env));
+  };
+
+/** A request of Node's own, whose body is the message's stream. */
+async function pipedOn(target: string, message: Loose): Promise<Response> {
+  const { promise, resolve, reject } = Promise.withResolvers<Response>();
+  const outgoing = request(`${target}/run`, { method: "POST" }, (answer) =>
+    text(answer).then((body) => resolve(new Response(body, { status: answer.statusCode ?? 0 })), reject),
+  );
+  message.pipe(outgoing.on("error", reject));
+  return promise;
+}
+
 /** Front ends and proxies that show what others show, too. */
 const further: Record<string, Make> = {
   "http-proxy-middleware on Express 4": onExpress(forwarding, express4),
@@ -95,6 +129,12 @@ const further: Record<string, Make> = {
       (_request, reply) => reply.from("/run"),
     ),
   "http-proxy-middleware on Nest on Express": onNest("Express", forwarding),
+  "hono/proxy with the context's request on Hono": onHono(
+    (target) => (c) => honoProxy(`${target}/run`, c.req),
+  ),
+  "fetch with the request on Fetch": onFetch(
+    (target) => (given) => fetch(new Request(`${target}/run`, given)),
+  ),
 };
 
 const services: Record<string, Make> = {
@@ -145,6 +185,21 @@ const services: Record<string, Make> = {
     reply.hijack();
     proxyOf(target).web(req.raw, reply.raw);
   }),
+  "hono/proxy with the request's stream on Hono": onHono(
+    (target) => (c) =>
+      honoProxy(`${target}/run`, { headers: c.req.header(), method: c.req.method, body: c.req.raw.body }),
+  ),
+  "fetch with the request on Hono": onHono((target) => (c) => fetch(new Request(`${target}/run`, c.req.raw))),
+  "a pipe from Node's message on Hono": onHono((target) => (c) => pipedOn(target, c.env.incoming)),
+  "a pipe from Node's message on Hono, beside the request": onHono((target) => async (c) => {
+    const [answer, body] = [await pipedOn(target, c.env.incoming), await c.req.text()];
+    return body === '{"amount":1}' ? answer : c.text(body, 500);
+  }),
+  "a pipe from Node's message on Fetch": onFetch(
+    (target) =>
+      (_request, { incoming }) =>
+        pipedOn(target, incoming),
+  ),
   "http-proxy on node:http": ({ latchkey, lease }, target) => {
     const handle = nodeProtect(latchkey, all)(lease(), (req, res) => void proxyOf(target).web(req, res));
     return (req, res) => void handle(req, res).catch(() => res.destroy());
@@ -185,38 +240,78 @@ describe.each(Object.entries(services))("%s", (_name, make) => {
   });
 });
 
-test("bodies that are not read again do not stop the connection", async () => {
-  const { latchkey, lease } = httpService();
-  const handle = nodeProtect(latchkey, all)(lease(), (_req, res) => void res.end("done"));
-  const url = await open((req, res) => void handle(req, res).catch(() => res.destroy()));
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const ports = new Set<number | undefined>();
-  for (const body of ["x".repeat(500_000), "y".repeat(500_000), "z"]) {
-    const headers = { "Idempotency-Key": newKey(), "Content-Type": "text/plain" };
-    const answer = await new Promise<string>((resolve, reject) => {
-      const outgoing = request(url, { method: "POST", agent, headers }, (response) => {
-        ports.add(response.socket.localPort);
-        resolve(text(response));
-      });
-      outgoing.on("error", reject).end(body);
-    });
-    expect(answer).toBe("done");
-  }
-  expect(ports.size).toBe(1);
-  agent.destroy();
-});
+const notReading: Record<string, (service: HttpService) => RequestListener> = {
+  "node:http": ({ latchkey, lease }) => {
+    const handle = nodeProtect(latchkey, all)(lease(), (_req, res) => void res.end("done"));
+    return (req, res) => void handle(req, res).catch(() => res.destroy());
+  },
+  Hono: ({ latchkey, lease }) => {
+    const handler = honoProtect(latchkey, all)(lease(), async (c: Loose) => c.text("done"));
+    return getRequestListener(new Hono().post("/", handler as Loose).fetch);
+  },
+  Fetch: ({ latchkey, lease }) => {
+    const handler = fetchProtect(latchkey, all)(lease(), async () => new Response("done"));
+    return getRequestListener((given) => handler(given));
+  },
+};
 
-test("a transaction whose run has read the stream does not run again without it: 503, and a retry runs", async () => {
-  const { latchkey, operation } = httpService({ refusedCommits: 1 });
-  const bodies: string[] = [];
-  const handler = expressProtect(latchkey, all)(operation(), async (req, res) => {
-    bodies.push(await text(req));
-    res.status(201).end();
-  });
-  const url = await open(express().post("/run", handler));
-  const key = newKey();
-  const first = await send(url, { key });
-  expect([first.status, first.json().code]).toEqual([503, "store-unavailable"]);
-  expect((await send(url, { key })).status).toBe(201);
-  expect(bodies).toEqual(['{"amount":1}', '{"amount":1}']);
-});
+test.each(Object.entries(notReading))(
+  "%s: bodies that are not read again do not stop the connection",
+  async (_name, make) => {
+    const url = await open(make(httpService()));
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const ports = new Set<number | undefined>();
+    for (const body of ["x".repeat(500_000), "y".repeat(500_000), "z"]) {
+      const headers = { "Idempotency-Key": newKey(), "Content-Type": "text/plain" };
+      const answer = await new Promise<string>((resolve, reject) => {
+        const outgoing = request(url, { method: "POST", agent, headers }, (response) => {
+          ports.add(response.socket.localPort);
+          resolve(text(response));
+        });
+        outgoing.on("error", reject).end(body);
+      });
+      expect(answer).toBe("done");
+    }
+    expect(ports.size).toBe(1);
+    agent.destroy();
+  },
+);
+
+type Reading = (service: HttpService, bodies: string[]) => RequestListener;
+const readingAgain: Record<string, Reading> = {
+  Express: ({ latchkey, operation }, bodies) =>
+    express().post(
+      "/run",
+      expressProtect(latchkey, all)(operation(), async (req, res) => {
+        bodies.push(await text(req));
+        res.status(201).end();
+      }),
+    ),
+  Hono: ({ latchkey, operation }, bodies) => {
+    const handler = honoProtect(latchkey, all)(operation(), async (c: Loose) => {
+      bodies.push(await text(c.env.incoming));
+      return c.body(null, 201);
+    });
+    return getRequestListener(new Hono().post("/run", handler as Loose).fetch);
+  },
+  Fetch: ({ latchkey, operation }, bodies) => {
+    const handler = fetchProtect(latchkey, all)(operation(), async (_request, _context, env: Loose) => {
+      bodies.push(await text(env.incoming));
+      return new Response(null, { status: 201 });
+    });
+    return getRequestListener((given, env) => handler(given, env));
+  },
+};
+
+test.each(Object.entries(readingAgain))(
+  "%s: a transaction whose run has read the stream does not run again without it: 503, and a retry runs",
+  async (_name, make) => {
+    const bodies: string[] = [];
+    const url = await open(make(httpService({ refusedCommits: 1 }), bodies));
+    const key = newKey();
+    const first = await send(url, { key });
+    expect([first.status, first.json().code]).toEqual([503, "store-unavailable"]);
+    expect((await send(url, { key })).status).toBe(201);
+    expect(bodies).toEqual(['{"amount":1}', '{"amount":1}']);
+  },
+);

@@ -253,6 +253,12 @@ const services: Record<string, (service: HttpService) => RequestListener | Promi
     });
     return getRequestListener(app.post("/run", handler as Loose).fetch);
   },
+  "busboy on Hono, with Node's message": ({ latchkey, lease }) => {
+    const handler = honoProtect(latchkey, all)(lease(), async (c: Loose) =>
+      c.text(await readByBusboy(c.env.incoming), 201),
+    );
+    return getRequestListener(new Hono().post("/run", handler as Loose).fetch);
+  },
   Fetch: ({ latchkey, lease }) => {
     const handle = fetchProtect(latchkey, all)(lease(), async (request) => {
       return new Response(await ofForm(await request.formData()), { status: 201 });

@@ -1,11 +1,14 @@
 /** Handlers of the Fetch form: `(request) => Response`. */
+import type { IncomingMessage } from "node:http";
 
 import type { Execution } from "../../engine/classify.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
+import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
 import { beforeHandler } from "../node-response/not-started.ts";
+import { requireUnread } from "../node-response/submit.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { BodyReading, Incoming } from "../protocol/incoming.ts";
@@ -64,9 +67,11 @@ export function fetchProtect<Tx, R extends Request = Request>(
     const { answerHoldBytes } = operation.settings;
     type E = (typeof operation)["execution"];
     return protecting(async (original, ...rest) => {
-      const { incoming, readable } = read(original);
-      const handle = (context: HandlerContext<Tx, E>) =>
-        handler(beforeHandler(readable), { ...context, original }, ...rest);
+      const { incoming, readable, requireStream } = read(original);
+      const handle = (context: HandlerContext<Tx, E>) => {
+        requireStream();
+        return handler(beforeHandler(readable), { ...context, original }, ...rest);
+      };
       const outcome = await submit(original, incoming, async (context) =>
         captureResponse(await handle(context), answerHoldBytes),
       );
@@ -111,20 +116,32 @@ export function fetchServe<Tx, R extends Request = Request>(
   };
 }
 
-/** A request, and the same with an unread body, as often as it is asked for. */
-function read(original: Request): { readonly incoming: Incoming; readable(): Request } {
+interface ReadRequest {
+  readonly incoming: Incoming;
+  /** The same with an unread body, as often as it is asked for. */
+  readable(): Request;
+  /** @throws {CannotRunAgain} when an earlier run has read the stream of Node's message beneath. */
+  requireStream(): void;
+}
+
+function read(original: Request): ReadRequest {
   let body: BodyReading | null = null;
+  let message: IncomingMessage | null = null;
   return {
     incoming: {
       method: original.method,
       target: targetOf(original),
       header: (name) => joinedHeader(original, name),
       async readBody(limitBytes) {
-        body = await readRequestBytes(original, limitBytes);
+        message = untouchedMessage(original);
+        body = await (message === null
+          ? readRequestBytes(original, limitBytes)
+          : readUnder(message, limitBytes));
         return body;
       },
     },
     readable: () => unread(original, body?.kind === "bytes" ? body.bytes : null),
+    requireStream: () => requireUnread(message ?? undefined),
   };
 }
 

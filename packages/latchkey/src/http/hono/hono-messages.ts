@@ -11,7 +11,8 @@ import {
   toResponse,
   unread,
 } from "../fetch/fetch-messages.ts";
-import { announcesBody, headerLines, readBytes, requireHttp1 } from "../node-response/node-messages.ts";
+import { readUnder, untouchedMessage } from "../node-response/fetch-server.ts";
+import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts";
 import type { HonoContext } from "./hono-types.ts";
@@ -126,12 +127,11 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
       if (cached !== undefined) return readCached(cached, limitBytes);
       const { formData } = bodyCache;
       if (formData !== undefined) return readForm(await formData);
-      const message = untouchedMessage(c);
+      const message = messageOf(c) === undefined ? null : untouchedMessage(raw);
       unreadStill = message !== null;
-      const reads = message === null ? readRequestBytes(raw, limitBytes) : readBytes(message, limitBytes);
+      const reads = message === null ? readRequestBytes(raw, limitBytes) : readUnder(message, limitBytes);
       const reading = await reads;
       if (reading.kind === "bytes") taken = { bytes: reading.bytes, raw };
-      if (reading.kind === "bytes" && message !== null) leaveIn(message, reading.bytes);
       return reading.kind === "consumed" ? { kind: "consumed", remedy } : reading;
     },
     giveBack() {
@@ -141,44 +141,18 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
   };
 }
 
-function refuseHttp2({ env }: HonoContext): void {
-  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
-  if (incoming !== undefined) requireHttp1(incoming);
+function refuseHttp2(c: HonoContext): void {
+  const message = messageOf(c);
+  if (message !== undefined) requireHttp1(message);
+}
+
+/** What `@hono/node-server` hands on beside the request. */
+export function messageOf({ env }: HonoContext): IncomingMessage | undefined {
+  return ((env ?? {}) as { readonly incoming?: IncomingMessage }).incoming;
 }
 
 const remedy =
   "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.";
-
-/**
- * Node's own message under a request that `@hono/node-server` has made and no code has read yet; null elsewhere. That
- * package keeps it in a property of the request, beside the real `Request` once one was needed.
- */
-function untouchedMessage({ req, env }: HonoContext): IncomingMessage | null {
-  const { incoming } = (env ?? {}) as { readonly incoming?: IncomingMessage };
-  if (incoming === undefined || typeof incoming.on !== "function" || "rawBody" in incoming) return null;
-  return isUntouched(req.raw, incoming) && !incoming.readableDidRead && announcesBody(incoming)
-    ? incoming
-    : null;
-}
-
-function isUntouched(raw: Request, incoming: IncomingMessage): boolean {
-  let found = false;
-  for (const symbol of Object.getOwnPropertySymbols(raw)) {
-    const value: unknown = Reflect.get(raw, symbol);
-    if (value === incoming) found = true;
-    else if (value instanceof Request) return false;
-  }
-  return found;
-}
-
-/**
- * Leaves what was read past the request in `rawBody`, where `@hono/node-server` looks before it reads: the request stays
- * unread, and no web stream is made for it.
- */
-function leaveIn(message: IncomingMessage, bytes: Uint8Array): void {
-  // By assignment: V8 keeps an assigned property fast, and a defined one slow.
-  Reflect.set(message, "rawBody", bytes);
-}
 
 /** What `c.req.parseBody()` or `formData()` has read before: its fields, and its files by their digests. */
 async function readForm(form: FormData): Promise<BodyReading> {

@@ -6,6 +6,7 @@ import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
 import { beforeHandler } from "../node-response/not-started.ts";
+import { requireUnread } from "../node-response/submit.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
@@ -13,7 +14,14 @@ import { protecting } from "../protocol/protection.ts";
 import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import { contextOfRun } from "./hono-context.ts";
-import { answerWith, captureAnswer, honoTarget, readContext, resetResponse } from "./hono-messages.ts";
+import {
+  answerWith,
+  captureAnswer,
+  honoTarget,
+  messageOf,
+  readContext,
+  resetResponse,
+} from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 
 /** Protects one route. What it returns is an ordinary Hono handler; put it last, after authorisation and validators. */
@@ -48,6 +56,7 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
       const { incoming, body, prepared } = readContext(c);
       let runs = 0;
       const work = async (context: HandlerContext<Tx, E>) => {
+        if (runs > 0) requireUnread(messageOf(c));
         const own = beforeHandler(() => {
           if (runs > 0) resetResponse(c, prepared);
           const run = ++runs;
