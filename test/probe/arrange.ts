@@ -24,7 +24,7 @@ function quickTiming(): Timing {
   };
 }
 
-async function runCommand(args: readonly string[], cwd = process.cwd()): Promise<Ran> {
+export async function runCommand(args: readonly string[], cwd = process.cwd()): Promise<Ran> {
   const out: string[] = [];
   const err: string[] = [];
   const print = (text: string) => out.push(text);

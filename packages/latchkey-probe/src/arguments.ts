@@ -1,5 +1,5 @@
 /** The command line. Whatever cannot be honoured is a `UsageError`: a message and exit code 2. */
-import { readFileSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { otherBodyOf } from "./bodies/other-body.ts";
@@ -17,10 +17,12 @@ export class UsageError extends Error {
 export interface Invocation {
   readonly settings: ProbeSettings;
   readonly format: "text" | "json";
-  /** Files for further reports. */
-  readonly json: string | null;
+  /** Files for further reports, which can be written. */
+  readonly files: Readonly<Record<ReportFormat, string | null>>;
   readonly dryRun: boolean;
 }
+
+export type ReportFormat = "json" | "junit" | "html";
 
 const text = { type: "string" } as const;
 const texts = { type: "string", multiple: true } as const;
@@ -54,6 +56,8 @@ const optionTable = {
   patience: text,
   format: text,
   json: text,
+  junit: text,
+  html: text,
   "dry-run": { type: "boolean" },
 } as const;
 
@@ -87,7 +91,11 @@ export function parseInvocation(args: readonly string[], cwd: string, timing: Ti
       timing,
     },
     format: choice("format", values.format ?? "text", ["text", "json"]),
-    json: fileName(values.json, cwd),
+    files: {
+      json: reportFile("json", values.json, cwd),
+      junit: reportFile("junit", values.junit, cwd),
+      html: reportFile("html", values.html, cwd),
+    },
     dryRun: values["dry-run"] ?? false,
   };
 }
@@ -237,6 +245,14 @@ function wholeNumber(option: string, given: string | undefined, least: number, m
   throw new UsageError(`--${option} must be a whole number from ${least} to ${most} (got ${given}).`);
 }
 
-function fileName(given: string | undefined, cwd: string): string | null {
-  return given === undefined ? null : resolve(cwd, given);
+/** Found out before anything is sent. */
+function reportFile(option: ReportFormat, given: string | undefined, cwd: string): string | null {
+  if (given === undefined) return null;
+  const path = resolve(cwd, given);
+  try {
+    closeSync(openSync(path, "a"));
+    return path;
+  } catch (error) {
+    throw new UsageError(`--${option}: ${path} cannot be written: ${String(error)}`, { cause: error });
+  }
 }

@@ -38,7 +38,7 @@ Limits
 
 Reports
   --format <name>             text (default) or json, on standard output
-  --json <file>               writes a report beside it
+  --json, --junit, --html <file>  write reports beside it
 
 Exit codes: 0 no fault, 1 faults, 2 usage, 3 not reached or the plain request is refused.
 

@@ -7,6 +7,8 @@ import { planLine, planOf, planText } from "./plan.ts";
 import { processTiming, type Timing } from "./ports.ts";
 import { printable } from "./printable.ts";
 import { runProbe } from "./probe.ts";
+import { htmlReport } from "./report/html.ts";
+import { junitReport } from "./report/junit.ts";
 import type { Report } from "./report/report.ts";
 import { textReport } from "./report/text.ts";
 import { ownVersion } from "./version.ts";
@@ -70,25 +72,14 @@ async function carryOut(
 }
 
 function jsonReport(report: Report): string {
-  return JSON.stringify(report, null, 2);
+  return printable(JSON.stringify(report, null, 2));
 }
 
-function writeReports({ json }: Invocation, report: Report): void {
-  const files = [[json, jsonReport]] as const;
-  for (const [path, render] of files) {
-    if (path !== null) writeReport(path, render(report));
-  }
-}
+const renderers = { json: jsonReport, junit: junitReport, html: htmlReport } as const;
 
-function writeReport(path: string, text: string): void {
-  try {
-    writeFileSync(path, `${text}\n`);
-  } catch (error) {
-    throw new UsageError(
-      `${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`,
-      {
-        cause: error,
-      },
-    );
+function writeReports({ files }: Invocation, report: Report): void {
+  for (const format of ["json", "junit", "html"] as const) {
+    const path = files[format];
+    if (path !== null) writeFileSync(path, `${renderers[format](report)}\n`);
   }
 }
