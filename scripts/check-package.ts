@@ -277,6 +277,15 @@ function clientProblems(scratch: string, consumer: string): readonly (string | u
   ];
 }
 
+/** Copies what a package depends on, as npm would install it. */
+function installDependencies({ dependencies = {} }: Manifest, consumer: string): void {
+  for (const name of Object.keys(dependencies)) {
+    const target = join(consumer, "node_modules", name);
+    cpSync(nodeTool(name), target, { recursive: true });
+    installDependencies(JSON.parse(readFileSync(join(target, "package.json"), "utf8")), consumer);
+  }
+}
+
 /** The command as npx runs it, with nothing beside it but what it depends on. */
 function probeProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
   const packed = pack(scratch, probeFolder);
@@ -284,6 +293,7 @@ function probeProblems(scratch: string, consumer: string): readonly (string | un
   const installed = unpackInto(consumer, "latchkey-probe", packed.tarball);
   const manifest: Manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
   linkCommands(manifest, installed, join(consumer, "node_modules/.bin"));
+  installDependencies(manifest, consumer);
   writeFileSync(join(consumer, "consumer.ts"), probeUse);
   return [
     ...tarballProblems(scratch, manifest, packed),

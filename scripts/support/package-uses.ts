@@ -51,6 +51,7 @@ console.log("cases passed", cases.length);
 /** Serves a route on the packed library, and probes it with the packed command. */
 export const probeUse = `
 import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createLatchkey } from "latchkey";
 import { memoryStore } from "latchkey/memory";
@@ -70,8 +71,10 @@ const server = createServer((req, res) => {
 server.listen(0, "127.0.0.1", () => {
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  const url = "http://127.0.0.1:" + port + "/things";
-  const args = [url, "--body", '{"amount":1}', "--rate", "1000", "--profile", profiles.ietf.name];
+  const operation = { requestBody: { content: { "application/json": { example: { amount: 1 } } } } };
+  writeFileSync("api.json", JSON.stringify({ openapi: "3.1.0", paths: { "/things": { post: operation } } }));
+  const profile = ["--profile", profiles.ietf.name];
+  const args = ["http://127.0.0.1:" + port, "--openapi", "api.json", "--rate", "1000", ...profile];
   const probe = spawn("node_modules/.bin/latchkey-probe", args, { stdio: "inherit" });
   probe.on("exit", (code) => {
     process.exitCode = code ?? 1;

@@ -1,10 +1,12 @@
 /** The command line. Whatever cannot be honoured is a `UsageError`: a message and exit code 2. */
 import { closeSync, openSync, readFileSync } from "node:fs";
+import { validateHeaderValue } from "node:http";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { otherBodyOf } from "./bodies/other-body.ts";
 import { allChecks } from "./checks/all.ts";
 import { type FaultCode, isFaultCode } from "./faults.ts";
+import type { DescribedTargets } from "./openapi/targets.ts";
 import type { Timing } from "./ports.ts";
 import { type Profile, type ProfileName, profileNames, profiles } from "./profiles.ts";
 import type { EffectCount, ProbeSettings } from "./settings.ts";
@@ -28,6 +30,9 @@ const text = { type: "string" } as const;
 const texts = { type: "string", multiple: true } as const;
 
 const optionTable = {
+  openapi: text,
+  route: texts,
+  param: texts,
   method: text,
   header: texts,
   "other-header": texts,
@@ -64,17 +69,23 @@ const optionTable = {
 type Given = ReturnType<typeof readArguments>["values"];
 
 /** @throws {UsageError} */
-export function parseInvocation(args: readonly string[], cwd: string, timing: Timing): Invocation {
+export async function parseInvocation(
+  args: readonly string[],
+  cwd: string,
+  timing: Timing,
+): Promise<Invocation> {
   const { values, positionals } = readArguments(args);
   const profile = profileOf(values);
   const urls = positionals.map(urlOf);
   if (urls.length === 0) throw new UsageError("Name the URL to probe.");
-  const targets = urls.map((url) => targetOf(url, values, profile, cwd));
+  const keyHeader = headerName(values["key-header"] ?? "Idempotency-Key");
+  const { targets, leftOut } = await targetsOf(urls, values, { profile, keyHeader, cwd });
   return {
     settings: {
       targets,
       profile,
-      keyHeader: headerName(values["key-header"] ?? "Idempotency-Key"),
+      leftOut,
+      keyHeader,
       keySyntax: choice("key-syntax", values["key-syntax"] ?? "auto", ["auto", "bare", "quoted"]),
       credentials: headerLines("header", values.header ?? [], cwd),
       otherCredentials: values["other-header"]
@@ -121,7 +132,62 @@ function urlOf(given: string): URL {
   return url;
 }
 
-function targetOf(url: URL, given: Given, profile: Profile, cwd: string): Target {
+interface Surroundings {
+  readonly profile: Profile;
+  readonly keyHeader: string;
+  readonly cwd: string;
+}
+
+async function targetsOf(
+  urls: readonly URL[],
+  given: Given,
+  { profile, keyHeader, cwd }: Surroundings,
+): Promise<DescribedTargets> {
+  const { openapi, route: routes = [], param = [] } = given;
+  const key = given.key === undefined ? null : keyNeed(given.key);
+  if (openapi === undefined) {
+    if (routes.length > 0 || param.length > 0) throw new UsageError("--route and --param need --openapi.");
+    return { targets: urls.map((url) => targetOf(url, given, key ?? profile.key, cwd)), leftOut: [] };
+  }
+  const [base, ...others] = urls;
+  if (base === undefined || others.length > 0)
+    throw new UsageError("--openapi needs one URL: where the API is.");
+  refuseBeside(given, [
+    "method",
+    ...Object.keys(given).filter((name) => /body|content-type|failing-url/u.test(name)),
+  ]);
+  const parameters = new Map(param.map(nameAndValue));
+  // Loaded on demand: who names a URL alone needs no reader of documents.
+  const { describedTargets } = await import("./openapi/targets.ts");
+  try {
+    const options = { base, keyHeader, profile, key, routes, parameters };
+    const described = describedTargets(readText(openapi, cwd), options);
+    if (described.targets.length > 0) return described;
+    const reasons = described.leftOut.map(({ name, reason }) => `\n  ${name}: ${reason}`);
+    throw new UsageError(`${openapi} has no route that can be probed.${reasons.join("")}`);
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== "DocumentError") throw error;
+    throw new UsageError(`${openapi}: ${error.message}`, { cause: error });
+  }
+}
+
+function refuseBeside(given: Given, names: readonly string[]): void {
+  const name = names.find((each) => Object.hasOwn(given, each));
+  if (name !== undefined)
+    throw new UsageError(`--${name} is for a URL; with --openapi the document says it.`);
+}
+
+function nameAndValue(given: string): readonly [string, string] {
+  const equals = given.indexOf("=");
+  if (equals < 1) throw new UsageError(`--param must be name=value (got ${given}).`);
+  return [given.slice(0, equals), given.slice(equals + 1)];
+}
+
+function keyNeed(given: string): Target["key"] {
+  return choice("key", given, ["required", "optional", "any"]);
+}
+
+function targetOf(url: URL, given: Given, key: Target["key"], cwd: string): Target {
   const method = (given.method ?? "POST").toUpperCase();
   if (!/^(POST|PUT|PATCH|DELETE)$/u.test(method)) {
     throw new UsageError(`--method must be POST, PUT, PATCH or DELETE (got ${method}).`);
@@ -136,7 +202,7 @@ function targetOf(url: URL, given: Given, profile: Profile, cwd: string): Target
     body,
     otherBody: bodyOf("other-body", given, cwd) ?? otherBodyOf(body),
     failing: failingOf(url, body, given, cwd),
-    key: given.key === undefined ? profile.key : choice("key", given.key, ["required", "optional", "any"]),
+    key,
   };
 }
 
@@ -183,8 +249,18 @@ function headerLines(option: string, given: readonly string[], cwd: string): rea
     const colon = line.indexOf(":");
     if (colon < 1)
       throw new UsageError(`--${option} must be "Name: value", or @ and a file with such lines.`);
-    return [headerName(line.slice(0, colon).trim()), line.slice(colon + 1).trim()];
+    return [headerName(line.slice(0, colon).trim()), headerValue(line, line.slice(colon + 1).trim())];
   });
+}
+
+function headerValue(line: string, value: string): string {
+  try {
+    validateHeaderValue("any", value);
+    return value;
+  } catch (error) {
+    const name = line.slice(0, line.indexOf(":"));
+    throw new UsageError(`${name} has a value that no header can have.`, { cause: error });
+  }
 }
 
 function headerName(name: string): string {

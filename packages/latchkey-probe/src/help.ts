@@ -7,6 +7,10 @@ Tests a running HTTP API from outside for idempotency. It sends requests that ch
 use an installation whose data nobody needs. Nothing is sent to an address that is not named here.
 
 What is sent
+  --openapi <file>            the routes, bodies and parameters of an OpenAPI 3 document, at the one URL given;
+                              those with the key's header, or else every POST and PATCH
+  --route <POST /path>        only this route of it, repeatable
+  --param <name=value>        the value of a parameter, repeatable
   --method <name>             POST (default), PUT, PATCH or DELETE
   --body <text>               the body; {{uuid}} and {{n}} are new with every intention, the same in its retries
   --body-file <file>          the same from a file; so for the other two bodies

@@ -70,6 +70,8 @@ export function planText(plan: Plan, settings: ProbeSettings): string {
         ),
       ];
     }),
+    ...(settings.leftOut.length === 0 ? [] : [""]),
+    ...settings.leftOut.map(({ name, reason }) => `left out: ${name}: ${reason}`),
     "",
     "Nothing was sent.",
   ].join("\n");

@@ -38,6 +38,7 @@ export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}
     durationMs: Math.round(timing.now() - began),
     requests: courier.sent(),
     targets,
+    leftOut: settings.leftOut,
     summary: summaryOf(targets),
   };
 }

@@ -40,7 +40,7 @@ export async function run({
     return args.length === 0 ? 2 : 0;
   }
   try {
-    return await carryOut(parseInvocation(args, cwd, timing), print, complain);
+    return await carryOut(await parseInvocation(args, cwd, timing), print, complain);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     complain(`${error.message}\nlatchkey-probe --help lists the options.`);

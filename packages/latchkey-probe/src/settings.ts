@@ -6,6 +6,8 @@ import type { HeaderLine, Target } from "./target.ts";
 
 export interface ProbeSettings {
   readonly targets: readonly Target[];
+  /** Routes of the operator's document that are not probed, each with the reason. */
+  readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
   readonly profile: Profile;
   readonly keyHeader: string;
   /** How keys are written in all checks but those of the syntax; `auto`: as the server takes them. */

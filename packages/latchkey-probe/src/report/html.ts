@@ -27,9 +27,16 @@ Profile ${html(profile)}, ${requests} requests, <time datetime="${html(startedAt
 </header>
 <main>
 ${targets.map(targetSection).join("\n")}
+${leftOutSection(report)}
 </main>
 </body>
 </html>`;
+}
+
+function leftOutSection({ leftOut }: Report): string {
+  if (leftOut.length === 0) return "";
+  const items = leftOut.map(({ name, reason }) => `<li><b>${html(name)}</b>: ${html(reason)}</li>`);
+  return `<section><h2>Left out</h2><ul>${items.join("")}</ul></section>`;
 }
 
 function targetSection({ name, url, unjudged, toldApartBy, checks, exchanges }: TargetReport): string {

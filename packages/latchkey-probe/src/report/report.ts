@@ -12,6 +12,8 @@ export interface Report {
   readonly durationMs: number;
   readonly requests: number;
   readonly targets: readonly TargetReport[];
+  /** Routes of the operator's document that were not probed, each with the reason. */
+  readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
   readonly summary: Readonly<Record<Verdict, number>> & {
     readonly faults: number;
     readonly unjudgedTargets: number;

@@ -7,6 +7,8 @@ export function textReport(report: Report): string {
   const { summary, requests, profile } = report;
   return [
     ...report.targets.flatMap((target) => [...targetLines(target), ""]),
+    ...report.leftOut.map(({ name, reason }) => `left out: ${name}: ${reason}`),
+    ...(report.leftOut.length === 0 ? [] : [""]),
     `${count(summary.faults, "fault")} in ${count(summary.faulty, "check")}, ${summary.passed} passed, ${summary.inconclusive} unclear, ${summary.skipped} skipped; ${count(requests, "request")}, profile ${profile}`,
     ...(summary.unjudgedTargets === 0 ? [] : [`${count(summary.unjudgedTargets, "target")} not judged`]),
   ].join("\n");
