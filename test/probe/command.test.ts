@@ -221,5 +221,10 @@ describe("what the operator gives", () => {
     expect(counted.out).toContain(
       "ran-twice (effect): The same key ran again: one key had 4 effects, by the count",
     );
+    const wrong = await runCommand([...args, "--count", `${url}/effects`, "--count-pointer", "/total"]);
+    expect(wrong.code).toBe(0);
+    expect(wrong.out).toContain(
+      "unclear  same-key: the count is answered 200, without a number or a list at /total",
+    );
   });
 });

@@ -108,6 +108,16 @@ const replays: readonly Wrong[] = [
     },
     finds: ["first-marked"],
   },
+  {
+    name: "puts a new id into every body",
+    behaviour: {
+      decorate: (reply) => ({
+        ...reply,
+        body: JSON.stringify({ request: randomUUID(), ...JSON.parse(reply.body) }),
+      }),
+    },
+    finds: ["replay-body"],
+  },
   { name: "does not echo the key", behaviour: {}, args: acp, finds: ["key-not-echoed"] },
 ];
 

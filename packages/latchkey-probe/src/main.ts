@@ -7,9 +7,15 @@ if (major < 22) {
 }
 // Loaded after that look: an old Node would stop at what it does not know.
 const { run } = await import("./run.ts");
-process.exitCode = await run({
-  args: process.argv.slice(2),
-  cwd: process.cwd(),
-  print: (text) => console.log(text),
-  complain: (text) => console.error(text),
-});
+try {
+  process.exitCode = await run({
+    args: process.argv.slice(2),
+    cwd: process.cwd(),
+    print: (text) => console.log(text),
+    complain: (text) => console.error(text),
+  });
+} catch (error) {
+  // A mistake of the probe's own must not look like a fault of the server's, for which the code is 1.
+  console.error(error);
+  process.exitCode = 3;
+}

@@ -23,6 +23,9 @@ interface PlannedCheck {
   readonly obstacle: string | null;
 }
 
+/** One that gets no answer is followed by a request that shows whether others do. */
+const controlsPerCheckMax = 1;
+
 /** Of the operator's count: before and after each of what it counts. */
 const countsPerCheckMax = 6;
 
@@ -32,7 +35,7 @@ export function planOf(settings: ProbeSettings): Plan {
   const targets = settings.targets.map((target): PlannedTarget => {
     const checks = chosen.map((check): PlannedCheck => {
       const obstacle = check.obstacle(target, settings);
-      const requestsMax = obstacle === null ? check.requestsMax(settings) + counts : 0;
+      const requestsMax = obstacle === null ? check.requestsMax(settings) + counts + controlsPerCheckMax : 0;
       return { name: check.name, about: check.about, requestsMax, obstacle };
     });
     const requestsMax = checks.reduce((sum, check) => sum + check.requestsMax, baselineRequestsMax);

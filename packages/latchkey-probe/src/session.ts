@@ -1,6 +1,6 @@
 /** The requests of one target: under keys, on behalf of callers, written down for the report. */
 import type { SendOptions } from "./checks/check.ts";
-import { settleTriesMax } from "./checks/check.ts";
+import { Inconclusive, settleTriesMax } from "./checks/check.ts";
 import type { Exchange } from "./report/report.ts";
 import type { ProbeSettings } from "./settings.ts";
 import { type HeaderLine, type Intention, intend, requestOf, type Target } from "./target.ts";
@@ -112,16 +112,19 @@ async function settle(
   }
 }
 
+/** @throws {Inconclusive} where the operator's count does not work: that is no fault of the routes */
 async function countEffects(settings: ProbeSettings, courier: Courier): Promise<number | null> {
   const { count, credentials } = settings;
   if (count === null) return null;
-  const body = Buffer.alloc(0);
-  const answer = await courier.send({ method: "GET", url: count.url, headers: credentials, body });
+  const request = { method: "GET", url: count.url, headers: credentials, body: Buffer.alloc(0) };
+  const answer = await courier.send(request).catch((error: unknown) => {
+    if (!(error instanceof NoAnswer)) throw error;
+    throw new Inconclusive(`the count got no answer: ${error.message}`, { cause: error });
+  });
   const counted = answer.status === 200 ? numberAt(answer.body.toString("utf8"), count.pointer) : null;
   if (counted !== null) return counted;
-  throw new NoAnswer(
-    `${count.url.href} answers ${answer.status} without a number or a list${count.pointer === "" ? "" : ` at ${count.pointer}`}`,
-  );
+  const where = count.pointer === "" ? "" : ` at ${count.pointer}`;
+  throw new Inconclusive(`the count is answered ${answer.status}, without a number or a list${where}`);
 }
 
 /** The number at a JSON pointer, or the length of the array there; null where there is neither. */

@@ -19,8 +19,10 @@ export async function firstAnswer(
   );
 }
 
+/** An answer that says it is a replay is believed, so that what a server adds to every answer is no other execution. */
 export function compare({ baseline }: CheckContext, first: Answer, again: Answer): Comparison {
-  return compareAnswers(first, again, baseline.marks);
+  const isReplay = isMarked(again) && !isMarked(first);
+  return compareAnswers(first, again, isReplay ? new Set() : baseline.marks);
 }
 
 export function ranAgain(context: CheckContext, first: Answer, again: Answer): boolean {
