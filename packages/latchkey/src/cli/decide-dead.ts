@@ -2,8 +2,10 @@
 import type { Republish } from "../messages/dead-messages.ts";
 import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names.ts";
 import { type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
+import { effectSource, messageSource, type QueueFilter, walkMatching } from "../operator/queues.ts";
 import type { DeadVerdict } from "../stores/outbox.ts";
-import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
+import { bulkOptions, type BulkValues, checkAll, filterOf, runBulk, type Target } from "./bulk.ts";
+import { type Command, type CommandContext, CommandError, type ExitCode, refusal, UsageError } from "./command.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
@@ -11,6 +13,9 @@ import { type OpenService, type ServiceValues, serviceOptions, withService } fro
 const commonHelp = `\
   --operator <name>     who decides
   --reason <text>       why
+  --all                 every dead effect, or with --messages message, that matches --tenant, --operation, --effect,
+                        --older-than (90s, 15m, 2h, 3d) and --error-code, with --yes; --dry-run lists them; exit code 1 when
+                        one was refused
   --config <file>       the service's config, whose store is then used
 ${databaseHelp}
   --json                print the result as JSON
@@ -41,7 +46,9 @@ ${commonHelp}`,
       allowPositionals: true,
       options: { ...decideOptions, "never-happened": { type: "boolean" } },
     });
+    checkAll(values, positionals, []);
     const doubt = values["never-happened"] ? "cleared" : "kept";
+    if (values.all) return decideMatching(context, values, { event: "redrive", doubt });
     return decideAll(context, values, positionals, { event: "redrive", doubt });
   },
 };
@@ -62,22 +69,27 @@ ${commonHelp}`,
       allowPositionals: true,
       options: decideOptions,
     });
-    return decideAll(context, values, positionals, { event: "discard", keepMs: discardedKeepMs });
+    checkAll(values, positionals, []);
+    const verdict = { event: "discard", keepMs: discardedKeepMs } as const;
+    if (values.all) return decideMatching(context, values, verdict);
+    return decideAll(context, values, positionals, verdict);
   },
 };
 
 const decideOptions = {
   ...databaseOptions,
   ...serviceOptions,
+  ...bulkOptions,
+  effect: { type: "string" },
+  messages: { type: "boolean" },
   operator: { type: "string" },
   reason: { type: "string" },
-  json: { type: "boolean" },
 } as const;
 
-interface DecideValues extends ServiceValues {
+interface DecideValues extends ServiceValues, BulkValues {
+  readonly messages?: boolean | undefined;
   readonly operator?: string | undefined;
   readonly reason?: string | undefined;
-  readonly json?: boolean | undefined;
 }
 
 interface Decided extends DecidedOne {
@@ -88,6 +100,52 @@ interface Decided extends DecidedOne {
 interface Said extends Decided {
   /** What is dead now under this id; null: nothing is, or it was decided about. */
   readonly now: string | null;
+}
+
+/** Everything dead of one kind that matches. */
+async function decideMatching(
+  context: CommandContext,
+  values: DecideValues,
+  verdict: DeadVerdict,
+): Promise<ExitCode> {
+  if (values.messages && values.effect !== undefined) {
+    throw new UsageError("--effect and --messages exclude each other.");
+  }
+  const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
+  return withService(context, values, async (service) => {
+    const filter = await filterOf(service.runtime.store, values);
+    return runBulk(
+      context,
+      {
+        verb: verdict.event,
+        targets: deadTargets(service, filter, values.messages ?? false),
+        async act({ id }, dryRun) {
+          const name = parseDeadName(id);
+          if (name === null || dryRun) return "";
+          const { audit } = await decideDead({ ...service, republish: republishing(service, name) }, name, verdict, by);
+          if (audit !== null) return audit;
+          throw refusal("It is not dead any more, has died again, or needs a --config with `republish`.");
+        },
+      },
+      values,
+    );
+  });
+}
+
+async function* deadTargets(
+  { runtime, messages }: OpenService,
+  filter: QueueFilter,
+  ofMessages: boolean,
+): AsyncGenerator<Target> {
+  if (ofMessages) {
+    for await (const { id, tenant, operation } of walkMatching(messageSource(messages, filter), filter)) {
+      yield { id, tenant, operation };
+    }
+    return;
+  }
+  for await (const { death, tenant, operation } of walkMatching(effectSource(runtime.store, filter), filter)) {
+    yield { id: death, tenant, operation };
+  }
 }
 
 async function decideAll(

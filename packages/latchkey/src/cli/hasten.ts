@@ -2,7 +2,9 @@
 import type { RecordState } from "../engine/record.ts";
 import type { RecordName } from "../execution/find-record.ts";
 import { type Hastened, type HastenRequest, hastenSeen } from "../operator/hasten.ts";
+import { recordSource, walkMatching } from "../operator/queues.ts";
 import { systemPorts } from "../ports.ts";
+import { bulkOptions, type BulkValues, checkAll, filterOf, runBulk } from "./bulk.ts";
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
 import { findRecord, lifeNamedBy } from "./find-record.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
@@ -14,6 +16,8 @@ const commonHelp = `\
   --operator <name>     who decides
   --reason <text>       why
   --dry-run             only say what would be done
+  --all                 everything that matches --state, --tenant, --operation, --older-than (90s, 15m, 2h, 3d) and --error-code,
+                        with --yes; exit code 1 when one was refused
   --config <file>       the service's config, whose store and caches are then used
 ${databaseHelp}
   --json                print the result as JSON
@@ -39,9 +43,11 @@ ${commonHelp}`,
     const { values, positionals } = parse({
       args: [...context.args],
       allowPositionals: true,
-      options: { ...hastenOptions, yes: { type: "boolean" }, "may-run-again": { type: "boolean" } },
+      options: { ...hastenOptions, "may-run-again": { type: "boolean" } },
     });
+    checkAll(values, positionals, ["yes", "dry-run"]);
     const request: HastenRequest = { event: "forget", mayRunAgain: values["may-run-again"] ?? false };
+    if (values.all) return hastenAll(context, values, request, ["failed", "completed", "expired"]);
     return hastenOne(context, { values, positionals, request, mayWrite: values.yes ?? false });
   },
 };
@@ -62,26 +68,27 @@ ${commonHelp}`,
       allowPositionals: true,
       options: hastenOptions,
     });
+    checkAll(values, positionals, ["dry-run"]);
+    if (values.all) return hastenAll(context, values, { event: "retry" }, ["retryable", "unknown"]);
     return hastenOne(context, { values, positionals, request: { event: "retry" }, mayWrite: true });
   },
 };
 
 const hastenOptions = {
   ...databaseOptions,
+  ...bulkOptions,
+  state: { type: "string" },
   config: { type: "string" },
   record: { type: "string" },
   operator: { type: "string" },
   reason: { type: "string" },
-  "dry-run": { type: "boolean" },
-  json: { type: "boolean" },
 } as const;
 
-interface HastenValues extends DatabaseValues {
+interface HastenValues extends DatabaseValues, BulkValues {
+  readonly state?: string | undefined;
   readonly record?: string | undefined;
   readonly operator?: string | undefined;
   readonly reason?: string | undefined;
-  readonly "dry-run"?: boolean | undefined;
-  readonly json?: boolean | undefined;
 }
 
 interface Asked {
@@ -104,6 +111,35 @@ async function hastenOne(context: CommandContext, asked: Asked): Promise<ExitCod
       throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Say --yes to do it.`);
     report(context, done, asked.request, dryRun, values.json ?? false);
     return 0;
+  });
+}
+
+/** @param states those that the command is for; without --state the first */
+async function hastenAll(
+  context: CommandContext,
+  values: HastenValues,
+  request: HastenRequest,
+  states: readonly RecordState[],
+): Promise<ExitCode> {
+  const state = states.find((one) => one === (values.state ?? states[0]));
+  if (state === undefined) throw new UsageError(`--state must be one of ${states.join(", ")}.`);
+  const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
+  return withStore(context, values, async (store) => {
+    const filter = await filterOf(store, values);
+    return runBulk(
+      context,
+      {
+        verb: request.event,
+        targets: walkMatching(recordSource(store, state, filter), filter),
+        async act({ id, attempt }, dryRun) {
+          const parts = { store, ports: systemPorts };
+          const done = await hastenSeen(parts, { recordId: id, attempt }, request, by, dryRun);
+          if (done.kind === "refused") throw refusal(`${done.title} ${done.detail}`);
+          return done.audit;
+        },
+      },
+      values,
+    );
   });
 }
 

@@ -1,7 +1,8 @@
 import type { RecordState } from "../engine/record.ts";
-import { nextPlace } from "../operator/pages.ts";
-import { type RecordView, recordView } from "../operator/views.ts";
-import type { RecordFilter } from "../stores/settlement.ts";
+import { placeText } from "../operator/pages.ts";
+import { readPage, recordSource } from "../operator/queues.ts";
+import type { RecordView } from "../operator/views.ts";
+import { type BulkValues, filterOf } from "./bulk.ts";
 import { type Command, UsageError } from "./command.ts";
 import { listDead } from "./list-dead.ts";
 import { listMessages } from "./list-messages.ts";
@@ -26,6 +27,8 @@ message. Changes nothing.
   --config <file>       the service's config, whose store is then used; with --messages its codec, too
   --tenant <tenant>     only this tenant's
   --operation <name>    only this operation's records or messages
+  --older-than <time>   only records that began before, such as 90s, 15m, 2h or 3d
+  --error-code <code>   only records with this reason
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
   --after <place>       go on after this place, which the page before ends with
 ${databaseHelp}
@@ -49,6 +52,8 @@ export const list: Command = {
         payload: { type: "boolean" },
         tenant: { type: "string" },
         operation: { type: "string" },
+        "older-than": { type: "string" },
+        "error-code": { type: "string" },
         limit: { type: "string" },
         after: { type: "string" },
         json: { type: "boolean" },
@@ -61,15 +66,13 @@ export const list: Command = {
     for (const option of ["effect", "messages"] as const) {
       if (values[option] !== undefined) throw new UsageError(`--${option} goes with --dead.`);
     }
-    const filter: RecordFilter = {
-      state: stateOf(values.state ?? "unknown"),
-      tenant: values.tenant ?? null,
-      operation: values.operation ?? null,
-      ...pageOf(values),
-    };
-    const found = await withStore(context, values, (store) => store.settlement.list(filter));
-    const next = nextPlace(found, filter.limit);
-    const records = found.map(recordView);
+    const { limit, after } = pageOf(values);
+    const filter: ListFilter = { ...values, state: stateOf(values.state ?? "unknown"), limit };
+    const { items: records, next } = await withStore(context, values, async (store) => {
+      const queue = await filterOf(store, values);
+      const page = { limit, from: after === null ? null : placeText(after) };
+      return readPage(recordSource(store, filter.state, queue), queue, page);
+    });
     if (values.json) context.print(shownJson({ records, next }));
     else for (const line of linesOf(filter, records, next)) context.print(line);
     return 0;
@@ -82,13 +85,22 @@ function stateOf(text: string): RecordState {
   return state;
 }
 
-function linesOf(filter: RecordFilter, records: readonly RecordView[], next: string | null) {
-  if (records.length === 0) return [`No record is ${filter.state}.`];
-  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "RECORD", ...(hasReason(records) ? ["WHY"] : [])];
+interface ListFilter extends BulkValues {
+  readonly state: RecordState;
+  readonly limit: number;
+}
+
+function linesOf(filter: ListFilter, records: readonly RecordView[], next: string | null) {
+  if (records.length === 0) {
+    return next === null ? [`No record is ${filter.state}.`] : ["None so far.", moreText(filter, next)];
+  }
+  const waits = filter.state === "unknown" ? ["WAITS FOR"] : [];
+  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "RECORD", ...waits, ...(hasReason(records) ? ["WHY"] : [])];
   const rows = records.map((record) => [
     record.createdAt,
     ...[record.tenant, record.operation, record.key].map(shown),
     record.id,
+    ...waits.map(() => (record.reconcileAfter == null ? "a person" : `a look-up, ${record.reconcileAfter}`)),
     ...(hasReason(records) ? [shown(record.lastErrorCode ?? "")] : []),
   ]);
   return [...table([head, ...rows]), ...(next === null ? [] : ["", moreText(filter, next)])];
@@ -98,11 +110,11 @@ function hasReason(records: readonly RecordView[]): boolean {
   return records.some(({ lastErrorCode }) => lastErrorCode != null);
 }
 
-function moreText({ state, tenant, operation, limit }: RecordFilter, next: string): string {
-  const only = [
-    ...(tenant === null ? [] : [`--tenant ${shellWord(tenant)}`]),
-    ...(operation === null ? [] : [`--operation ${shellWord(operation)}`]),
-  ];
+function moreText({ state, limit, ...values }: ListFilter, next: string): string {
+  const only = (["tenant", "operation", "older-than", "error-code"] as const).flatMap((option) => {
+    const value = values[option];
+    return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
+  });
   return shown(
     ["More: latchkey list", `--state ${state}`, ...only, `--limit ${limit}`, `--after ${next}`].join(" "),
   );

@@ -31,8 +31,8 @@ export interface SettleOptions {
   readonly database: DatabaseValues;
 }
 
-const dayMs = 24 * 60 * 60 * 1000;
-const retentionMaxMs = 10 * 365 * dayMs;
+export const dayMs = 24 * 60 * 60 * 1000;
+export const retentionMaxMs = 10 * 365 * dayMs;
 
 /** @throws {UsageError} */
 export function readSettleOptions(args: readonly string[], cwd: string): SettleOptions {
@@ -69,7 +69,7 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
   };
 }
 
-interface OutcomeValues {
+export interface OutcomeValues {
   readonly completed?: string | undefined;
   readonly failed?: string | undefined;
   readonly "not-executed"?: boolean | undefined;
@@ -79,7 +79,7 @@ interface OutcomeValues {
   readonly result?: string | undefined;
 }
 
-function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
+export function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
   const { completed, failed, call, result } = values;
   if ((call === undefined) !== (result === undefined)) {
     throw new UsageError("--call and --result go together.");

@@ -1,21 +1,19 @@
-import { guardOf, type LatchkeyRecord, type UnknownRecord } from "../engine/record.ts";
-import { encodeAnswer } from "../operations/answer.ts";
+import type { UnknownRecord } from "../engine/record.ts";
 import { whatHappensNext } from "../operator/advice.ts";
-import { readJson } from "../operator/readable.ts";
-import { surely } from "../operator/surely.ts";
 import { auditView, recordView } from "../operator/views.ts";
-import { systemPorts } from "../ports.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";
-import { type Command, type CommandContext, CommandError, type ExitCode, refusal } from "./command.ts";
-import { type FoundRecord, findRecord } from "./find-record.ts";
+import { type Command, type CommandContext, type ExitCode, refusal } from "./command.ts";
+import { findRecord } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
+import { settleAll } from "./settle-all.ts";
 import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
-import { proofName, settlementOf } from "./settle-outcome.ts";
+import { settleFound, settlementFor } from "./settle-found.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
 const help = `Usage: latchkey settle <record id> <outcome> --operator <name> --reason <text> [options]
        latchkey settle <downstream key> <outcome> --operator <name> --reason <text> [options]
+       latchkey settle --all --tenant <tenant> --operation <name> <outcome> --operator <name> --reason <text> --yes
        latchkey settle <tenant> <operation> <key> --record <id> <outcome> --operator <name> --reason <text> [options]
 
 Writes down what became of an unknown record, as you have found out, together with an audit row that keeps your name and
@@ -38,6 +36,7 @@ An answer is {"status":201,"headers":{},"body":{}}. JSON may also come from a fi
   --reason <text>       how you know
   --retention-ms <n>    how long retries get the answer of --completed and --failed; default: 24 hours
   --dry-run             only say what would be written
+  --all                 everything unknown that matches, with --not-executed or --failed: see docs/cli.md, "Everything that matches"
   --config <file>       the service's config, whose store is then used
 ${databaseHelp}
   --json                print the result as JSON
@@ -50,6 +49,7 @@ export const settle: Command = {
   summary: "write down what became of a record whose outcome is unknown",
   help,
   async run(context) {
+    if (context.args.includes("--all")) return settleAll(context);
     const options = readSettleOptions(context.args, context.cwd);
     return await withStore(context, options.database, (store, hasCodec) => {
       if (hasCodec) throw refusal("This service stores through a codec: settle with `latchkey.settle`.");
@@ -64,80 +64,11 @@ async function settleOne(
   options: SettleOptions,
 ): Promise<ExitCode> {
   const found = await findRecord(store, options.named);
-  const { key, record } = found;
-  if (record.state !== "unknown") {
-    const before = await sameBefore(store, found, options);
-    if (before === null) throw refusal(notUnknown(record));
-    return report(context, store, options, before, true);
+  if (options.dryRun && found.record.state === "unknown") {
+    return reportDryRun(context, found.record, await settlementFor(store, found, options), options);
   }
-  if ((await sayings(store, found, options)).length > 0) throw refusal(unknownAgain);
-  const settlement = settlementOf(record.id, await store.journal.read(key, record.id), options);
-  if (options.dryRun) return reportDryRun(context, record, settlement, options);
-  const { operator: actor, reason } = options;
-  const note = { id: systemPorts.random.uuid(found.now), actor, proof: proofName(options.outcome), reason };
-  const settled = await surely(systemPorts.clock, () =>
-    store.settlement.settle(key, guardOf(record), settlement, note),
-  );
-  if (!settled) {
-    throw refusal("The record was changed in the meantime. Look at it again: `latchkey inspect`.");
-  }
-  const audit = await store.settlement.audit(key);
-  const entry = audit.find(({ id }) => id === note.id);
-  if (entry === undefined) throw new CommandError("It was settled, but its audit row cannot be found.");
-  return report(context, store, options, entry, false);
-}
-
-/** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
-async function sameBefore(
-  store: CommandStore,
-  found: FoundRecord,
-  options: SettleOptions,
-): Promise<AuditEntry | null> {
-  const last = options.dryRun ? undefined : (await sayings(store, found, options)).at(-1);
-  return last !== undefined && (await saysTheSame(store, found, options.outcome)) ? last : null;
-}
-
-/** The audit rows of this life where the same person said the same kind of thing; others may have settled it since. */
-async function sayings(
-  store: CommandStore,
-  { key, record }: FoundRecord,
-  { operator, reason, outcome }: SettleOptions,
-): Promise<readonly AuditEntry[]> {
-  return (await store.settlement.audit(key)).filter(
-    (entry) =>
-      entry.recordId === record.id &&
-      entry.event === outcome.event &&
-      entry.proof === proofName(outcome) &&
-      entry.actor === operator &&
-      entry.reason === reason,
-  );
-}
-
-async function saysTheSame(
-  store: CommandStore,
-  { key, record }: FoundRecord,
-  outcome: SettleOptions["outcome"],
-): Promise<boolean> {
-  if (outcome.event === "settle_not_executed") return true;
-  if (outcome.event !== "settle_call") {
-    const answer = encodeAnswer(outcome.answer, Number.POSITIVE_INFINITY);
-    return "answer" in record && record.answer !== null && Buffer.compare(record.answer, answer) === 0;
-  }
-  const journal = await store.journal.read(key, record.id);
-  const step = journal?.steps.find(({ name }) => name === outcome.call);
-  const stored = step?.result ? readJson(step.result) : null;
-  return (
-    stored !== null && "value" in stored && JSON.stringify(stored.value) === JSON.stringify(outcome.result)
-  );
-}
-
-/** An operator who repeats a command whose reply was lost does not mean a doubt that came up after it. */
-const unknownAgain =
-  "It was settled so before, went on, and has become unknown again: what was known then need not hold now. " +
-  "Look at it with `latchkey inspect`, and settle it with a new reason.";
-
-function notUnknown(record: LatchkeyRecord): string {
-  return `Only what is unknown can be settled, and this record is ${record.state}: see \`latchkey inspect\`.`;
+  const { entry, already } = await settleFound(store, found, options);
+  return report(context, store, options, entry, already);
 }
 
 async function report(

@@ -135,13 +135,24 @@ export function messageSource(messages: DeadMessages | null, filter: QueueFilter
   };
 }
 
+/** Everything that matches, oldest first, however much there is. */
+export async function* walkMatching<View>(source: Source<View>, filter: QueueFilter): AsyncGenerator<View> {
+  for await (const row of walk(source, null, Number.POSITIVE_INFINITY)) {
+    if (row !== null && isMatching(row, filter)) yield row.view;
+  }
+}
+
 /** Null: too many were looked through. */
-async function* walk<View>(source: Source<View>, from: Place | null): AsyncGenerator<Waiting<View> | null> {
+async function* walk<View>(
+  source: Source<View>,
+  from: Place | null,
+  lookedAtMax = scannedMax,
+): AsyncGenerator<Waiting<View> | null> {
   let after = from;
   for (let scanned = 0; ; ) {
     const rows = await source(after, scanPage);
     for (const row of rows) {
-      if (scanned === scannedMax) return void (yield null);
+      if (scanned === lookedAtMax) return void (yield null);
       scanned += 1;
       yield row;
     }

@@ -1,0 +1,99 @@
+/** One settlement by a person, with its audit row, whether one record is named or many match. */
+import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
+import { encodeAnswer } from "../operations/answer.ts";
+import { readJson } from "../operator/readable.ts";
+import { surely } from "../operator/surely.ts";
+import { systemPorts } from "../ports.ts";
+import type { AuditEntry, Settlement } from "../stores/settlement.ts";
+import { CommandError, refusal } from "./command.ts";
+import type { FoundRecord } from "./find-record.ts";
+import type { SettleOptions } from "./settle-options.ts";
+import { proofName, settlementOf } from "./settle-outcome.ts";
+import type { CommandStore } from "./with-store.ts";
+
+/** Of an unknown that was not settled so before. */
+export async function settlementFor(store: CommandStore, found: FoundRecord, options: SettleOptions): Promise<Settlement> {
+  const { key, record } = found;
+  if ((await sayings(store, found, options)).length > 0) throw refusal(unknownAgain);
+  return settlementOf(record.id, await store.journal.read(key, record.id), options);
+}
+
+/** @throws {CommandError} with exit code 4 where it is refused. */
+export async function settleFound(
+  store: CommandStore,
+  found: FoundRecord,
+  options: SettleOptions,
+): Promise<{ readonly entry: AuditEntry; readonly already: boolean }> {
+  const { key, record } = found;
+  if (record.state !== "unknown") {
+    const before = await sameBefore(store, found, options);
+    if (before === null) throw refusal(notUnknown(record));
+    return { entry: before, already: true };
+  }
+  const settlement = await settlementFor(store, found, options);
+  const { operator: actor, reason } = options;
+  const note = { id: systemPorts.random.uuid(found.now), actor, proof: proofName(options.outcome), reason };
+  const settled = await surely(systemPorts.clock, () =>
+    store.settlement.settle(key, guardOf(record), settlement, note),
+  );
+  if (!settled) {
+    throw refusal("The record was changed in the meantime. Look at it again: `latchkey inspect`.");
+  }
+  const audit = await store.settlement.audit(key);
+  const entry = audit.find(({ id }) => id === note.id);
+  if (entry === undefined) throw new CommandError("It was settled, but its audit row cannot be found.");
+  return { entry, already: false };
+}
+
+/** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
+async function sameBefore(
+  store: CommandStore,
+  found: FoundRecord,
+  options: SettleOptions,
+): Promise<AuditEntry | null> {
+  const last = options.dryRun ? undefined : (await sayings(store, found, options)).at(-1);
+  return last !== undefined && (await saysTheSame(store, found, options.outcome)) ? last : null;
+}
+
+/** The audit rows of this life where the same person said the same kind of thing; others may have settled it since. */
+async function sayings(
+  store: CommandStore,
+  { key, record }: FoundRecord,
+  { operator, reason, outcome }: SettleOptions,
+): Promise<readonly AuditEntry[]> {
+  return (await store.settlement.audit(key)).filter(
+    (entry) =>
+      entry.recordId === record.id &&
+      entry.event === outcome.event &&
+      entry.proof === proofName(outcome) &&
+      entry.actor === operator &&
+      entry.reason === reason,
+  );
+}
+
+async function saysTheSame(
+  store: CommandStore,
+  { key, record }: FoundRecord,
+  outcome: SettleOptions["outcome"],
+): Promise<boolean> {
+  if (outcome.event === "settle_not_executed") return true;
+  if (outcome.event !== "settle_call") {
+    const answer = encodeAnswer(outcome.answer, Number.POSITIVE_INFINITY);
+    return "answer" in record && record.answer !== null && Buffer.compare(record.answer, answer) === 0;
+  }
+  const journal = await store.journal.read(key, record.id);
+  const step = journal?.steps.find(({ name }) => name === outcome.call);
+  const stored = step?.result ? readJson(step.result) : null;
+  return (
+    stored !== null && "value" in stored && JSON.stringify(stored.value) === JSON.stringify(outcome.result)
+  );
+}
+
+/** An operator who repeats a command whose reply was lost does not mean a doubt that came up after it. */
+const unknownAgain =
+  "It was settled so before, went on, and has become unknown again: what was known then need not hold now. " +
+  "Look at it with `latchkey inspect`, and settle it with a new reason.";
+
+function notUnknown(record: LatchkeyRecord): string {
+  return `Only what is unknown can be settled, and this record is ${record.state}: see \`latchkey inspect\`.`;
+}
