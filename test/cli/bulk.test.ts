@@ -4,7 +4,17 @@ import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { spawnWorker } from "../support/processes.ts";
 import { startProxy } from "../support/tcp-proxy.ts";
-import { bareDoubt, begin, complete, jsonAnswer, keyOf, latchkey, openPlace, ownerOf, type Place } from "./arrange.ts";
+import {
+  bareDoubt,
+  begin,
+  complete,
+  jsonAnswer,
+  keyOf,
+  latchkey,
+  openPlace,
+  ownerOf,
+  type Place,
+} from "./arrange.ts";
 
 const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
 const by = ["--operator", "ada", "--reason", "Ticket 9"];
@@ -49,8 +59,17 @@ describe("settle --all", () => {
     const done = await run(...settle, "--yes", "--json");
     expect(done.exitCode).toBe(0);
     const lines = done.out.split("\n").map((line) => JSON.parse(line) as Record<string, unknown>);
-    expect(lines.at(-1)).toEqual({ summary: true, dryRun: false, total: 1_203, done: 1_203, refused: 0, left: 0 });
-    expect(lines.filter(({ done: one, audit }) => one === true && typeof audit === "string")).toHaveLength(1_203);
+    expect(lines.at(-1)).toEqual({
+      summary: true,
+      dryRun: false,
+      total: 1_203,
+      done: 1_203,
+      refused: 0,
+      left: 0,
+    });
+    expect(lines.filter(({ done: one, audit }) => one === true && typeof audit === "string")).toHaveLength(
+      1_203,
+    );
     expect(done.errors).toContain("1200 of 1203 …");
     expect([await unknowns("many"), await audits("many", "settle_not_executed")]).toEqual([0, 1_203]);
     expect(await unknowns("another")).toBe(1);
@@ -61,27 +80,43 @@ describe("settle --all", () => {
     await manyUnknown("both", 60);
     const children = ["ada", "bob"].map((operator) =>
       spawnWorker(main, {
-        args: ["settle", "--all", "--tenant", "both", "--not-executed", "--operator", operator, "--reason", "T", "--yes", "--json"],
+        args: [
+          "settle",
+          "--all",
+          "--tenant",
+          "both",
+          "--not-executed",
+          "--operator",
+          operator,
+          "--reason",
+          "T",
+          "--yes",
+          "--json",
+        ],
         env: { DATABASE_URL: place.url },
       }),
     );
     for (const child of children) expect([0, 1]).toContain((await child.exited).code);
-    const done = children.flatMap(({ lines }) => lines.filter((line) => line.done === true).map(({ id }) => id));
+    const done = children.flatMap(({ lines }) =>
+      lines.filter((line) => line.done === true).map(({ id }) => id),
+    );
     expect(new Set(done).size).toBe(done.length);
-    expect([done.length, await unknowns("both"), await audits("both", "settle_not_executed")]).toEqual([60, 0, 60]);
+    expect([done.length, await unknowns("both"), await audits("both", "settle_not_executed")]).toEqual([
+      60, 0, 60,
+    ]);
   });
 
   test("a connection that is lost in the middle is told with what is done and what is left", async () => {
     await manyUnknown("lost", 300);
     const target = new URL(place.url);
-    const proxy = await startProxy({ host: target.hostname, port: Number(target.port) });
-    target.port = String(proxy.port);
+    const proxy = await startProxy({ to: { host: target.hostname, port: Number(target.port) } });
+    target.host = `127.0.0.1:${proxy.port}`;
     const child = spawnWorker(main, {
       args: ["settle", "--all", "--tenant", "lost", "--not-executed", ...by, "--yes", "--json"],
       env: { DATABASE_URL: target.href },
     });
     await child.line(({ done }) => done === true);
-    proxy.cut();
+    await proxy.cut();
     const { code } = await child.exited;
     await proxy.close();
     expect(code).toBe(1);
@@ -99,13 +134,19 @@ describe("settle --all", () => {
 describe("filters", () => {
   test("by error code and age, in list and in what is decided", async () => {
     await manyUnknown("filtered", 5);
-    await place.pool.query(`update latchkey.records set last_error_code = 'call-in-doubt' where key in ('copy-2', 'copy-3') and tenant = 'filtered'`);
-    await place.pool.query(`update latchkey.records set created_at = now() - interval '3 hours' where key in ('copy-3', 'copy-4') and tenant = 'filtered'`);
+    await place.pool.query(
+      `update latchkey.records set last_error_code = 'call-in-doubt' where key in ('copy-2', 'copy-3') and tenant = 'filtered'`,
+    );
+    await place.pool.query(
+      `update latchkey.records set created_at = now() - interval '3 hours' where key in ('copy-3', 'copy-4') and tenant = 'filtered'`,
+    );
     const only = ["--tenant", "filtered", "--older-than", "2h", "--error-code", "call-in-doubt"];
     const listed = await run("list", ...only, "--json");
     expect(JSON.parse(listed.out)).toMatchObject({ records: [{ key: "copy-3" }], next: null });
     expect((await run("list", ...only)).out).toMatch(/WAITS FOR.*\n.*a person/u);
-    expect((await run("retry", "--all", "--state", "unknown", ...only, ...by, "--yes")).out).toContain("1 of 1 done");
+    expect((await run("retry", "--all", "--state", "unknown", ...only, ...by, "--yes")).out).toContain(
+      "1 of 1 done",
+    );
     expect((await run("list", ...only)).out).toContain("a look-up, ");
   });
 
@@ -135,16 +176,28 @@ describe("filters", () => {
     }
     const wants = ["receipt.send", "sms.send"].map((effect) => ({ effect, limit: 10 }));
     const claimed = await place.store.outbox?.claim(wants, systemPorts.random.token(), 60_000);
-    const ends = (claimed ?? []).map(({ id, fence }) => ({ id, fence, event: "die" as const, errorCode: "x", returned: false }));
+    const ends = (claimed ?? []).map(({ id, fence }) => ({
+      id,
+      fence,
+      event: "die" as const,
+      errorCode: "x",
+      returned: false,
+    }));
     await place.store.outbox?.end(ends);
     const dead = () => rows("select count(*) from latchkey.outbox where state = 'dead'");
     expect(await dead()).toBe(6);
-    expect((await run("redrive", "--all", "--effect", "sms.send", ...by, "--dry-run")).out).toContain("3 of 3 would");
+    expect((await run("redrive", "--all", "--effect", "sms.send", ...by, "--dry-run")).out).toContain(
+      "3 of 3 would",
+    );
     expect(await dead()).toBe(6);
     expect((await run("redrive", "--all", "--effect", "sms.send", ...by, "--yes")).exitCode).toBe(0);
     expect(await dead()).toBe(3);
-    expect((await run("discard", "--all", "--operation", "orders.create", ...by, "--yes")).out).toContain("3 of 3 done");
-    expect([await dead(), await audits("dead", "redrive"), await audits("dead", "discard")]).toEqual([0, 3, 3]);
+    expect((await run("discard", "--all", "--operation", "orders.create", ...by, "--yes")).out).toContain(
+      "3 of 3 done",
+    );
+    expect([await dead(), await audits("dead", "redrive"), await audits("dead", "discard")]).toEqual([
+      0, 3, 3,
+    ]);
   });
 });
 

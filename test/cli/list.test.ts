@@ -37,8 +37,8 @@ test("lists what is unknown, oldest first, page by page, by tenant and by operat
   const { out } = await latchkey(place.url, "list", "--state", "unknown");
   const lines = out.split("\n");
   expect(lines).toHaveLength(4);
-  expect(lines[0]).toMatch(/^CREATED\s+TENANT\s+OPERATION\s+KEY\s+RECORD\s+WHY$/u);
-  expect(lines[1]).toMatch(/account-1 +payments\.charge +a +[0-9a-f-]{36} +call-in-doubt$/u);
+  expect(lines[0]).toMatch(/^CREATED\s+TENANT\s+OPERATION\s+KEY\s+RECORD\s+WAITS FOR\s+WHY$/u);
+  expect(lines[1]).toMatch(/account-1 +payments\.charge +a +[0-9a-f-]{36} +a person +call-in-doubt$/u);
 
   expect(keys(await page())).toEqual(["a", "b", "c"]);
   expect(keys(await page("--tenant", "account-2"))).toEqual(["b"]);

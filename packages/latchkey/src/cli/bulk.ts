@@ -73,7 +73,17 @@ export function checkAll(
     if (positionals.length > 0) throw new UsageError("--all takes no names: say which by the filters.");
     return;
   }
-  const filters = ["tenant", "operation", "effect", "messages", "state", "older-than", "error-code", "yes", "dry-run"];
+  const filters = [
+    "tenant",
+    "operation",
+    "effect",
+    "messages",
+    "state",
+    "older-than",
+    "error-code",
+    "yes",
+    "dry-run",
+  ];
   for (const option of filters) {
     if (!single.includes(option) && Reflect.get(values, option) !== undefined) {
       throw new UsageError(`--${option} goes with --all.`);
@@ -85,7 +95,10 @@ export function checkAll(
 const noId = "00000000-0000-0000-0000-000000000000";
 
 /** @throws {UsageError} */
-export async function filterOf(store: Pick<CommandStore, "readById">, values: BulkValues): Promise<QueueFilter> {
+export async function filterOf(
+  store: Pick<CommandStore, "readById">,
+  values: BulkValues,
+): Promise<QueueFilter> {
   const { tenant, operation, effect, "error-code": errorCode, "older-than": olderThan } = values;
   const ageMs = olderThan === undefined ? null : durationOf("older-than", olderThan);
   const notAfter = ageMs === null ? null : (await store.readById(null, noId)).now - ageMs;

@@ -4,8 +4,15 @@ import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names
 import { type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
 import { effectSource, messageSource, type QueueFilter, walkMatching } from "../operator/queues.ts";
 import type { DeadVerdict } from "../stores/outbox.ts";
-import { bulkOptions, type BulkValues, checkAll, filterOf, runBulk, type Target } from "./bulk.ts";
-import { type Command, type CommandContext, CommandError, type ExitCode, refusal, UsageError } from "./command.ts";
+import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk, type Target } from "./bulk.ts";
+import {
+  type Command,
+  type CommandContext,
+  CommandError,
+  type ExitCode,
+  refusal,
+  UsageError,
+} from "./command.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
@@ -122,7 +129,12 @@ async function decideMatching(
         async act({ id }, dryRun) {
           const name = parseDeadName(id);
           if (name === null || dryRun) return "";
-          const { audit } = await decideDead({ ...service, republish: republishing(service, name) }, name, verdict, by);
+          const { audit } = await decideDead(
+            { ...service, republish: republishing(service, name) },
+            name,
+            verdict,
+            by,
+          );
           if (audit !== null) return audit;
           throw refusal("It is not dead any more, has died again, or needs a --config with `republish`.");
         },
@@ -143,7 +155,10 @@ async function* deadTargets(
     }
     return;
   }
-  for await (const { death, tenant, operation } of walkMatching(effectSource(runtime.store, filter), filter)) {
+  for await (const { death, tenant, operation } of walkMatching(
+    effectSource(runtime.store, filter),
+    filter,
+  )) {
     yield { id: death, tenant, operation };
   }
 }

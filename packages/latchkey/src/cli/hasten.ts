@@ -4,7 +4,7 @@ import type { RecordName } from "../execution/find-record.ts";
 import { type Hastened, type HastenRequest, hastenSeen } from "../operator/hasten.ts";
 import { recordSource, walkMatching } from "../operator/queues.ts";
 import { systemPorts } from "../ports.ts";
-import { bulkOptions, type BulkValues, checkAll, filterOf, runBulk } from "./bulk.ts";
+import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk } from "./bulk.ts";
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
 import { findRecord, lifeNamedBy } from "./find-record.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";

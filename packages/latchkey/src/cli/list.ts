@@ -95,7 +95,15 @@ function linesOf(filter: ListFilter, records: readonly RecordView[], next: strin
     return next === null ? [`No record is ${filter.state}.`] : ["None so far.", moreText(filter, next)];
   }
   const waits = filter.state === "unknown" ? ["WAITS FOR"] : [];
-  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "RECORD", ...waits, ...(hasReason(records) ? ["WHY"] : [])];
+  const head = [
+    "CREATED",
+    "TENANT",
+    "OPERATION",
+    "KEY",
+    "RECORD",
+    ...waits,
+    ...(hasReason(records) ? ["WHY"] : []),
+  ];
   const rows = records.map((record) => [
     record.createdAt,
     ...[record.tenant, record.operation, record.key].map(shown),

@@ -12,7 +12,11 @@ import { proofName, settlementOf } from "./settle-outcome.ts";
 import type { CommandStore } from "./with-store.ts";
 
 /** Of an unknown that was not settled so before. */
-export async function settlementFor(store: CommandStore, found: FoundRecord, options: SettleOptions): Promise<Settlement> {
+export async function settlementFor(
+  store: CommandStore,
+  found: FoundRecord,
+  options: SettleOptions,
+): Promise<Settlement> {
   const { key, record } = found;
   if ((await sayings(store, found, options)).length > 0) throw refusal(unknownAgain);
   return settlementOf(record.id, await store.journal.read(key, record.id), options);

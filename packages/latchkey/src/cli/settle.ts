@@ -6,8 +6,8 @@ import { type Command, type CommandContext, type ExitCode, refusal } from "./com
 import { findRecord } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
 import { settleAll } from "./settle-all.ts";
-import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
 import { settleFound, settlementFor } from "./settle-found.ts";
+import { readSettleOptions, type SettleOptions } from "./settle-options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
