@@ -175,7 +175,10 @@ class Run<T extends Target> {
     { id, tenant, operation }: T,
     result: { readonly done: boolean; readonly audit: string | null; readonly why: string | null },
   ): void {
-    if (this.#json) return this.#line({ id, tenant, operation, ...result });
+    if (this.#json) {
+      this.#line({ id, tenant, operation, ...result });
+      return;
+    }
     const what = [id, tenant ?? "", operation].map(shown).join("  ");
     if (result.why !== null) this.#context.complain(`refused  ${what}  ${result.why}`);
     else this.#context.print(`${this.#dryRun ? `would ${this.#bulk.verb}` : "done"}  ${what}`);
