@@ -120,8 +120,9 @@ export const postgresBugs: readonly Bug[] = [
     changes: [
       {
         file: "stores/postgres/maintenance-statements.ts",
-        find: "const finished = \"r.state in ('completed', 'failed') and r.expires_at < r.forget_at\";",
-        replace: "const finished = \"r.state in ('completed', 'failed', 'in_progress')\";",
+        find: 'return `with ${due(names, "expires_at", `${finished} and r.expires_at < r.forget_at`)},',
+        replace:
+          "return `with ${due(names, \"expires_at\", \"r.state in ('completed', 'failed', 'in_progress')\")},",
       },
       {
         file: "stores/postgres/maintenance-statements.ts",
