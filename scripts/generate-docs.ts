@@ -152,7 +152,7 @@ export function renderStateMachine(table: readonly Edge[]): string {
   return page(
     "State machine of a record",
     `${sourceFolder}/engine/edges.ts`,
-    "These are all the edges; no other exists. `(none)`, drawn as a dot, is the absence of a record: no row, or a row " +
+    "These are all the edges; no other exists. A person who [deletes a tenant](data.md#deleting-a-tenant) ends its records where they stand; none that is under way. `(none)`, drawn as a dot, is the absence of a record: no row, or a row " +
       "that admission treats as forgotten. The last column names the event that `onEvent` is given.",
     [
       "```mermaid",

@@ -1,6 +1,6 @@
 /**
  * Settling what is unknown, and showing it. Every settlement is one atomic step with its audit row: both or neither.
- * Audit rows live in their own table; cleaning records never removes them.
+ * Audit rows live in their own table; cleaning records never removes them, their age does (`cleanAudit`).
  */
 import type {
   Guard,
