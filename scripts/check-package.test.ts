@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { consumerText, findContentProblems, findManifestProblems, type Manifest } from "./check-package.ts";
+import {
+  consumerText,
+  findContentProblems,
+  findManifestProblems,
+  findReadmeProblems,
+  type Manifest,
+} from "./check-package.ts";
+import { readFiles, repositoryRoot } from "./support/repository.ts";
 
 const manifest: Manifest = {
   name: "latchkey",
@@ -54,6 +61,17 @@ test.each([
   "dist/.keep",
 ])("a tarball with %s is refused", (path) => {
   expect(findContentProblems(manifest, [...files, path])).toEqual([`the tarball holds ${path}`]);
+});
+
+test("a README links to nothing that its package does not hold", () => {
+  const text = "[a](../../docs/a.md) [b](#use) [c](https://example.com) [d](LICENSE) [e](docs/e.md#part)";
+  expect(findReadmeProblems(text, files)).toEqual([
+    "README.md links to ../../docs/a.md, which is not in the tarball",
+    "README.md links to docs/e.md, which is not in the tarball",
+  ]);
+  const readmes = readFiles(repositoryRoot, "packages/*/README.md");
+  expect(readmes.size).toBe(5);
+  for (const [path, readme] of readmes) expect(findReadmeProblems(readme, []), path).toEqual([]);
 });
 
 test("the consumer imports every public module", () => {

@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
+import { readMarkdown } from "./support/markdown.ts";
 import { conformanceUse, consoleUse, probeUse } from "./support/package-uses.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 
@@ -67,6 +68,14 @@ export function findContentProblems(manifest: Manifest, files: readonly string[]
     ...missing.map((path) => `the tarball lacks ${path}`),
     ...files.filter((path) => strayFile.test(path)).map((path) => `the tarball holds ${path}`),
   ];
+}
+
+/** Relative links of a README that lead to no file of the tarball: nobody who reads it on the registry could follow them. */
+export function findReadmeProblems(readme: string, files: readonly string[]): readonly string[] {
+  return readMarkdown("README.md", readme)
+    .links.map(({ target }) => target.split("#")[0] ?? "")
+    .filter((target) => target !== "" && !/^[a-z][a-z+.-]*:/iu.test(target) && !files.includes(target))
+    .map((target) => `README.md links to ${target}, which is not in the tarball`);
 }
 
 /** A module that imports every public module, as types and as values. */
@@ -211,6 +220,7 @@ function tarballProblems(
   const tarball = relative(scratch, packed.tarball);
   return [
     ...findContentProblems(manifest, packed.files),
+    ...findReadmeProblems(readmeOf(manifest), packed.files),
     failureOf(process.execPath, [nodeTool("publint/src/cli.js"), "run", tarball, "--strict"], scratch),
     failureOf(
       process.execPath,
@@ -218,6 +228,10 @@ function tarballProblems(
       scratch,
     ),
   ];
+}
+
+function readmeOf({ name }: Manifest): string {
+  return readFileSync(join(repositoryRoot, "packages", name, "README.md"), "utf8");
 }
 
 /** Built against the packed library, which its users have beside it. */
