@@ -7,8 +7,8 @@ import { type Command, UsageError } from "./command.ts";
 import { listDead } from "./list-dead.ts";
 import { listMessages } from "./list-messages.ts";
 import { databaseHelp, databaseOptions, parse } from "./options.ts";
-import { limitDefault, pageOf } from "./pages.ts";
-import { shellWord, shown, shownJson, table } from "./text.ts";
+import { filterWords, limitDefault, pageOf } from "./pages.ts";
+import { shown, shownJson, table } from "./text.ts";
 import { serviceOptions } from "./with-service.ts";
 import { withStore } from "./with-store.ts";
 
@@ -27,8 +27,8 @@ message. Changes nothing.
   --config <file>       the service's config, whose store is then used; with --messages its codec, too
   --tenant <tenant>     only this tenant's
   --operation <name>    only this operation's records or messages
-  --older-than <time>   only records that began before, such as 90s, 15m, 2h or 3d
-  --error-code <code>   only records with this reason
+  --older-than <time>   only what began before, or of messages died before, such as 90s, 15m, 2h or 3d
+  --error-code <code>   only what has this reason: the column WHY
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
   --after <place>       go on after this place, which the page before ends with
 ${databaseHelp}
@@ -119,11 +119,13 @@ function hasReason(records: readonly RecordView[]): boolean {
 }
 
 function moreText({ state, limit, ...values }: ListFilter, next: string): string {
-  const only = (["tenant", "operation", "older-than", "error-code"] as const).flatMap((option) => {
-    const value = values[option];
-    return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
-  });
   return shown(
-    ["More: latchkey list", `--state ${state}`, ...only, `--limit ${limit}`, `--after ${next}`].join(" "),
+    [
+      "More: latchkey list",
+      `--state ${state}`,
+      ...filterWords(values),
+      `--limit ${limit}`,
+      `--after ${next}`,
+    ].join(" "),
   );
 }

@@ -1,7 +1,9 @@
 /** Options of lists, which come in pages. */
 import { type Place, parsePlace } from "../operator/pages.ts";
+import type { BulkValues } from "./bulk.ts";
 import { UsageError } from "./command.ts";
 import { wholeNumber } from "./options.ts";
+import { shellWord } from "./text.ts";
 
 export const limitDefault = 50;
 
@@ -25,4 +27,16 @@ function placeOf(text: string): Place {
   const place = parsePlace(text);
   if (place === null) throw new UsageError("--after takes the place that the page before ended with.");
   return place;
+}
+
+const filterOptions = ["operation", "effect", "tenant", "older-than", "error-code"] as const;
+
+/** The filters of a list as words of a command line, for its next page. */
+export function filterWords(
+  values: BulkValues & { readonly config?: string | undefined },
+): readonly string[] {
+  return ([...filterOptions, "config"] as const).flatMap((option) => {
+    const value = values[option];
+    return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
+  });
 }

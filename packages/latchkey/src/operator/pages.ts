@@ -16,9 +16,3 @@ export function parsePlace(text: string): Place | null {
   const [, createdAt, id] = /^(\d{1,15})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/u.exec(text) ?? [];
   return createdAt === undefined || id === undefined ? null : { createdAt: Number(createdAt), id };
 }
-
-/** Where the next page begins; null: this was the last. */
-export function nextPlace(found: readonly Place[], limit: number): string | null {
-  const last = found.length < limit ? undefined : found.at(-1);
-  return last === undefined ? null : placeText(last);
-}

@@ -1,6 +1,6 @@
 /** What waits, filtered and grouped. Stores filter by little, so what they list is looked through, up to a bound. */
 import type { RecordState } from "../engine/record.ts";
-import type { DeadMessages } from "../messages/dead-messages.ts";
+import type { DeadMessage, DeadMessages } from "../messages/dead-messages.ts";
 import type { Store } from "../stores/store.ts";
 import { type Place, parsePlace, placeText } from "./pages.ts";
 import { isoTime } from "./times.ts";
@@ -120,6 +120,15 @@ export function effectSource(store: Store<unknown>, filter: QueueFilter): Source
 }
 
 export function messageSource(messages: DeadMessages | null, filter: QueueFilter): Source<MessageView> {
+  return letterSource(messages, filter, messageView);
+}
+
+/** Messages as somebody else shows them: with their payload, or as they are. */
+export function letterSource<View>(
+  messages: DeadMessages | null,
+  filter: QueueFilter,
+  viewOf: (message: DeadMessage) => View,
+): Source<View> {
   if (messages === null) return async () => [];
   const { tenant, operation } = filter;
   const only = { ...(tenant !== undefined && { tenant }), ...(operation !== undefined && { operation }) };
@@ -127,10 +136,10 @@ export function messageSource(messages: DeadMessages | null, filter: QueueFilter
     const from = after === null ? {} : { after: { diedAt: after.createdAt, id: after.id } };
     const found = await messages.list({ ...only, limit, ...from });
     return found.map((message) => {
-      const view = messageView(message);
-      const { reason: errorCode, explanation: reason, source: name, operation: ofOne } = view;
+      const { reason: errorCode, explanation: reason, source: name, operation: ofOne } = messageView(message);
       const cause = { kind: "message", operation: ofOne, name, errorCode, reason } as const;
-      return { view, place: { createdAt: message.diedAt, id: message.id }, tenant: message.tenant, cause };
+      const place = { createdAt: message.diedAt, id: message.id };
+      return { view: viewOf(message), place, tenant: message.tenant, cause };
     });
   };
 }
