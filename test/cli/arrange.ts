@@ -86,7 +86,8 @@ export async function begin(
   const life = {
     ...key,
     id: random.uuid(clock.wallMs()),
-    operation: key.scope === "*" ? "payments.charge" : key.scope,
+    // Of a scope with a path: what is before the path.
+    operation: key.scope === "*" ? "payments.charge" : key.scope.replace(/ .*/u, ""),
     fingerprint: { version: 1, digest: new Uint8Array(32).fill(7) },
     principal: null,
     fence: { attempt: 1, token: random.token() },

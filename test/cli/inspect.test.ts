@@ -152,6 +152,20 @@ test("takes a key that no header can carry, and one with quotes of its own", asy
   expect((await inspect('"\\"quoted\\""')).exitCode).toBe(0);
 });
 
+test("finds a key that is unique to a path by that path, and says so where it is not given", async () => {
+  const id = await bareDoubt(place, keyOf("order-6", { scope: "payments.charge /items/1" }));
+  await bareDoubt(place, keyOf("order-6", { scope: "payments.charge /items/2" }));
+  const found = await inspect("order-6", "--path", "/items/1");
+  expect(found).toMatchObject({ exitCode: 0, out: expect.stringContaining(id) });
+  expect(found.out).toContain("payments.charge (key unique to /items/1)");
+  const without = await inspect("order-6");
+  expect(without).toMatchObject({ exitCode: 3, errors: expect.stringContaining("--path") });
+  const elsewhere = await inspect("order-6", "--path", "/items/3");
+  expect(elsewhere).toMatchObject({ exitCode: 3, errors: expect.stringContaining("path /items/3") });
+  expect(await inspect("order-6", "--path", "items/1")).toMatchObject({ exitCode: 2 });
+  expect(await latchkey(place.url, "inspect", id, "--path", "/items/1")).toMatchObject({ exitCode: 2 });
+});
+
 test("does not guess which of two records is meant", async () => {
   await bareDoubt(place, keyOf("twin"));
   await bareDoubt(place, keyOf("twin", { scope: "*" }));

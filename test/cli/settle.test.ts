@@ -373,3 +373,19 @@ describe("which record", () => {
     expect(await stateOf(place, keyOf("later-life"))).toBe("unknown");
   });
 });
+
+test("settles a key that is unique to a path by its record, with or without the path", async () => {
+  for (const [path, ...said] of [["/items/1"], ["/items/2", "--path", "/items/2"]] as const) {
+    const key = keyOf("by-path", { scope: `payments.charge ${path}` });
+    const id = await bareDoubt(place, key);
+    const settleAt = (...more: readonly string[]) =>
+      latchkey(
+        place.url,
+        ...["settle", "account-1", "payments.charge", "by-path", "--record", id],
+        ...["--not-executed", ...signed, ...more],
+      );
+    expect(await settleAt("--path", "/items/3")).toMatchObject({ exitCode: 3 });
+    expect(await settleAt(...said)).toMatchObject({ exitCode: 0 });
+    expect(await stateOf(place, key)).toBe("retryable");
+  }
+});

@@ -25,12 +25,24 @@ const storedKey = (key: RecordKey) => key;
 /** Lines of a command's help. */
 export const namesHelp = `\
 A record is named by its id, by the downstream key of one of its calls or effects, or by <tenant> <operation> <key>: the key as
-the client sent it, quoted or bare, or as the service stores it.`;
+the client sent it, quoted or bare, or as the service stores it. A key that is unique to a path (keyScope "path") needs
+--path, the path of the request.`;
 
-/** @throws {UsageError} unless it is a record's id, a downstream key, or three parts, none of them empty. */
-export function namedBy(positionals: readonly string[]): RecordName {
+/** Its line in a command's list of options. */
+export const pathHelp = `\
+  --path <path>         of the request, where a key is unique to a path (keyScope "path")`;
+
+/**
+ * @param path of the request, where a key is unique to a path
+ * @throws {UsageError} unless it is a record's id, a downstream key, or three parts, none of them empty.
+ */
+export function namedBy(positionals: readonly string[], path?: string): RecordName {
   const [tenant, operation, key, ...more] = positionals;
+  if (path !== undefined && !path.startsWith("/")) {
+    throw new UsageError('--path takes the path of a request, such as "/items/1".');
+  }
   if (tenant && positionals.length === 1) {
+    if (path !== undefined) throw new UsageError("--path goes with <tenant> <operation> <key>.");
     if (isRecordId(tenant)) return { recordId: tenant };
     if (recordIdOf(tenant) !== null) return { downstreamKey: tenant };
     if (isKeyHash(tenant)) {
@@ -44,7 +56,7 @@ export function namedBy(positionals: readonly string[]): RecordName {
       "Say which record: its id, a downstream key, or <tenant> <operation> <key>, each in quotes of your shell.",
     );
   }
-  return { tenant, operation, key };
+  return path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
 }
 
 /**
@@ -54,9 +66,13 @@ export function namedBy(positionals: readonly string[]): RecordName {
  */
 export function lifeNamedBy(
   positionals: readonly string[],
-  values: { readonly record?: string | undefined; readonly "downstream-key"?: string | undefined },
+  values: {
+    readonly record?: string | undefined;
+    readonly "downstream-key"?: string | undefined;
+    readonly path?: string | undefined;
+  },
 ): RecordName {
-  const named = namedBy(positionals);
+  const named = namedBy(positionals, values.path);
   const { record: recordId } = values;
   if (recordId !== undefined) {
     if (!isId(recordId)) throw new UsageError("--record takes a record's id: see `latchkey inspect`.");
@@ -105,12 +121,15 @@ async function notFound(store: CommandStore, named: RecordName): Promise<string>
     const name = named.recordId ?? named.downstreamKey ?? "";
     return `There is no record under ${shown(name)}: it was released because nothing happened, has been forgotten, or its transaction still runs.`;
   }
-  const { tenant, operation, key } = named as ClientsName;
-  const what = `record of ${shown(operation)} for tenant ${shown(tenant)} with key ${shown(key)}`;
-  for (const one of keysOf({ storedKey }, { tenant, operation, key })) {
+  const { tenant, operation, key, path } = named as ClientsName;
+  const at = path === undefined ? "" : ` and path ${shown(path)}`;
+  const what = `record of ${shown(operation)} for tenant ${shown(tenant)} with key ${shown(key)}${at}`;
+  for (const one of keysOf({ storedKey }, named as ClientsName)) {
     if (await store.isRunning?.(one)) {
       return `There is no ${what} yet: it is running now, in a transaction that writes it when it commits.`;
     }
   }
-  return `There is no ${what}. It never came, was released because nothing happened, or has been forgotten.`;
+  const elsewhere =
+    path === undefined ? " A key that is unique to a path (keyScope `path`) is found with --path, too." : "";
+  return `There is no ${what}. It never came, was released because nothing happened, or has been forgotten.${elsewhere}`;
 }

@@ -6,12 +6,13 @@ import { recordSource, walkMatching } from "../operator/queues.ts";
 import { systemPorts } from "../ports.ts";
 import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk } from "./bulk.ts";
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
-import { findRecord, lifeNamedBy } from "./find-record.ts";
+import { findRecord, lifeNamedBy, pathHelp } from "./find-record.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type CommandStore, type DatabaseValues, withStore } from "./with-store.ts";
 
 const commonHelp = `\
+${pathHelp}
   --record <id>         the life of the key that you looked at, where the record is named by its key
   --operator <name>     who decides
   --reason <text>       why
@@ -80,6 +81,7 @@ const hastenOptions = {
   state: { type: "string" },
   config: { type: "string" },
   record: { type: "string" },
+  path: { type: "string" },
   operator: { type: "string" },
   reason: { type: "string" },
 } as const;
@@ -87,6 +89,7 @@ const hastenOptions = {
 interface HastenValues extends DatabaseValues, BulkValues {
   readonly state?: string | undefined;
   readonly record?: string | undefined;
+  readonly path?: string | undefined;
   readonly operator?: string | undefined;
   readonly reason?: string | undefined;
 }

@@ -1,4 +1,5 @@
 import type { LatchkeyRecord } from "../engine/record.ts";
+import { isPathScope } from "../execution/path-scope.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { type RecordReport, recordReport } from "../operator/report.ts";
 import { timeText } from "../operator/times.ts";
@@ -6,7 +7,7 @@ import type { AuditView } from "../operator/views.ts";
 import { type CommandChoice, commandChoices } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
-import { type FoundRecord, findRecord, namedBy, namesHelp } from "./find-record.ts";
+import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
 import { answerText, effectLines, readableText, stepLines, summaryText } from "./inspect-lines.ts";
 import { inspectMessage } from "./inspect-message.ts";
 import { databaseHelp, databaseOptions, isId, isKeyHash, parse } from "./options.ts";
@@ -28,6 +29,7 @@ event it is looked for among at most 100,000 records, with the service's logSecr
 
 Or shows one dead message, by its id in \`latchkey list --dead --messages\`.
 
+${pathHelp}
   --payload             of a message: what it carries, too
   --config <file>       the service's config, whose store is then used; with --payload its codec, too
 ${databaseHelp}
@@ -46,6 +48,7 @@ export const inspect: Command = {
         ...databaseOptions,
         ...serviceOptions,
         payload: { type: "boolean" },
+        path: { type: "string" },
         json: { type: "boolean" },
       },
     });
@@ -59,7 +62,7 @@ export const inspect: Command = {
       if (!isRecord) return inspectMessage(context, values, id);
     }
     if (ofMessage) throw new UsageError("--payload goes with the id of a message.");
-    const find = finderOf(context, positionals);
+    const find = finderOf(context, positionals, values.path);
     await withStore(context, values, async (store) => {
       const found = await find(store);
       const { record, now } = found;
@@ -76,14 +79,14 @@ const secretHint = `If the key is a keyHash of an event: set ${secretVariable} t
 type Find = (store: CommandStore) => Promise<FoundRecord>;
 
 /** @throws {UsageError} */
-function finderOf(context: CommandContext, positionals: readonly string[]): Find {
+function finderOf(context: CommandContext, positionals: readonly string[], path: string | undefined): Find {
   const [only = "", operation = "", key = ""] = positionals;
   if (positionals.length === 1 && isKeyHash(only)) {
     const hashed = { keyHash: only, tenant: null, operation: null };
     const secret = logSecretOf(context, hashed);
     return (store) => findByHash(store, hashed, secret);
   }
-  const named = namedBy(positionals);
+  const named = namedBy(positionals, path);
   return async (store) => {
     try {
       return await findRecord(store, named);
@@ -130,10 +133,17 @@ function linesOf(report: Report, record: LatchkeyRecord, now: number): readonly 
   ].map(shown);
 }
 
+function operationText({ operation, scope }: Report): string {
+  if (scope === "*") return `${operation} (key unique in the tenant)`;
+  return isPathScope(operation, scope)
+    ? `${operation} (key unique to ${scope.slice(operation.length + 1)})`
+    : operation;
+}
+
 function headRows(report: Report, record: LatchkeyRecord, now: number): [string, string][] {
   const rows: [string, string | null | undefined][] = [
     ["Tenant", report.tenant],
-    ["Operation", report.scope === "*" ? `${report.operation} (key unique in the tenant)` : report.operation],
+    ["Operation", operationText(report)],
     ["Key", report.key],
     ["State", report.state],
     ["Why", whyText(report)],

@@ -48,6 +48,7 @@ export function readSettleOptions(args: readonly string[], cwd: string): SettleO
       proof: { type: "string" },
       "downstream-key": { type: "string" },
       record: { type: "string" },
+      path: { type: "string" },
       call: { type: "string" },
       result: { type: "string" },
       operator: { type: "string" },

@@ -3,7 +3,7 @@ import { whatHappensNext } from "../operator/advice.ts";
 import { auditView, recordView } from "../operator/views.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";
 import { type Command, type CommandContext, type ExitCode, refusal } from "./command.ts";
-import { findRecord } from "./find-record.ts";
+import { findRecord, pathHelp } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
 import { settleAll } from "./settle-all.ts";
 import { settleFound, settlementFor } from "./settle-found.ts";
@@ -31,6 +31,7 @@ settled so already changes nothing. \`latchkey inspect\` shows a record's id and
 
 An answer is {"status":201,"headers":{},"body":{}}. JSON may also come from a file: @file.
 
+${pathHelp}
   --record <id>         the life of the key that you looked at; --downstream-key names it, too
   --operator <name>     who settles
   --reason <text>       how you know

@@ -5,6 +5,7 @@ import { MAX_KEY_LENGTH, parseKey } from "../key/parse-key.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { Store } from "../stores/store.ts";
+import { isPathScope, originForm, scopeOfPath, scopePath } from "./path-scope.ts";
 
 /** By what the client sent. */
 export interface ClientsName {
@@ -16,6 +17,11 @@ export interface ClientsName {
    * `keySecret` is its hash: `attempt.record.key`.
    */
   readonly key: string;
+  /**
+   * Under `keyScope: "path"`: the path of the request, as the client sent it; a query does not count. Default: the key is of no
+   * path; beside a record's id or a downstream key, of any.
+   */
+  readonly path?: string;
 }
 
 /** By the record's id, which handlers know as `attempt.id`. It names one life of a key. */
@@ -66,16 +72,17 @@ export interface Finder {
 
 const notFound = { kind: "not_found" } as const;
 
-/** @throws {TypeError} when a client's key comes without its tenant or operation. */
+/** @throws {TypeError} when a client's key comes without its tenant or operation, or a path without a key. */
 export async function findRecord(finder: Finder, name: RecordName): Promise<Found> {
-  const { recordId, downstreamKey, tenant, operation, key }: Partial<ClientsName & LifesName & CallsName> =
-    name;
+  const { recordId, downstreamKey, tenant, operation, key, path }: AnyName = name;
   if (key !== undefined) {
     if (tenant === undefined || operation === undefined) {
       throw new TypeError("A client's key names a record together with its `tenant` and `operation`");
     }
-    return findByKey(finder, { tenant, operation, key }, recordId, downstreamKey);
+    const said = path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
+    return findByKey(finder, said, recordId, downstreamKey);
   }
+  if (path !== undefined) throw new TypeError("A path names a record together with a client's `key`");
   const found =
     downstreamKey === undefined ? await findLife(finder, recordId) : await findCall(finder, downstreamKey);
   if (found.kind === "not_found" || found.kind === "ambiguous") return found;
@@ -86,6 +93,8 @@ export async function findRecord(finder: Finder, name: RecordName): Promise<Foun
     (operation ?? life.operation) === life.operation;
   return fits ? found : notFound;
 }
+
+type AnyName = Partial<ClientsName & LifesName & CallsName>;
 
 function placeOf(found: Exclude<Found, { readonly kind: "not_found" | "ambiguous" }>) {
   if (found.kind === "effect") {
@@ -137,14 +146,18 @@ async function findByKey(
   if (downstreamKey !== undefined) {
     const found = await findCall(finder, downstreamKey);
     if (found.kind === "not_found" || found.kind === "ambiguous") return first ? otherLife(first) : found;
-    const { id } = placeOf(found);
-    if (recordId !== undefined && recordId !== id) return notFound;
-    if (found.kind === "effect") return isOfKey(finder, name, found.effect) ? found : notFound;
-    if (records.some(({ record }) => record.id === id)) return found;
+    if (recordId !== undefined && recordId !== placeOf(found).id) return notFound;
+    if (isOfKey(finder, name, found.kind === "effect" ? found.effect : found.record)) return found;
+    return first === undefined || found.kind === "effect" ? notFound : otherLife(first);
+  }
+  if (recordId !== undefined) {
+    const own = records.find(({ record }) => record.id === recordId);
+    if (own !== undefined) return own;
+    const found = await findLife(finder, recordId);
+    if (found.kind === "record" && isOfKey(finder, name, found.record)) return found;
     return first === undefined ? notFound : otherLife(first);
   }
   if (first === undefined) return notFound;
-  if (recordId !== undefined) return records.find(({ record }) => record.id === recordId) ?? otherLife(first);
   return second === undefined
     ? first
     : { kind: "ambiguous", recordIds: records.map(({ record }) => record.id) };
@@ -163,23 +176,40 @@ async function recordsOf(finder: Finder, name: ClientsName): Promise<readonly Fo
   return found;
 }
 
-function isOfKey(finder: Finder, name: ClientsName, { operation, ...place }: OutboxEffect): boolean {
-  const same = (key: RecordKey) =>
-    key.tenant === place.tenant && key.scope === place.scope && key.key === place.key;
-  return operation === name.operation && keysOf(finder, name).some(same);
+/** Whether a client's key names what is kept there; without a path, of whatever path it is. */
+function isOfKey(
+  finder: Finder,
+  name: ClientsName,
+  { operation, ...place }: RecordKey & { readonly operation: string },
+): boolean {
+  if (operation !== name.operation || place.tenant !== name.tenant) return false;
+  const isAnyPath = name.path === undefined && isPathScope(operation, place.scope);
+  const scopes = isAnyPath ? [place.scope] : scopesOf(name);
+  return keysIn(scopes, finder, name).some(({ scope, key }) => scope === place.scope && key === place.key);
 }
 
 /**
- * Where a record may be that is named so. Under `keyScope: "tenant"` its scope is `*`. A key of `latchkey.run` may look like
- * a quoted one and not be; and one that is kept as a hash may be said as it is kept.
+ * Where a record may be that is named so. A key of `latchkey.run` may look like a quoted one and not be; and one that is kept
+ * as a hash may be said as it is kept.
  */
-export function keysOf(
+export function keysOf(finder: Pick<Finder, "storedKey">, name: ClientsName): readonly RecordKey[] {
+  return keysIn(scopesOf(name), finder, name);
+}
+
+/** Under `keyScope: "tenant"` a record's scope is `*`. */
+function scopesOf({ operation, path }: ClientsName): readonly string[] {
+  const ofPath = path === undefined ? [] : [scopeOfPath(operation, scopePath(originForm(path)))];
+  return [...ofPath, operation, "*"];
+}
+
+function keysIn(
+  scopes: readonly string[],
   { storedKey }: Pick<Finder, "storedKey">,
-  { tenant, operation, key }: ClientsName,
+  { tenant, key }: ClientsName,
 ): readonly RecordKey[] {
   const parsed = parseKey([key]);
   const sent = new Set([...(parsed.ok ? [parsed.key] : []), ...(key.length <= MAX_KEY_LENGTH ? [key] : [])]);
-  return [operation, "*"].flatMap((scope) => {
+  return scopes.flatMap((scope) => {
     const kept = [...sent].map((one) => storedKey({ tenant, scope, key: one }).key);
     return [...new Set([...kept, ...sent])]
       .filter((one) => [tenant, scope, one].every(isStorable))

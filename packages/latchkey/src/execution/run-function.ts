@@ -1,5 +1,4 @@
 /** Running a function under an operation, without HTTP. */
-import { createHash } from "node:crypto";
 import type { Execution } from "../engine/classify.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
 import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
@@ -8,6 +7,7 @@ import type { Answer } from "../operations/answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryOf } from "../operations/summary.ts";
+import { scopeOfPath } from "./path-scope.ts";
 import { valueOfAnswer } from "./run-answer.ts";
 
 export interface RunRequest {
@@ -89,9 +89,6 @@ export async function runOwnedFunction(
   return { kind, recordId, status: answer.status, value: valueOfAnswer(answer) };
 }
 
-/** Longer paths are digested: indexes of some databases have room for 2,700 bytes. */
-const scopePathMaxLength = 200;
-
 /**
  * Where a submission's record lives.
  *
@@ -103,11 +100,10 @@ export function scopeOf({ name, settings }: Operation, path: string | null = nul
   if (path === null) {
     throw new TypeError(
       `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation with ` +
-        'keyScope "operation", and name a record by its id.',
+        'keyScope "operation".',
     );
   }
-  if (path.length <= scopePathMaxLength) return `${name} ${path}`;
-  return `${name} sha256:${createHash("sha256").update(path).digest("hex")}`;
+  return scopeOfPath(name, path);
 }
 
 function submissionOf(operation: Operation, request: RunRequest): Submission {

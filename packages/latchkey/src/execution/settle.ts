@@ -43,6 +43,7 @@ const targetNames = {
   tenant: true,
   operation: true,
   key: true,
+  path: true,
 } as const satisfies OptionNames<LifesName & CallsName & ClientsName>;
 
 /** Every name that a member of the union has. */

@@ -3,6 +3,7 @@
 import type { Execution } from "../../engine/classify.ts";
 import type { Fingerprint, RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
+import { originForm, scopePath } from "../../execution/path-scope.ts";
 import { scopeOf } from "../../execution/run-function.ts";
 import type { CheckIdentity } from "../../execution/steps/check-sent.ts";
 import { FINGERPRINT_VERSION, fingerprint } from "../../fingerprint/fingerprint.ts";
@@ -15,7 +16,6 @@ import { type Answered, problem } from "./outcome.ts";
 import { judgeAge } from "./request-age.ts";
 import { parsedForm, rawForm, refuseValue } from "./request-body.ts";
 import type { Route, RouteContext } from "./route.ts";
-import { originForm, scopePath } from "./target.ts";
 
 export interface HttpSubmission {
   readonly key: RecordKey;

@@ -1,4 +1,23 @@
-/** The target of a request, as routes are distinguished by it. */
+/** What a key is unique in under `keyScope: "path"`. */
+import { createHash } from "node:crypto";
+
+/** Longer paths are digested: indexes of some databases have room for 2,700 bytes. */
+const maxLength = 200;
+
+/**
+ * The scope of an operation's records that count for a path.
+ *
+ * @param path as `scopePath` makes it
+ */
+export function scopeOfPath(operation: string, path: string): string {
+  if (path.length <= maxLength) return `${operation} ${path}`;
+  return `${operation} sha256:${createHash("sha256").update(path).digest("hex")}`;
+}
+
+/** Whether a scope is one of this operation's under `keyScope: "path"`. */
+export function isPathScope(operation: string, scope: string): boolean {
+  return scope.startsWith(`${operation} `);
+}
 
 /** Path and query of a target; a client that takes the server for a proxy sends the origin, too. */
 export function originForm(target: string): string {
