@@ -11,17 +11,24 @@ import { handle as honoOnLambda } from "hono/aws-lambda";
 import Koa from "koa";
 import serverless from "serverless-http";
 import { describe, expect, test } from "vitest";
-import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express/express.ts";
+import {
+  expressProtect,
+  expressRecord,
+  expressServe,
+  keepRawBody,
+} from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect, nestServe } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { Latchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { Operation } from "../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memory.ts";
 import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { httpService } from "../support/http-service.ts";
+import { type HttpService, httpService } from "../support/http-service.ts";
 import { isThorough } from "../support/thorough.ts";
+import { nestInstance, type platforms } from "./nest-routes.ts";
 
 const text = { "content-type": "text/plain; charset=utf-8", location: "/orders/1" };
 const octets = { "content-type": "application/octet-stream" };
@@ -43,13 +50,16 @@ const answers = {
 type AnswerName = keyof typeof answers;
 type Run = Operation<"transaction"> | Operation<"lease">;
 type LambdaResult = Readonly<Record<string, unknown>>;
+type LambdaHandler = (event: never, context: never) => unknown;
+/** Node's own, without the types of each package. */
+type Loose = ReturnType<JSON["parse"]>;
 /** An app in its wrapper. `note` sees the body that the handler found. */
 type Wrapped = (
   latchkey: Latchkey<MemoryTransaction>,
   operation: Run,
   name: AnswerName,
   note: (body: unknown) => void,
-) => (event: never, context: never) => unknown;
+) => LambdaHandler | Promise<LambdaHandler>;
 
 function answerThrough(res: ServerResponse, name: AnswerName): void {
   const { status, headers, body } = answers[name];
@@ -91,7 +101,39 @@ function koaApp(...[latchkey, operation, name, note]: Parameters<Wrapped>): Koa 
   return app;
 }
 
+const enforceBase64 = ({ headers }: { headers: object }) =>
+  Reflect.get(headers, "content-type") === "application/octet-stream";
+
+const onNest =
+  (platform: keyof typeof platforms, wrap: (instance: Loose) => unknown): Wrapped =>
+  async (latchkey, operation, name, note) => {
+    const handle = ({ body }: Loose, res: Loose) => {
+      note(body);
+      if (platform === "Express") return answerThrough(res, name);
+      const { status, headers, body: answer } = answers[name];
+      res.code(status).headers(headers);
+      res.send(name === "stream" ? Readable.from([..."drei grüße"]) : (answer ?? undefined));
+    };
+    const interceptors = [nestProtect(latchkey, singleTenant)(operation)];
+    const route = { path: "orders", interceptors, handle, answersItself: true };
+    return wrap(await nestInstance(platform, [route])) as LambdaHandler;
+  };
+
+/** Those that show what others show, too. */
+const further: Readonly<Record<string, Wrapped>> = {
+  "@codegenie/serverless-express, Nest on Express": onNest("Express", (app) =>
+    configure({ app, binarySettings: codegenieBinary }),
+  ),
+  // Fastify's listener: of its app the wrapper takes all answers for text, without Latchkey, too.
+  "serverless-http, Nest on Fastify": onNest("Fastify", (app) => serverless(app.routing, binary)),
+};
+
 const wrapped: Readonly<Record<string, Wrapped>> = {
+  ...(isThorough ? further : {}),
+  "serverless-http, Nest on Express": onNest("Express", (app) => serverless(app, binary)),
+  "@fastify/aws-lambda, Nest on Fastify": onNest("Fastify", (app) =>
+    awsLambdaFastify(app, { enforceBase64 } as never),
+  ),
   "serverless-http, Express 5": onExpress(() => express(), express.json({ verify: keepRawBody })),
   "serverless-http, Express 4": onExpress(() => express4(), express4.json({ verify: keepRawBody })),
   "serverless-http, Koa": (...given) => serverless(koaApp(...given), binary) as never,
@@ -130,8 +172,6 @@ const wrapped: Readonly<Record<string, Wrapped>> = {
       return reply.send(name === "stream" ? Readable.from([..."drei grüße"]) : (body ?? undefined));
     });
     app.post("/orders", handler);
-    const enforceBase64 = ({ headers }: { headers: object }) =>
-      Reflect.get(headers, "content-type") === "application/octet-stream";
     return awsLambdaFastify(app, { enforceBase64 } as never) as never;
   },
   "hono/aws-lambda": (latchkey, operation, name, note) => {
@@ -186,6 +226,54 @@ function seen(result: LambdaResult) {
   };
 }
 
+/** HTTP APIs of API Gateway, and function URLs. */
+function eventOfVersion2(key: string, body = '{"amount":1}') {
+  return {
+    version: "2.0",
+    routeKey: "$default",
+    rawPath: "/orders",
+    rawQueryString: "",
+    headers: { "content-type": "application/json", "idempotency-key": key },
+    requestContext: {
+      http: {
+        method: "POST",
+        path: "/orders",
+        protocol: "HTTP/1.1",
+        sourceIp: "192.0.2.1",
+        userAgent: "test",
+      },
+      stage: "$default",
+      domainName: "shop.example",
+      timeEpoch: 0,
+    },
+    body: Buffer.from(body).toString("base64"),
+    isBase64Encoded: true,
+  };
+}
+
+function eventOfLoadBalancer(key: string, body = '{"amount":1}') {
+  return {
+    httpMethod: "POST",
+    path: "/orders",
+    headers: { "content-type": "application/json", "idempotency-key": key, "x-forwarded-proto": "https" },
+    body,
+    isBase64Encoded: false,
+    queryStringParameters: {},
+    requestContext: { elb: { targetGroupArn: "arn:aws:elasticloadbalancing:eu-west-1:1:targetgroup/a/b" } },
+  };
+}
+
+const events = {
+  "API Gateway's version 1": eventOf,
+  "API Gateway's version 2": eventOfVersion2,
+  "a load balancer": eventOfLoadBalancer,
+} as const;
+
+function caller(handle: LambdaHandler, makeEvent: (key: string, body?: string) => object) {
+  return async (key: string, body?: string) =>
+    seen((await handle(makeEvent(key, body) as never, {} as never)) as LambdaResult);
+}
+
 describe.each(Object.entries(wrapped))("%s", (_name, wrap) => {
   test.each(
     (["transaction", "lease"] as const).flatMap((execution) =>
@@ -197,10 +285,10 @@ describe.each(Object.entries(wrapped))("%s", (_name, wrap) => {
     const service = httpService();
     const operation = execution === "lease" ? service.lease() : service.operation();
     const bodies: unknown[] = [];
-    const handle = wrap(service.latchkey, operation, name, (body) => bodies.push(body));
+    const handle = await wrap(service.latchkey, operation, name, (body) => bodies.push(body));
     const key = newKey();
-    const call = async (body?: string) =>
-      seen((await handle(eventOf(key, body) as never, {} as never)) as LambdaResult);
+    const callAs = caller(handle, eventOf);
+    const call = (body?: string) => callAs(key, body);
     const { status, headers, body } = answers[name];
     const right = {
       status,
@@ -214,3 +302,72 @@ describe.each(Object.entries(wrapped))("%s", (_name, wrap) => {
     expect(await call('{"amount":2}')).toMatchObject({ status: 422 });
   });
 });
+
+const withEvents = Object.keys(wrapped).flatMap((name) =>
+  (["API Gateway's version 2", "a load balancer"] as const).map((source) => [name, source] as const),
+);
+const shownOnce = new Set(["serverless-http, Express 5", "@codegenie/serverless-express, Express"]);
+
+test.each(withEvents.filter(([name]) => isThorough || shownOnce.has(name)))(
+  "%s: events of %s",
+  async (name, source) => {
+    const service = httpService();
+    const wrap = wrapped[name] ?? expect.fail();
+    const bodies: unknown[] = [];
+    const call = caller(
+      await wrap(service.latchkey, service.lease(), "text", (body) => bodies.push(body)),
+      events[source],
+    );
+    const key = newKey();
+    const body = Buffer.from(answers.text.body).toString("latin1");
+    expect(await call(key)).toMatchObject({ status: 201, body, replayed: null });
+    expect(await call(key)).toMatchObject({ status: 201, body, replayed: "true" });
+    expect(await call(key, '{"amount":2}')).toMatchObject({ status: 422 });
+    expect(bodies).toEqual([{ amount: 1 }]);
+  },
+);
+
+const owned = ({ latchkey }: HttpService) =>
+  latchkey.operation("owned", {
+    execution: "lease",
+    version: "1",
+    run: async (input: unknown) => ({ status: 201, body: input }),
+  });
+const parsingExpress = () => express().use(express.json({ verify: keepRawBody }));
+const servedExpress = (service: HttpService) =>
+  parsingExpress().post(
+    "/orders",
+    expressServe(service.latchkey, singleTenant)(owned(service), (req) => req.body) as never,
+  );
+const recordedExpress = ({ latchkey, lease }: HttpService) =>
+  parsingExpress()
+    .use(expressRecord(latchkey, singleTenant)(lease()))
+    .post("/orders", (req, res) => void res.status(201).json(req.body));
+
+type InWrapper = (service: HttpService) => LambdaHandler | Promise<LambdaHandler>;
+const otherwise: Readonly<Record<string, InWrapper>> = {
+  "expressServe in serverless-http": (service) => serverless(servedExpress(service)) as never,
+  "expressRecord in @codegenie/serverless-express": (service) =>
+    configure({ app: recordedExpress(service) }) as never,
+  "nestServe in serverless-http": async (service) => {
+    const interceptors = [nestServe(service.latchkey, singleTenant)(owned(service))];
+    const route = { path: "orders", interceptors, handle: ({ body }: Loose) => body };
+    return serverless(await nestInstance("Express", [route])) as never;
+  },
+};
+const otherwiseFurther: typeof otherwise = {
+  "expressServe in @codegenie/serverless-express": (service) =>
+    configure({ app: servedExpress(service) }) as never,
+  "expressRecord in serverless-http": (service) => serverless(recordedExpress(service)) as never,
+};
+
+test.each(Object.entries({ ...otherwise, ...(isThorough ? otherwiseFurther : {}) }))(
+  "%s",
+  async (_name, wrap) => {
+    const call = caller(await wrap(httpService()), eventOf);
+    const key = newKey();
+    for (const replayed of [null, "true"])
+      expect(await call(key)).toMatchObject({ status: 201, body: '{"amount":1}', replayed });
+    expect(await call(key, '{"amount":2}')).toMatchObject({ status: 422 });
+  },
+);
