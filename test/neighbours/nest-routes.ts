@@ -22,6 +22,8 @@ export interface NestRoute {
   readonly handle: (req: Loose, res: Loose) => unknown;
   /** Whether the handler is given the response, too, and answers through it. Default false. */
   readonly answersItself?: boolean;
+  /** Whether it is given the response, and Nest answers with what it returns. Default false. */
+  readonly passesOn?: boolean;
 }
 
 export interface NestRoutesOptions {
@@ -40,11 +42,13 @@ export async function nestInstance(
   const { prototype } = Routes;
   for (const [index, route] of routes.entries()) {
     const name = `route${index}`;
-    const { path, status = 201, interceptors = [], handle, answersItself = false } = route;
-    Object.defineProperty(prototype, name, { value: handle, configurable: true, writable: true });
+    const { path, status = 201, interceptors = [], handle, answersItself = false, passesOn = false } = route;
+    // A function of its own: Nest keeps what it knows of a route with the function.
+    const value = (req: Loose, res: Loose) => handle(req, res);
+    Object.defineProperty(prototype, name, { value, configurable: true, writable: true });
     const method = Object.getOwnPropertyDescriptor(prototype, name) ?? {};
     Req()(prototype, name, 0);
-    if (answersItself) Res()(prototype, name, 1);
+    if (answersItself || passesOn) Res({ passthrough: passesOn })(prototype, name, 1);
     HttpCode(status)(prototype, name, method);
     if (interceptors.length > 0) UseInterceptors(...(interceptors as Loose[]))(prototype, name, method);
     Post(path)(prototype, name, method);
