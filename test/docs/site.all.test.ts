@@ -4,6 +4,7 @@ import { extname, join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { buildSite } from "../../scripts/check-site.ts";
+import { repositoryRoot } from "../../scripts/support/repository.ts";
 import { listPages, placeOf } from "../../site/.vitepress/pages.ts";
 import { startChromium } from "../support/chromium.ts";
 import { type Listening, listen } from "../support/listen.ts";
@@ -66,12 +67,17 @@ async function open(chromium: Browser, path: string, look: Look = {}): Promise<P
   return page;
 }
 
+/** Every page with a diagram. */
+const drawn = listPages()
+  .filter((path) => readFileSync(join(repositoryRoot, path), "utf8").includes("```mermaid"))
+  .map((path) => placeOf(path).replace(/\.md$/, ".html"));
+
 test.each(["light", "dark"] as const)("diagrams are drawn, %s", async (colorScheme) => {
   if (browser === null) return;
-  for (const path of ["index.html", "state-machine.html", "architecture.html"]) {
+  for (const path of drawn) {
     const page = await open(browser, path, { colorScheme });
     const sources = await page.locator(".diagram").count();
-    expect(sources).toBeGreaterThan(0);
+    expect(sources, path).toBeGreaterThan(0);
     await page
       .locator(".diagram svg")
       .nth(sources - 1)
