@@ -545,9 +545,11 @@ describe.each([
     hide();
     const storage = memoryStorage();
     const gate = deferred<Response>();
-    const ports = clientPorts();
-    const first = arrange([() => gate.promise], { storage, ports });
-    const second = arrange([created()], { storage, ports });
+    // Its clock runs while the other waits, and must not reach a limit before the test has looked.
+    const limits = { attemptLimitMs: 1e9, limitMs: 1e9 };
+    const ports = clientPorts({ held: [1e9, 10_000 / 3] });
+    const first = arrange([() => gate.promise], { storage, ports, ...limits });
+    const second = arrange([created()], { storage, ports, ...limits });
     const calls = [first, second].map(({ client }) => client.fetch(url, named));
     await until(() => first.sent.length === 1);
     await until(() => hasLocks || ports.pausesMs.length > 5);
