@@ -9,6 +9,7 @@ import { type CachedOptions, cached, cacheWarmer } from "../../packages/latchkey
 import { digestOf } from "../../packages/latchkey/src/caching/entry.ts";
 import { FarCache } from "../../packages/latchkey/src/caching/far-cache.ts";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
+import { hastenSeen } from "../../packages/latchkey/src/operator/hasten.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { Reading } from "../../packages/latchkey/src/stores/life.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
@@ -307,6 +308,45 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     } finally {
       thaw();
     }
+  });
+
+  const forgetByHand = async (from: Awaited<ReturnType<typeof open>>, key: string) => {
+    const { record } = await postgresStore({ pool }).read({ tenant: "t", scope: "pay", key });
+    if (record === null) throw new Error("it is finished");
+    const seen = { recordId: record.id, attempt: record.fence.attempt };
+    const by = { operator: "ada", reason: "undone by hand" };
+    const parts = { store: from.store, ports: systemPorts };
+    return hastenSeen(parts, seen, { event: "forget", mayRunAgain: true }, by);
+  };
+
+  test("of a key that a person forgets answers nothing any more, near or far", async () => {
+    const [one, two] = [await open({ near: true }), await open()];
+    const key = newKey();
+    for (const _ of [1, 2]) await one.pay(key);
+    await until(isKept(key), { what: "the copy is there" });
+    const asked = [one.asked(), two.asked()];
+    for (const service of [one, two]) expect(await service.pay(key)).toMatchObject({ kind: "replay" });
+    expect([one.asked(), two.asked()], "both from their caches").toEqual(asked);
+    expect(await forgetByHand(one, key)).toMatchObject({ kind: "done" });
+    const again = await two.pay(key);
+    expect(again).toMatchObject({ kind: "executed" });
+    expect(await runsOf(key)).toBe(2);
+    const replay = { kind: "replay", value: (again as { value: unknown }).value };
+    for (const service of [one, two]) expect(await service.pay(key)).toMatchObject(replay);
+  });
+
+  test("that is away keeps a person from forgetting, so that no copy outlives what it is of", async () => {
+    const one = await open({ timeoutMs: 10 });
+    const key = newKey();
+    for (const _ of [1, 2]) await one.pay(key);
+    const thaw = await redis.freeze();
+    try {
+      await expect(forgetByHand(one, key)).rejects.toThrow("may be there");
+    } finally {
+      thaw();
+    }
+    expect(await one.store.settlement.audit({ tenant: "t", scope: "pay", key })).toEqual([]);
+    expect(await one.pay(key)).toMatchObject({ kind: "replay" });
   });
 
   test("is filled right after the commit where an operation asks for it", async () => {

@@ -3,6 +3,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import { storeConformance } from "../../../latchkey-conformance/src/store-conformance.ts";
 import type { FinishedRecord } from "../engine/record.ts";
 import { createLatchkey } from "../latchkey.ts";
+import { hastenSeen } from "../operator/hasten.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
 import { cached } from "./cached.ts";
@@ -226,6 +227,23 @@ describe("requests", () => {
     await store.forget({ tenant: "t", scope: "pay", key: "k" });
     expect(await pay(1)).toMatchObject({ kind: "replay" });
     expect(asked()).not.toEqual([]);
+  });
+
+  test("of a key that a person forgets run as new", async () => {
+    const { pay, asked, memory, ports, store } = setUp();
+    await pay(1);
+    await pay(1);
+    asked();
+    expect(await pay(1)).toMatchObject({ kind: "replay", value: { run: 1 } });
+    expect(asked(), "from the copy").toEqual([]);
+    const { record } = await memory.read({ tenant: "t", scope: "pay", key: "k" });
+    const seen = { recordId: record?.id ?? "", attempt: 1 };
+    const by = { operator: "ada", reason: "undone" };
+    const forgotten = await hastenSeen({ store, ports }, seen, { event: "forget", mayRunAgain: true }, by);
+    expect(forgotten).toMatchObject({ kind: "done" });
+    for (const kind of ["executed", "replay"]) {
+      expect(await pay(1)).toMatchObject({ kind, value: { run: 2 } });
+    }
   });
 });
 

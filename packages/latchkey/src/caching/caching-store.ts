@@ -42,9 +42,11 @@ export function cachingStore<S extends Store<unknown>>(
     settlement: {
       ...store.settlement,
       async hasten(key, guard, note) {
+        // A copy says until when it may be served, and was made before. Where it cannot be removed, nothing is changed.
+        await cache.forget(key);
         const hastened = await store.settlement.hasten(key, guard, note);
-        // A copy says until when it may be served, and was made before.
-        if (hastened) await cache.forget(key);
+        // What this process has read in between; in Redis the mark of the first time keeps copies away.
+        if (hastened) await cache.forget(key).catch(onError);
         return hastened;
       },
     },

@@ -70,9 +70,12 @@ export class FinishedCache implements FinishedLookup {
 
   /** @throws {Error} when the copy in Redis may be there still */
   async forget(key: RecordKey): Promise<void> {
-    await this.#parts.far?.forget(key);
-    // What others are about to bring was read before.
-    this.#forgets += 1;
-    this.#parts.near?.delete(key);
+    try {
+      await this.#parts.far?.forget(key);
+    } finally {
+      // What others are about to bring was read before.
+      this.#forgets += 1;
+      this.#parts.near?.delete(key);
+    }
   }
 }
