@@ -10,6 +10,7 @@ import { readFiles, repositoryRoot } from "./support/repository.ts";
 
 const manifest: Manifest = {
   name: "latchkey",
+  version: "0.1.0",
   exports: {
     ".": { types: "./dist/index.d.ts", default: "./dist/index.js" },
     "./stores/memory": { types: "./dist/stores/memory.d.ts", default: "./dist/stores/memory.js" },

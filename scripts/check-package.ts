@@ -15,6 +15,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
+import { findLoadProblems } from "./support/loaded.ts";
 import { readMarkdown } from "./support/markdown.ts";
 import { conformanceUse, consoleUse, probeUse } from "./support/package-uses.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
@@ -22,6 +23,7 @@ import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 /** What of a published package.json matters here. */
 export interface Manifest {
   readonly name: string;
+  readonly version: string;
   readonly exports: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly bin?: Readonly<Record<string, string>>;
   readonly dependencies?: Readonly<Record<string, string>>;
@@ -190,7 +192,16 @@ function consumerProblems(manifest: Manifest, consumer: string): readonly (strin
   return [
     failureOf(process.execPath, [nodeTool("typescript/bin/tsc"), "-p", "."], consumer),
     failureOf(process.execPath, ["consumer.ts"], consumer)?.replace(/^/, `on Node ${node}, `),
+    failureOf(nodeTool(".bin/bun"), ["consumer.ts"], consumer)?.replace(/^/, "on Bun, "),
+    failureOf(
+      nodeTool(".bin/deno"),
+      ["run", "--allow-all", "--no-check", "--node-modules-dir=manual", "consumer.ts"],
+      consumer,
+    )?.replace(/^/, "on Deno, "),
     ...bins.map((path) => failureOf(process.execPath, [path, "--help"], consumer)),
+    ...bins.map((path) =>
+      failureOf(process.execPath, [path, "--version"], consumer, new RegExp(`^${manifest.version}$`, "mu")),
+    ),
     // The package's own name is its command: what `npx` runs, with the migrations that came with it.
     failureOf("npx", ["--no", manifest.name, "migrate", "--sql"], consumer, /create table .*records/iu),
   ];
@@ -204,6 +215,7 @@ function checkPackage(scratch: string, consumer: string): readonly string[] {
     ...findManifestProblems(manifest),
     packed.size > sizeMax ? `the tarball has ${packed.size} bytes, more than ${sizeMax}` : undefined,
     ...tarballProblems(scratch, manifest, packed),
+    ...findLoadProblems(manifest.exports, join(consumer, "node_modules", manifest.name)),
     ...consumerProblems(manifest, consumer),
     ...consoleProblems(scratch, consumer, packed.tarball),
     ...conformanceProblems(scratch, consumer),
