@@ -4,6 +4,7 @@ import type { InProgressRecord } from "../../packages/latchkey/src/engine/record
 import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import { linkOf } from "../../packages/latchkey/src/stores/redis/client.ts";
 import { completion, minute } from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
+import { measured } from "../clusters/measured.ts";
 import { redisProgram } from "../support/private-redis.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import { deferred, until } from "../support/until.ts";
@@ -223,8 +224,14 @@ describe.skipIf(redisProgram() === undefined)("losses", () => {
       );
       const { acknowledged, stop } = load(send, 4);
       await until(() => acknowledged.length > 100);
+      const askedMs = performance.now();
       for (const replica of await replicasOf(cluster.nodes)) await replica.admin("CLUSTER", "FAILOVER");
       await until(async () => (await replicasOf(cluster.nodes)).length === 3);
+      const taken = acknowledged.length;
+      await until(() => acknowledged.length > taken + 4, { timeoutMs: 20_000 });
+      measured(`Redis Cluster with ${name}, as the store`, {
+        "failover asked for, s": (performance.now() - askedMs) / 1_000,
+      });
       const before = acknowledged.length;
       await until(() => acknowledged.length > before + 100, { timeoutMs: 20_000 });
       await stop();
