@@ -9,7 +9,9 @@ import {
   begin,
   bytes,
   callInDoubt,
+  complete,
   endInDoubt,
+  jsonAnswer,
   keyOf,
   ownerOf,
   sendCall,
@@ -271,6 +273,31 @@ describe.runIf(browser !== null)("the console", () => {
       await page.getByRole("heading", { name: "No dead letters" }).waitFor();
     });
 
+    test("a record is looked up again, and a finished one forgotten, each with a reason", async () => {
+      const { page, go } = await open(served);
+      const { id } = await callInDoubt(world.place, keyOf("look-up-again", { tenant: "hastened" }));
+      await go(`/record/${id}`);
+      await page.getByRole("button", { name: "Look up again…" }).click();
+      const lookUp = page.getByRole("button", { name: "Look up again", exact: true });
+      expect(await lookUp.isDisabled(), "without a reason").toBe(true);
+      await page.getByLabel("Reason").fill("their API is back");
+      await lookUp.click();
+      await page.getByText("had it retried").waitFor();
+      const key = keyOf("to-forget", { tenant: "hastened" });
+      const record = await begin(world.place, key);
+      await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
+      await go(`/record/${record.id}`);
+      await page.getByRole("button", { name: "Forget…" }).click();
+      await page.getByLabel("Reason").fill("undone by hand");
+      const forget = page.getByRole("button", { name: "Forget", exact: true });
+      expect(await forget.isDisabled(), "not confirmed").toBe(true);
+      await page.getByLabel("it may run again").check();
+      await forget.click();
+      await page.getByText("forgot it: its key may run as new").waitFor();
+      expect(await page.getByRole("button", { name: "Forget…" }).count()).toBe(0);
+      await world.place.pool.query("delete from latchkey.records where tenant = 'hastened'");
+    });
+
     test("keys do what they say", async () => {
       for (const n of [1, 2, 3]) await bareDoubt(world.place, keyOf(`keyboard-${n}`, { tenant: "keys" }));
       const { page, go } = await open(served);
@@ -382,6 +409,12 @@ describe.runIf(browser !== null)("the console", () => {
     await rowsOf(page).first().getByRole("link").click();
     await page.getByText("You may look and not settle.").waitFor();
     expect(await page.getByRole("button", { name: /settle/iu }).count()).toBe(0);
+    const key = keyOf("only-looked-at", { tenant: "looked" });
+    const record = await begin(world.place, key);
+    await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
+    await go(`/record/${record.id}`);
+    await page.getByRole("heading", { name: "What may be done now" }).waitFor();
+    expect(await page.getByRole("button", { name: /forget/iu }).count()).toBe(0);
     await go("/dead");
     await page.locator(".cause").first().waitFor();
     expect(await page.getByRole("button", { name: /redrive|discard/iu }).count()).toBe(0);

@@ -95,7 +95,9 @@ function medianOf(values: readonly number[]): number {
 function bandsOf(report: RecordReport, xOf: (at: string) => number): readonly Band[] {
   const bands: Band[] = [];
   const events = eventsOf(report);
-  const settled = events.filter(({ kind, audit }) => kind === "settled" && audit?.effectId === null);
+  const settled = events.filter(
+    ({ kind, audit }) => kind === "settled" && audit?.effectId === null && audit.event.startsWith("settle"),
+  );
   let from = xOf(report.createdAt);
   let state: BandState = report.state === "pending" ? "pending" : "in_progress";
   for (const { at, audit } of settled) {
@@ -128,4 +130,19 @@ function bandsOf(report: RecordReport, xOf: (at: string) => number): readonly Ba
   }
   bands.push({ state: report.state === "in_progress" ? "in_progress" : state, from, to: end });
   return bands;
+}
+
+type AuditEntry = RecordReport["audit"][number];
+
+/** What changed, in few words. */
+export function changeText({ event, from, to }: AuditEntry): string {
+  if (event === "forget") return `${from}, forgotten`;
+  return event === "retry" && from === to ? `${from}, retried` : `${from} → ${to}`;
+}
+
+/** What somebody did, after their name. */
+export function decisionText(entry: AuditEntry): string {
+  if (entry.effectId === null && entry.event === "forget") return "forgot it: its key may run as new";
+  if (entry.effectId === null && entry.event === "retry") return "had it retried";
+  return `settled ${entry.effectId === null ? "it" : "an effect of it"}: ${entry.from} → ${entry.to}`;
 }

@@ -3,8 +3,9 @@ import { useEffect, useState } from "preact/hooks";
 import type { Inspected, RecordReport, Session } from "../src/wire.ts";
 import { DecideDead } from "./decide.tsx";
 import { ageText, exactTime, timeText } from "./format.ts";
+import { Hasten } from "./hasten.tsx";
 import { StepSentence } from "./known.tsx";
-import { eventsOf, type LifeEvent } from "./life.ts";
+import { changeText, decisionText, eventsOf, type LifeEvent } from "./life.ts";
 import { LifePicture } from "./life.tsx";
 import { Copy, Empty, Json, Loading, Notice, StateIcon, StateWord } from "./parts.tsx";
 import { RequestSummary } from "./request.tsx";
@@ -179,8 +180,7 @@ function Sentence({ event, report }: { readonly event: LifeEvent; readonly repor
       return (
         <>
           <p>
-            <b>{audit?.actor}</b> settled {audit?.effectId === null ? "it" : "an effect of it"}: {audit?.from}{" "}
-            → {audit?.to}.
+            <b>{audit?.actor}</b> {audit === null ? "" : decisionText(audit)}.
           </p>
           <p>
             Proof: {audit?.proof}.{audit?.reason == null ? "" : ` “${audit.reason}”`}
@@ -277,6 +277,7 @@ function Choices({ report, who, reload }: WholeProps) {
             </div>
           </div>
         )}
+        {who.mayAct && <Hasten report={report} who={who} onChanged={reload} />}
       </div>
     </section>
   );
@@ -376,7 +377,7 @@ function Audit({ report }: { readonly report: RecordReport }) {
             <tr key={entry.id}>
               <td class="nowrap faint">{timeText(entry.at, report.now)}</td>
               <td>
-                <b>{entry.actor}</b>: {entry.from} → {entry.to}, {entry.proof}
+                <b>{entry.actor}</b>: {changeText(entry)}, {entry.proof}
                 {entry.recordId === report.id ? "" : ", an earlier life"}
                 {entry.reason !== null && <p class="quiet small">“{entry.reason}”</p>}
               </td>

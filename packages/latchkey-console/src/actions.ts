@@ -13,12 +13,31 @@ export interface ActionContext {
 }
 
 export async function settleOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {
-  const { attempt } = fields;
-  if (typeof attempt !== "number") throw badRequest("attempt must be a number.");
-  const seen = { recordId: textOf(fields, "recordId"), attempt };
+  const seen = seenOf(fields);
   const by = { operator: name, reason: textOf(fields, "reason") };
   const settled = await operator.settle(seen, outcomeOf(fields), by);
   return json(settled.kind === "settled" ? 200 : 409, settled);
+}
+
+export async function forgetOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {
+  const { mayRunAgain = false } = fields;
+  if (typeof mayRunAgain !== "boolean") throw badRequest("mayRunAgain must be true or false.");
+  const by = { operator: name, reason: textOf(fields, "reason") };
+  const forgotten = await operator.forget(seenOf(fields), by, { mayRunAgain });
+  return json(forgotten.kind === "done" ? 200 : 409, forgotten);
+}
+
+export async function retryOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {
+  const by = { operator: name, reason: textOf(fields, "reason") };
+  const retried = await operator.retry(seenOf(fields), by);
+  return json(retried.kind === "done" ? 200 : 409, retried);
+}
+
+/** The record as its page showed it. */
+function seenOf(fields: Fields) {
+  const { attempt } = fields;
+  if (typeof attempt !== "number") throw badRequest("attempt must be a number.");
+  return { recordId: textOf(fields, "recordId"), attempt };
 }
 
 export async function decideOne({ operator, name }: ActionContext, fields: Fields): Promise<Response> {

@@ -1,7 +1,15 @@
 import { type Clock, type Republish, StoreError } from "latchkey";
 import { createOperator } from "latchkey/operator";
 import { type Access, accessOf, checkOwnPage, wrongTokenPauseMs } from "./access.ts";
-import { type ActionContext, checkJob, decideOne, runJob, settleOne } from "./actions.ts";
+import {
+  type ActionContext,
+  checkJob,
+  decideOne,
+  forgetOne,
+  retryOne,
+  runJob,
+  settleOne,
+} from "./actions.ts";
 import { assetsUnder } from "./assets.ts";
 import { createJobs } from "./jobs.ts";
 import { type ConsoleOptions, type ConsoleUser, checkConsoleOptions } from "./options.ts";
@@ -128,7 +136,7 @@ async function answerApi(site: Site, request: Request, path: string): Promise<Re
     throw new Refusal(
       403,
       "Nothing was changed. This console is read-only for you.",
-      "Settling, redriving and giving up need a user with more rights, or the command line.",
+      "Settling, retrying, forgetting, redriving and giving up need a user with more rights, or the command line.",
     );
   }
   return act(site, request, path, user.operator);
@@ -209,6 +217,10 @@ async function act(site: Site, request: Request, path: string, name: string): Pr
   switch (path) {
     case "settle":
       return settleOne(context, fields);
+    case "forget":
+      return forgetOne(context, fields);
+    case "retry":
+      return retryOne(context, fields);
     case "decide":
       return decideOne(context, fields);
     case "jobs":

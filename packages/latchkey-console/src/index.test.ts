@@ -496,9 +496,56 @@ describe("acting", () => {
     expect(world.published).toBe(1);
   });
 
+  test("what has completed is forgotten when it is said that it may run again, once, with who and why", async () => {
+    const key = keyOf("act-forget");
+    const record = await begin(world.place, key);
+    await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
+    const fields = await settleFields(record.id);
+    expect(await post("forget", fields)).toMatchObject({
+      status: 409,
+      body: { title: "Its operation has happened.", detail: expect.stringContaining("a second time") },
+    });
+    for (const wrong of [{ mayRunAgain: "yes" }, { attempt: "1" }, { reason: " " }]) {
+      expect(await post("forget", { ...fields, mayRunAgain: true, ...wrong })).toMatchObject({ status: 400 });
+    }
+    const audit = async () => (await get(`/api/inspect?name=${record.id}`)).body.report.audit;
+    expect(await audit()).toEqual([]);
+    expect(await post("forget", { ...fields, mayRunAgain: true })).toMatchObject({ status: 200 });
+    expect(await audit()).toMatchObject([{ event: "forget", actor: "ada", reason: "ticket 7" }]);
+    expect(await post("forget", { ...fields, mayRunAgain: true })).toMatchObject({
+      status: 409,
+      body: { title: "Its time is over already." },
+    });
+  });
+
+  test("an unknown is looked up again; what is under way is not retried", async () => {
+    const { id } = await callInDoubt(world.place, keyOf("act-retry"));
+    expect(await post("retry", await settleFields(id))).toMatchObject({
+      status: 200,
+      body: { kind: "done" },
+    });
+    expect((await get(`/api/inspect?name=${id}`)).body.report).toMatchObject({
+      state: "unknown",
+      audit: [{ event: "retry", actor: "ada" }],
+      reconcileAfter: expect.any(String),
+    });
+    const running = await begin(world.place, keyOf("act-retry-running"));
+    expect(await post("retry", await settleFields(running.id))).toMatchObject({
+      status: 409,
+      body: { title: "It is under way." },
+    });
+  });
+
   test("read-only refuses every action in sentences", async () => {
     const shut = consoleHandler({ latchkey: world.latchkey, token, readOnly: true });
-    for (const action of ["settle", "decide", "jobs", "jobs/00000000-0000-0000-0000-000000000000/run"]) {
+    for (const action of [
+      "settle",
+      "retry",
+      "forget",
+      "decide",
+      "jobs",
+      "jobs/00000000-0000-0000-0000-000000000000/run",
+    ]) {
       expect(await post(action, {}, { ...bearer, ...own }, shut)).toMatchObject({
         status: 403,
         body: { title: expect.stringContaining("read-only") },

@@ -22,7 +22,7 @@ export interface Problem {
 
 export interface Session {
   readonly operator: string;
-  /** Whether this person may settle, redrive and give up. */
+  /** Whether this person may settle, retry, forget, redrive and give up. */
   readonly mayAct: boolean;
   /** Whether stored values are masked. */
   readonly redacts: boolean;

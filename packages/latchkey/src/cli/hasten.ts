@@ -1,9 +1,12 @@
 /** `latchkey forget` and `latchkey retry`. */
 import type { RecordState } from "../engine/record.ts";
 import type { RecordName } from "../execution/find-record.ts";
-import { type Hastened, type HastenRequest, hastenSeen } from "../operator/hasten.ts";
+import type { OperatorProof } from "../execution/settle.ts";
+import { createLatchkey } from "../latchkey.ts";
+import type { Hastened, HastenRequest } from "../operator/hasten.ts";
+import { createOperator, type Operator } from "../operator/operator.ts";
 import { recordSource, walkMatching } from "../operator/queues.ts";
-import { systemPorts } from "../ports.ts";
+import type { SeenRecord } from "../operator/settle.ts";
 import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk } from "./bulk.ts";
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
 import { findRecord, lifeNamedBy, pathHelp } from "./find-record.ts";
@@ -129,16 +132,16 @@ async function hastenAll(
   const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
   return withStore(context, values, async (store) => {
     const filter = await filterOf(store, values);
+    const operator = createOperator({ latchkey: createLatchkey({ store }) });
     return runBulk(
       context,
       {
         verb: request.event,
         targets: walkMatching(recordSource(store, state, filter), filter),
         async act({ id, attempt }, dryRun) {
-          const parts = { store, ports: systemPorts };
-          const done = await hastenSeen(parts, { recordId: id, attempt }, request, by, dryRun);
+          const done = await hasten(operator, { recordId: id, attempt }, request, by, dryRun);
           if (done.kind === "refused") throw refusal(`${done.title} ${done.detail}`);
-          return done.audit;
+          return done.audit ?? "";
         },
       },
       values,
@@ -150,12 +153,23 @@ async function look(
   store: CommandStore,
   named: RecordName,
   { request }: Asked,
-  by: { readonly operator: string; readonly reason: string },
+  by: OperatorProof,
   dryRun: boolean,
 ): Promise<Hastened> {
   const { record } = await findRecord(store, named);
   const seen = { recordId: record.id, attempt: record.fence.attempt };
-  return hastenSeen({ store, ports: systemPorts }, seen, request, by, dryRun);
+  return hasten(createOperator({ latchkey: createLatchkey({ store }) }), seen, request, by, dryRun);
+}
+
+function hasten(
+  operator: Operator,
+  seen: SeenRecord,
+  request: HastenRequest,
+  by: OperatorProof,
+  dryRun: boolean,
+): Promise<Hastened> {
+  if (request.event === "retry") return operator.retry(seen, by, { dryRun });
+  return operator.forget(seen, by, { mayRunAgain: request.mayRunAgain, dryRun });
 }
 
 type Done = Extract<Hastened, { readonly kind: "done" }>;
@@ -165,9 +179,9 @@ const endings: Readonly<Partial<Record<RecordState, string>>> = {
   unknown: "looked up again now",
 };
 
-function whatIsDone({ before }: Done, { event }: HastenRequest, would: string): string {
-  const end = event === "forget" ? "forgotten: its key may run as new" : (endings[before.state] ?? "due");
-  return `Record ${before.id} (${before.state}) ${would} ${end}.`;
+function whatIsDone({ record }: Done, { event }: HastenRequest, would: string): string {
+  const end = event === "forget" ? "forgotten: its key may run as new" : (endings[record.state] ?? "due");
+  return `Record ${record.id} (${record.state}) ${would} ${end}.`;
 }
 
 function report(
@@ -177,11 +191,10 @@ function report(
   dryRun: boolean,
   json: boolean,
 ): void {
-  const { before, audit } = done;
+  const { audit } = done;
   if (json) {
-    const { id, tenant, operation, state } = before;
-    const record = { id, tenant, operation, state };
-    print(shownJson({ event: request.event, dryRun, record, audit: dryRun ? null : audit }));
+    const { id, tenant, operation, state } = done.record;
+    print(shownJson({ event: request.event, dryRun, record: { id, tenant, operation, state }, audit }));
     return;
   }
   const rest = dryRun ? "Nothing was changed." : `Audit row ${audit}.`;

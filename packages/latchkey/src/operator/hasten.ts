@@ -6,7 +6,7 @@ import type { Store } from "../stores/store.ts";
 import { readAnswer } from "./readable.ts";
 import type { Refused, SeenRecord } from "./settle.ts";
 import { surely } from "./surely.ts";
-import { recordView } from "./views.ts";
+import { type RecordView, recordView } from "./views.ts";
 
 export interface HastenParts {
   readonly store: Store<unknown>;
@@ -20,13 +20,29 @@ export type HastenRequest =
   | { readonly event: "retry" };
 
 export type Hastened =
-  /** The audit row's id. */
-  { readonly kind: "done"; readonly audit: string; readonly before: LatchkeyRecord } | Refused;
+  | {
+      readonly kind: "done";
+      /** The audit row's id. Null: it was only checked, and nothing was written. */
+      readonly audit: string | null;
+      /** As it was before. */
+      readonly record: RecordView;
+    }
+  | Refused;
+
+export interface RetryOptions {
+  /** Makes all checks and writes nothing. Default: false. */
+  readonly dryRun?: boolean;
+}
+
+export interface ForgetOptions extends RetryOptions {
+  /** Also where its operation has happened: it may then happen a second time. Default: false, and that is refused. */
+  readonly mayRunAgain?: boolean;
+}
 
 /**
  * Hastens one life as it was seen, with its audit row.
  *
- * @param dryRun makes all checks and writes nothing; the audit is then empty
+ * @param dryRun makes all checks and writes nothing
  * @throws {StoreError} when the store could not be used; asking again is harmless.
  */
 export async function hastenSeen(
@@ -46,13 +62,13 @@ export async function hastenSeen(
       ? whyNotForget(record, now, request.mayRunAgain)
       : await whyNotRetry(store, record);
   if (refusal !== null) return refusal;
-  if (dryRun) return { kind: "done", audit: "", before: record };
+  if (dryRun) return { kind: "done", audit: null, record: recordView(record) };
   const note = { id: ports.random.uuid(now), actor: operator, proof: "operator", reason };
   const { tenant, scope, key } = record;
   const done = await surely(ports.clock, () =>
     store.settlement.hasten({ tenant, scope, key }, guardOf(record), note),
   );
-  if (done) return { kind: "done", audit: note.id, before: record };
+  if (done) return { kind: "done", audit: note.id, record: recordView(record) };
   return refused(
     "It was changed at the same moment, or waits for nothing any more.",
     "Another person or a worker was faster. Nothing of yours was changed.",
@@ -103,7 +119,7 @@ function isForgotten(forgetAt: number, now: number, record: LatchkeyRecord): Ref
 /** In words for the person who is about to let it happen again. */
 function whatHappened(record: LatchkeyRecord): string {
   const again =
-    "Forgotten, the key runs as new: a client that still retries makes it happen a second time. Make sure that it did not happen, or has been undone, and say so with --may-run-again.";
+    "Forgotten, the key runs as new: a client that still retries makes it happen a second time. Make sure that it did not happen, or has been undone, and say that it may run again (--may-run-again).";
   if (!("answer" in record) || record.answer === null) return `Its answer is gone. ${again}`;
   const answer = readAnswer(record.answer);
   const status = "value" in answer ? ` with status ${answer.value.status}` : "";

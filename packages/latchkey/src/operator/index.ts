@@ -2,6 +2,7 @@
 export type { ClientsName, RecordName } from "../execution/find-record.ts";
 export type { Action, Choice } from "./advice.ts";
 export type { DeletedTenant, DeleteTenantOptions, TenantCounts, TenantHoldings } from "./delete-tenant.ts";
+export type { ForgetOptions, Hastened, RetryOptions } from "./hasten.ts";
 export type { Inspected } from "./inspect.ts";
 export {
   createOperator,

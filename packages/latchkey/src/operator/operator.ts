@@ -9,6 +9,13 @@ import type { DeadVerdict } from "../stores/outbox.ts";
 import { laterDeath, parseDeadName } from "./dead-names.ts";
 import { decideDead, discardedKeepMs } from "./decide-dead.ts";
 import { type DeletedTenant, type DeleteTenantOptions, deleteTenant } from "./delete-tenant.ts";
+import {
+  type ForgetOptions,
+  type Hastened,
+  type HastenParts,
+  hastenSeen,
+  type RetryOptions,
+} from "./hasten.ts";
 import { type Inspected, inspectNamed } from "./inspect.ts";
 import {
   type Census,
@@ -77,6 +84,24 @@ export interface Operator {
   settle(seen: SeenRecord, outcome: Outcome, by: OperatorProof): Promise<Settled>;
 
   /**
+   * Ends the time of a finished record, with an audit row: its key may run as new at once, under another record id. Refuses
+   * what is not finished, and what has completed or whose answer is gone unless it is said that it may run again.
+   *
+   * @throws {TypeError} when an option is unknown, or `by` is blank
+   * @throws {StoreError} when the store could not be used; asking again is harmless.
+   */
+  forget(seen: SeenRecord, by: OperatorProof, options?: ForgetOptions): Promise<Hastened>;
+
+  /**
+   * Ends a wait, with an audit row: a worker resumes what is retryable, and the outcome-reconciler looks an unknown up again.
+   * Runs nothing that may have happened. Refuses what is finished or under way, and what only its own client can continue.
+   *
+   * @throws {TypeError} when an option is unknown, or `by` is blank
+   * @throws {StoreError} when the store could not be used; asking again is harmless.
+   */
+  retry(seen: SeenRecord, by: OperatorProof, options?: RetryOptions): Promise<Hastened>;
+
+  /**
    * Decides about one death, with an audit row.
    *
    * @param death of an effect `<id>@<attempt>`, of a message its id
@@ -113,6 +138,9 @@ const filterNames = {
   notAfter: true,
   after: true,
 } as const satisfies OptionNames<QueueFilter>;
+
+const forgetNames = { mayRunAgain: true, dryRun: true } as const satisfies OptionNames<ForgetOptions>;
+const retryNames = { dryRun: true } as const satisfies OptionNames<RetryOptions>;
 
 /** @throws {TypeError} for an unknown option. */
 export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
@@ -159,6 +187,7 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
     inspect: (name) => inspectNamed(runtime, messages, name),
     deleteTenant: async (tenant, by, options = {}) => deleteTenant(runtime, tenant, checkedBy(by), options),
     settle: async (seen, outcome, by) => settleSeen(latchkey, seen, outcome, checkedBy(by)),
+    ...hastening(runtime),
     async decide(death, decision, by) {
       const name = parseDeadName(death);
       if (name === null) throw new TypeError("decide: name the death of an effect, or the id of a message");
@@ -172,6 +201,20 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       }
       const isEffect = decided.kind === null;
       return refusedDecision(isEffect, isEffect ? await laterDeath(store.outbox, name) : null);
+    },
+  };
+}
+
+function hastening(runtime: HastenParts): Pick<Operator, "forget" | "retry"> {
+  return {
+    async forget(seen, by, options = {}) {
+      checkOptions("operator: forget", options, forgetNames);
+      const { mayRunAgain = false, dryRun = false } = options;
+      return hastenSeen(runtime, seen, { event: "forget", mayRunAgain }, checkedBy(by), dryRun);
+    },
+    async retry(seen, by, options = {}) {
+      checkOptions("operator: retry", options, retryNames);
+      return hastenSeen(runtime, seen, { event: "retry" }, checkedBy(by), options.dryRun ?? false);
     },
   };
 }
