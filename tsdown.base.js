@@ -1,10 +1,26 @@
 /** How packages are built: one file for each module that package.json exports, shared chunks, and declarations beside them. */
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { transform } from "esbuild";
 import { defineConfig } from "tsdown";
 
 /** `./dist/http/express/express.js` is made of `src/http/express/express.ts`. */
 const nameOf = (built) => built.replace(/^\.\/dist\//u, "").replace(/\.js$/u, "");
+
+/** White space goes, but lines stay short: Node prints the line of an error that nobody catches. */
+async function shortenLines(folder) {
+  for (const path of globSync(join(folder, "dist/**/*.js"))) {
+    const { code } = await transform(readFileSync(path, "utf8"), {
+      format: "esm",
+      target: "node22",
+      charset: "utf8",
+      legalComments: "none",
+      minifyWhitespace: true,
+      lineLimit: 160,
+    });
+    writeFileSync(path, code);
+  }
+}
 
 export function bundled(folder) {
   const { exports, bin = {} } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
@@ -23,8 +39,9 @@ export function bundled(folder) {
     minify: {
       compress: false,
       mangle: { toplevel: false, keepNames: true },
-      codegen: { removeWhitespace: true },
+      codegen: { removeWhitespace: false },
     },
+    hooks: { "build:done": () => shortenLines(folder) },
     logLevel: "warn",
   });
 }
