@@ -242,6 +242,10 @@ test("finds a record by its id and by a downstream key", async () => {
       `latchkey settle --call charged --result '<json>' --operator <you> --reason <why> ${id}`,
     );
   }
+  const there = await latchkey(place.url, "inspect", id, "--schema", "latchkey");
+  expect(there.out, "what may be done is done where one has looked").toContain(
+    `latchkey settle --not-executed --schema latchkey --operator <you> --reason <why> ${id}`,
+  );
   const nobody = "019f0c3a-7f00-7000-8000-000000000001";
   expect(await latchkey(place.url, "inspect", nobody)).toMatchObject({ exitCode: 3 });
 });

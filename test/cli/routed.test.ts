@@ -57,6 +57,11 @@ test("inspect finds a record by its id, wherever it is", async () => {
   expect(found.out).toMatch(/Tenant\s+bob/u);
 });
 
+test("inspect gives commands with the config that it was given", async () => {
+  const { out } = await cli(["inspect", ids[1] ?? ""]);
+  expect(out).toContain(`--config ${config} --operator <you>`);
+});
+
 test("settle writes to the database that has the record, and to no other", async () => {
   const refused = await cli(settling(ids[1] ?? ""), { ROUTED_CODEC: "1" });
   expect(refused).toMatchObject({ code: 4 });

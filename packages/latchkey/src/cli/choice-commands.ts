@@ -9,17 +9,37 @@ export interface CommandChoice {
 
 /**
  * @param target id of the record or message, or name of the effect's death
- * @param options what its commands need besides
+ * @param place where the one who asked has looked, in the options of the command
+ * @param forRedrive what that command needs besides
  */
 export function commandChoices(
   choices: readonly Choice[],
   target: string,
-  options: readonly string[] = [],
+  place: readonly string[],
+  forRedrive: readonly string[] = [],
 ): readonly CommandChoice[] {
   return choices.map(({ when, action }) => {
-    const more = action.kind === "redrive" ? options : [];
-    const words = ["latchkey", ...wordsOf(action), ...more, "--operator <you> --reason <why>", target];
+    const more = action.kind === "redrive" ? forRedrive : [];
+    const words = [
+      "latchkey",
+      ...wordsOf(action),
+      ...more,
+      ...place,
+      "--operator <you> --reason <why>",
+      target,
+    ];
     return { when, command: words.join(" ") };
+  });
+}
+
+/** Not the address of a database, which may hold a password. */
+export function placeWords(values: {
+  readonly config?: string | undefined;
+  readonly schema?: string | undefined;
+}): readonly string[] {
+  return (["config", "schema"] as const).flatMap((option) => {
+    const value = values[option];
+    return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
   });
 }
 

@@ -1,6 +1,6 @@
 import { deadMessageChoices } from "../operator/advice.ts";
 import { messageView, payloadOf } from "../operator/views.ts";
-import { commandChoices } from "./choice-commands.ts";
+import { commandChoices, placeWords } from "./choice-commands.ts";
 import { type CommandContext, CommandError, type ExitCode } from "./command.ts";
 import { payloadText } from "./inspect-lines.ts";
 import { columns, shortened, shown, shownJson } from "./text.ts";
@@ -18,7 +18,7 @@ export async function inspectMessage(
   id: string,
 ): Promise<ExitCode> {
   await withService(context, values, async (service) => {
-    const report = await reportOf(service, id, values.payload ?? false);
+    const report = await reportOf(service, id, values);
     if (values.json) context.print(shownJson(report));
     else for (const line of linesOf(report, service.hasCodec)) context.print(shown(line));
   });
@@ -27,7 +27,7 @@ export async function inspectMessage(
 
 type Report = Awaited<ReturnType<typeof reportOf>>;
 
-async function reportOf({ messages, hasCodec }: OpenService, id: string, withPayload: boolean) {
+async function reportOf({ messages, hasCodec }: OpenService, id: string, values: InspectMessageValues) {
   const message = await messages.find(id);
   if (message === null) {
     const message = `No dead message has the id ${id}. Effects are shown with their record: see \`latchkey list --dead\`.`;
@@ -35,8 +35,13 @@ async function reportOf({ messages, hasCodec }: OpenService, id: string, withPay
   }
   return {
     ...messageView(message),
-    payload: withPayload ? await payloadOf(message, hasCodec) : null,
-    choices: commandChoices(deadMessageChoices(message.reason), id, ["--config <file>"]),
+    payload: values.payload ? await payloadOf(message, hasCodec) : null,
+    choices: commandChoices(
+      deadMessageChoices(message.reason),
+      id,
+      placeWords(values),
+      values.config === undefined ? ["--config <file>"] : [],
+    ),
   };
 }
 

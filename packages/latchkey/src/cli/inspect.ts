@@ -4,7 +4,7 @@ import { createLatchkey } from "../latchkey.ts";
 import { type RecordReport, recordReport } from "../operator/report.ts";
 import { timeText } from "../operator/times.ts";
 import type { AuditView } from "../operator/views.ts";
-import { type CommandChoice, commandChoices } from "./choice-commands.ts";
+import { type CommandChoice, commandChoices, placeWords } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
 import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
@@ -66,7 +66,10 @@ export const inspect: Command = {
     await withStore(context, values, async (store) => {
       const found = await find(store);
       const { record, now } = found;
-      const report = printed(await recordReport(createLatchkey({ store }).runtime, found));
+      const report = printed(
+        await recordReport(createLatchkey({ store }).runtime, found),
+        placeWords(values),
+      );
       if (values.json) context.print(shownJson(report));
       else for (const line of linesOf(report, record, now)) context.print(line);
     });
@@ -111,9 +114,9 @@ interface Report extends Omit<RecordReport, "choices" | "deadChoices"> {
   readonly choices: readonly CommandChoice[];
 }
 
-function printed({ choices, deadChoices, ...report }: RecordReport): Report {
-  const ofDead = deadChoices.flatMap(({ death, choices: ofOne }) => commandChoices(ofOne, death));
-  return { ...report, choices: [...commandChoices(choices, report.id), ...ofDead] };
+function printed({ choices, deadChoices, ...report }: RecordReport, place: readonly string[]): Report {
+  const ofDead = deadChoices.flatMap(({ death, choices: ofOne }) => commandChoices(ofOne, death, place));
+  return { ...report, choices: [...commandChoices(choices, report.id, place), ...ofDead] };
 }
 
 function linesOf(report: Report, record: LatchkeyRecord, now: number): readonly string[] {
