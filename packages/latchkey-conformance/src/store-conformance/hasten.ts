@@ -54,7 +54,9 @@ const forgotten: readonly StoreCase[] = over.map((state) => ({
     assert.equal(await context.store.settlement.hasten(key, guardOf(record), newNote()), true);
     const after = await readRecord(context, key);
     const life = newLife(key);
-    const begun = await context.other.create(life, guardOf(after), defaultTerms);
+    const begun = await context.other
+      .create(life, guardOf(after), defaultTerms)
+      .catch((error: unknown) => assert.fail(String(error)));
     assert.equal(begun?.id, life.id);
     assert.notEqual(life.id, record.id);
   },

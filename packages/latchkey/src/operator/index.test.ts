@@ -330,7 +330,7 @@ describe("dead letters", () => {
       kind: "decided",
     });
     expect((await here.everyDead("effect")).items).toHaveLength(1);
-    const report = await here.inspect({ tenant: "shop", operation: "charge", key: "r-1" });
+    const report = await here.inspect({ tenant: "shop", operation: "charge", key: first?.key ?? "" });
     expect(report).toMatchObject({ report: { deadChoices: [{ choices: { length: 3 } }] } });
   });
 

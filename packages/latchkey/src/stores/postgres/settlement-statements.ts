@@ -99,11 +99,16 @@ function settleCall(names: SqlNames): string {
     select 1 as settled, ${commitSettings(names)} from r`;
 }
 
-/** The guard holds after it as before, so a repetition is known by its audit row. */
+/**
+ * The guard holds after it as before, so a repetition is known by its audit row. Whoever had to wait for another one compares
+ * with the time by then: by its own beginning, what the other one has just ended would still be to come.
+ */
 function hasten(names: SqlNames): string {
-  const { records, audit } = names;
+  const { records, audit, clock } = names;
   const isOver = "r.state in ('completed', 'failed', 'expired')";
   const waits = "r.state in ('retryable', 'unknown')";
+  // Rounded as the columns are.
+  const now = `${clock}::timestamptz(3)`;
   return `with ${timeOf(names)},
     r as (
       update ${records} r set
@@ -111,7 +116,7 @@ function hasten(names: SqlNames): string {
         forget_at = case when ${isOver} then t.at else r.forget_at end,
         reconcile_after = case when ${waits} then t.at else r.reconcile_after end
       from t where ${keyIs("r")} and ${guardHolds}
-        and (${isOver} and r.forget_at > t.at or ${waits} and coalesce(r.reconcile_after > t.at, true))
+        and (${isOver} and r.forget_at > ${now} or ${waits} and coalesce(r.reconcile_after > ${now}, true))
         and not exists (select 1 from ${audit} a where a.id = @audit_id::uuid)
       returning r.id, r.state),
     note as (
