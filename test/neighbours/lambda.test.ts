@@ -131,8 +131,9 @@ const further: Readonly<Record<string, Wrapped>> = {
 const wrapped: Readonly<Record<string, Wrapped>> = {
   ...(isThorough ? further : {}),
   "serverless-http, Nest on Express": onNest("Express", (app) => serverless(app, binary)),
+  // Nest has started the app by then, and takes no more decorations.
   "@fastify/aws-lambda, Nest on Fastify": onNest("Fastify", (app) =>
-    awsLambdaFastify(app, { enforceBase64 } as never),
+    awsLambdaFastify(app, { enforceBase64, decorateRequest: false } as never),
   ),
   "serverless-http, Express 5": onExpress(() => express(), express.json({ verify: keepRawBody })),
   "serverless-http, Express 4": onExpress(() => express4(), express4.json({ verify: keepRawBody })),
