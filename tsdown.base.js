@@ -7,7 +7,7 @@ import { defineConfig } from "tsdown";
 /** `./dist/http/express/express.js` is made of `src/http/express/express.ts`. */
 const nameOf = (built) => built.replace(/^\.\/dist\//u, "").replace(/\.js$/u, "");
 
-/** White space goes, but lines stay short: Node prints the line of an error that nobody catches. */
+/** White space goes, but lines stay short: Node prints the source line of an uncaught error. */
 async function shortenLines(folder) {
   for (const path of globSync(join(folder, "dist/**/*.js"))) {
     const { code } = await transform(readFileSync(path, "utf8"), {

@@ -38,7 +38,7 @@ const requests = {
     means:
       "A key came with another request (`fingerprint`), from another `principal`, or for another `operation`.",
     alert: "rate",
-    why: "a client's bug, or somebody who tries keys",
+    why: "a client's bug, or an attacker who tries keys",
   },
   expired: {
     means: "A retry came after the answer's time, while the key is still known: 410.",

@@ -4,6 +4,7 @@ import axiosRetry from "axios-retry";
 import got from "got";
 import ky from "ky";
 import { Agent, type Dispatcher, RetryAgent, request } from "undici";
+import { createClient } from "../../packages/latchkey-client/src/index.ts";
 import { api as axiosApi } from "./settings/axios.ts";
 import { fetchAgain } from "./settings/fetch.ts";
 import { api as gotApi } from "./settings/got.ts";
@@ -68,6 +69,19 @@ export const clients: readonly Client[] = [
     async send(wish) {
       const limits = wish.timeoutMs === null ? {} : { timeoutMs: wish.timeoutMs };
       const response = await fetchAgain(urlOf(wish), jsonOf(wish), limits);
+      return { status: response.status, body: await response.json() };
+    },
+  },
+  {
+    ...generic,
+    name: "latchkey-client",
+    answersAreResults: false,
+    async send(wish) {
+      const limits = wish.timeoutMs === null ? {} : { attemptLimitMs: wish.timeoutMs };
+      const client = createClient({ newKey: () => wish.key, ...limits });
+      const { method, body } = jsonOf(wish);
+      const headers = { "X-Tenant": wish.tenant, "Content-Type": "application/json" };
+      const response = await client.fetch(urlOf(wish), { method, headers, body });
       return { status: response.status, body: await response.json() };
     },
   },

@@ -1,6 +1,6 @@
 /** What an answer says about its intent, and whether the same request may be sent again. Pure. */
 
-/** An answer, as any HTTP client has it. */
+/** An answer, as every HTTP client has it. */
 export interface Answer {
   readonly status: number;
   readonly headers: { get(name: string): string | null };

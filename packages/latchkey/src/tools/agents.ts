@@ -39,7 +39,7 @@ const optionNames = {
   key: true,
 } as const satisfies OptionNames<Record<keyof AgentToolOptions<never> | "tenant" | "singleTenant", unknown>>;
 
-/** What a tool's handler gets beside its input: `tx` and `attempt` as any handler, and what the SDK knows of the call. */
+/** What a tool's handler gets beside its input: `tx` and `attempt` as in every handler, and what the SDK knows of the call. */
 export type AgentToolHandler<Tx, E extends DirectExecution, I, C, R> = (
   input: I,
   context: ToolContext<Tx, E> & { readonly call: C },

@@ -76,7 +76,7 @@ export interface McpTool<A, C, R> {
   (context: C): Promise<R | McpRefusal>;
 }
 
-/** What a tool's handler gets beside its arguments: `tx` and `attempt` as any handler, and the server's context as `mcp`. */
+/** What a tool's handler gets beside its arguments: `tx` and `attempt` as in every handler, and the server's context as `mcp`. */
 export type McpHandler<Tx, E extends DirectExecution, A, C, R> = (
   args: A,
   context: ToolContext<Tx, E> & { readonly mcp: C },
