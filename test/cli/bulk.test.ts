@@ -207,7 +207,7 @@ test.each([
   ["settle", "--all"],
   ["settle", "--all", "--not-executed", "--older-than", "2 hours"],
   ["redrive", "--all", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17"],
-  ["redrive", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", "--dry-run"],
+  ["redrive", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", "--yes"],
   ["discard", "019ab4c2-7f1e-7c31-9a52-3d0f6b8e4a17", "--tenant", "t"],
   ["retry", "--all", "--state", "completed"],
   ["forget", "--all", "--state", "unknown"],

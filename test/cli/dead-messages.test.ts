@@ -274,6 +274,7 @@ describe("redrive and discard", () => {
     expect(json.exitCode).toBe(4);
     expect(JSON.parse(json.out)).toEqual({
       event: "discard",
+      dryRun: false,
       operator: "ada",
       reason: "The address is known now",
       decided: [{ id, kind: null, done: false, audit: null }],

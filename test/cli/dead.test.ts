@@ -62,10 +62,10 @@ describe("list --dead", () => {
     await kill("receipt.send", "effect-refused");
     await kill("sms.send", "attempts-spent");
     const { out } = await latchkey(place.url, "list", "--dead");
-    expect(out.split("\n")[0]).toMatch(/^CREATED +TENANT +OPERATION +KEY +EFFECT +ID +WHY$/u);
+    expect(out.split("\n")[0]).toMatch(/^CREATED +TENANT +OPERATION +KEY +EFFECT +ID +RECORD +WHY$/u);
     expect(out.split("\n")).toHaveLength(5);
     expect(out).toMatch(
-      new RegExp(`account-1 +payments.charge +list-1 +receipt.send +${first?.id}@1 +effect-refused`, "u"),
+      new RegExp(`account-1 +payments.charge +list-1 +receipt.send +${first?.id}@1 +${first?.recordId} +effect-refused`, "u"),
     );
     const list = async (...args: readonly string[]) =>
       JSON.parse((await latchkey(place.url, "list", "--dead", "--json", ...args)).out);
@@ -130,6 +130,32 @@ describe("inspect", () => {
     ]);
   });
 
+  test("by the id of a dead effect, with or without its number, shows its record", async () => {
+    const { id, recordId } = await deadReceipt("by-effect");
+    for (const name of [id, `${id}@1`]) {
+      const { exitCode, out } = await latchkey(place.url, "inspect", name);
+      expect({ exitCode, out }).toMatchObject({ exitCode: 0, out: expect.stringContaining(`${id}@1`) });
+      expect(out).toContain(recordId);
+      expect(out).toContain("by-effect");
+    }
+  });
+
+  test("a dead effect that has outlived its record is shown alone, with what may be done", async () => {
+    const { id, recordId } = await deadReceipt("outlived");
+    await place.pool.query("delete from latchkey.records where id = $1", [recordId]);
+    const { exitCode, out } = await latchkey(place.url, "inspect", id);
+    expect(exitCode).toBe(0);
+    expect(out).toContain(`${recordId}, which is gone`);
+    expect(out).toContain(`latchkey discard --operator <you> --reason <why> ${id}@1`);
+    const json = JSON.parse((await latchkey(place.url, "inspect", id, "--json")).out);
+    expect(json).toMatchObject({ effect: { id, death: `${id}@1` }, choices: [{}, {}] });
+    await latchkey(place.url, "discard", id, ...signed);
+    expect(await latchkey(place.url, "inspect", id)).toMatchObject({
+      exitCode: 3,
+      errors: expect.stringContaining(`There is no record, dead effect or dead message under ${id}`),
+    });
+  });
+
   test("does not advise to call undone what has happened", async () => {
     await deadReceipt("unstored", "result-not-stored", true);
     const { out } = await latchkey(place.url, "inspect", "account-1", "payments.charge", "unstored");
@@ -147,6 +173,27 @@ describe("inspect", () => {
 });
 
 describe("redrive and discard", () => {
+  test.each(["redrive", "discard"])("%s --dry-run says what would be done, and does not", async (event) => {
+    const effect = await deadReceipt(`dry-${event}`);
+    const dry = (...args: readonly string[]) =>
+      latchkey(place.url, event, ...args, "--dry-run", ...signed);
+    const { exitCode, out } = await dry(`${effect.id}@1`);
+    expect({ exitCode, out }).toMatchObject({ exitCode: 0, out: expect.stringContaining("would be") });
+    expect(out).toContain("Nothing was changed");
+    expect(JSON.parse((await dry(effect.id, "--json")).out)).toMatchObject({
+      dryRun: true,
+      decided: [{ id: effect.id, kind: "effect", audit: null, done: true }],
+    });
+    expect(await dry(`${effect.id}@2`)).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("is not the death that there is"),
+    });
+    expect((await effectOf(effect))?.state).toBe("dead");
+    expect(await audit(`dry-${event}`)).toEqual([]);
+    await latchkey(place.url, event, effect.id, ...signed);
+    expect(await dry(effect.id), "it is not dead any more").toMatchObject({ exitCode: 4 });
+  });
+
   test("redriven, it is due again, and a doubt stays", async () => {
     const receipt = await deadReceipt("redriven", "call-in-doubt", true);
     const { exitCode, out, errors } = await latchkey(place.url, "redrive", receipt.id, ...signed);
@@ -202,6 +249,7 @@ describe("redrive and discard", () => {
     const [entry] = await audit("discarded");
     expect(JSON.parse(out)).toEqual({
       event: "discard",
+      dryRun: false,
       operator: "ada",
       reason: "The mail server is back",
       decided: [{ id: receipt.id, kind: "effect", done: true, audit: entry?.id }],

@@ -116,7 +116,7 @@ export type Inspected =
       /** How the effect of the call in doubt is de-duplicated; null: not known here, or no call is. */
       readonly deduplication: string | null;
     }
-  | { readonly kind: "effect"; readonly effect: DeadEffectView }
+  | { readonly kind: "effect"; readonly effect: DeadEffectView; readonly choices: readonly Choice[] }
   | {
       readonly kind: "message";
       readonly message: MessageView;

@@ -1,7 +1,8 @@
 /** What a person decides about dead effects and messages: `latchkey redrive` and `latchkey discard`. */
+import type { OperatorProof } from "../execution/settle.ts";
 import type { Republish } from "../messages/dead-messages.ts";
 import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names.ts";
-import { type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
+import { checkDead, type DeadLetters, type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
 import { effectSource, messageSource, type QueueFilter, walkMatching } from "../operator/queues.ts";
 import type { DeadVerdict } from "../stores/outbox.ts";
 import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk, type Target } from "./bulk.ts";
@@ -20,9 +21,9 @@ import { type OpenService, type ServiceValues, serviceOptions, withService } fro
 const commonHelp = `\
   --operator <name>     who decides
   --reason <text>       why
+  --dry-run             only say what would be done
   --all                 every dead effect, or with --messages message, that matches --tenant, --operation, --effect,
-                        --older-than (90s, 15m, 2h, 3d) and --error-code, with --yes; --dry-run lists them; exit code 1 when
-                        one was refused
+                        --older-than (90s, 15m, 2h, 3d) and --error-code, with --yes; exit code 1 when one was refused
   --config <file>       the service's config, whose store is then used
 ${databaseHelp}
   --json                print the result as JSON
@@ -53,7 +54,7 @@ ${commonHelp}`,
       allowPositionals: true,
       options: { ...decideOptions, "never-happened": { type: "boolean" } },
     });
-    checkAll(values, positionals, []);
+    checkAll(values, positionals, ["dry-run"]);
     const doubt = values["never-happened"] ? "cleared" : "kept";
     if (values.all) return decideMatching(context, values, { event: "redrive", doubt });
     return decideAll(context, values, positionals, { event: "redrive", doubt });
@@ -76,7 +77,7 @@ ${commonHelp}`,
       allowPositionals: true,
       options: decideOptions,
     });
-    checkAll(values, positionals, []);
+    checkAll(values, positionals, ["dry-run"]);
     const verdict = { event: "discard", keepMs: discardedKeepMs } as const;
     if (values.all) return decideMatching(context, values, verdict);
     return decideAll(context, values, positionals, verdict);
@@ -102,9 +103,12 @@ interface DecideValues extends ServiceValues, BulkValues {
 interface Decided extends DecidedOne {
   /** As it was given. */
   readonly id: string;
+  /** Whether it was decided, or, in a dry run, would be. */
+  readonly done: boolean;
 }
 
 interface Said extends Decided {
+  readonly dryRun: boolean;
   /** What is dead now under this id; null: nothing is, or it was decided about. */
   readonly now: string | null;
 }
@@ -172,19 +176,19 @@ async function decideAll(
   const names = namesOf(given);
   const by = { operator: signed("operator", values.operator), reason: signed("reason", values.reason) };
   const decided: Decided[] = [];
+  const dryRun = values["dry-run"] ?? false;
   const print = () => {
-    const all = decided.map((one) => ({ ...one, done: one.audit !== null }));
-    if (values.json) context.print(shownJson({ event: verdict.event, ...by, decided: all }));
+    if (values.json) context.print(shownJson({ event: verdict.event, ...by, dryRun, decided }));
   };
   try {
     await withService(context, values, async (service) => {
       for (const [text, name] of names) {
-        const republish = republishing(service, name);
-        const one = { id: text, ...(await decideDead({ ...service, republish }, name, verdict, by)) };
+        const letters = { ...service, republish: republishing(service, name) };
+        const one = { id: text, ...(await (dryRun ? look(letters, name, verdict) : decide(letters, name, verdict, by))) };
         decided.push(one);
         if (values.json) continue;
-        const now = one.kind === null ? await laterDeath(service.runtime.store.outbox, name) : null;
-        say(context, verdict, { ...one, now });
+        const now = one.done ? null : await laterDeath(service.runtime.store.outbox, name);
+        say(context, verdict, { ...one, now, dryRun });
       }
     });
   } catch (error) {
@@ -193,7 +197,17 @@ async function decideAll(
     throw error;
   }
   print();
-  return decided.every(({ audit }) => audit !== null) ? 0 : 4;
+  return decided.every(({ done }) => done) ? 0 : 4;
+}
+
+async function decide(letters: DeadLetters, name: DeadName, verdict: DeadVerdict, by: OperatorProof) {
+  const decided = await decideDead(letters, name, verdict, by);
+  return { ...decided, done: decided.audit !== null };
+}
+
+async function look(letters: DeadLetters, name: DeadName, verdict: DeadVerdict) {
+  const { kind, may } = await checkDead(letters, name, verdict);
+  return { kind, audit: null, done: may };
 }
 
 function republishing({ republish }: OpenService, { id }: DeadName): Republish | null {
@@ -221,10 +235,11 @@ function namesOf(given: readonly string[]): ReadonlyMap<string, DeadName> {
 function say(
   { print, complain }: CommandContext,
   { event }: DeadVerdict,
-  { id, kind, audit, now }: Said,
+  { id, kind, audit, now, done, dryRun }: Said,
 ): void {
-  if (audit !== null) {
-    print(`${id}: dead → ${become(event, kind)} (${event}), audit row ${audit}.`);
+  if (done) {
+    const end = `${become(event, kind)} (${event})`;
+    print(dryRun ? `${id}: would be ${end}. Nothing was changed.` : `${id}: dead → ${end}, audit row ${audit}.`);
   } else if (kind === "message") {
     complain(
       `${id} is a message: publishing it again takes a --config with \`republish\`. Nothing was changed.`,

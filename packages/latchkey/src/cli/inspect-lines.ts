@@ -1,6 +1,7 @@
 /** Steps, effects and stored pieces as lines for a person. */
 import type { Readable, ShownAnswer } from "../operator/readable.ts";
-import type { EffectPiecesView, ShownPayload, StepView } from "../operator/views.ts";
+import type { DeadEffectView, EffectPiecesView, ShownPayload, StepView } from "../operator/views.ts";
+import type { CommandChoice } from "./choice-commands.ts";
 import { columns, shortened } from "./text.ts";
 
 export function stepLines(step: StepView): readonly string[] {
@@ -42,6 +43,28 @@ export function effectLines(effect: EffectPiecesView): readonly string[] {
     ["input", readableText(effect.input)],
     ["result", readableText(effect.result)],
   ]);
+}
+
+/** Of a dead effect whose record is gone. */
+export function deadEffectLines(
+  effect: DeadEffectView,
+  choices: readonly CommandChoice[],
+): readonly string[] {
+  const { tenant, operation, key, recordId, death, lastErrorCode, reason, sends, returns } = effect;
+  const rows = [
+    ["Effect", effect.effect],
+    ["Dead as", death],
+    ["Why", lastErrorCode === null || reason === null ? (lastErrorCode ?? "") : `${lastErrorCode}: ${reason}`],
+    ["Tenant", tenant],
+    ["Operation", operation],
+    ["Key", key],
+    ["Record", `${recordId}, which is gone`],
+    ["Downstream key", effect.downstreamKey],
+    ["Sent", `${sends} counted, ${returns} came back`],
+    ["Created", effect.createdAt],
+  ] as const;
+  const advice = choices.flatMap(({ when, command }) => [`  ${when}:`, `    ${command}`]);
+  return [...columns(rows), "", "What you may do", ...advice];
 }
 
 function under(head: string, details: readonly (readonly [label: string, text: string | null])[]) {

@@ -1,10 +1,10 @@
 import { deadMessageChoices } from "../operator/advice.ts";
 import { messageView, payloadOf } from "../operator/views.ts";
 import { commandChoices, placeWords } from "./choice-commands.ts";
-import { type CommandContext, CommandError, type ExitCode } from "./command.ts";
+import { type CommandContext, CommandError } from "./command.ts";
 import { payloadText } from "./inspect-lines.ts";
 import { columns, shortened, shown, shownJson } from "./text.ts";
-import { type OpenService, type ServiceValues, withService } from "./with-service.ts";
+import type { OpenService, ServiceValues } from "./with-service.ts";
 
 interface InspectMessageValues extends ServiceValues {
   readonly payload?: boolean | undefined;
@@ -15,23 +15,24 @@ interface InspectMessageValues extends ServiceValues {
 export async function inspectMessage(
   context: CommandContext,
   values: InspectMessageValues,
+  service: OpenService,
   id: string,
-): Promise<ExitCode> {
-  await withService(context, values, async (service) => {
-    const report = await reportOf(service, id, values);
-    if (values.json) context.print(shownJson(report));
-    else for (const line of linesOf(report, service.hasCodec)) context.print(shown(line));
-  });
-  return 0;
+): Promise<void> {
+  const report = await reportOf(service, id, values);
+  if (values.json) context.print(shownJson(report));
+  else for (const line of linesOf(report, service.hasCodec)) context.print(shown(line));
 }
 
 type Report = Awaited<ReturnType<typeof reportOf>>;
 
-async function reportOf({ messages, hasCodec }: OpenService, id: string, values: InspectMessageValues) {
-  const message = await messages.find(id);
+async function reportOf(service: OpenService, id: string, values: InspectMessageValues) {
+  const { hasCodec } = service;
+  const message = service.runtime.store.messages === null ? null : await service.messages.find(id);
   if (message === null) {
-    const message = `No dead message has the id ${id}. Effects are shown with their record: see \`latchkey list --dead\`.`;
-    throw new CommandError(message, { exitCode: 3 });
+    throw new CommandError(
+      `There is no record, dead effect or dead message under ${id}: it was released because nothing happened, was decided about or delivered, has been forgotten, or its transaction still runs.`,
+      { exitCode: 3 },
+    );
   }
   return {
     ...messageView(message),

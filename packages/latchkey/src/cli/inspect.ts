@@ -1,24 +1,27 @@
-import type { LatchkeyRecord } from "../engine/record.ts";
 import { isPathScope } from "../execution/path-scope.ts";
 import { createLatchkey } from "../latchkey.ts";
+import { deadEffectChoices } from "../operator/advice.ts";
+import { type DeadName, findDead, parseDeadName } from "../operator/dead-names.ts";
 import { type RecordReport, recordReport } from "../operator/report.ts";
 import { timeText } from "../operator/times.ts";
-import type { AuditView } from "../operator/views.ts";
+import { type AuditView, deadEffectView } from "../operator/views.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
 import { type CommandChoice, commandChoices, placeWords } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
 import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
-import { answerText, effectLines, readableText, stepLines, summaryText } from "./inspect-lines.ts";
+import { answerText, deadEffectLines, effectLines, readableText, stepLines, summaryText } from "./inspect-lines.ts";
 import { inspectMessage } from "./inspect-message.ts";
-import { databaseHelp, databaseOptions, isId, isKeyHash, parse } from "./options.ts";
+import { databaseHelp, databaseOptions, isKeyHash, parse } from "./options.ts";
 import { columns, shown, shownJson } from "./text.ts";
-import { serviceOptions } from "./with-service.ts";
+import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
 import { type CommandStore, withStore } from "./with-store.ts";
 
 const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
        latchkey inspect <record id> [options]
        latchkey inspect <downstream key> [options]
        latchkey inspect [<tenant> <operation>] <keyHash> [options]
+       latchkey inspect <dead effect id> [options]
        latchkey inspect <message id> [options]
 
 Shows one key's record: its steps, its effects in the outbox, what was settled, what happens next and what you may do.
@@ -27,11 +30,12 @@ Changes nothing. Inputs and answers are shown where no codec stands before them.
 ${namesHelp} By the keyHash of an
 event it is looked for among at most 100,000 records, with the service's logSecret in the variable ${secretVariable}.
 
-Or shows one dead message, by its id in \`latchkey list --dead --messages\`.
+Or shows the record of a dead effect, by the effect's id in \`latchkey list --dead\`, with or without its number; or one dead
+message, by its id in \`latchkey list --dead --messages\`.
 
 ${pathHelp}
   --payload             of a message: what it carries, too
-  --config <file>       the service's config, whose store is then used; with --payload its codec, too
+  --config <file>       the service's config, whose store is then used; of a message also its codec
 ${databaseHelp}
   --json                print it as JSON
 
@@ -52,30 +56,61 @@ export const inspect: Command = {
         json: { type: "boolean" },
       },
     });
-    const [id] = positionals;
-    const ofMessage = values.payload !== undefined;
-    if (positionals.length === 1 && id !== undefined && isId(id)) {
-      // A config is opened once: with it, `--payload` says that the id is a message's.
-      const isRecord =
-        !ofMessage &&
-        (values.config !== undefined || (await withStore(context, values, (store) => hasRecord(store, id))));
-      if (!isRecord) return inspectMessage(context, values, id);
+    const [only] = positionals;
+    const id = positionals.length === 1 && only !== undefined ? parseDeadName(only) : null;
+    if (id !== null && values.path === undefined) {
+      await withService(context, values, (service) => inspectId(context, values, service, id));
+      return 0;
     }
-    if (ofMessage) throw new UsageError("--payload goes with the id of a message.");
+    if (values.payload !== undefined) throw new UsageError("--payload goes with the id of a message.");
     const find = finderOf(context, positionals, values.path);
-    await withStore(context, values, async (store) => {
-      const found = await find(store);
-      const { record, now } = found;
-      const report = printed(
-        await recordReport(createLatchkey({ store }).runtime, found),
-        placeWords(values),
-      );
-      if (values.json) context.print(shownJson(report));
-      else for (const line of linesOf(report, record, now)) context.print(line);
-    });
+    await withStore(context, values, async (store) => show(context, values, store, await find(store)));
     return 0;
   },
 };
+
+interface InspectValues extends ServiceValues {
+  readonly payload?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** Of a record, a dead effect or a dead message: their ids are all random. */
+async function inspectId(
+  context: CommandContext,
+  values: InspectValues,
+  service: OpenService,
+  { id }: DeadName,
+): Promise<void> {
+  const { store } = service.runtime;
+  const reading = values.payload ? null : await store.readById(null, id);
+  const effect = reading === null || reading.record !== null ? null : await findDead(store.outbox, id);
+  const own = effect === null ? reading : await store.readById(null, effect.recordId);
+  const { record = null, now = 0 } = own ?? {};
+  if (record !== null) {
+    const { tenant, scope, key } = record;
+    await show(context, values, store, { key: { tenant, scope, key }, record, now });
+  } else if (effect !== null) showEffect(context, values, effect);
+  else await inspectMessage(context, values, service, id);
+}
+
+async function show(
+  context: CommandContext,
+  values: InspectValues,
+  store: CommandStore,
+  found: FoundRecord,
+): Promise<void> {
+  const report = printed(await recordReport(createLatchkey({ store }).runtime, found), placeWords(values));
+  if (values.json) context.print(shownJson(report));
+  else for (const line of linesOf(report)) context.print(line);
+}
+
+/** A dead effect that has outlived its record. */
+function showEffect(context: CommandContext, values: InspectValues, effect: OutboxEffect): void {
+  const view = deadEffectView(effect);
+  const choices = commandChoices(deadEffectChoices(effect), view.death, placeWords(values));
+  if (values.json) context.print(shownJson({ effect: view, choices }));
+  else for (const line of deadEffectLines(view, choices)) context.print(shown(line));
+}
 
 const secretHint = `If the key is a keyHash of an event: set ${secretVariable} to the service's logSecret.`;
 
@@ -104,11 +139,6 @@ function finderOf(context: CommandContext, positionals: readonly string[], path:
   };
 }
 
-/** Ids of records and of messages are both random. */
-async function hasRecord(store: CommandStore, id: string): Promise<boolean> {
-  return (await store.readById(null, id)).record !== null;
-}
-
 /** What is printed: choices as commands. */
 interface Report extends Omit<RecordReport, "choices" | "deadChoices"> {
   readonly choices: readonly CommandChoice[];
@@ -119,14 +149,14 @@ function printed({ choices, deadChoices, ...report }: RecordReport, place: reado
   return { ...report, choices: [...commandChoices(choices, report.id, place), ...ofDead] };
 }
 
-function linesOf(report: Report, record: LatchkeyRecord, now: number): readonly string[] {
+function linesOf(report: Report): readonly string[] {
   return [
-    ...columns(headRows(report, record, now)),
+    ...columns(headRows(report)),
     ...section("Steps", report.steps.flatMap(stepLines)),
     ...section("Effects", report.effects.flatMap(effectLines)),
     ...section(
       "Settled",
-      report.audit.flatMap((entry) => auditLines(entry, record.id)),
+      report.audit.flatMap((entry) => auditLines(entry, report.id)),
     ),
     ...section("What happens next", report.next),
     ...section(
@@ -143,7 +173,8 @@ function operationText({ operation, scope }: Report): string {
     : operation;
 }
 
-function headRows(report: Report, record: LatchkeyRecord, now: number): [string, string][] {
+function headRows(report: Report): [string, string][] {
+  const time = (at: string) => timeText(Date.parse(at), Date.parse(report.now));
   const rows: [string, string | null | undefined][] = [
     ["Tenant", report.tenant],
     ["Operation", operationText(report)],
@@ -154,8 +185,8 @@ function headRows(report: Report, record: LatchkeyRecord, now: number): [string,
     ["Request", summaryText(report.summary)],
     ["Principal", report.principal],
     ["Attempt", String(report.attempt)],
-    ["Created", timeText(record.createdAt, now)],
-    ["Finished", "finishedAt" in record ? timeText(record.finishedAt, now) : null],
+    ["Created", time(report.createdAt)],
+    ["Finished", report.finishedAt === undefined ? null : time(report.finishedAt)],
     ["Input", readableText(report.input)],
     ["Answer", answerText(report.answer)],
     ["Recovery point", report.recoveryPoint],

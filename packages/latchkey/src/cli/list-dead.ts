@@ -54,9 +54,10 @@ function linesOf(
     effect.createdAt,
     ...[effect.tenant, effect.operation, effect.key, effect.effect].map(shown),
     effect.death,
+    effect.recordId,
     shown(effect.lastErrorCode ?? ""),
   ]);
-  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "EFFECT", "ID", "WHY"];
+  const head = ["CREATED", "TENANT", "OPERATION", "KEY", "EFFECT", "ID", "RECORD", "WHY"];
   return [...table([head, ...rows]), ...(next === null ? [] : ["", moreText(values, limit, next)])];
 }
 

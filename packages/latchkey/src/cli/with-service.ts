@@ -15,6 +15,7 @@ export interface ServiceValues extends DatabaseValues {
 
 export interface OpenService {
   readonly runtime: Pick<Runtime<unknown>, "store" | "ports">;
+  /** @throws {CommandError} when the store keeps no messages */
   readonly messages: DeadMessages;
   /** Whether what is stored can be decoded: a command without a config does not have the service's codec. */
   readonly hasCodec: boolean;
@@ -25,7 +26,7 @@ export interface OpenService {
  * Opens it for one command, makes sure that its tables are there, and closes it afterwards.
  *
  * @throws {UsageError} for a config and a database
- * @throws {CommandError} when the store keeps no messages, or the config is not one
+ * @throws {CommandError} when the config is not one
  */
 export async function withService<T>(
   context: CommandContext,
@@ -46,10 +47,17 @@ export async function withService<T>(
   try {
     const { latchkey, republish = null } = config;
     const { store } = latchkey.runtime;
-    if (store.messages === null) throw new CommandError(`Store ${store.name} keeps no messages.`);
     await store.verify();
     const { runtime } = latchkey;
-    return await work({ runtime, messages: deadMessages(latchkey), hasCodec: true, republish });
+    return await work({
+      runtime,
+      get messages() {
+        if (store.messages === null) throw new CommandError(`Store ${store.name} keeps no messages.`);
+        return deadMessages(latchkey);
+      },
+      hasCodec: true,
+      republish,
+    });
   } finally {
     await config.close?.();
   }

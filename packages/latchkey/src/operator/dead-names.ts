@@ -25,12 +25,18 @@ const skewMs = 60 * 60 * 1_000;
 
 /** The name of the death in which the effect is now; null: it is not dead, or not to be found where it belongs by its time. */
 export async function laterDeath(outbox: OutboxSupport | null, { id }: DeadName): Promise<string | null> {
+  const found = await findDead(outbox, id);
+  return found === null ? null : deathName(found);
+}
+
+/** The dead effect of this id; null: it is not dead, or not to be found where it belongs by its time. */
+export async function findDead(outbox: OutboxSupport | null, id: string): Promise<OutboxEffect | null> {
   const made = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
   const filter = { state: "dead", effect: null, tenant: null, limit: pageSize } as const;
   for (let after = { createdAt: Math.max(0, made - skewMs), id: firstId }; ; ) {
     const page = (await outbox?.list({ ...filter, after })) ?? [];
     const found = page.find((effect) => effect.id === id);
-    if (found !== undefined) return deathName(found);
+    if (found !== undefined) return found;
     const last = page.at(-1);
     if (last === undefined || page.length < pageSize || last.createdAt > made + skewMs) return null;
     after = { createdAt: last.createdAt, id: last.id };

@@ -2,8 +2,8 @@
 import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { DeadMessages, Republish } from "../messages/dead-messages.ts";
-import type { DeadVerdict } from "../stores/outbox.ts";
-import type { DeadName } from "./dead-names.ts";
+import type { DeadVerdict, OutboxEffect } from "../stores/outbox.ts";
+import { type DeadName, deathName, findDead } from "./dead-names.ts";
 import { surely } from "./surely.ts";
 
 /** How long a discarded effect is kept to be seen. */
@@ -50,4 +50,28 @@ export async function decideDead(
   if (verdict.event === "discard") return { kind: "message", audit: await messages.discard(id, by) };
   if (republish === null) return { kind: "message", audit: null };
   return { kind: "message", audit: await messages.redrive(id, by, republish) };
+}
+
+/** What `decideDead` would find, without a write: whether it would be done. */
+export async function checkDead(
+  { runtime: { store }, messages, republish }: DeadLetters,
+  name: DeadName,
+  { event }: DeadVerdict,
+): Promise<{ readonly kind: Decided["kind"]; readonly may: boolean }> {
+  const effect = await findDead(store.outbox, name.id);
+  if (effect !== null) return { kind: "effect", may: await isThisDeath(store, effect, name) };
+  if (name.attempt !== null || (await messages?.find(name.id)) == null) return { kind: null, may: false };
+  return { kind: "message", may: event === "discard" || republish !== null };
+}
+
+/** Without a number the first death is meant: nobody has decided about the effect before. */
+async function isThisDeath(
+  store: Runtime<unknown>["store"],
+  effect: OutboxEffect,
+  name: DeadName,
+): Promise<boolean> {
+  if (name.attempt !== null) return deathName(effect) === `${name.id}@${name.attempt}`;
+  const { tenant, scope, key, id } = effect;
+  const decided = await store.settlement.audit({ tenant, scope, key });
+  return !decided.some(({ effectId, from }) => effectId === id && from === "dead");
 }

@@ -2,7 +2,9 @@
 import { findRecord, isRecordId, type RecordName } from "../execution/find-record.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import type { DeadMessages } from "../messages/dead-messages.ts";
-import { type Choice, deadMessageChoices } from "./advice.ts";
+import type { OutboxEffect } from "../stores/outbox.ts";
+import { type Choice, deadEffectChoices, deadMessageChoices } from "./advice.ts";
+import { findDead, parseDeadName } from "./dead-names.ts";
 import type { Readable } from "./readable.ts";
 import { type RecordReport, recordReport } from "./report.ts";
 import {
@@ -17,7 +19,7 @@ import {
 export type Inspected =
   | { readonly kind: "record"; readonly report: RecordReport }
   /** A dead effect that has outlived its record. */
-  | { readonly kind: "effect"; readonly effect: DeadEffectView }
+  | { readonly kind: "effect"; readonly effect: DeadEffectView; readonly choices: readonly Choice[] }
   | {
       readonly kind: "message";
       readonly message: MessageView;
@@ -48,14 +50,37 @@ export async function inspectNamed<Tx>(
       };
     }
     case "effect":
-      return { kind: "effect", effect: deadEffectView(found.effect) };
+      return effectAlone(found.effect);
     case "ambiguous":
       return found;
     case "not_found":
-      return (typeof name === "string" ? await inspectMessage(messages, name) : null) ?? found;
+      return (typeof name === "string" ? await inspectDead(runtime, messages, name) : null) ?? found;
     default:
       return found satisfies never;
   }
+}
+
+/** By the id of a dead effect, with or without the number of its death, or of a dead message. */
+async function inspectDead<Tx>(
+  runtime: Runtime<Tx>,
+  messages: DeadMessages | null,
+  name: string,
+): Promise<Inspected | null> {
+  const dead = parseDeadName(name);
+  if (dead === null) return null;
+  const effect = await findDead(runtime.store.outbox, dead.id);
+  if (effect === null) return inspectMessage(messages, dead.id);
+  const { record, now } = await runtime.store.readById(null, effect.recordId);
+  if (record === null) return effectAlone(effect);
+  const { tenant, scope, key } = record;
+  return {
+    kind: "record",
+    report: await recordReport(runtime, { key: { tenant, scope, key }, record, now }),
+  };
+}
+
+function effectAlone(effect: OutboxEffect): Inspected {
+  return { kind: "effect", effect: deadEffectView(effect), choices: deadEffectChoices(effect) };
 }
 
 async function inspectMessage(messages: DeadMessages | null, id: string): Promise<Inspected | null> {

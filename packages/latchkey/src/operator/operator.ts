@@ -71,7 +71,10 @@ export interface Operator {
   /** Counts a queue and groups it by cause; at most 10,000 of each kind are looked at. */
   census(queue: RecordState | "dead", filter?: QueueFilter): Promise<Census>;
 
-  /** What is known by this name. Text is a record's id, a downstream key, or the id of a dead message. */
+  /**
+   * What is known by this name. Text is a record's id, a downstream key, the id of a dead effect, which shows its record, or
+   * the id of a dead message.
+   */
   inspect(name: string | RecordName): Promise<Inspected>;
 
   /**
