@@ -65,7 +65,10 @@ describe("list --dead", () => {
     expect(out.split("\n")[0]).toMatch(/^CREATED +TENANT +OPERATION +KEY +EFFECT +ID +RECORD +WHY$/u);
     expect(out.split("\n")).toHaveLength(5);
     expect(out).toMatch(
-      new RegExp(`account-1 +payments.charge +list-1 +receipt.send +${first?.id}@1 +${first?.recordId} +effect-refused`, "u"),
+      new RegExp(
+        `account-1 +payments.charge +list-1 +receipt.send +${first?.id}@1 +${first?.recordId} +effect-refused`,
+        "u",
+      ),
     );
     const list = async (...args: readonly string[]) =>
       JSON.parse((await latchkey(place.url, "list", "--dead", "--json", ...args)).out);
@@ -175,8 +178,7 @@ describe("inspect", () => {
 describe("redrive and discard", () => {
   test.each(["redrive", "discard"])("%s --dry-run says what would be done, and does not", async (event) => {
     const effect = await deadReceipt(`dry-${event}`);
-    const dry = (...args: readonly string[]) =>
-      latchkey(place.url, event, ...args, "--dry-run", ...signed);
+    const dry = (...args: readonly string[]) => latchkey(place.url, event, ...args, "--dry-run", ...signed);
     const { exitCode, out } = await dry(`${effect.id}@1`);
     expect({ exitCode, out }).toMatchObject({ exitCode: 0, out: expect.stringContaining("would be") });
     expect(out).toContain("Nothing was changed");

@@ -2,7 +2,13 @@
 import type { OperatorProof } from "../execution/settle.ts";
 import type { Republish } from "../messages/dead-messages.ts";
 import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names.ts";
-import { checkDead, type DeadLetters, type Decided as DecidedOne, decideDead, discardedKeepMs } from "../operator/decide-dead.ts";
+import {
+  checkDead,
+  type DeadLetters,
+  type Decided as DecidedOne,
+  decideDead,
+  discardedKeepMs,
+} from "../operator/decide-dead.ts";
 import { effectSource, messageSource, type QueueFilter, walkMatching } from "../operator/queues.ts";
 import type { DeadVerdict } from "../stores/outbox.ts";
 import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk, type Target } from "./bulk.ts";
@@ -184,7 +190,10 @@ async function decideAll(
     await withService(context, values, async (service) => {
       for (const [text, name] of names) {
         const letters = { ...service, republish: republishing(service, name) };
-        const one = { id: text, ...(await (dryRun ? look(letters, name, verdict) : decide(letters, name, verdict, by))) };
+        const one = {
+          id: text,
+          ...(await (dryRun ? look(letters, name, verdict) : decide(letters, name, verdict, by))),
+        };
         decided.push(one);
         if (values.json) continue;
         const now = one.done ? null : await laterDeath(service.runtime.store.outbox, name);
@@ -239,7 +248,9 @@ function say(
 ): void {
   if (done) {
     const end = `${become(event, kind)} (${event})`;
-    print(dryRun ? `${id}: would be ${end}. Nothing was changed.` : `${id}: dead → ${end}, audit row ${audit}.`);
+    print(
+      dryRun ? `${id}: would be ${end}. Nothing was changed.` : `${id}: dead → ${end}, audit row ${audit}.`,
+    );
   } else if (kind === "message") {
     complain(
       `${id} is a message: publishing it again takes a --config with \`republish\`. Nothing was changed.`,

@@ -54,7 +54,10 @@ export function deadEffectLines(
   const rows = [
     ["Effect", effect.effect],
     ["Dead as", death],
-    ["Why", lastErrorCode === null || reason === null ? (lastErrorCode ?? "") : `${lastErrorCode}: ${reason}`],
+    [
+      "Why",
+      lastErrorCode === null || reason === null ? (lastErrorCode ?? "") : `${lastErrorCode}: ${reason}`,
+    ],
     ["Tenant", tenant],
     ["Operation", operation],
     ["Key", key],

@@ -10,7 +10,14 @@ import { type CommandChoice, commandChoices, placeWords } from "./choice-command
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
 import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
-import { answerText, deadEffectLines, effectLines, readableText, stepLines, summaryText } from "./inspect-lines.ts";
+import {
+  answerText,
+  deadEffectLines,
+  effectLines,
+  readableText,
+  stepLines,
+  summaryText,
+} from "./inspect-lines.ts";
 import { inspectMessage } from "./inspect-message.ts";
 import { databaseHelp, databaseOptions, isKeyHash, parse } from "./options.ts";
 import { columns, shown, shownJson } from "./text.ts";
