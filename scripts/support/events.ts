@@ -93,6 +93,14 @@ const steps = {
     why: "`became_unknown` or a retry follows",
   },
   settled: { means: "An unknown was settled, by a look-up, a webhook or a person.", alert: "no" },
+  forgotten: {
+    means: "An operator ended the time of a finished record: its key may run as new.",
+    alert: "no",
+  },
+  retried: {
+    means: "An operator ended a wait: a worker resumes the record, or its outcome is looked up again.",
+    alert: "no",
+  },
   settlement_kept: {
     means: "A webhook came before its record was unknown: it is kept in case it becomes so.",
     alert: "no",

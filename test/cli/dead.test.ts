@@ -77,6 +77,8 @@ describe("list --dead", () => {
       { effect: "sms.send", key: "list-2" },
     ]);
     expect((await list("--tenant", "account-2", "--effect", "receipt.send")).effects).toHaveLength(1);
+    expect((await list("--operation", "payments.charge", "--effect", "sms.send")).effects).toHaveLength(2);
+    expect((await list("--operation", "payments.refund")).effects).toEqual([]);
     const page = await list("--limit", "3");
     expect(page.effects).toHaveLength(3);
     const rest = await list("--limit", "3", "--after", page.next);
@@ -96,7 +98,6 @@ describe("list --dead", () => {
 
   test.each([
     [["--dead", "--state", "unknown"]],
-    [["--dead", "--operation", "payments.charge"]],
     [["--effect", "receipt.send"]],
     [["--dead", "--limit", "0"]],
   ])("%j is called wrongly", async (args) => {

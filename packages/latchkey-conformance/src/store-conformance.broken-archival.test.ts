@@ -15,6 +15,7 @@ function archival(make: (sound: Archival, parts: Parts) => Partial<Archival>): M
 }
 
 const whole = "archival: what is due is read whole, oldest first, at most so many, and stays";
+const summaries = "archival: what is due has its summary byte for byte, where the store keeps summaries";
 const only = "archival: only what `clean` would forget is due";
 const waiting = "archival: a record whose effects are not delivered is not due, and does not go";
 const without =
@@ -30,6 +31,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         (await sound.due(limit)).map((record) =>
           record.state === "expired" ? record : { ...record, answer: null },
         ),
+    })),
+  ],
+  "summaries are left out": [
+    summaries,
+    archival((sound) => ({
+      due: async (limit) => (await sound.due(limit)).map((record) => ({ ...record, summary: null })),
     })),
   ],
   "the youngest come first": [
@@ -55,7 +62,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
           .all()
           .flatMap(({ record }) =>
             record.state === "completed" && now() >= record.expiresAt && now() < record.forgetAt
-              ? [record]
+              ? [{ ...record, summary: null }]
               : [],
           ),
       ],

@@ -14,11 +14,9 @@ export interface ListDeadValues extends DatabaseValues, PageValues, BulkValues {
   readonly state?: string | undefined;
 }
 
-/** @throws {UsageError} for options that select records. */
+/** @throws {UsageError} for a state, which only records have. */
 export async function listDead(context: CommandContext, values: ListDeadValues): Promise<ExitCode> {
-  for (const option of ["state", "operation"] as const) {
-    if (values[option] !== undefined) throw new UsageError(`--${option} and --dead exclude each other.`);
-  }
+  if (values.state !== undefined) throw new UsageError("--state and --dead exclude each other.");
   const { limit, after } = pageOf(values);
   const { tenant } = values;
   const [{ items: effects, next }, others] = await withService(

@@ -26,7 +26,7 @@ message. Changes nothing.
   --payload             with --messages: what they carry, too
   --config <file>       the service's config, whose store is then used; with --messages its codec, too
   --tenant <tenant>     only this tenant's
-  --operation <name>    only this operation's records or messages
+  --operation <name>    only this operation's
   --older-than <time>   only what began before, or of messages died before, such as 90s, 15m, 2h or 3d
   --error-code <code>   only what has this reason: the column WHY
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}

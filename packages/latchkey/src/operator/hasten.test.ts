@@ -10,6 +10,7 @@ import {
   ownerOf,
   type Place,
 } from "../../../../test/cli/arrange.ts";
+import type { LatchkeyEvent } from "../index.ts";
 import { createLatchkey } from "../index.ts";
 import { systemPorts } from "../ports.ts";
 import { createOperator, type Hastened, type Operator } from "./index.ts";
@@ -19,11 +20,19 @@ const bob = { operator: "bob", reason: "ticket 12" };
 
 let place: Place;
 let operator: Operator;
+const events: LatchkeyEvent[] = [];
 beforeAll(async () => {
   place = await openPlace();
-  operator = createOperator({ latchkey: createLatchkey({ store: place.store }) });
+  const onEvent = (event: LatchkeyEvent) => events.push(event);
+  operator = createOperator({ latchkey: createLatchkey({ store: place.store, onEvent }) });
 });
 afterAll(() => place.close());
+
+/** What was reported of a record, without the audit row's and the key's hashes. */
+const reported = (id: string) =>
+  events.flatMap((event) =>
+    "recordId" in event && event.recordId === id && "actor" in event ? [[event.type, event.actor]] : [],
+  );
 
 async function seen(id: string) {
   const found = await operator.inspect(id);
@@ -53,6 +62,14 @@ describe("forgetting and retrying", () => {
     expect((await seen(id)).report.audit).toMatchObject([
       { id: done && "audit" in done ? done.audit : "", event: "forget", proof: "operator" },
     ]);
+    expect(reported(id), "by who was faster, once, and not for the dry run").toEqual([
+      ["forgotten", both[0]?.kind === "done" ? "ada" : "bob"],
+    ]);
+    expect(events.find((event) => "recordId" in event && event.recordId === id)).toMatchObject({
+      operation: key.scope,
+      tenant: key.tenant,
+      keyHash: expect.stringMatching(/^[0-9a-f]+$/u),
+    });
     const { record, now } = await place.store.read(key);
     expect(record === null || ("forgetAt" in record && record.forgetAt <= now)).toBe(true);
   });
@@ -79,6 +96,7 @@ describe("forgetting and retrying", () => {
     const { report } = await seen(id);
     expect(report).toMatchObject({ state: "unknown", audit: [{ event: "retry", actor: "ada" }] });
     expect(report.reconcileAfter).not.toBeNull();
+    expect(reported(id)).toEqual([["retried", "ada"]]);
   });
 
   test("another attempt, what is under way and what is gone are refused; a blank reason throws", async () => {

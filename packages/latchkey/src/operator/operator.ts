@@ -1,6 +1,7 @@
 /** What people on call do with a latchkey: see what waits and why, settle it, redrive it, give it up. */
 import type { RecordState } from "../engine/record.ts";
 import type { RecordName } from "../execution/find-record.ts";
+import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
@@ -12,7 +13,7 @@ import { type DeletedTenant, type DeleteTenantOptions, deleteTenant } from "./de
 import {
   type ForgetOptions,
   type Hastened,
-  type HastenParts,
+  type HastenRequest,
   hastenSeen,
   type RetryOptions,
 } from "./hasten.ts";
@@ -208,16 +209,25 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
   };
 }
 
-function hastening(runtime: HastenParts): Pick<Operator, "forget" | "retry"> {
+function hastening<Tx>(runtime: Runtime<Tx>): Pick<Operator, "forget" | "retry"> {
+  const hasten = async (seen: SeenRecord, request: HastenRequest, by: OperatorProof, dryRun = false) => {
+    const done = await hastenSeen(runtime, seen, request, checkedBy(by), dryRun);
+    if (done.kind === "done" && done.audit !== null) {
+      const { id: recordId, operation } = done.record;
+      const type = request.event === "forget" ? "forgotten" : "retried";
+      runtime.emit({ ...runtime.about(operation, done.record), type, recordId, actor: by.operator });
+    }
+    return done;
+  };
   return {
     async forget(seen, by, options = {}) {
       checkOptions("operator: forget", options, forgetNames);
-      const { mayRunAgain = false, dryRun = false } = options;
-      return hastenSeen(runtime, seen, { event: "forget", mayRunAgain }, checkedBy(by), dryRun);
+      const { mayRunAgain = false, dryRun } = options;
+      return hasten(seen, { event: "forget", mayRunAgain }, by, dryRun);
     },
     async retry(seen, by, options = {}) {
       checkOptions("operator: retry", options, retryNames);
-      return hastenSeen(runtime, seen, { event: "retry" }, checkedBy(by), options.dryRun ?? false);
+      return hasten(seen, { event: "retry" }, by, options.dryRun);
     },
   };
 }

@@ -17,8 +17,11 @@ export interface CleanReport {
   readonly messages: number;
 }
 
-/** A record whose time is over. `answer` is there where it goes together with its key; as the codec stored it. */
-export type ForgottenRecord = FinishedRecord | ExpiredRecord;
+/**
+ * A record whose time is over. `answer` is there where it goes together with its key; as the codec stored it, like `summary`,
+ * which is what its request asked for, in short. Null: none was kept.
+ */
+export type ForgottenRecord = (FinishedRecord | ExpiredRecord) & { readonly summary: Uint8Array | null };
 
 export interface Archival {
   /** As `clean` of the store, without the edge `forget`: `forgotten` is 0, and answers that go with their key stay. */
@@ -26,7 +29,7 @@ export interface Archival {
   /** At most `limit` records that `clean` of the store would forget now, oldest first. */
   due(limit: number): Promise<readonly ForgottenRecord[]>;
   /** Edge `forget`, for those of these that are still due and of the same life. How many that were. */
-  forget(records: readonly ForgottenRecord[]): Promise<number>;
+  forget(records: readonly (FinishedRecord | ExpiredRecord)[]): Promise<number>;
 }
 
 export interface ArchiveContext {

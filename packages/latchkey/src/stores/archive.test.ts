@@ -37,15 +37,20 @@ const databases: Readonly<Record<string, () => Promise<Opened>>> = {
 };
 
 const select = `select tenant, operation, key, state, principal, attempt, fingerprint_version,
-  length(answer) > 0 as has_answer, finished_at >= created_at as in_order, now() - created_at < interval '1 hour' as now
+  length(answer) > 0 as has_answer, convert_from(summary, 'UTF8')::json as summary, finished_at >= created_at as in_order, now() - created_at < interval '1 hour' as now
   from latchkey_archive order by key`;
 
 /** Records whose time is over at once. */
 async function runTwo({ store }: Opened) {
   const latchkey = createLatchkey({ store, strict: false });
   const operation = latchkey.operation("orders.create", { retentionMs: 1, forgetAfterMs: 1 });
-  for (const key of ["'quoted\\", "ü \u{1F511}"]) {
-    await latchkey.run(operation, { tenant: 't"[]', key, input: {} }, async () => ({ key }));
+  const short = { retentionMs: 1, forgetAfterMs: 1 };
+  const summarized = latchkey.operation("orders.cancel", { ...short, summary: { fields: ["why"] } });
+  for (const [key, one] of [
+    ["'quoted\\", operation],
+    ["ü \u{1F511}", summarized],
+  ] as const) {
+    await latchkey.run(one, { tenant: 't"[]', key, input: { why: "ü \u{1F511}" } }, async () => ({ key }));
   }
   return latchkey;
 }
@@ -68,7 +73,6 @@ describe.each(Object.keys(databases))("an archive in %s", (name) => {
     const { rows } = await opened.query(select);
     const same = {
       tenant: 't"[]',
-      operation: "orders.create",
       state: "completed",
       principal: null,
       attempt: 1,
@@ -78,8 +82,13 @@ describe.each(Object.keys(databases))("an archive in %s", (name) => {
       now: true,
     };
     expect(rows).toEqual([
-      { ...same, key: "'quoted\\" },
-      { ...same, key: "ü \u{1F511}" },
+      { ...same, key: "'quoted\\", operation: "orders.create", summary: null },
+      {
+        ...same,
+        key: "ü \u{1F511}",
+        operation: "orders.cancel",
+        summary: { method: null, path: null, fields: { why: "ü \u{1F511}" } },
+      },
     ]);
     expect((await opened.query("select count(*)::int as n from latchkey.records")).rows).toEqual([{ n: 0 }]);
   });

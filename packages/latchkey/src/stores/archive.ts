@@ -58,6 +58,8 @@ export function postgresArchiveSql(options: { readonly table?: string } = {}): s
   attempt integer not null,
   -- As it was stored; encrypted where the service has a codec that encrypts. Null: it had gone before.
   answer bytea,
+  -- What its request asked for, in short, as it was stored. Null: the service kept none.
+  summary bytea,
   last_error_code text collate "C",
   created_at timestamptz not null,
   finished_at timestamptz not null,
@@ -92,6 +94,7 @@ const columns = {
   fingerprint: "text",
   attempt: "integer",
   answer: "text",
+  summary: "text",
   last_error_code: "text",
   created_at: "float8",
   finished_at: "float8",
@@ -102,7 +105,7 @@ function insert(table: string): string {
   const names = Object.keys(columns);
   const list = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
   const values = names.map((name) => {
-    if (name === "fingerprint" || name === "answer") return `pg_catalog.decode(x.${name}, 'hex')`;
+    if (["fingerprint", "answer", "summary"].includes(name)) return `pg_catalog.decode(x.${name}, 'hex')`;
     return name.endsWith("_at") ? `pg_catalog.to_timestamp(x.${name} / 1000)` : `x.${name}`;
   });
   return `insert into ${table} (${names.join(", ")})
@@ -111,7 +114,7 @@ function insert(table: string): string {
 }
 
 function rowOf(record: ForgottenRecord): Readonly<Record<keyof typeof columns, string | number | null>> {
-  const { id, tenant, scope, key, operation, principal, state, fingerprint, fence } = record;
+  const { id, tenant, scope, key, operation, principal, state, fingerprint, fence, summary } = record;
   const isExpired = record.state === "expired";
   return {
     ...{ id, tenant, scope, key, operation, principal, state },
@@ -119,6 +122,7 @@ function rowOf(record: ForgottenRecord): Readonly<Record<keyof typeof columns, s
     fingerprint: hex(fingerprint.digest),
     attempt: fence.attempt,
     answer: isExpired || record.answer === null ? null : hex(record.answer),
+    summary: summary && hex(summary),
     last_error_code: isExpired ? null : record.lastErrorCode,
     created_at: record.createdAt,
     finished_at: record.finishedAt,

@@ -108,6 +108,10 @@ export type LatchkeyEvent =
       readonly actor: string;
       readonly proof: string;
     })
+  /** An operator ended the time of a finished record: its key may run as new. */
+  | (About & { readonly type: "forgotten"; readonly recordId: string; readonly actor: string })
+  /** An operator ended the wait of a retryable record, or of an unknown one. */
+  | (About & { readonly type: "retried"; readonly recordId: string; readonly actor: string })
   /** A settlement came before its record was unknown: it is kept, and used should that become so. */
   | (About & {
       readonly type: "settlement_kept";

@@ -28,7 +28,9 @@ import {
   isExclusive,
   requestFor,
 } from "../../../latchkey-conformance/src/store-conformance/transactions-arrange.ts";
+import { guardOf } from "../engine/record.ts";
 import { StoreError } from "../errors.ts";
+import { overviewOf } from "../execution/overview.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
@@ -582,6 +584,61 @@ test("journals and settlements are one point each, under names of their own", as
     ["listRecords", null],
     ["readAudit", k],
   ]);
+});
+
+test("what a store may have beside is there, one point for each call, and absent where the store lacks it", async () => {
+  const seen: string[] = [];
+  const plan: FaultPlan = ({ port }) => {
+    seen.push(port);
+    return "proceed";
+  };
+  const { rows: _rows, ...memory } = memoryStore();
+  const whole = {
+    ...memory,
+    ownCircuits: true,
+    leasesRefused: "is refused here",
+    finished: { look: async () => null },
+    overview: async () => overviewOf(memory, 1),
+    examine: async () => [],
+    close: async () => {},
+  };
+  const { store } = faultyStore(whole, plan);
+  const life = newLife(newKey(), { summary: new Uint8Array([7]) });
+  const record = await memory.create(life, null, defaultTerms);
+  if (record === null) throw new TypeError("expected a record");
+  expect(await store.summaries?.of(life, life.id)).toEqual(new Uint8Array([7]));
+  const said = { settlement: neverHappened, note: newNote(), attempt: 1, call: null } as const;
+  expect(await store.early?.keep(life, guardOf(record), said)).toBe(true);
+  expect(await store.early?.of(life, life.id)).toHaveLength(1);
+  expect(await store.early?.due(1)).toEqual([]);
+  await store.archival?.clean(1);
+  expect(await store.archival?.due(1)).toEqual([]);
+  expect(await store.archival?.forget([])).toBe(0);
+  await store.tenantData?.note("t", { id: newId(), actor: "ada", reason: "over" });
+  await store.tenantData?.sweep({ tenant: "t", part: "records", after: null, limit: 1, remove: null });
+  expect(await store.overview?.(1)).toMatchObject({ records: { inProgress: { count: 1 } } });
+  expect(await store.examine?.({} as never)).toEqual([]);
+  expect(await store.cleanAudit?.(1, 1), "the note's").toBe(1);
+  expect(seen).toEqual([
+    "readSummary",
+    "keepEarly",
+    "readEarly",
+    "dueEarly",
+    "cleanForArchive",
+    "dueForArchive",
+    "forgetArchived",
+    "noteTenant",
+    "sweepTenant",
+    "overview",
+    "examine",
+    "cleanAudit",
+  ]);
+  const missing = (one: Store<MemoryTransaction>, other: Store<MemoryTransaction>) =>
+    Object.keys(one).filter((name) => !(name in other));
+  expect(missing(whole, store)).toEqual([]);
+  expect(missing(store, whole), "the faulty one invents nothing").toEqual([]);
+  const { early, archival, tenantData, summaries, cleanAudit, ...bare } = memory;
+  expect(missing(faultyStore(bare, plan).store, bare)).toEqual([]);
 });
 
 test("a call's lost reply is in doubt, and repeating it is harmless", async () => {

@@ -5,6 +5,7 @@
  */
 import type { Store } from "../stores/store.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
+import { faultyOptional } from "./faulty-store/optional-parts.ts";
 import { FaultyProcess } from "./faulty-store/process.ts";
 import {
   faultyHints,
@@ -28,6 +29,7 @@ export interface FaultyStore<Tx> {
 export function faultyStore<Tx>(inner: Store<Tx>, plan: FaultPlan): FaultyStore<Tx> {
   const process = new FaultyProcess(plan);
   const store: Store<Tx> = {
+    ...faultyOptional(inner, process),
     name: inner.name,
     capabilities: inner.capabilities,
     transactions: inner.transactions === null ? null : faultyTransactions(inner.transactions, process),

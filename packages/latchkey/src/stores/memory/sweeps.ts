@@ -1,6 +1,12 @@
 /** What the background services ask of the memory store: dead leases and expiry. */
 import { giveUpReason } from "../../engine/decide.ts";
-import type { FinishedRecord, InProgressRecord, LatchkeyRecord, PendingRecord } from "../../engine/record.ts";
+import type {
+  ExpiredRecord,
+  FinishedRecord,
+  InProgressRecord,
+  LatchkeyRecord,
+  PendingRecord,
+} from "../../engine/record.ts";
 import type { Archival, ForgottenRecord } from "../archival.ts";
 import type { CleanReport, EndedLease } from "../store.ts";
 import type { MemoryEffects } from "./effects.ts";
@@ -64,11 +70,12 @@ function cleanWithoutForgetting(
 
 export function memoryArchival(state: Swept, now: () => number): Archival {
   const { rows, effects } = state;
-  const isDue = (record: LatchkeyRecord): record is ForgottenRecord =>
+  const isDue = (record: LatchkeyRecord): record is FinishedRecord | ExpiredRecord =>
     (isFinished(record) || record.state === "expired") &&
     now() >= record.forgetAt &&
     !recordsOfUndelivered(effects).has(record.id);
-  const due = () => rows.all().flatMap(({ record }) => (isDue(record) ? [record] : []));
+  const due = (): ForgottenRecord[] =>
+    rows.all().flatMap(({ record, life }) => (isDue(record) ? [{ ...record, summary: life.summary }] : []));
   return {
     clean: async (limit) =>
       cleanWithoutForgetting(state, now(), limit, ({ expiresAt, forgetAt }) => expiresAt < forgetAt),

@@ -74,7 +74,7 @@ function effectsAreDelivered({ outbox }: SqlNames): string {
 
 /** The records that `forget` would remove, as they are. */
 function dueToForget(names: SqlNames): string {
-  return onPrimary(`select ${recordColumns} from ${names.records} r
+  return onPrimary(`select ${recordColumns}, pg_catalog.encode(r.summary, 'hex') as summary from ${names.records} r
       cross join (select null::timestamptz as locked_until) l
     where (${finished} or r.state = 'expired') and r.forget_at <= (select ${names.clock}) and ${effectsAreDelivered(names)}
     order by r.forget_at limit @limit::int`);

@@ -7,7 +7,16 @@ import type { PostgresExecutor } from "./executor.ts";
 import type { maintenanceStatements } from "./maintenance-statements.ts";
 import type { messageStatements } from "./message-statements.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
-import { foundRows, inProgressOf, numberOf, onlyRow, storedRecord, textOf } from "./rows.ts";
+import {
+  bytesOf,
+  foundRows,
+  inProgressOf,
+  nullableText,
+  numberOf,
+  onlyRow,
+  storedRecord,
+  textOf,
+} from "./rows.ts";
 import type { StatementTemplate } from "./template.ts";
 import type { tenantStatements } from "./tenant-statements.ts";
 
@@ -48,7 +57,11 @@ export function postgresMaintenance(
       clean: (limit) => cleaned(limit, false),
       async due(limit) {
         const rows = foundRows(await executor.read(statements.dueToForget.bind({ limit })), "record");
-        return rows.map((row) => storedRecord(row, "completed", "failed", "expired"));
+        return rows.map((row) => {
+          const summary = nullableText(row, "summary");
+          const record = storedRecord(row, "completed", "failed", "expired");
+          return { ...record, summary: summary === null ? null : bytesOf(summary) };
+        });
       },
       async forget(records) {
         const ids = JSON.stringify(records.map(({ id }) => id));

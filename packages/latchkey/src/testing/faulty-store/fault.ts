@@ -60,7 +60,19 @@ export type StorePort =
   | "removeMessage"
   | "sendHint"
   | "hearHint"
-  | "listenToHints";
+  | "listenToHints"
+  | "keepEarly"
+  | "readEarly"
+  | "dueEarly"
+  | "readSummary"
+  | "cleanForArchive"
+  | "dueForArchive"
+  | "forgetArchived"
+  | "sweepTenant"
+  | "noteTenant"
+  | "overview"
+  | "examine"
+  | "cleanAudit";
 
 export interface StoreCall {
   /** 1 for the first call through this wrapper. */

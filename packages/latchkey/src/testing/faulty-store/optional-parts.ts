@@ -1,0 +1,81 @@
+/** What a store may have beside what every store has. What `inner` lacks, the faulty store lacks. */
+import type { Archival } from "../../stores/archival.ts";
+import type { EarlySettlements } from "../../stores/early.ts";
+import type { Store } from "../../stores/store.ts";
+import type { TenantData } from "../../stores/tenant-data.ts";
+import type { FaultyProcess } from "./process.ts";
+
+type Optional = Pick<
+  Store<unknown>,
+  | "leasesRefused"
+  | "ownCircuits"
+  | "early"
+  | "summaries"
+  | "archival"
+  | "tenantData"
+  | "overview"
+  | "finished"
+  | "close"
+  | "examine"
+  | "cleanAudit"
+>;
+
+export function faultyOptional(inner: Optional, process: FaultyProcess): Optional {
+  const { leasesRefused, ownCircuits, early, summaries, archival, tenantData, finished } = inner;
+  return {
+    ...(leasesRefused !== undefined && { leasesRefused }),
+    ...(ownCircuits !== undefined && { ownCircuits }),
+    ...(early && { early: faultyEarly(early, process) }),
+    ...(summaries && {
+      summaries: { of: (key, id) => process.call("readSummary", key, () => summaries.of(key, id)) },
+    }),
+    ...(archival && { archival: faultyArchival(archival, process) }),
+    ...(tenantData && { tenantData: faultyTenantData(tenantData, process) }),
+    // A copy that is not to be had quickly is none, so it has no faults of its own.
+    ...(finished && { finished }),
+    ...faultyCalls(inner, process),
+  };
+}
+
+function faultyCalls(
+  inner: Optional,
+  process: FaultyProcess,
+): Pick<Optional, "overview" | "close" | "examine" | "cleanAudit"> {
+  const { overview, close, examine, cleanAudit } = inner;
+  return {
+    ...(overview && {
+      overview: (countMax) => process.call("overview", null, () => overview.call(inner, countMax)),
+    }),
+    ...(close && { close: () => close.call(inner) }),
+    ...(examine && {
+      examine: (request) => process.call("examine", null, () => examine.call(inner, request)),
+    }),
+    ...(cleanAudit && {
+      cleanAudit: (keepMs, limit) =>
+        process.call("cleanAudit", null, () => cleanAudit.call(inner, keepMs, limit)),
+    }),
+  };
+}
+
+function faultyEarly(inner: EarlySettlements, process: FaultyProcess): EarlySettlements {
+  return {
+    keep: (key, guard, early) => process.call("keepEarly", key, () => inner.keep(key, guard, early)),
+    of: (key, recordId) => process.call("readEarly", key, () => inner.of(key, recordId)),
+    due: (limit) => process.call("dueEarly", null, () => inner.due(limit)),
+  };
+}
+
+function faultyArchival(inner: Archival, process: FaultyProcess): Archival {
+  return {
+    clean: (limit) => process.call("cleanForArchive", null, () => inner.clean(limit)),
+    due: (limit) => process.call("dueForArchive", null, () => inner.due(limit)),
+    forget: (records) => process.call("forgetArchived", null, () => inner.forget(records)),
+  };
+}
+
+function faultyTenantData(inner: TenantData, process: FaultyProcess): TenantData {
+  return {
+    sweep: (sweep) => process.call("sweepTenant", null, () => inner.sweep(sweep)),
+    note: (tenant, note) => process.call("noteTenant", null, () => inner.note(tenant, note)),
+  };
+}
