@@ -81,6 +81,11 @@ export const errorCodes = {
     summary: "The handler reported that nothing happened.",
     remedy: "Nothing to do: the key may be retried.",
   },
+  "not-admitted": {
+    summary:
+      'A handler under `admission: "optimistic"` was started for a key that is finished or runs elsewhere. Its transaction is rolled back, and its caller gets the first answer or hears that the key is running.',
+    remedy: "Let the error through, and do not report it: the handler has done nothing.",
+  },
   "not-encrypted": {
     summary: "A stored piece is not encrypted, and this process reads only what is.",
     remedy:

@@ -3,7 +3,7 @@ import type { RecordKey } from "../engine/record.ts";
 import type { Reading } from "../stores/life.ts";
 import type { Store } from "../stores/store.ts";
 import type { TenantData } from "../stores/tenant-data.ts";
-import type { TransactionSupport } from "../stores/transactions.ts";
+import type { TransactionOutcome, TransactionSupport } from "../stores/transactions.ts";
 import type { FinishedCache, ReadFrom } from "./finished-cache.ts";
 
 /** What a cached store has beside what the store itself has. */
@@ -81,19 +81,41 @@ function keepingTransactions<Tx>(
   cache: FinishedCache,
   keep: (reading: Reading, from: ReadFrom) => void,
 ): TransactionSupport<Tx> {
+  /** Only what was rolled back tells what it saw; a store that replicates has made sure of that by then. */
+  const keeping = async <T>(
+    key: RecordKey,
+    run: (see: (reading: Reading) => void) => Promise<TransactionOutcome<T>>,
+  ): Promise<TransactionOutcome<T>> => {
+    const from = await cache.begin(key);
+    const seen: Reading[] = [];
+    const outcome = await run((reading) => seen.push(reading));
+    const last = seen.at(-1);
+    if (outcome.kind === "rolled_back" && last !== undefined) keep(last, from);
+    return outcome;
+  };
+  const { runEarly } = transactions;
+  const early: Pick<TransactionSupport<Tx>, "runEarly"> =
+    runEarly === undefined
+      ? {}
+      : {
+          runEarly: (request, admit, work) =>
+            keeping(request.key, (see) => {
+              const seeing: typeof admit = (seen) => {
+                see(seen.reading);
+                return admit(seen);
+              };
+              return runEarly(request, seeing, work);
+            }),
+        };
   return {
     ...transactions,
-    async run(request, work) {
-      const from = await cache.begin(request.key);
-      const seen: Reading[] = [];
-      const outcome = await transactions.run(request, (open) => {
-        seen.push(open.reading);
-        return work(open);
-      });
-      const last = seen.at(-1);
-      // Only what was rolled back tells what it saw; a store that replicates has made sure of that by then.
-      if (outcome.kind === "rolled_back" && last !== undefined) keep(last, from);
-      return outcome;
-    },
+    ...early,
+    run: (request, work) =>
+      keeping(request.key, (see) =>
+        transactions.run(request, (open) => {
+          see(open.reading);
+          return work(open);
+        }),
+      ),
   };
 }

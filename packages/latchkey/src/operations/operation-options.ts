@@ -17,6 +17,7 @@ export const operationOptionNames = {
   answerHoldBytes: true,
   summary: true,
   isolation: true,
+  admission: true,
   transactionLimitMs: true,
   writes: true,
   pendingLimitMs: true,
@@ -49,9 +50,11 @@ function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
     case "transaction":
       return [...ofLeases, "pendingLimitMs"];
     case "lease":
-      return ownsWork ? ["writes", "pendingLimitMs"] : ["writes", "pendingLimitMs", ...ofTransactions];
+      return ownsWork
+        ? ["writes", "admission", "pendingLimitMs"]
+        : ["writes", "admission", "pendingLimitMs", ...ofTransactions];
     case "deferred":
-      return ["writes"];
+      return ["writes", "admission"];
     default:
       return execution satisfies never;
   }

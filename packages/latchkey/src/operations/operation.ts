@@ -49,6 +49,13 @@ export interface OperationOptions<E extends Execution = Execution> {
 
   /** For `transaction`, and for the phases of operations that own their work. Default: the database's own. */
   readonly isolation?: IsolationLevel;
+  /**
+   * `transaction` only: when the handler starts. `pessimistic`: once it is known that its request is the first of its key.
+   * `optimistic`: at once; BEGIN and the look-up travel with its first statement, which saves a round trip. The handler of a
+   * duplicate may then run up to its first statement, or further while another holds the key, and is rolled back: it must do
+   * nothing outside its `tx`. A handler that succeeds without its `tx` is refused. Default `pessimistic`.
+   */
+  readonly admission?: "pessimistic" | "optimistic";
   /** The handler's time under `transaction`, or a phase's; then it is rolled back. Default 30 seconds. */
   readonly transactionLimitMs?: number;
   /** `transaction` only: `none` says that a 2xx without a write through `tx` is meant. Default `required`. */
@@ -106,6 +113,7 @@ export interface OperationSettings {
   readonly answerHoldBytes: number;
   readonly summary: SummarySettings;
   readonly isolation: IsolationLevel | null;
+  readonly admission: "pessimistic" | "optimistic";
   readonly transactionLimitMs: number;
   readonly writes: "required" | "none";
   readonly pendingLimitMs: number;
@@ -153,8 +161,32 @@ export function defineOperation<E extends Execution>(
       `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
     );
   }
+  if (settings.admission === "optimistic") checkOptimistic(name, settings, capabilities);
   if (execution === "deferred") checkDeferred(name, settings);
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
+}
+
+/** @throws {TypeError} where a handler cannot start before its transaction is open */
+function checkOptimistic(
+  name: string,
+  { isolation, writes }: OperationSettings,
+  capabilities: StoreCapabilities,
+): void {
+  if (capabilities.optimisticAdmission !== true) {
+    throw new TypeError(
+      `Operation ${name}: its store has no optimistic admission. Through \`pg\` and Drizzle, Postgres has it`,
+    );
+  }
+  if (isolation === "serializable") {
+    throw new TypeError(
+      `Operation ${name}: under isolation "serializable" the key is looked up before the transaction, so admission must be "pessimistic"`,
+    );
+  }
+  if (writes === "none") {
+    throw new TypeError(
+      `Operation ${name}: under admission "optimistic" a handler writes through its \`tx\` and nowhere else, so writes must be "required"`,
+    );
+  }
 }
 
 /** @throws {TypeError} for what has no meaning where a worker runs what a request has asked for. */
@@ -188,6 +220,7 @@ function resolveSettings(
     answerLimitBytes: options.answerLimitBytes ?? 1024 * 1024,
     answerHoldBytes: options.answerHoldBytes ?? 32 * 1024 * 1024,
     isolation: options.isolation ?? null,
+    admission: options.admission ?? "pessimistic",
     transactionLimitMs: options.transactionLimitMs ?? 30_000,
     writes: options.writes ?? "required",
     pendingLimitMs: options.pendingLimitMs ?? dayMs,
@@ -247,6 +280,7 @@ function checkChoices(name: string, settings: OperationSettings): void {
   checkChoice(name, "reuse", settings.reuse, ["reject", "execute"]);
   checkChoice(name, "serverErrors", settings.serverErrors, ["by-outcome", "store", "release"]);
   checkChoice(name, "writes", settings.writes, ["required", "none"]);
+  checkChoice(name, "admission", settings.admission, ["pessimistic", "optimistic"]);
   checkChoice(name, "leaseEnd", settings.leaseEnd, ["reconcile", "resume", "rerun"]);
   checkChoice(name, "isolation", settings.isolation, [
     null,

@@ -13,6 +13,7 @@ export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabiliti
   const slowest = Math.max(...all.map(({ inProgress }) => waits.indexOf(inProgress)));
   return {
     transactions,
+    optimisticAdmission: all.every((one) => one.optimisticAdmission === true),
     inProgress: waits[slowest] ?? "at-commit",
     durability: all.every(({ durability }) => durability === "synced") ? "synced" : "may-lose-acknowledged",
     commitNotice: all.every(({ commitNotice }) => commitNotice),
@@ -25,7 +26,7 @@ export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabiliti
 export function checkFits(store: Store<never>, said: StoreCapabilities): void {
   const together = capabilitiesOf([{ ...store, capabilities: said }, store]);
   for (const name of Object.keys(said) as (keyof StoreCapabilities)[]) {
-    if (together[name] !== said[name]) {
+    if (together[name] !== (said[name] ?? false)) {
       throw new TypeError(
         `routedStore: a store named ${store.name} has ${name} ${store.capabilities[name]}; the others have ${said[name]}`,
       );

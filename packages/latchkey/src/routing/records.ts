@@ -27,6 +27,12 @@ export function routedTransactions<Tx>(members: Members<Tx>): TransactionSupport
       const { store, guard } = members.of(request.key.tenant);
       return guard(() => transactionsOf(store).run(request, work));
     },
+    async runEarly(request, admit, work) {
+      const { store, guard } = members.of(request.key.tenant);
+      const { runEarly } = transactionsOf(store);
+      if (runEarly === undefined) throw missing(store as Store<never>, "optimistic admission");
+      return guard(() => runEarly(request, admit, work));
+    },
     phase: async (request, work) => of(request.owner.key.tenant).phase(request, work),
     deliver: async (request, work) => of(request.tenant).deliver(request, work),
     resolve: async (key, id, fence, timeoutMs) => of(key.tenant).resolve(key, id, fence, timeoutMs),

@@ -58,7 +58,18 @@ function overDrizzle<D extends DrizzleDatabase, Tx>(
   bridge: TransactionBridge<Tx>,
   facadeFor: (tx: Tx) => ClientFacade,
 ): TransactionBridge<DrizzleTx<D>> {
+  const { transactEarly } = bridge;
+  const early: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> =
+    transactEarly === undefined
+      ? {}
+      : {
+          transactEarly: (request, admit, work) =>
+            transactEarly(request, admit, ({ tx, ...session }) =>
+              workThroughDrizzle(db, facadeFor(tx), session, work),
+            ),
+        };
   return {
+    ...early,
     name: "drizzle",
     commitNotice: bridge.commitNotice,
     verify: () => bridge.verify?.(),

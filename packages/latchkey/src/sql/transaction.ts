@@ -52,6 +52,18 @@ export interface BridgeSession<Tx> {
   revoke(): void;
 }
 
+/** A session whose transaction opens with the first statement through `tx`, in one flight with it. */
+export interface EarlySession<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
+  /**
+   * Opens the transaction, if no statement has yet, and resolves to what `admit` has returned. Work that has sent a
+   * statement ends after this has settled, or with `abandon`; it commits only after true.
+   *
+   * @throws {StoreError} when the transaction could not be opened
+   * @throws whatever `admit` throws
+   */
+  admitted(): Promise<boolean>;
+}
+
 export type BridgeWork<T> =
   | { readonly end: "rollback"; readonly value: T }
   /** End the connection without waiting for it: the handler may still hold it. */
@@ -89,5 +101,19 @@ export interface TransactionBridge<Tx> {
   transact<T>(
     request: BridgeRequest,
     work: (session: BridgeSession<Tx>) => Promise<BridgeWork<T>>,
+  ): Promise<BridgeOutcome<T>>;
+
+  /**
+   * As `transact`, for work that starts before its transaction is open. `admit` gets the rows of the opening statements, at
+   * most once, before any statement through `tx` returns. Where it returns false or throws, or where the transaction could
+   * not be opened, those statements reject, and `work` ends with a rollback. Absent: this owner of transactions cannot do
+   * it.
+   *
+   * @throws whatever `work` throws, after rolling back.
+   */
+  transactEarly?<T>(
+    request: BridgeRequest,
+    admit: (opened: BridgeSession<Tx>["opened"]) => Promise<boolean>,
+    work: (session: EarlySession<Tx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>>;
 }

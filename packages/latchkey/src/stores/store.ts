@@ -39,6 +39,8 @@ export type { CleanReport, Retention };
 export interface StoreCapabilities {
   /** Business writes can commit together with the record. */
   readonly transactions: boolean;
+  /** Whether a handler can start before its transaction is open, for `admission: "optimistic"`. Default false. */
+  readonly optimisticAdmission?: boolean;
   /** How soon a duplicate learns that the key is running: at once, after a bounded wait, or only at commit. */
   readonly inProgress: "immediate" | "bounded" | "at-commit";
   /** Whether an acknowledged record can be lost by a crash or failover of the store. */

@@ -40,6 +40,25 @@ export interface OpenTransaction<Tx> {
   revoke(): void;
 }
 
+/** What admission decides on, once the transaction is open. */
+export type Admission = Pick<OpenTransaction<never>, "reading" | "exclusive" | "refusal">;
+
+/**
+ * A transaction whose handler starts before it is open (optimistic admission). It opens with the first statement that is
+ * sent through `tx`, in one flight with it; that statement, and each later one, returns only when the run has been admitted,
+ * and rejects with `not-admitted` when it has not.
+ */
+export interface EarlyTransaction<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke"> {
+  /**
+   * Whether the run was admitted. Opens the transaction if nothing has yet. Work that has sent a statement ends after this
+   * has settled, or with `abandon`; it commits only after true.
+   *
+   * @throws {StoreError} when the transaction could not be opened
+   * @throws whatever `admit` throws
+   */
+  admitted(): Promise<boolean>;
+}
+
 export type TransactionWork<T> =
   /** Roll back; nothing of the handler's work stays. */
   | { readonly end: "rollback"; readonly value: T }
@@ -178,6 +197,19 @@ export interface TransactionSupport<Tx> {
   run<T>(
     request: TransactionRequest,
     work: (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>,
+  ): Promise<TransactionOutcome<T>>;
+
+  /**
+   * As `run`, for work that starts before its transaction is open. `admit` is called at most once, with the transaction open
+   * and before any statement of the handler's has returned; false: nothing of this transaction may stay. Absent: the store
+   * cannot do it.
+   *
+   * @throws whatever `work` throws, after rolling back.
+   */
+  runEarly?<T>(
+    request: TransactionRequest,
+    admit: (seen: Admission) => Promise<boolean>,
+    work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
   ): Promise<TransactionOutcome<T>>;
 
   /**

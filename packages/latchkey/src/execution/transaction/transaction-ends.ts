@@ -1,12 +1,14 @@
 /** How a transaction ended that ran a handler, and what its caller gets. */
 import type { Decision, GiveUpReason } from "../../engine/decide.ts";
 import type { Guard } from "../../engine/record.ts";
+import { LatchkeyError } from "../../errors.ts";
 import type { Answer } from "../../operations/answer.ts";
 import type { Result, Submission, Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
+import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { Retention } from "../../stores/retention.ts";
-import type { TransactionSupport } from "../../stores/transactions.ts";
-import { whatTheRecordSays } from "../admission.ts";
+import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
+import { giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
 
@@ -19,6 +21,8 @@ export type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
   | { readonly kind: "limited"; readonly result: Result }
+  /** Only an ordinary admission can go on with what the record is. */
+  | { readonly kind: "again" }
   /** The record has had attempts: whether it has steps is still to be seen. */
   | { readonly kind: "retried"; readonly start: Start; readonly guard: Guard }
   | { readonly kind: "threw"; readonly error: unknown }
@@ -45,13 +49,87 @@ export interface Job<Tx> {
   readonly stepless: { guard: Guard | null };
   /** Called when the handler is about to run. */
   readonly started: () => void;
+  /** Whether the next round may start its handler before it is admitted: the first one, where its operation says so. */
+  readonly early: { next: boolean };
 }
 
 /** `null`: what was decided on has changed; start over on what is there now. */
 export type Round = Result | null;
 
+/** Noted as soon as a handler's run is admitted, for what the transaction itself cannot hand back. */
+export interface Started {
+  start: Start | null;
+  /** On the process's monotonic clock. */
+  readonly atMs: number;
+}
+
+/** What a transaction's outcome means to its caller. */
+export function settle<Tx>(
+  job: Job<Tx>,
+  outcome: TransactionOutcome<Ran>,
+  { start, atMs }: Started,
+): Round | Promise<Round> {
+  const { value } = outcome;
+  switch (outcome.kind) {
+    case "committed":
+      return committed(job, expectAnswered(value), outcome.expiresAt);
+    case "rolled_back":
+      return settleRolledBack(job, value, start);
+    case "lost":
+      return rerun(job, "lost");
+    case "refused":
+      return settleRefused(job, outcome, start);
+    case "in_doubt":
+      return settleInDoubt(job, expectAnswered(value), atMs);
+    case "changed":
+      return settleChanged(job, start ?? expectAnswered(value));
+    default:
+      return outcome satisfies never;
+  }
+}
+
+async function settleRolledBack<Tx>(job: Job<Tx>, ran: Ran, start: Start | null): Promise<Round> {
+  switch (ran.kind) {
+    case "decided":
+      return resultOf(job.runtime, ran.decision, ran.now);
+    case "dead_lease":
+      await giveUp(job.runtime, job.operation, job.submission.key, ran.guard, ran.because);
+      return null;
+    case "limited":
+      return ran.result;
+    case "again":
+      return rerun(job, "admission");
+    case "retried":
+      return settleRetried(job, ran);
+    case "answered":
+      return released(job, ran);
+    case "threw":
+      return isSerializationFailure(ran.error)
+        ? rerun(job, "serialization")
+        : afterError(job, ran.error, start);
+    default:
+      return ran satisfies never;
+  }
+}
+
+async function settleRefused<Tx>(
+  job: Job<Tx>,
+  { value, because, error }: Extract<TransactionOutcome<Ran>, { kind: "refused" }>,
+  start: Start | null,
+): Promise<Round> {
+  if (because === "serialization") return rerun(job, "serialization");
+  if (because === "other") return afterError(job, error, start);
+  const answered = expectAnswered(value);
+  // Nothing can be stored in an aborted transaction. A refusal is still true without its record; a success is not.
+  const { status } = answered.answer;
+  if (status < 400 || status >= 500) {
+    return afterError(job, new LatchkeyError("transaction-aborted", { cause: error }), start);
+  }
+  return (await whatTheRecordSays(job)) ?? released(job, answered);
+}
+
 /** The answer is sent, its writes are gone and its key is free. One that tells of an error may be a shadow as well. */
-export async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
+async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
   const { runtime, submission, operation } = job;
   const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
   if (said !== null) return said;
@@ -61,7 +139,7 @@ export async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Resu
 }
 
 /** @param startedAtMs when its transaction began, on the process's monotonic clock */
-export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
+async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: number): Promise<Round> {
   const { runtime, submission, support, operation } = job;
   const read = await support
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
@@ -90,7 +168,7 @@ export async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedA
 }
 
 /** Steps are from when the operation ran under a lease: a transaction would do again what is finished. */
-export async function settleRetried<Tx>(
+async function settleRetried<Tx>(
   { runtime, submission, stepless }: Job<Tx>,
   { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
 ): Promise<Round> {
@@ -130,7 +208,7 @@ function roundOf(lost: Lost): Round {
  *
  * @throws the handler's error when the record says nothing.
  */
-export async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
+async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
   const { runtime, submission, operation } = job;
   if (start !== null) {
     const about = runtime.about(operation.name, submission.key);
@@ -141,7 +219,7 @@ export async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start 
   throw error;
 }
 
-export function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back"): null {
+function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back" | "admission"): null {
   const { runtime, submission, operation } = job;
   runtime.emit({
     type: "transaction_rerun",
@@ -151,7 +229,7 @@ export function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "com
   return null;
 }
 
-export function committed<Tx>({ runtime }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
+function committed<Tx>({ runtime }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
   if (ran.enqueued) runtime.hints.send("effects");
   return executed(ran, true, expiresAt);
 }
@@ -160,7 +238,7 @@ function executed(ran: AnsweredRan, stored: boolean, expiresAt: number | null): 
   return { kind: "executed", recordId: ran.life.id, answer: ran.answer, stored, expiresAt };
 }
 
-export function expectAnswered(ran: Ran): AnsweredRan {
+function expectAnswered(ran: Ran): AnsweredRan {
   if (ran.kind !== "answered")
     throw new TypeError(`A transaction that ${ran.kind} cannot have been committed`);
   return ran;

@@ -3,7 +3,7 @@
  * but on a stand-in for its client: what it says about BEGIN, COMMIT and ROLLBACK is not sent, everything else goes to
  * the guarded client. So the guard sees every statement that the driver sends, however it was built.
  */
-import type { BridgeSession, BridgeWork } from "../transaction.ts";
+import type { BridgeWork } from "../transaction.ts";
 
 /** A database made by `drizzle()` from `drizzle-orm/node-postgres` or `drizzle-orm/pglite`. */
 export interface DrizzleDatabase {
@@ -36,11 +36,12 @@ export interface ClientFacade {
   ended(): void;
 }
 
-export async function workThroughDrizzle<D extends DrizzleDatabase, T>(
+/** @param session that of the client, whose `tx` Drizzle's own replaces */
+export async function workThroughDrizzle<D extends DrizzleDatabase, S extends object, T>(
   db: D,
   facade: ClientFacade,
-  session: Omit<BridgeSession<unknown>, "tx">,
-  work: (session: BridgeSession<DrizzleTx<D>>) => Promise<BridgeWork<T>>,
+  session: S,
+  work: (session: S & { readonly tx: DrizzleTx<D> }) => Promise<BridgeWork<T>>,
 ): Promise<BridgeWork<T>> {
   const original = db._.session as DrizzleSession<DrizzleTx<D>>;
   const own: DrizzleSession<DrizzleTx<D>> = Object.create(original, { client: { value: facade.client } });

@@ -1,14 +1,15 @@
 /** The transaction bridge over a `pg` pool: BEGIN rides with the opening statements, COMMIT with the closing ones. */
 
-import { LatchkeyError, StoreError } from "../../errors.ts";
+import { LatchkeyError } from "../../errors.ts";
 import { guardClient } from "../guard-client.ts";
-import { certaintyOf, isForbidden, withServersWords } from "../sql-errors.ts";
+import { certaintyOf, isForbidden } from "../sql-errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
 import type {
   BridgeOutcome,
   BridgeRequest,
   BridgeSession,
   BridgeWork,
+  EarlySession,
   SqlStatement,
   TransactionBridge,
 } from "../transaction.ts";
@@ -16,6 +17,7 @@ import type { PgClient, PgPool, PgTx } from "./client.ts";
 import type { Connection, Connections } from "./connections.ts";
 import { begin, commit, rollback } from "./control-statements.ts";
 import { TransactionWatch } from "./detect-commit.ts";
+import { EarlyOpening, hasJoined, noteIsolation, openError } from "./early-opening.ts";
 import { HandlerStatements } from "./handler-statements.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
 import { namingSchemas, sameSchemas } from "./search-path.ts";
@@ -38,8 +40,27 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
     async transact(request, work) {
       const leave = await connections.enterTransaction();
       try {
-        const opened = await open(connections, request);
-        return await inTransaction(opened, connections.repeatedStatements, work);
+        const { connection, rows } = await open(connections, request);
+        const { repeatedStatements: repeated } = connections;
+        const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
+        const start: Start = { connection, repeated, schemas: () => schemas, early: null };
+        return await inTransaction<P, Awaited<ReturnType<typeof work>>["value"]>(start, (session) =>
+          work({ opened: rows, ...session }),
+        );
+      } finally {
+        leave();
+      }
+    },
+    async transactEarly(request, admit, work) {
+      const leave = await connections.enterTransaction();
+      try {
+        const connection = await connections.take();
+        const early = new EarlyOpening(connection, request, admit);
+        const { repeatedStatements: repeated } = connections;
+        const schemas = () => (repeated === null ? null : early.schemas);
+        return await inTransaction({ connection, repeated, schemas, early }, (session) =>
+          work({ admitted: () => early.open(), ...session }),
+        );
       } finally {
         leave();
       }
@@ -61,10 +82,9 @@ async function open(connections: Connections, request: BridgeRequest): Promise<O
       await connection.sendPipeline([rollback]);
       reply = await connection.sendPipeline(statements);
     }
-    const joined = reply.notices.some(({ code }) => code === "25001");
-    if (reply.error === null && !joined) {
+    if (reply.error === null && !hasJoined(reply)) {
       const rows = reply.replies.slice(1).map((one) => one.rows);
-      if (request.isolation === null) noteIsolation(connection, rows[0]?.[0]?.isolation);
+      noteIsolation(connection, request, rows);
       return { connection, rows };
     }
     const forbidden = tries === 1 && isForbidden(reply.error);
@@ -77,29 +97,26 @@ async function open(connections: Connections, request: BridgeRequest): Promise<O
   }
 }
 
-/** What an opening statement says of the level that the session has of itself. */
-function noteIsolation({ state }: Connection, isolation: unknown): void {
-  if (state !== null && typeof isolation === "string") state.isolation = isolation;
-}
-
-function openError(reply: PipelineReply): StoreError {
-  const after = reply.status === null ? "gone" : "answered";
-  const certainty = reply.sent ? certaintyOf(reply.error, "statement", after) : "not_sent";
-  const message = withServersWords("The transaction could not be opened", reply.error);
-  return new StoreError(certainty, { cause: reply.error, message });
+/** A connection that a handler can be started on. */
+interface Start {
+  readonly connection: Connection;
+  readonly repeated: RepeatedStatements | null;
+  /** Where statements that have names look for their tables; null: none may have one. */
+  readonly schemas: () => string | null;
+  /** Null: the transaction is open. */
+  readonly early: EarlyOpening | null;
 }
 
 async function inTransaction<P extends PgPool, T>(
-  { connection, rows }: Opened,
-  repeated: RepeatedStatements | null,
-  work: (session: BridgeSession<PgTx<P>>) => Promise<BridgeWork<T>>,
+  { connection, repeated, schemas, early }: Start,
+  work: (session: Omit<EarlySession<PgTx<P>>, "admitted">) => Promise<BridgeWork<T>>,
 ): Promise<BridgeOutcome<T>> {
   const { client } = connection;
-  const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
   const statements = new HandlerStatements(
     client,
     repeated,
-    () => schemas !== null && !mayHaveChangedSession(),
+    () => schemas() !== null && !mayHaveChangedSession(),
+    early,
   );
   const { tx, used, mayHaveChangedSession, revoke } = guardClient(
     client,
@@ -109,13 +126,23 @@ async function inTransaction<P extends PgPool, T>(
   const watch = new TransactionWatch(client.connection);
   let result: BridgeWork<T>;
   try {
-    result = await work({ opened: rows, tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
+    result = await work({ tx: asUsersClient<P>(tx), used, mayHaveChangedSession, revoke });
   } catch (error) {
     revoke();
-    await rollBack(connection, watch, error, statements);
+    if (early?.opened === false) endUnopened(connection, early, watch);
+    else await rollBack(connection, watch, error, statements);
     throw error;
   }
   revoke();
+  if (early?.opened === false) {
+    endUnopened(connection, early, watch);
+    if (result.end === "commit") throw notAdmitted();
+    return { kind: "rolled_back", value: result.value };
+  }
+  if (early?.admitted === false && result.end === "commit") {
+    await rollBack(connection, watch, undefined, statements);
+    throw notAdmitted();
+  }
   // The handler has seen an error that it should not have: whatever it made of it, it runs again.
   const { failure } = statements;
   if (failure !== null && result.end !== "abandon") {
@@ -131,14 +158,9 @@ async function inTransaction<P extends PgPool, T>(
       await abandon(connection, watch);
       return { kind: "rolled_back", value: result.value };
     case "commit": {
-      const unseen = statements.named && schemas !== null && !mayHaveChangedSession();
-      const outcome = await finish(
-        connection,
-        watch,
-        result,
-        statements,
-        unseen ? [sameSchemas(schemas)] : [],
-      );
+      const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
+      const guard = namedIn === null ? [] : [sameSchemas(namedIn)];
+      const outcome = await finish(connection, watch, result, statements, guard);
       // Of a statement that the handler did not await.
       const late = outcome.kind === "refused" ? statements.failure : null;
       return late === null ? outcome : refusedByName(result.value, late);
@@ -150,6 +172,17 @@ async function inTransaction<P extends PgPool, T>(
 
 function refusedByName<T>(value: T, error: unknown): BridgeOutcome<T> {
   return { kind: "refused", value, sqlState: "26000", during: "closing", error };
+}
+
+function notAdmitted(): TypeError {
+  return new TypeError("A transaction that was not admitted cannot be committed");
+}
+
+/** Nothing of it has been sent, or nobody knows how far the server has got with it. */
+function endUnopened(connection: Connection, early: EarlyOpening, watch: TransactionWatch): void {
+  watch.stopUnended();
+  if (early.sent) connection.destroy();
+  else connection.giveBack();
 }
 
 /** What Latchkey knows as `PgClient` is a client of the user's own pool. */

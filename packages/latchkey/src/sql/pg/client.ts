@@ -66,13 +66,21 @@ export interface PgSubmittable {
   submit(connection: PgConnection): Error | null;
   handleRowDescription(message: { readonly fields: readonly PgField[] }): void;
   handleDataRow(message: { readonly fields: readonly (string | null)[] }): void;
-  handleCommandComplete(message: { readonly text: string }): void;
-  handleEmptyQuery(): void;
+  handleCommandComplete(message: { readonly text: string }, connection?: PgConnection): void;
+  handleEmptyQuery(connection?: PgConnection): void;
   handlePortalSuspended(): void;
   handleCopyInResponse(connection: PgConnection): void;
   handleCopyData(): void;
-  handleReadyForQuery(): void;
+  handleReadyForQuery(connection?: PgConnection): void;
   handleError(error: unknown, connection: PgConnection | undefined): void;
+  readonly name?: string | undefined;
+  readonly text?: string | undefined;
+}
+
+/** One of `pg`'s own queries, with parameters, so that it is prepared and never sent as a simple query. */
+export interface PgRider extends PgSubmittable {
+  name?: string | undefined;
+  readonly text: string;
 }
 
 export interface PgField {
@@ -84,6 +92,8 @@ export interface PgField {
 export interface PgConnection {
   readonly stream: {
     readonly writable: boolean;
+    cork?(): void;
+    uncork?(): void;
     write(bytes: Uint8Array): unknown;
     destroy(): unknown;
   };

@@ -186,10 +186,11 @@ export class Connection {
     const { clock, statementTimeoutMs: timeoutMs, namedStatements: named } = this.#options;
     return sendPipeline(this.client, statements, {
       clock,
-      timeoutMs: options.timeoutMs ?? timeoutMs,
+      timeoutMs: options.timeoutMs === undefined ? timeoutMs : options.timeoutMs,
       named: options.named ?? named,
       canSend: options.canSend ?? always,
       blocked: options.blocked,
+      rider: options.rider,
     });
   }
 

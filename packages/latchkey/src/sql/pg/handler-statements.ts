@@ -1,23 +1,30 @@
 /** What a handler sends through its `tx`: passed on, under a name where it is one of those that come again and again. */
+import { LatchkeyError } from "../../errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
-import type { PgClient } from "./client.ts";
+import type { PgClient, PgRider } from "./client.ts";
+import type { EarlyOpening } from "./early-opening.ts";
 import { OpenQueries } from "./open-queries.ts";
 import { namePrefix, type RepeatedStatements } from "./statement-names.ts";
 
 type Query = (...args: unknown[]) => unknown;
 
+type Callback = (error: unknown, result?: unknown) => void;
+
 /** `pg`'s own class of queries. */
-type QueryClass = new (
-  text: string,
-  values: readonly unknown[],
-  callback: (error: unknown, result: unknown) => void,
-) => { name?: string };
+type QueryClass = new (config: unknown, values: readonly unknown[], callback: Callback) => PgQuery;
+
+interface PgQuery extends PgRider {
+  binary?: unknown;
+  /** Where `pg`'s client puts its own type parsers. */
+  readonly _result?: { _types?: unknown };
+}
 
 /** The statements of one transaction. */
 export class HandlerStatements {
   readonly #client: PgClient;
   readonly #repeated: RepeatedStatements | null;
   readonly #mayName: () => boolean;
+  readonly #early: EarlyOpening | null;
   #named = false;
   #failure: unknown = null;
   readonly openQueries = new OpenQueries();
@@ -25,11 +32,18 @@ export class HandlerStatements {
   /**
    * @param repeated null: nothing gets a name
    * @param mayName asked before each statement
+   * @param early what the first statement opens; null: the transaction is open
    */
-  constructor(client: PgClient, repeated: RepeatedStatements | null, mayName: () => boolean) {
+  constructor(
+    client: PgClient,
+    repeated: RepeatedStatements | null,
+    mayName: () => boolean,
+    early: EarlyOpening | null,
+  ) {
     this.#client = client;
     this.#repeated = repeated;
     this.#mayName = mayName;
+    this.#early = early;
   }
 
   /** Whether a statement went under a name. */
@@ -52,13 +66,17 @@ export class HandlerStatements {
 
   send(query: Query, args: readonly unknown[]): unknown {
     this.openQueries.note(args[0]);
-    const statement = this.#mayName() ? nameable(args) : null;
-    const name = statement === null ? null : (this.#repeated?.nameOf(statement.text) ?? null);
-    if (statement === null || name === null) return Reflect.apply(query, this.#client, args);
-    this.#named = true;
-    const { text, values, config } = statement;
+    const early = this.#early;
+    if (early === null || early.admitted) return this.#sendNow(query, args);
+    return this.#sendFirst(args, early) ?? sendAfter(early, args, () => this.#sendNow(query, args));
+  }
+
+  #sendNow(query: Query, args: readonly unknown[]): unknown {
+    const statement = this.#namedStatement(args);
+    if (statement === null) return Reflect.apply(query, this.#client, args);
+    const { name, text, values, config } = statement;
     const refused = (error: unknown) => this.#refused(text, error);
-    const { Query } = this.#client.constructor as { readonly Query?: QueryClass };
+    const Query = queryClassOf(this.#client);
     if (config === null && Query !== undefined) {
       // `pg` copies a config object property by property, which takes longer than all else it does with it.
       return new Promise((resolve, reject) => {
@@ -72,6 +90,37 @@ export class HandlerStatements {
       { ...config, text, values, name },
     ]) as PromiseLike<unknown>;
     return sent.then(undefined, refused);
+  }
+
+  /** Null: there is no name for it. */
+  #namedStatement(args: readonly unknown[]): (Nameable & { readonly name: string }) | null {
+    const statement = this.#mayName() ? nameable(args) : null;
+    const name = statement === null ? null : (this.#repeated?.nameOf(statement.text) ?? null);
+    if (statement === null || name === null) return null;
+    this.#named = true;
+    return { ...statement, name };
+  }
+
+  /**
+   * Sends the statement in one flight with what opens the transaction. Null: it was not sent. Only what `pg` prepares can be:
+   * the server skips the rest of a flight after an error, and takes a simple query for no part of one.
+   */
+  #sendFirst(args: readonly unknown[], early: EarlyOpening): Promise<unknown> | null {
+    const Query = queryClassOf(this.#client);
+    if (early.sent || Query === undefined || nameable(args) === null) return null;
+    const statement = this.#namedStatement(args) ?? nameable(args);
+    if (statement === null) return null;
+    const { text, values, config } = statement;
+    const { promise: ran, resolve, reject } = Promise.withResolvers<unknown>();
+    // Whether anybody waits for it is decided by what opening finds.
+    ran.catch(() => {});
+    const query = new Query(config === null ? text : { ...config }, values, (error, result) =>
+      error ? reject(error) : resolve(result),
+    );
+    if ("name" in statement) query.name = String(statement.name);
+    asClientWould(this.#client, query);
+    const admitted = early.open(query).then((ok) => (ok ? ran : Promise.reject(notAdmitted())));
+    return "name" in statement ? admitted.catch((error: unknown) => this.#refused(text, error)) : admitted;
   }
 
   #refused(text: string, error: unknown): never {
@@ -89,6 +138,35 @@ export class HandlerStatements {
     const parsed = this.#client.connection?.parsedStatements ?? {};
     for (const name of Object.keys(parsed)) if (name.startsWith(namePrefix)) delete parsed[name];
   }
+}
+
+function queryClassOf(client: PgClient): QueryClass | undefined {
+  return (client.constructor as { readonly Query?: QueryClass }).Query;
+}
+
+/** What `pg`'s client does with each query that it is given. */
+function asClientWould(client: PgClient & { _types?: unknown; binary?: unknown }, query: PgQuery): void {
+  if (client.binary && !query.binary) query.binary = true;
+  if (query._result !== undefined && !query._result._types) query._result._types = client._types;
+}
+
+function notAdmitted(): LatchkeyError {
+  return new LatchkeyError("not-admitted");
+}
+
+/** Sends a statement once the transaction is open and its run admitted; in the way that the caller has asked for. */
+function sendAfter(early: EarlyOpening, args: readonly unknown[], send: () => unknown): unknown {
+  const admitted = early.open().then((ok) => (ok ? undefined : Promise.reject(notAdmitted())));
+  const [first] = args;
+  if (typeof first === "object" && first !== null && "submit" in first) {
+    const { handleError } = first as { handleError?: (error: unknown, connection: unknown) => void };
+    admitted.then(send).catch((error: unknown) => handleError?.call(first, error, null));
+    return first;
+  }
+  const callback = args.at(-1);
+  if (typeof callback !== "function") return admitted.then(send);
+  admitted.then(send, (error: unknown) => Reflect.apply(callback, undefined, [error]));
+  return undefined;
 }
 
 const statementsUnknown = "26000";

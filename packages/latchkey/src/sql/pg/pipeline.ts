@@ -5,15 +5,22 @@
  */
 import type { CancelTimer, Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
-import type { PgClient, PgConnection, PgField, PgSubmittable, TransactionStatus } from "./client.ts";
+import type {
+  PgClient,
+  PgConnection,
+  PgField,
+  PgRider,
+  PgSubmittable,
+  TransactionStatus,
+} from "./client.ts";
 import { type ConnectionState, type PipelineListener, stateOf } from "./connection-state.ts";
 import { decoderOf, type RowDecoder } from "./decode-values.ts";
-import { encodeFlight, type FlightMessage } from "./wire-messages.ts";
+import { encodeFlight, type FlightMessage, sync } from "./wire-messages.ts";
 
 export interface PipelineOptions {
   readonly clock: Clock;
-  /** Without a complete reply for this long, counted from the call, the pipeline ends. */
-  readonly timeoutMs: number;
+  /** Without a complete reply for this long, counted from the call, the pipeline ends. Null: it has no limit of its own. */
+  readonly timeoutMs: number | null;
   /** Whether statements are prepared under their names. */
   readonly named: boolean;
   /**
@@ -23,6 +30,11 @@ export interface PipelineOptions {
   readonly blocked?: { readonly afterMs: number; readonly by: () => unknown } | undefined;
   /** Asked when it is this pipeline's turn to be sent; false: nothing is sent. */
   readonly canSend: () => boolean;
+  /**
+   * A query of `pg`'s own that prepares its statement: sent after the statements, under the same Sync, so that the server
+   * skips it when one of them fails. It receives its own replies and its own error.
+   */
+  readonly rider?: PgRider | undefined;
 }
 
 export interface StatementReply {
@@ -93,6 +105,9 @@ class Pipeline implements PgSubmittable, PipelineListener {
   #endListener: (() => void) | null = null;
   /** This, as `pg` was given it. */
   #query: PgSubmittable = this;
+  /** Null once it has failed, too. */
+  #rider: PgRider | null;
+  #riderFailed = false;
 
   constructor(
     client: PgClient,
@@ -103,14 +118,31 @@ class Pipeline implements PgSubmittable, PipelineListener {
     this.#client = client;
     this.#statements = statements;
     this.#options = options;
+    this.#rider = options.rider ?? null;
     this.#resolve = resolve;
+  }
+
+  /** `pg` notes statements that the server has parsed by the name and the text of the query that is being answered. */
+  get name(): string | undefined {
+    return this.#answered?.name;
+  }
+
+  get text(): string | undefined {
+    return this.#answered?.text;
+  }
+
+  /** The rider, while the server answers it. */
+  get #answered(): PgRider | null {
+    return this.#replies.length === this.#statements.length ? this.#rider : null;
   }
 
   start(): void {
     const { clock, timeoutMs, blocked } = this.#options;
-    this.#cancelTimer = clock.startTimer(timeoutMs, () => {
-      this.#fail(new PipelineTimeout(`The database has not answered within ${timeoutMs} ms`));
-    });
+    if (timeoutMs !== null) {
+      this.#cancelTimer = clock.startTimer(timeoutMs, () => {
+        this.#fail(new PipelineTimeout(`The database has not answered within ${timeoutMs} ms`));
+      });
+    }
     if (blocked !== undefined) {
       this.#cancelBlocked = clock.startTimer(blocked.afterMs, () => {
         const error = this.#connection === null ? blocked.by() : null;
@@ -133,11 +165,28 @@ class Pipeline implements PgSubmittable, PipelineListener {
     if (!connection.stream.writable) return new Error("The connection is closed");
     const state = stateOf(connection);
     this.#state = state;
-    const bytes = encodeFlight(this.#statements.map((statement) => this.#messageOf(statement, state)));
+    const rider = this.#rider;
+    const messages = this.#statements.map((statement) => this.#messageOf(statement, state));
+    const bytes = encodeFlight(messages, rider === null);
     this.#connection = connection;
     state.pipeline = this;
-    connection.stream.write(bytes);
+    if (rider === null) connection.stream.write(bytes);
+    else this.#submitWith(rider, bytes, connection);
     return null;
+  }
+
+  /** As one write. A rider that refuses to be sent has written nothing. */
+  #submitWith(rider: PgRider, bytes: Uint8Array, connection: PgConnection): void {
+    const { stream } = connection;
+    stream.cork?.();
+    stream.write(bytes);
+    const refusal = rider.submit(connection);
+    if (refusal !== null) {
+      stream.write(sync);
+      this.#rider = null;
+      rider.handleError(refusal, connection);
+    }
+    stream.uncork?.();
   }
 
   #messageOf(statement: SqlStatement, { known }: ConnectionState): FlightMessage {
@@ -152,17 +201,25 @@ class Pipeline implements PgSubmittable, PipelineListener {
     return { statement, name, parse: !parsed, describe: !described };
   }
 
-  handleRowDescription({ fields }: { readonly fields: readonly PgField[] }): void {
-    this.#decode = decoderOf(fields);
+  handleRowDescription(message: { readonly fields: readonly PgField[] }): void {
+    const rider = this.#answered;
+    if (rider === null) this.#decode = decoderOf(message.fields);
+    else rider.handleRowDescription(message);
   }
 
-  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+  handleDataRow(message: { readonly fields: readonly (string | null)[] }): void {
+    const rider = this.#answered;
+    if (rider !== null) return rider.handleDataRow(message);
+    const { fields } = message;
     const decode = this.#decode ?? this.#state?.known.get(this.#nameNow());
     if (!decode) throw new TypeError("Rows came without a description");
     this.#rows.push(decode(fields));
   }
 
-  handleCommandComplete({ text }: { readonly text: string }): void {
+  handleCommandComplete(message: { readonly text: string }, connection?: PgConnection): void {
+    const rider = this.#answered;
+    if (rider !== null) return rider.handleCommandComplete(message, connection);
+    const { text } = message;
     const name = this.#nameNow();
     if (this.#preparing?.has(name)) this.#state?.known.set(name, this.#decode ?? decoderOf([]));
     this.#replies.push({ tag: text, rows: this.#rows });
@@ -175,8 +232,10 @@ class Pipeline implements PgSubmittable, PipelineListener {
     return this.#statements[this.#replies.length]?.name ?? "";
   }
 
-  handleEmptyQuery(): void {
-    this.handleCommandComplete({ text: "" });
+  handleEmptyQuery(connection?: PgConnection): void {
+    const rider = this.#answered;
+    if (rider === null) this.handleCommandComplete({ text: "" });
+    else rider.handleEmptyQuery(connection);
   }
 
   handlePortalSuspended(): void {}
@@ -187,14 +246,21 @@ class Pipeline implements PgSubmittable, PipelineListener {
 
   handleCopyData(): void {}
 
-  handleReadyForQuery(): void {
+  handleReadyForQuery(connection?: PgConnection): void {
+    this.#answered?.handleReadyForQuery(connection);
     this.#settle();
   }
 
   handleError(error: unknown, connection: PgConnection | undefined): void {
     if (this.#settled) return;
-    this.#error ??= error;
     const alive = this.#connection !== null && isFromServer(error) && connection?.stream.writable === true;
+    const rider = this.#answered;
+    if (rider !== null) {
+      this.#rider = null;
+      this.#riderFailed = true;
+      rider.handleError(error, connection);
+    }
+    if (rider === null || !alive) this.#error ??= error;
     // The server skips to the Sync and then says that it is ready, unless the error ended the session.
     if (alive) this.#waitForEnd(connection);
     else this.#settle();
@@ -210,7 +276,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
 
   onReady(status: TransactionStatus | undefined): void {
     this.#status = status ?? null;
-    if (this.#error !== null) this.#settle();
+    if (this.#error !== null || this.#riderFailed) this.#settle();
   }
 
   onNotice(code: string): void {
@@ -251,24 +317,30 @@ function nothing(): void {}
 const none: readonly never[] = [];
 
 /** A client in pipeline mode takes only query objects that descend from its own class. */
-function acceptable(client: PgClient, pipeline: PgSubmittable): PgSubmittable {
+function acceptable(client: PgClient, pipeline: Pipeline): PgSubmittable {
   if (client.pipeline !== true) return pipeline;
   const { Query } = client.constructor as { Query?: { prototype: object } };
   return Query === undefined ? pipeline : Object.setPrototypeOf(passingOnTo(pipeline), Query.prototype);
 }
 
-function passingOnTo(pipeline: PgSubmittable): PgSubmittable {
+function passingOnTo(pipeline: Pipeline): PgSubmittable {
   return {
+    get name() {
+      return pipeline.name;
+    },
+    get text() {
+      return pipeline.text;
+    },
     callback: nothing,
     submit: (connection) => pipeline.submit(connection),
     handleRowDescription: (message) => pipeline.handleRowDescription(message),
     handleDataRow: (message) => pipeline.handleDataRow(message),
-    handleCommandComplete: (message) => pipeline.handleCommandComplete(message),
-    handleEmptyQuery: () => pipeline.handleEmptyQuery(),
+    handleCommandComplete: (message, connection) => pipeline.handleCommandComplete(message, connection),
+    handleEmptyQuery: (connection) => pipeline.handleEmptyQuery(connection),
     handlePortalSuspended: nothing,
     handleCopyInResponse: (connection) => pipeline.handleCopyInResponse(connection),
     handleCopyData: nothing,
-    handleReadyForQuery: () => pipeline.handleReadyForQuery(),
+    handleReadyForQuery: (connection) => pipeline.handleReadyForQuery(connection),
     handleError: (error, connection) => pipeline.handleError(error, connection),
   };
 }

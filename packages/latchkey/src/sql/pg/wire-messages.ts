@@ -13,14 +13,18 @@ export interface FlightMessage {
   readonly describe: boolean;
 }
 
-/** Close and Parse where wanted, Bind, Describe where wanted, and Execute for each; one Sync at the end. */
-export function encodeFlight(messages: readonly FlightMessage[]): Buffer {
+/**
+ * Close and Parse where wanted, Bind, Describe where wanted, and Execute for each.
+ *
+ * @param synced whether a Sync follows the last of them
+ */
+export function encodeFlight(messages: readonly FlightMessage[], synced = true): Buffer {
   let bytesMax = syncBytes;
   for (const message of messages) bytesMax += bytesMaxOf(message);
   const own = bytesMax > scratch.length;
   const writer = new MessageWriter(own ? Buffer.allocUnsafeSlow(bytesMax) : scratch);
   for (const message of messages) putStatement(writer, message);
-  writer.begin(codes.sync).end();
+  if (synced) writer.begin(codes.sync).end();
   // The stream keeps what it is given until it is sent.
   return own ? writer.bytes() : Buffer.from(writer.bytes());
 }
@@ -30,6 +34,8 @@ const statementKind = 83;
 const portalKind = 80;
 
 const syncBytes = 5;
+/** A Sync alone. */
+export const sync: Uint8Array = Uint8Array.of(codes.sync, 0, 0, 0, 4);
 /** All of one statement's messages without its name (which comes thrice), text and values. */
 const fixedBytes = 56;
 const valueFixedBytes = 6;

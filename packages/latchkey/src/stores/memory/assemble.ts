@@ -19,6 +19,7 @@ import { memoryTransactions } from "./transactions.ts";
 
 const capabilities: StoreCapabilities = Object.freeze({
   transactions: true,
+  optimisticAdmission: true,
   inProgress: "immediate",
   durability: "may-lose-acknowledged",
   commitNotice: true,

@@ -8,6 +8,7 @@ import type {
 } from "../transactions.ts";
 import { commit } from "./begin.ts";
 import { memoryDeliver } from "./deliver.ts";
+import { EarlyBuffer } from "./early-buffer.ts";
 import { enqueue } from "./effects.ts";
 import { KeyLocks } from "./key-locks.ts";
 import { idleRefusal, type MemoryState, openBuffer } from "./open-buffer.ts";
@@ -37,6 +38,21 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
         return finish(state, request, buffer, result);
       } finally {
         close();
+      }
+    },
+    async runEarly(request, admit, work) {
+      const early = new EarlyBuffer(state, request, locks, admit);
+      try {
+        const result = await work({
+          tx: early.tx,
+          used: () => early.used,
+          revoke: () => early.revoke(),
+          admitted: () => early.open(),
+        });
+        if (result.end !== "commit") return { kind: "rolled_back", value: result.value };
+        return finish(state, request, early.admittedBuffer(), result);
+      } finally {
+        early.close();
       }
     },
     async resolve(key, id, fence, timeoutMs) {

@@ -3,7 +3,7 @@
  * opening statements had.
  */
 import { LatchkeyError, StoreError } from "../../errors.ts";
-import type { BridgeSession, SqlRow, SqlStatement } from "../../sql/transaction.ts";
+import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import { onlyRow, textOf } from "./rows.ts";
 import { template } from "./template.ts";
 
@@ -114,8 +114,8 @@ export class SeenSessions {
   isolation: string | null = null;
   #restores = false;
 
-  mayHaveChanged({ mayHaveChangedSession }: Pick<BridgeSession<unknown>, "mayHaveChangedSession">): boolean {
-    return this.#restores || (mayHaveChangedSession?.() ?? true);
+  mayHaveChanged(session: { readonly mayHaveChangedSession?: (() => boolean) | undefined }): boolean {
+    return this.#restores || (session.mayHaveChangedSession?.() ?? true);
   }
 
   /** From now on every handler counts as one that has changed its session. False: it was so before. */

@@ -10,6 +10,8 @@ import type {
 } from "../../sql/transaction.ts";
 import type { Reading } from "../life.ts";
 import type {
+  Admission,
+  EarlyTransaction,
   OpenTransaction,
   TransactionOutcome,
   TransactionRequest,
@@ -49,8 +51,13 @@ export interface TransactionParts<Tx> {
 
 export function postgresTransactions<Tx>(
   parts: TransactionParts<Tx>,
-): Pick<TransactionSupport<Tx>, "run" | "resolve"> {
+): Pick<TransactionSupport<Tx>, "run" | "runEarly" | "resolve"> {
+  const { bridge } = parts;
+  const early: Pick<TransactionSupport<Tx>, "runEarly"> = startsEarly(bridge)
+    ? { runEarly: (request, admit, work) => runEarly(parts, bridge, request, admit, work) }
+    : {};
   return {
+    ...early,
     run: (request, work) => run(parts, request, work),
 
     async resolve(key, id, fence, timeoutMs) {
@@ -121,6 +128,53 @@ async function run<Tx, T>(
   }
 }
 
+type EarlyBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactEarly">>;
+
+export function startsEarly<Tx>(bridge: TransactionBridge<Tx>): bridge is EarlyBridge<Tx> {
+  return bridge.transactEarly !== undefined;
+}
+
+/** As `run`, with the look-up in the flight of the handler's first statement. */
+async function runEarly<Tx, T>(
+  parts: TransactionParts<Tx>,
+  bridge: EarlyBridge<Tx>,
+  request: TransactionRequest,
+  admit: (seen: Admission) => Promise<boolean>,
+  work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
+): Promise<TransactionOutcome<T>> {
+  const { statements, settings } = parts;
+  const known = settings.lockOf(request.key);
+  const lock = typeof known === "string" ? known : await known;
+  const opening = openingOf(parts, request, lock, statements.look);
+  let seen: Look | null = null;
+  let session: { readonly opened: OpenedSession; readonly began: string } | null = null;
+  const outcome = await bridge.transactEarly<T>(
+    { isolation: request.isolation, opening },
+    async ([first, second]) => {
+      const row = onlyRow(first);
+      const opened = openedSession(row);
+      if (request.isolation === null) parts.sessions.isolation = opened.isolation;
+      // What an ordinary transaction begins again for, the caller begins again as one.
+      if (opened.isolation === "serializable") throw new LookedInside();
+      seen = lookOf(second);
+      if (seen.reading.record?.state === "in_progress") throw new LeaseUnread();
+      session = { opened, began: textOf(row, "began") };
+      const { reading } = seen;
+      return admit({ reading, exclusive: booleanOf(row, "exclusive"), refusal: opened.refusal });
+    },
+    async ({ tx, used, flush, revoke, admitted, mayHaveChangedSession }) => {
+      const result = await work({ tx, used, flush, revoke, admitted });
+      if (result.end !== "commit") return result;
+      if (session === null) throw new TypeError("A transaction that was not admitted cannot be committed");
+      return closed(parts, session, { mayHaveChangedSession }, result);
+    },
+  );
+  const read = () => statements.read.bind(keyValues(request.key));
+  return (await isTrue(parts, read, outcome, seen))
+    ? outcomeOf(parts, outcome)
+    : { kind: "lost", value: outcome.value };
+}
+
 /** If the transaction wrote nothing, the caller's answer rests on the read alone, so the read must still be true. */
 async function isTrue<Tx>(
   { confirmation }: TransactionParts<Tx>,
@@ -165,8 +219,17 @@ async function inTransaction<Tx, T>(
   const exclusive = booleanOf(row, "exclusive");
   const result = await work({ reading, exclusive, refusal, tx, used, flush, revoke });
   if (result.end !== "commit") return result;
+  return closed(parts, { opened, began: textOf(row, "began") }, session, result);
+}
+
+async function closed<Tx, T>(
+  parts: TransactionParts<Tx>,
+  { opened, began }: { readonly opened: OpenedSession; readonly began: string },
+  session: Parameters<SeenSessions["mayHaveChanged"]>[0],
+  result: Extract<TransactionWork<T>, { readonly end: "commit" }>,
+): Promise<BridgeWork<T>> {
   if (result.effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
-  const statements = closing(parts, textOf(row, "began"), result);
+  const statements = closing(parts, began, result);
   // The savepoint is of before the handler: what is undone to it is undone with the handler's settings.
   const changed = !result.undoWrites && parts.sessions.mayHaveChanged(session);
   return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };

@@ -1,0 +1,86 @@
+/** Whether a transaction's handler runs, decided on what its transaction has read. */
+import { type AdmissionRequest, decide } from "../../engine/decide.ts";
+import { type Guard, sameFence } from "../../engine/record.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { Admission } from "../../stores/transactions.ts";
+import { summarized } from "../summarize.ts";
+import type { Start } from "./record-lost-transaction.ts";
+import type { Job, Ran } from "./transaction-ends.ts";
+
+export type Admitted =
+  | { readonly kind: "runs"; readonly start: Start }
+  /** What the transaction ends with instead. */
+  | { readonly kind: "ends"; readonly ran: Ran };
+
+/**
+ * @param lifeOf the life that begins, or the next attempt of the `retryable` one; null: the handler was started for another
+ * @throws {StoreError} when nothing can be written in this transaction
+ */
+export async function admit<Tx>(
+  job: Job<Tx>,
+  { reading, exclusive, refusal }: Admission,
+  request: AdmissionRequest,
+  lifeOf: (retried: Guard | null, now: number) => NewLife | null,
+): Promise<Admitted> {
+  const { record, now } = reading;
+  const verdict = decide(record, request, now);
+  switch (verdict.kind) {
+    case "answer":
+      return ends({ kind: "decided", decision: verdict.decision, now });
+    case "give_up":
+      return ends({ kind: "dead_lease", guard: verdict.guard, because: verdict.because });
+    case "own":
+      return ends(runningElsewhere(verdict.record.id, now));
+    case "create":
+    case "take_over": {
+      // A record to be replaced is of another life, perhaps of another principal: its id is not disclosed.
+      const runningId = verdict.kind === "create" ? null : verdict.guard.id;
+      if (!exclusive) return ends(runningElsewhere(runningId, now));
+      if (refusal) throw refusal;
+      const refused = verdict.kind === "create" ? await job.countNewKey() : null;
+      if (refused !== null) return ends({ kind: "limited", result: refused });
+      const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
+      const begun = lifeOf(verdict.kind === "create" ? null : verdict.guard, now);
+      if (begun === null) return ends({ kind: "again" });
+      const { runtime, operation, submission } = job;
+      const life =
+        verdict.kind === "take_over" || submission.summarize === undefined
+          ? begun
+          : { ...begun, ...(await summarized(runtime, operation, submission, begun.id)) };
+      if (verdict.kind === "take_over" && !isSame(job.stepless.guard, verdict.guard)) {
+        return ends({ kind: "retried", start: { life, replaces }, guard: verdict.guard });
+      }
+      return { kind: "runs", start: { life, replaces } };
+    }
+    default:
+      return verdict satisfies never;
+  }
+}
+
+/** A new life, or the next attempt of the `retryable` one. */
+export function newLife<Tx>(job: Job<Tx>, retried: Guard | null, token: string, now: number): NewLife {
+  const { key, fingerprint, principal } = job.submission;
+  return {
+    tenant: key.tenant,
+    scope: key.scope,
+    key: key.key,
+    id: retried?.id ?? job.runtime.ports.random.uuid(now),
+    operation: job.operation.name,
+    fingerprint,
+    principal,
+    fence: { attempt: (retried?.fence.attempt ?? 0) + 1, token },
+  };
+}
+
+export function runningElsewhere(recordId: string | null, now: number): Extract<Ran, { kind: "decided" }> {
+  const decision = { kind: "in_progress", recordId, createdAt: null, leaseEndsAt: null } as const;
+  return { kind: "decided", decision, now };
+}
+
+function isSame(left: Guard | null, right: Guard): boolean {
+  return left !== null && left.id === right.id && sameFence(left.fence, right.fence);
+}
+
+function ends(ran: Ran): Admitted {
+  return { kind: "ends", ran };
+}

@@ -1,0 +1,70 @@
+/**
+ * Optimistic admission: the handler starts at once, and its transaction opens, with the look-up, in the flight of its first
+ * statement. What commits is guarded as ever; what has run without being admitted is rolled back.
+ */
+import type { AdmissionRequest } from "../../engine/decide.ts";
+import type { RecordKey } from "../../engine/record.ts";
+import type { TransactionOutcome, TransactionRequest, TransactionSupport } from "../../stores/transactions.ts";
+import { type Admitted, admit, newLife, runningElsewhere } from "./admit.ts";
+import { runHandler } from "./run-handler.ts";
+import type { Job, Ran, Started } from "./transaction-ends.ts";
+
+type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
+
+/** Of each latchkey: the keys whose handlers run here before they are admitted, so that no duplicate beside them starts. */
+const runningOf = new WeakMap<object, Set<string>>();
+
+export async function runEarly<Tx>(
+  job: Job<Tx>,
+  begin: RunEarly<Tx>,
+  transaction: TransactionRequest,
+  request: AdmissionRequest,
+  started: Started,
+): Promise<TransactionOutcome<Ran>> {
+  const running = runningOf.get(job.runtime) ?? new Set<string>();
+  runningOf.set(job.runtime, running);
+  const key = textOf(job.submission.key);
+  if (running.has(key)) {
+    return { kind: "rolled_back", value: runningElsewhere(null, job.runtime.ports.clock.wallMs()) };
+  }
+  running.add(key);
+  try {
+    return await runAlone(job, begin, transaction, request, started);
+  } finally {
+    running.delete(key);
+  }
+}
+
+function textOf({ tenant, scope, key }: RecordKey): string {
+  return JSON.stringify([tenant, scope, key]);
+}
+
+function runAlone<Tx>(
+  job: Job<Tx>,
+  begin: RunEarly<Tx>,
+  transaction: TransactionRequest,
+  request: AdmissionRequest,
+  started: Started,
+): Promise<TransactionOutcome<Ran>> {
+  // The store's time is not known yet. Ids are only ordered by it.
+  const about = job.runtime.ports.clock.wallMs();
+  const life = newLife(job, null, request.token, about);
+  let admitted: Admitted | null = null;
+  return begin<Ran>(
+    transaction,
+    async (seen) => {
+      admitted = await admit(job, seen, request, (retried) => (retried === null ? life : null));
+      if (admitted.kind === "runs") started.start = admitted.start;
+      return admitted.kind === "runs";
+    },
+    (open) =>
+      runHandler(job, open, life, about, {
+        // What keeps it from opening is met again, and reported, by an ordinary transaction.
+        settled: () =>
+          open.admitted().catch(() => {
+            admitted = { kind: "ends", ran: { kind: "again" } };
+          }),
+        result: () => admitted,
+      }),
+  );
+}

@@ -1,0 +1,152 @@
+/** Runs the handler of a transaction, and says how the transaction ends. */
+import { classifyAnswer, type Disposition } from "../../engine/classify.ts";
+import { LatchkeyError } from "../../errors.ts";
+import { type Answer, encodeAnswer } from "../../operations/answer.ts";
+import { clientKeyOf, type Enqueue } from "../../operations/attempt.ts";
+import type { Operation } from "../../operations/operation.ts";
+import type { NewLife } from "../../stores/life.ts";
+import type { OpenTransaction, TransactionWork } from "../../stores/transactions.ts";
+import { withLimit } from "../../time/time-limit.ts";
+import { codecContext } from "../admission.ts";
+import { type AttemptHandle, createHandle } from "../handle.ts";
+import type { Admitted } from "./admit.ts";
+import { EffectList, noEffects } from "./enqueue.ts";
+import type { AnsweredRan, Job, Ran } from "./transaction-ends.ts";
+
+/** What a handler has of its transaction, admitted or not. */
+export type HandlerTransaction<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke">;
+
+/** What is known of the handler's admission by the time that it has ended. */
+export interface HandlerAdmission {
+  /** Absent: the handler runs because it was admitted. Otherwise opens the transaction if nothing has; never rejects. */
+  readonly settled?: () => Promise<unknown>;
+  /** Null: nothing has asked for it, because the handler failed before it used its `tx`. */
+  result(): Admitted | null;
+}
+
+/** @param now the store's time, or about that */
+export async function runHandler<Tx>(
+  job: Job<Tx>,
+  open: HandlerTransaction<Tx>,
+  life: NewLife,
+  now: number,
+  admission: HandlerAdmission,
+): Promise<TransactionWork<Ran>> {
+  const { runtime, operation } = job;
+  const abort = new AbortController();
+  const effects = new EffectList(runtime, { recordId: life.id, step: "", now });
+  const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
+  const handle = createHandle(life, abort.signal, operation.settings, clientKeyOf(job.submission), enqueue);
+  job.started();
+  const ran = await withLimit(runtime.ports.clock, operation.settings.transactionLimitMs, () =>
+    admission.settled === undefined
+      ? answered(job, open, handle)
+      : answeredEarly(job, open, handle, admission, admission.settled),
+  );
+  open.revoke();
+  effects.close();
+  const admitted = admission.result();
+  const instead = admitted?.kind === "ends" ? admitted.ran : null;
+  if (ran.kind === "timed_out") {
+    const error = new LatchkeyError("attempt-limit");
+    abort.abort(error);
+    return { end: "abandon", value: instead ?? { kind: "threw", error } };
+  }
+  if (instead !== null) return rollback(instead);
+  if (ran.kind === "threw") return rollback({ kind: "threw", error: ran.error });
+  if (admitted?.kind !== "runs") throw new TypeError("A handler has answered that was not admitted");
+  const { value: answer } = ran;
+  const retention = handle.retention();
+  return concludes(
+    job,
+    open,
+    handle,
+    { ...admitted.start, kind: "answered", answer, enqueued: false, retention },
+    effects,
+  );
+}
+
+function answered<Tx>(job: Job<Tx>, open: HandlerTransaction<Tx>, handle: AttemptHandle): Promise<Answer> {
+  const { tx, flush } = open;
+  const answering = job.work({ tx, attempt: handle.attempt });
+  return flush === undefined ? answering : flushed(job, handle, answering, flush);
+}
+
+async function flushed<Tx>(
+  { operation }: Job<Tx>,
+  handle: AttemptHandle,
+  answering: Promise<Answer>,
+  flush: () => Promise<void>,
+): Promise<Answer> {
+  const answer = await answering;
+  if (dispositionOf(operation, handle, answer) === "keep") await flush();
+  return answer;
+}
+
+/** Under optimistic admission the transaction may open in the middle of it, or not before its end. */
+async function answeredEarly<Tx>(
+  job: Job<Tx>,
+  open: HandlerTransaction<Tx>,
+  handle: AttemptHandle,
+  admission: HandlerAdmission,
+  settled: () => Promise<unknown>,
+): Promise<Answer> {
+  const { tx, flush } = open;
+  let answer: Answer;
+  try {
+    answer = await job.work({ tx, attempt: handle.attempt });
+  } catch (error) {
+    // A statement that it has not waited for may still be opening the transaction.
+    if (open.used()) await settled();
+    throw error;
+  }
+  // What it has done is somewhere else, and a duplicate would do it again.
+  if (!open.used() && answer.status < 400) throw new LatchkeyError("tx-unused");
+  await settled();
+  const runs = admission.result()?.kind === "runs";
+  if (runs && flush !== undefined && dispositionOf(job.operation, handle, answer) === "keep") await flush();
+  return answer;
+}
+
+function dispositionOf({ settings }: Operation, handle: AttemptHandle, { status }: Answer): Disposition {
+  const { serverErrors } = settings;
+  return classifyAnswer({ execution: "transaction", status, declined: handle.declined(), serverErrors });
+}
+
+async function concludes<Tx>(
+  job: Job<Tx>,
+  open: HandlerTransaction<Tx>,
+  handle: AttemptHandle,
+  ran: AnsweredRan,
+  effects: EffectList<Tx>,
+): Promise<TransactionWork<Ran>> {
+  const { runtime, operation } = job;
+  const { answerLimitBytes } = operation.settings;
+  const { answer, life, replaces } = ran;
+  const disposition = dispositionOf(operation, handle, answer);
+  if (disposition === "release" || disposition === "doubt") return rollback(ran);
+  const enqueued = !effects.isEmpty && disposition === "keep";
+  if (disposition === "keep" && !enqueued && forgotTx(operation, open, answer)) {
+    if (runtime.strict) return rollback({ kind: "threw", error: new LatchkeyError("tx-unused") });
+    runtime.emit({ type: "tx_unused", ...runtime.about(operation.name, life) });
+  }
+  const context = codecContext(life, life.id, life.fingerprint.digest, "answer");
+  return {
+    end: "commit",
+    value: enqueued ? { ...ran, enqueued } : ran,
+    life,
+    replaces,
+    answer: await runtime.codec.encode(encodeAnswer(answer, answerLimitBytes), context),
+    retention: handle.retention(),
+    undoWrites: disposition === "keep_answer_only",
+    effects: enqueued ? await effects.encoded(life) : noEffects,
+  };
+}
+
+function forgotTx<Tx>(operation: Operation, open: HandlerTransaction<Tx>, answer: Answer): boolean {
+  return operation.settings.writes === "required" && answer.status < 300 && !open.used();
+}
+
+export function rollback(value: Ran): TransactionWork<Ran> {
+  return { end: "rollback", value };
+}

@@ -1,0 +1,109 @@
+/** How a transaction opens whose handler has started before it: BEGIN travels with the handler's first statement. */
+import { StoreError } from "../../errors.ts";
+import { certaintyOf, withServersWords } from "../sql-errors.ts";
+import type { BridgeRequest, BridgeSession } from "../transaction.ts";
+import type { PgRider } from "./client.ts";
+import type { Connection } from "./connections.ts";
+import { begin } from "./control-statements.ts";
+import type { PipelineReply } from "./pipeline.ts";
+import { namingSchemas } from "./search-path.ts";
+
+type Opened = BridgeSession<never>["opened"];
+
+export function openError(reply: PipelineReply): StoreError {
+  const after = reply.status === null ? "gone" : "answered";
+  const certainty = reply.sent ? certaintyOf(reply.error, "statement", after) : "not_sent";
+  const message = withServersWords("The transaction could not be opened", reply.error);
+  return new StoreError(certainty, { cause: reply.error, message });
+}
+
+/** "There is already a transaction in progress": the connection came back in the middle of another's. */
+export function hasJoined({ notices }: PipelineReply): boolean {
+  return notices.some(({ code }) => code === "25001");
+}
+
+/** What an opening statement says of the level that the session has of itself. */
+export function noteIsolation({ state }: Connection, { isolation }: BridgeRequest, opened: Opened): void {
+  const level = opened[0]?.[0]?.isolation;
+  if (isolation === null && state !== null && typeof level === "string") state.isolation = level;
+}
+
+export class EarlyOpening {
+  readonly #connection: Connection;
+  readonly #request: BridgeRequest;
+  readonly #admit: (opened: Opened) => Promise<boolean>;
+  #opening: Promise<boolean> | null = null;
+  #opened = false;
+  #admitted = false;
+  #schemas: string | null;
+
+  constructor(
+    connection: Connection,
+    request: BridgeRequest,
+    admit: (opened: Opened) => Promise<boolean>,
+  ) {
+    this.#connection = connection;
+    this.#request = request;
+    this.#admit = admit;
+    this.#schemas = connection.state?.namedIn ?? null;
+  }
+
+  /** Whether anything was sent. */
+  get sent(): boolean {
+    return this.#opening !== null;
+  }
+
+  /** Whether there is a transaction to end. */
+  get opened(): boolean {
+    return this.#opened;
+  }
+
+  /** From then on statements need not wait. */
+  get admitted(): boolean {
+    return this.#admitted;
+  }
+
+  /**
+   * The schemas that named statements look in: before the transaction is open, those of the connection's earlier
+   * transactions. Null: nothing may have a name.
+   */
+  get schemas(): string | null {
+    return this.#schemas;
+  }
+
+  /** @param rider sent along if this is what opens the transaction, else ignored */
+  open(rider: PgRider | null = null): Promise<boolean> {
+    if (this.#opening === null) {
+      this.#opening = this.#open(rider);
+      // Whoever waits for it gets its error; a handler need not wait.
+      this.#opening.catch(() => {});
+    }
+    return this.#opening;
+  }
+
+  async #open(rider: PgRider | null): Promise<boolean> {
+    const { isolation, opening } = this.#request;
+    const statements = [begin(isolation), ...opening];
+    const reply = await this.#connection.sendPipeline(
+      statements,
+      // The server answers all of a flight at once, and how long the handler's statement may take is the handler's affair.
+      rider === null ? {} : { rider, timeoutMs: null },
+    );
+    const whole = reply.replies.length === statements.length && (rider !== null || reply.error === null);
+    if (!whole || hasJoined(reply)) throw openError(reply);
+    const opened = reply.replies.slice(1).map(({ rows }) => rows);
+    noteIsolation(this.#connection, this.#request, opened);
+    this.#checkSchemas(opened, rider?.name);
+    this.#opened = true;
+    this.#admitted = await this.#admit(opened);
+    return this.#admitted;
+  }
+
+  /** @throws {StoreError} when the rider had a name and looked in other schemas than the name was given for */
+  #checkSchemas(opened: Opened, name: string | undefined): void {
+    const expected = this.#schemas;
+    this.#schemas = namingSchemas(this.#connection.state, opened[0]?.[0]);
+    if (!name || this.#schemas === expected) return;
+    throw new StoreError("rolled_back", { message: "The connection looks for tables in other schemas than before" });
+  }
+}
