@@ -134,6 +134,8 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   answerLimitBytes: "larger answers are sent once and leave a tombstone",
   answerHoldBytes: "larger answers fail the attempt",
   summary: "what of the request is kept with its record for support: `true` or `{ fields }`",
+  admission:
+    "`transaction`: whether the handler starts when it is `pessimistic`ally known to be the first, or at once (`optimistic`)",
   isolation: "`transaction`: isolation level; none: the database's own",
   transactionLimitMs: "`transaction`: the handler's time, then it is rolled back",
   writes: "`transaction`: `none` says that a 2xx without a write through `tx` is meant",

@@ -54,6 +54,7 @@ import { summaryCases } from "./store-conformance/summaries.ts";
 import { takeOverCases } from "./store-conformance/take-over.ts";
 import { tenantDataCases } from "./store-conformance/tenant-data.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
+import { earlyTransactionCases } from "./store-conformance/transactions-early.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
 import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
 
@@ -87,6 +88,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   bytesCases,
   raceCases,
   transactionCases,
+  earlyTransactionCases,
   transactionGuardCases,
   transactionResolveCases,
   journalCases,
@@ -149,6 +151,11 @@ export function storeConformance<Tx>(options: StoreConformanceOptions<Tx>): void
         context.store.transactions !== null,
         transactions,
         "transactions are there exactly when declared",
+      );
+      assert.equal(
+        context.store.transactions?.runEarly !== undefined,
+        options.capabilities.optimisticAdmission === true,
+        "`runEarly` is there exactly when optimistic admission is declared",
       );
     }),
   );

@@ -94,19 +94,18 @@ function keepingTransactions<Tx>(
     return outcome;
   };
   const { runEarly } = transactions;
-  const early: Pick<TransactionSupport<Tx>, "runEarly"> =
-    runEarly === undefined
-      ? {}
-      : {
-          runEarly: (request, admit, work) =>
-            keeping(request.key, (see) => {
-              const seeing: typeof admit = (seen) => {
-                see(seen.reading);
-                return admit(seen);
-              };
-              return runEarly(request, seeing, work);
-            }),
-        };
+  const early: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
+    ? {}
+    : {
+        runEarly: (request, admit, work) =>
+          keeping(request.key, (see) => {
+            const seeing: typeof admit = (seen) => {
+              see(seen.reading);
+              return admit(seen);
+            };
+            return runEarly(request, seeing, work);
+          }),
+      };
   return {
     ...transactions,
     ...early,

@@ -60,6 +60,7 @@ export {
 export type {
   DeliveryRequest,
   DeliveryWork,
+  EarlyTransaction,
   OpenPhase,
   OpenTransaction,
   PhaseRequest,

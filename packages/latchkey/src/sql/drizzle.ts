@@ -59,15 +59,14 @@ function overDrizzle<D extends DrizzleDatabase, Tx>(
   facadeFor: (tx: Tx) => ClientFacade,
 ): TransactionBridge<DrizzleTx<D>> {
   const { transactEarly } = bridge;
-  const early: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> =
-    transactEarly === undefined
-      ? {}
-      : {
-          transactEarly: (request, admit, work) =>
-            transactEarly(request, admit, ({ tx, ...session }) =>
-              workThroughDrizzle(db, facadeFor(tx), session, work),
-            ),
-        };
+  const early: Pick<TransactionBridge<DrizzleTx<D>>, "transactEarly"> = transactEarly === undefined
+    ? {}
+    : {
+        transactEarly: (request, admit, work) =>
+          transactEarly(request, admit, ({ tx, ...session }) =>
+            workThroughDrizzle(db, facadeFor(tx), session, work),
+          ),
+      };
   return {
     ...early,
     name: "drizzle",

@@ -10,6 +10,7 @@ import { postgresStore } from "./postgres.ts";
 
 const capabilities = {
   transactions: true,
+  optimisticAdmission: true,
   inProgress: "immediate",
   durability: "synced",
   commitNotice: true,

@@ -4,7 +4,11 @@
  */
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import type { RecordKey } from "../../engine/record.ts";
-import type { TransactionOutcome, TransactionRequest, TransactionSupport } from "../../stores/transactions.ts";
+import type {
+  TransactionOutcome,
+  TransactionRequest,
+  TransactionSupport,
+} from "../../stores/transactions.ts";
 import { type Admitted, admit, newLife, runningElsewhere } from "./admit.ts";
 import { runHandler } from "./run-handler.ts";
 import type { Job, Ran, Started } from "./transaction-ends.ts";

@@ -219,7 +219,10 @@ async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null)
   throw error;
 }
 
-function rerun<Tx>(job: Job<Tx>, because: "serialization" | "lost" | "commit_rolled_back" | "admission"): null {
+function rerun<Tx>(
+  job: Job<Tx>,
+  because: "serialization" | "lost" | "commit_rolled_back" | "admission",
+): null {
   const { runtime, submission, operation } = job;
   runtime.emit({
     type: "transaction_rerun",

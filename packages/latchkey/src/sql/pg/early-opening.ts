@@ -37,11 +37,7 @@ export class EarlyOpening {
   #admitted = false;
   #schemas: string | null;
 
-  constructor(
-    connection: Connection,
-    request: BridgeRequest,
-    admit: (opened: Opened) => Promise<boolean>,
-  ) {
+  constructor(connection: Connection, request: BridgeRequest, admit: (opened: Opened) => Promise<boolean>) {
     this.#connection = connection;
     this.#request = request;
     this.#admit = admit;
@@ -104,6 +100,8 @@ export class EarlyOpening {
     const expected = this.#schemas;
     this.#schemas = namingSchemas(this.#connection.state, opened[0]?.[0]);
     if (!name || this.#schemas === expected) return;
-    throw new StoreError("rolled_back", { message: "The connection looks for tables in other schemas than before" });
+    throw new StoreError("rolled_back", {
+      message: "The connection looks for tables in other schemas than before",
+    });
   }
 }

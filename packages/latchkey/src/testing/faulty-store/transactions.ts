@@ -1,9 +1,11 @@
 /** Faults of transactions and phases: the connection can be lost while one opens, while it is open, and when it ends. */
 import type { RecordKey } from "../../engine/record.ts";
 import type {
+  Admission,
   DeliveryOutcome,
   DeliveryRequest,
   DeliveryWork,
+  EarlyTransaction,
   OpenPhase,
   OpenTransaction,
   PhaseOutcome,
@@ -14,7 +16,8 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../../stores/transactions.ts";
-import type { Course, StorePort } from "./fault.ts";
+import { EarlyOpening } from "./early-opening.ts";
+import { type Course, proceeds, type StorePort } from "./fault.ts";
 import { type FaultyProcess, failureOf } from "./process.ts";
 
 type End = "commit" | "rollback" | "abandon";
@@ -52,6 +55,8 @@ interface Subject<Open, Work, Outcome, T> {
   /** Null: a delivery knows its effect and no key. */
   readonly key: RecordKey | null;
   readonly ports: Ports;
+  /** Whether the work itself opens it, when it needs it. */
+  readonly early?: true;
   readonly work: (open: Open) => Promise<Work>;
   begin(inside: (open: Open) => Promise<Work | typeof lost>): Promise<(value: T) => Outcome>;
 }
@@ -60,7 +65,28 @@ export function faultyTransactions<Tx>(
   inner: TransactionSupport<Tx>,
   process: FaultyProcess,
 ): TransactionSupport<Tx> {
+  const { runEarly } = inner;
+  const early: Pick<TransactionSupport<Tx>, "runEarly"> = runEarly === undefined
+    ? {}
+    : {
+        runEarly: <T>(
+          request: TransactionRequest,
+          admit: (seen: Admission) => Promise<boolean>,
+          work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
+        ): Promise<TransactionOutcome<T>> =>
+          new FaultyTransaction(process, {
+            key: request.key,
+            ports: transactionPorts,
+            early: true,
+            work: (open: EarlyTransaction<Tx>) => work(new EarlyOpening(process, request.key, open).open),
+            async begin(inside) {
+              const outcome = await runEarly<T | null>(request, admit, inside);
+              return (value: T) => ({ ...outcome, value });
+            },
+          }).run(),
+      };
   return {
+    ...early,
     deliver: <T>(
       request: DeliveryRequest,
       work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
@@ -125,8 +151,8 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
   }
 
   async run(): Promise<Outcome | Unheard<T>> {
-    const { key, ports } = this.#subject;
-    const opening = await this.#process.courseOf(ports.open, key);
+    const { key, ports, early } = this.#subject;
+    const opening = early === true ? proceeds : await this.#process.courseOf(ports.open, key);
     if (opening.effect === "none") {
       await this.#process.hearing(opening);
       throw failureOf(ports.open, opening);
