@@ -28,6 +28,7 @@ export async function keepsContract({ url, store: options }: ContractOptions): P
     test: (name, body) => cases.push({ name, body }),
     capabilities: {
       transactions: true,
+      optimisticAdmission: true,
       inProgress: "immediate",
       durability: "synced",
       commitNotice: true,

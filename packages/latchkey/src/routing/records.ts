@@ -20,18 +20,20 @@ function transactionsOf<Tx>(store: Store<Tx>): TransactionSupport<Tx> {
   return store.transactions;
 }
 
-export function routedTransactions<Tx>(members: Members<Tx>): TransactionSupport<Tx> {
+/** @param early whether all of them have optimistic admission */
+export function routedTransactions<Tx>(members: Members<Tx>, early: boolean): TransactionSupport<Tx> {
   const of = (tenant: string) => transactionsOf(members.of(tenant).store);
+  const runEarly: NonNullable<TransactionSupport<Tx>["runEarly"]> = async (request, admit, work) => {
+    const { store, guard } = members.of(request.key.tenant);
+    const run = transactionsOf(store).runEarly;
+    if (run === undefined) throw missing(store as Store<never>, "optimistic admission");
+    return guard(() => run(request, admit, work));
+  };
   return {
+    ...(early ? { runEarly } : {}),
     async run(request, work) {
       const { store, guard } = members.of(request.key.tenant);
       return guard(() => transactionsOf(store).run(request, work));
-    },
-    async runEarly(request, admit, work) {
-      const { store, guard } = members.of(request.key.tenant);
-      const { runEarly } = transactionsOf(store);
-      if (runEarly === undefined) throw missing(store as Store<never>, "optimistic admission");
-      return guard(() => runEarly(request, admit, work));
     },
     phase: async (request, work) => of(request.owner.key.tenant).phase(request, work),
     deliver: async (request, work) => of(request.tenant).deliver(request, work),

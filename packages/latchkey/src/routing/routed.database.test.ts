@@ -15,6 +15,7 @@ import { routedStore } from "./routed.ts";
 
 const capabilities = {
   transactions: true,
+  optimisticAdmission: true,
   inProgress: "immediate",
   durability: "synced",
   commitNotice: true,

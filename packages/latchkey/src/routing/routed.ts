@@ -104,7 +104,9 @@ function assemble<Tx>(
     capabilities,
     ownCircuits: true,
     ...(leasesRefused === undefined ? {} : { leasesRefused }),
-    transactions: capabilities.transactions ? routedTransactions(members) : null,
+    transactions: capabilities.transactions
+      ? routedTransactions(members, capabilities.optimisticAdmission === true)
+      : null,
     journal: routedJournal(members),
     settlement: routedSettlement(members),
     outbox: stores.every(({ outbox }) => outbox !== null) ? routedOutbox(members, claimedFrom) : null,

@@ -7,6 +7,7 @@ import type { Store } from "./store.ts";
 
 const capabilities = {
   transactions: true,
+  optimisticAdmission: true,
   inProgress: "immediate",
   durability: "synced",
   commitNotice: true,
@@ -28,7 +29,11 @@ describe("types", () => {
     const withOrm = postgresStore({ pool, transactions });
     expectTypeOf(withOrm).toEqualTypeOf<PostgresStore<{ orm: true }>>();
     expect(store.capabilities).toEqual(capabilities);
-    expect(withOrm.capabilities).toEqual({ ...capabilities, commitNotice: false });
+    expect(withOrm.capabilities).toEqual({
+      ...capabilities,
+      optimisticAdmission: false,
+      commitNotice: false,
+    });
   });
 });
 

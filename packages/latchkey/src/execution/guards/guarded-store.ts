@@ -139,6 +139,7 @@ function guardedTransactions<Tx>(
   watch: Breaker["watch"],
 ): TransactionSupport<Tx> {
   return {
+    ...guardedEarlyTransactions(inner, watch),
     deliver: (request, work) =>
       watch((answered) =>
         inner.deliver(request, (open: OpenPhase<Tx>) => {
@@ -162,6 +163,29 @@ function guardedTransactions<Tx>(
       ),
     // "In doubt" is an answer of it, too, that comes from a store that is not there.
     resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
+  };
+}
+
+/** One that was never opened says nothing about the store, unless it could not even be begun. */
+function guardedEarlyTransactions<Tx>(
+  { runEarly }: TransactionSupport<Tx>,
+  watch: Breaker["watch"],
+): Pick<TransactionSupport<Tx>, "runEarly"> {
+  if (runEarly === undefined) return {};
+  return {
+    async runEarly(request, admit, work) {
+      let answered = false;
+      const answering: typeof admit = async (seen) => {
+        answered = true;
+        await watch(async () => {});
+        return admit(seen);
+      };
+      try {
+        return await runEarly(request, answering, work);
+      } catch (error) {
+        throw answered ? error : await watch(() => Promise.reject(error));
+      }
+    },
   };
 }
 

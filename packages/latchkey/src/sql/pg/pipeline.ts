@@ -202,7 +202,10 @@ class Pipeline implements PgSubmittable, PipelineListener {
 
   handleDataRow(message: { readonly fields: readonly (string | null)[] }): void {
     const rider = this.#answered;
-    if (rider !== null) return rider.handleDataRow(message);
+    if (rider !== null) {
+      rider.handleDataRow(message);
+      return;
+    }
     const { fields } = message;
     const decode = this.#decode ?? this.#state?.known.get(this.#nameNow());
     if (!decode) throw new TypeError("Rows came without a description");
@@ -211,7 +214,10 @@ class Pipeline implements PgSubmittable, PipelineListener {
 
   handleCommandComplete(message: { readonly text: string }, connection?: PgConnection): void {
     const rider = this.#answered;
-    if (rider !== null) return rider.handleCommandComplete(message, connection);
+    if (rider !== null) {
+      rider.handleCommandComplete(message, connection);
+      return;
+    }
     const { text } = message;
     const name = this.#nameNow();
     if (this.#preparing?.has(name)) this.#state?.known.set(name, this.#decode ?? decoderOf([]));

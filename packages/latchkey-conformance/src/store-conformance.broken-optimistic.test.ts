@@ -1,0 +1,122 @@
+/** The cases about transactions that open after their work has started can fail: each of them catches one of these mistakes. */
+import { describe, expect, test } from "vitest";
+import { type BrokenSupport, casesOf, failuresOf, type Mistake } from "../../../test/support/broken-store.ts";
+import type { MemoryTransaction } from "../../latchkey/src/stores/memory/tables.ts";
+import type { Admission, EarlyTransaction } from "../../latchkey/src/stores/transactions.ts";
+
+type RunEarly = NonNullable<BrokenSupport["runEarly"]>;
+type Open = EarlyTransaction<MemoryTransaction>;
+
+interface Change {
+  /** What the store asks instead. */
+  readonly admit?: (seen: Admission, asked: () => Promise<boolean>) => Promise<boolean>;
+  readonly sees?: (seen: Admission) => Admission;
+  readonly open?: (open: Open, ask: () => Promise<boolean>) => Open;
+  readonly opensToCommit?: true;
+}
+
+function early({ admit, sees = (seen) => seen, open: change, opensToCommit }: Change): Mistake {
+  return {
+    transactions({ support }) {
+      const { runEarly: sound } = support;
+      if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
+      const runEarly: RunEarly = (request, asked, work) => {
+        let last: Admission | null = null;
+        const ask = async () => last !== null && asked(last);
+        return sound(
+          request,
+          async (seen) => {
+            last = sees(seen);
+            return admit?.(last, ask) ?? ask();
+          },
+          async (open) => {
+            const ended = await work(change?.(open, ask) ?? open);
+            if (opensToCommit && ended.end === "commit") await open.admitted();
+            return ended;
+          },
+        );
+      };
+      return { runEarly };
+    },
+  };
+}
+
+const writingAtOnce: Mistake = {
+  transactions({ support, tables }) {
+    const { runEarly: sound } = support;
+    if (sound === undefined) throw new TypeError("the memory store has optimistic admission");
+    const runEarly: RunEarly = (request, admit, work) =>
+      sound(request, admit, (open) =>
+        work({
+          ...open,
+          tx: {
+            rows: (table) => open.tx.rows(table),
+            insert: async (table, row) => tables.add([{ table, row }]),
+          },
+        }),
+      );
+    return { runEarly };
+  },
+};
+
+const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
+  "a first statement outside the transaction": [
+    "early transactions: the first statement opens one, and it commits rows and record",
+    writingAtOnce,
+  ],
+  "a refusal that is not heeded": [
+    "early transactions: statements of a run that is not admitted reject, also side by side, and leave nothing",
+    early({
+      admit: async (_, ask) => {
+        await ask();
+        return true;
+      },
+    }),
+  ],
+  "an error taken for a yes": [
+    "early transactions: an admission that throws admits nothing",
+    early({ admit: (_, ask) => ask().catch(() => true) }),
+  ],
+  "a commit that opens what nothing has opened": [
+    "early transactions: one that nothing has opened or admitted cannot be committed",
+    early({ opensToCommit: true }),
+  ],
+  "admission asked again and again": [
+    "early transactions: `admitted` opens one without a statement, once",
+    early({
+      open: (open, ask) => ({
+        ...open,
+        async admitted() {
+          await open.admitted();
+          return ask();
+        },
+      }),
+    }),
+  ],
+  "each one alone with its key": [
+    "early transactions: a second one of the key learns that it is not alone",
+    early({ sees: (seen) => ({ ...seen, exclusive: true }) }),
+  ],
+  "revoking that does nothing": [
+    "early transactions: a statement after `revoke` throws",
+    early({ open: (open) => ({ ...open, revoke() {} }) }),
+  ],
+};
+
+describe("the suite catches", () => {
+  const cases = (mistake: Mistake) =>
+    casesOf(mistake).filter(([name]) => name.startsWith("early transactions:"));
+
+  test.each(Object.entries(mistakes))("%s", async (_, [caughtBy, mistake]) => {
+    expect([...(await failuresOf(cases(mistake))).keys()]).toContain(caughtBy);
+  });
+
+  test("each of its cases is needed by one of them", () => {
+    const names = cases({}).map(([name]) => name);
+    expect(Object.values(mistakes).map(([caughtBy]) => caughtBy)).toEqual(names);
+  });
+
+  test("no mistake in the sound store", async () => {
+    expect([...(await failuresOf(cases({}))).keys()]).toEqual([]);
+  });
+});
