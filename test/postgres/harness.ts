@@ -78,3 +78,9 @@ export function patientClock(): { readonly ports: { readonly clock: Clock }; giv
     },
   };
 }
+
+/** A clock for `timeFunction: "public.my_clock()"` that stands still until its row is changed. */
+export const turnableClock = `
+  create table clock (at timestamptz not null);
+  insert into clock values (date_trunc('milliseconds', clock_timestamp()));
+  create function my_clock() returns timestamptz language sql volatile as 'select at from public.clock';`;

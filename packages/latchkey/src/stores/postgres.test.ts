@@ -1,7 +1,13 @@
 /** The store contract on every version of Postgres. */
 import pg from "pg";
 import { describe, expect, test } from "vitest";
-import { committedRows, openPool, prepareDatabase, type TestTx } from "../../../../test/postgres/harness.ts";
+import {
+  committedRows,
+  openPool,
+  prepareDatabase,
+  type TestTx,
+  turnableClock,
+} from "../../../../test/postgres/harness.ts";
 import { emptyTables } from "../../../../test/support/empty-tables.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
@@ -17,11 +23,6 @@ const capabilities = {
   fenceSurvivesFailover: true,
   statusReads: "primary",
 } as const;
-
-const turnableClock = `
-  create table clock (at timestamptz not null);
-  insert into clock values (date_trunc('milliseconds', clock_timestamp()));
-  create function my_clock() returns timestamptz language sql volatile as 'select at from public.clock';`;
 
 forEachPostgres((_version, database) => {
   let prepared: Promise<void> | undefined;

@@ -592,7 +592,8 @@ test("what a store may have beside is there, one point for each call, and absent
     seen.push(port);
     return "proceed";
   };
-  const { rows: _rows, ...memory } = memoryStore();
+  let now = Date.UTC(2026, 0, 1);
+  const { rows: _rows, ...memory } = memoryStore({ now: () => now });
   const whole = {
     ...memory,
     ownCircuits: true,
@@ -618,6 +619,7 @@ test("what a store may have beside is there, one point for each call, and absent
   await store.tenantData?.sweep({ tenant: "t", part: "records", after: null, limit: 1, remove: null });
   expect(await store.overview?.(1)).toMatchObject({ records: { inProgress: { count: 1 } } });
   expect(await store.examine?.({} as never)).toEqual([]);
+  now += 2;
   expect(await store.cleanAudit?.(1, 1), "the note's").toBe(1);
   expect(seen).toEqual([
     "readSummary",

@@ -54,6 +54,46 @@ export const requestTwice: Scenario = {
   },
 };
 
+const optimistic = { admission: "optimistic" } as const;
+/** At SERIALIZABLE there is no optimistic admission. */
+const optimisticIsolations = everyIsolation.filter((isolation) => isolation !== "serializable");
+
+export const optimisticTwice: Scenario = {
+  name: "optimistic-twice",
+  about: "one request twice, `transaction`, both handlers started before they are admitted",
+  isolations: optimisticIsolations,
+  faults: faultKinds,
+  async arrange(world) {
+    const [one, two, three] = world.sessions;
+    if (!one || !two || !three) throw new TypeError("Three sessions");
+    const asking = { ...same, enqueues: true, options: optimistic };
+    const requests = [one, two].map((session) => transactionRequest(world, session, asking));
+    return judged(world, requests, transactionRequest(world, three, asking));
+  },
+};
+
+export const optimisticAndAnother: Scenario = {
+  name: "optimistic-and-another",
+  about:
+    "one request under optimistic admission, the same under the ordinary one, and another body under their key",
+  isolations: optimisticIsolations,
+  faults: faultKinds,
+  async arrange(world) {
+    const [one, two, three, four] = world.sessions;
+    if (!one || !two || !three || !four) throw new TypeError("Four sessions");
+    const requests = [
+      transactionRequest(world, one, { ...same, options: optimistic }),
+      transactionRequest(world, two, same),
+      transactionRequest(world, three, { input: { amount: 2 }, options: optimistic }),
+    ];
+    const winner = () =>
+      requests.find((request) => request.answered()?.kind === "executed")?.input ?? same.input;
+    return judgedLate(world, requests, () =>
+      transactionRequest(world, four, { input: winner(), options: optimistic }),
+    );
+  },
+};
+
 export const requestAndAnother: Scenario = {
   name: "request-and-another",
   about: "one request twice and another body under its key, `transaction`",
