@@ -130,7 +130,7 @@ async function run<Tx, T>(
 
 type EarlyBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactEarly">>;
 
-export function startsEarly<Tx>(bridge: TransactionBridge<Tx>): bridge is EarlyBridge<Tx> {
+function startsEarly<Tx>(bridge: TransactionBridge<Tx>): bridge is EarlyBridge<Tx> {
   return bridge.transactEarly !== undefined;
 }
 
