@@ -36,7 +36,7 @@ test.each<readonly [string, () => unknown, string]>([
   ],
   ["limits", () => (createLatchkey as Untyped)({ store, limits: { newKey: 1 } }), "Did you mean newKeys?"],
   ["operation", () => operation({ retention: 5 }), 'no option "retention". Did you mean retentionMs?'],
-  ["operation", () => operation({ zzzzzzzz: 5 }), "Known are answerHoldBytes"],
+  ["operation", () => operation({ zzzzzzzz: 5 }), "Known are admission"],
   ["operation", () => operation("lease"), 'must be an object (got "lease")'],
   ["effect", () => effect({ dedupeWindow: 5 }), "Effect e: there is no option"],
   ["effect's retry", () => effect({ retry: { attempt: 5 } }), "Did you mean attempts?"],
