@@ -64,12 +64,12 @@ test("shows what the request asked for, where the service keeps that", async () 
     new Request("http://localhost/orders?x=1", {
       method: "POST",
       headers: { "Idempotency-Key": "summed", "Content-Type": "application/json" },
-      body: JSON.stringify({ amount: 500, card: "4242" }),
+      body: JSON.stringify({ amount: 500, card: "card-number" }),
     }),
   );
   const { out } = await latchkey(place.url, "inspect", "account-1", "orders.create", "summed");
   expect(out).toMatch(/^Request +POST \/orders \{"amount":500\}$/mu);
-  expect(out).not.toContain("4242");
+  expect(out).not.toContain("card-number");
 });
 
 test("the same as JSON", async () => {
