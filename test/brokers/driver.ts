@@ -40,6 +40,8 @@ export interface BrokerDriver {
   readonly spared?: readonly { readonly words: string; readonly because: string }[];
   /** Its cases may run beside each other: nothing that befalls one touches another one's queue. Default false. */
   readonly parallel?: boolean;
+  /** Its partitions may be taken from a consumer and given to it anew, each time with what it holds. Default false. */
+  readonly rebalances?: boolean;
   /** What goes through by default, where the suite's own volume takes too long. */
   readonly volume?: { readonly messages: number; readonly kills: number };
   start(): Promise<Broker | undefined>;

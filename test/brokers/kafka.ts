@@ -72,6 +72,7 @@ function driverOf(
     name,
     spared,
     parallel: true,
+    rebalances: true,
     // A group waits out the session of each member that is killed, and a partition runs one message at a time.
     volume: { messages: 300, kills: 1 },
     start: startKafka,

@@ -155,7 +155,7 @@ const cases: readonly BrokerCase[] = [
   {
     name: "a duplicate of a running message waits for it, and does not spin through the broker",
     async run(given) {
-      const { publish, consume, rows } = given;
+      const { publish, consume, rows, driver } = given;
       const gate = Promise.withResolvers<void>();
       let runs = 0;
       const consumer = await consume(async ({ tx, input }) => {
@@ -163,19 +163,23 @@ const cases: readonly BrokerCase[] = [
         await tx.query("insert into business values ($1)", [input.order]);
         await gate.promise;
       });
-      await publish([order("a"), order("a"), order("a")]);
-      await until(() => consumer.counts().received === 3, patient);
+      const copies = 3;
+      await publish(Array.from({ length: copies }, () => order("a")));
+      await until(() => consumer.counts().received >= copies, patient);
       gate.resolve();
-      await until(() => consumer.counts().duplicates === 2, patient);
+      await until(() => consumer.counts().duplicates >= copies - 1, patient);
       await consumer.stop();
-      expect(consumer.counts()).toMatchObject({ received: 3, executed: 1, duplicates: 2, givenBack: 0 });
+      const { received, executed, duplicates, givenBack } = consumer.counts();
+      expect({ executed, ended: executed + duplicates + givenBack }).toEqual({ executed: 1, ended: received });
+      expect(givenBack).toBeLessThanOrEqual(driver.rebalances ? copies : 0);
       expect([runs, await rows()]).toEqual([1, ["a"]]);
     },
   },
   {
     name: "stopping waits for what runs, gives back what is held, and takes nothing more",
     async run(given) {
-      const { publish, consume, rows } = given;
+      const { publish, consume, rows, driver } = given;
+      const size = 2;
       const gate = Promise.withResolvers<void>();
       const begun = Promise.withResolvers<void>();
       const consumer = await consume(
@@ -184,17 +188,17 @@ const cases: readonly BrokerCase[] = [
           await gate.promise;
           await tx.query("insert into business values ($1)", [input.order]);
         },
-        { size: 2 },
+        { size },
       );
       await publish([order("a"), order("a"), order("b"), order("c")]);
       await begun.promise;
-      await until(() => consumer.counts().received === 2, patient);
+      await until(() => consumer.counts().received >= size, patient);
       const stopped = consumer.stop();
       gate.resolve();
       await stopped;
       const { executed, givenBack, duplicates, received } = consumer.counts();
-      expect(received).toBe(2);
-      expect(executed + givenBack + duplicates).toBe(2);
+      expect(received).toBeLessThanOrEqual(driver.rebalances ? 2 * size : size);
+      expect(executed + givenBack + duplicates).toBe(received);
       expect(await rows()).toHaveLength(executed);
       const next = await consume(async ({ tx, input }) => {
         await tx.query("insert into business values ($1)", [input.order]);

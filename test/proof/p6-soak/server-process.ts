@@ -194,18 +194,22 @@ const server = createServer((req, res) => {
 });
 
 async function exhaust(forMs: number): Promise<void> {
-  const over = pause(forMs);
-  let held = 0;
-  // By callback: after a promise the client would be without a listener for a while.
-  const hold = (_: unknown, client: pg.PoolClient | undefined) => {
-    if (client === undefined) return;
-    client.on("error", () => {});
-    held++;
-    over.then(() => client.release()).catch(() => {});
-  };
-  for (let one = 0; one < poolMax; one++) pool.connect(hold);
-  await over;
-  tell({ exhausted: held });
+  const taken = await Promise.all(Array.from({ length: poolMax }, take));
+  const held = taken.filter((client) => client !== null);
+  // The time counts from here: on a busy machine the pool's own limit is over before a connection is free.
+  await pause(forMs);
+  for (const client of held) client.release();
+  tell({ exhausted: held.length });
+}
+
+function take(): Promise<pg.PoolClient | null> {
+  return new Promise((resolve) => {
+    // By callback: after a promise the client would be without a listener for a while.
+    pool.connect((_, client) => {
+      client?.on("error", () => {});
+      resolve(client ?? null);
+    });
+  });
 }
 
 createInterface({ input: process.stdin }).on("line", (line) => {
