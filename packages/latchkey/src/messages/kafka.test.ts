@@ -268,7 +268,8 @@ for (const { name, driver, open } of clients) {
             event.type === "service_error" && String(event.error).includes("joins it anew");
           await consume(ship);
           proxy.refuseHeartbeats(true);
-          await until(() => events.some(saysSo), patient);
+          // Eleven joins, and the broker keeps each of them waiting for three seconds.
+          await until(() => events.some(saysSo), { timeoutMs: 120_000 });
           proxy.refuseHeartbeats(false);
           await publish(["a"]);
           await until(() => rows().includes("a"), patient);
