@@ -170,7 +170,10 @@ const cases: readonly BrokerCase[] = [
       await until(() => consumer.counts().duplicates >= copies - 1, patient);
       await consumer.stop();
       const { received, executed, duplicates, givenBack } = consumer.counts();
-      expect({ executed, ended: executed + duplicates + givenBack }).toEqual({ executed: 1, ended: received });
+      expect({ executed, ended: executed + duplicates + givenBack }).toEqual({
+        executed: 1,
+        ended: received,
+      });
       expect(givenBack).toBeLessThanOrEqual(driver.rebalances ? copies : 0);
       expect([runs, await rows()]).toEqual([1, ["a"]]);
     },
