@@ -28,30 +28,39 @@ type KeepingRequest = FastifyMessage & Record<symbol, KeptBody | undefined>;
 /** Fastify has no raw body: its parsers read through something that keeps what passes. */
 export function keepBodies(app: FastifyApp): Bodies {
   const handlers = new WeakSet<object>();
+  /** Those that no route has had as its handler yet. */
+  const unseen = new Set<object>();
   // A property of the request: a WeakMap of every request is a burden on the garbage collector.
   const bodyKey = Symbol("latchkey.body");
-  const keep = (request: FastifyMessage, _reply: unknown, payload: Readable, done: PayloadDone) => {
-    const own = payload === request.raw && !(tapKey in payload);
-    // What has arrived already has passed every tap. Multipart parsers read the message itself, past a copy.
-    const tapped =
-      own &&
-      (isUntouched(payload) || (isMultipart(request.raw.headers["content-type"]) && isUnread(payload)));
-    const body = tapped ? new TappedBody(payload) : new BodyCopy(payload);
-    (request as KeepingRequest)[bodyKey] = body;
-    done(null, body instanceof BodyCopy ? body : body.payload);
-  };
   const variantKey = Symbol("latchkey.variant");
-  app.addHook("onRoute", (route: { handler: object; preParsing?: unknown; constraints?: object }) => {
-    if (!handlers.has(route.handler)) return;
+  app.addHook("onRoute", (route: AddedRoute) => {
+    const isOurs = handlers.has(route.handler);
+    if (isOurs) unseen.delete(route.handler);
+    // Instrumentation wraps handlers in a hook that comes before this one, and does not say whose. So every route may be one of
+    // those that are missing; what is no protected route's is kept no further than a parser would read it.
+    if (!isOurs && unseen.size === 0) return;
+    const limitBytes = isOurs ? Number.POSITIVE_INFINITY : parserLimitOf(app, route);
     const variant = variantOf(route.constraints ?? {});
-    const note = (request: FastifyMessage, _reply: unknown, payload: Readable, done: PayloadDone) => {
+    const note: PreParsing = (request, _reply, payload, done) => {
       Reflect.set(request, variantKey, variant);
       done(null, payload);
     };
-    route.preParsing = [variant === undefined ? [] : note, route.preParsing ?? [], keep].flat();
+    const keep: PreParsing = (request, _reply, payload, done) => {
+      const body = keptBody(request, payload, limitBytes);
+      (request as KeepingRequest)[bodyKey] = body;
+      done(null, body.payload);
+    };
+    route.preParsing = [
+      variant === undefined ? [] : note,
+      route.preParsing ?? [],
+      keep,
+    ].flat() as PreParsing[];
   });
   return {
-    keepFor: (handler) => void handlers.add(handler),
+    keepFor(handler) {
+      handlers.add(handler);
+      unseen.add(handler);
+    },
     incomingOf: (request) => ({
       method: request.method,
       target: request.originalUrl,
@@ -60,6 +69,28 @@ export function keepBodies(app: FastifyApp): Bodies {
       readBody: (limitBytes) => readBody(request, (request as KeepingRequest)[bodyKey], limitBytes),
     }),
   };
+}
+
+interface AddedRoute {
+  readonly handler: object;
+  readonly constraints?: object;
+  readonly bodyLimit?: number;
+  preParsing?: PreParsing | readonly PreParsing[];
+}
+
+type PreParsing = (request: FastifyMessage, reply: unknown, payload: Readable, done: PayloadDone) => void;
+
+function parserLimitOf(app: FastifyApp, route: AddedRoute): number {
+  return route.bodyLimit ?? app.initialConfig?.bodyLimit ?? 1024 * 1024;
+}
+
+function keptBody(request: FastifyMessage, payload: Readable, limitBytes: number): TappedBody | BodyCopy {
+  const kept = new KeptChunks(limitBytes);
+  const own = payload === request.raw && !(tapKey in payload);
+  // What has arrived already has passed every tap. Multipart parsers read the message itself, past a copy.
+  const tapped =
+    own && (isUntouched(payload) || (isMultipart(request.raw.headers["content-type"]) && isUnread(payload)));
+  return tapped ? new TappedBody(payload, kept) : new BodyCopy(payload, kept);
 }
 
 /** Routes with one path are distinguished by their constraints: a version, a host. */
@@ -120,6 +151,34 @@ function isUntouched(stream: Readable): boolean {
   return stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded;
 }
 
+class KeptChunks {
+  readonly #limitBytes: number;
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(limitBytes: number) {
+    this.#limitBytes = limitBytes;
+  }
+
+  /** A copy: a reader may change the chunk in place. */
+  add(chunk: Buffer | string, encoding?: BufferEncoding): void {
+    this.#bytes += chunk.length;
+    if (this.#isOver()) this.#chunks.length = 0;
+    else this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
+  }
+
+  /** Null: they were more than the limit. */
+  all(): Uint8Array | null {
+    if (this.#isOver()) return null;
+    const [only = null] = this.#chunks;
+    return this.#chunks.length === 1 ? only : Buffer.concat(this.#chunks);
+  }
+
+  #isOver(): boolean {
+    return this.#bytes > this.#limitBytes;
+  }
+}
+
 /** Under which a message keeps its tap. */
 const tapKey = Symbol("latchkey.tap");
 
@@ -133,24 +192,22 @@ class TappedBody implements KeptBody {
   readonly payload: Readable;
   readonly #message: Readable;
   readonly #push: Readable["push"];
-  readonly #chunks: Buffer[] = [];
+  readonly #kept: KeptChunks;
   #usedPayload = false;
 
-  constructor(message: Tapped) {
+  constructor(message: Tapped, kept: KeptChunks) {
     this.#message = message;
     this.#push = message.push;
+    this.#kept = kept;
     const arrived = message.readableLength > 0 ? peekBytes(message) : null;
-    if (arrived !== null) this.#chunks.push(Buffer.from(arrived));
+    if (arrived !== null) kept.add(arrived);
     message[tapKey] = this;
     message.push = pushThroughTap;
     this.payload = new Proxy(message, new StandIn(this));
   }
 
   push(chunk: Buffer | string | null | undefined, encoding?: BufferEncoding): boolean {
-    if (chunk !== null && chunk !== undefined) {
-      // A copy: a reader may change the chunk in place.
-      this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
-    }
+    if (chunk !== null && chunk !== undefined) this.#kept.add(chunk, encoding);
     return this.#push.call(this.#message, chunk, encoding);
   }
 
@@ -163,9 +220,7 @@ class TappedBody implements KeptBody {
 
   bytes(anyReader: boolean): Uint8Array | null {
     const complete = (this.#usedPayload || anyReader) && this.#message.readableEnded;
-    const [only = null] = this.#chunks;
-    if (complete && this.#chunks.length === 1) return only;
-    return complete ? Buffer.concat(this.#chunks) : null;
+    return complete ? this.#kept.all() : null;
   }
 }
 
@@ -198,22 +253,24 @@ type Method = (...args: unknown[]) => unknown;
 
 /** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
 class BodyCopy extends Readable implements KeptBody {
+  readonly payload: Readable = this;
   readonly #source: Readable;
-  readonly #chunks: Buffer[] = [];
+  readonly #kept: KeptChunks;
   /** Whether the beginning is still unread. */
   readonly #isWhole: boolean;
   #started = false;
   #complete = false;
 
-  constructor(source: Readable) {
+  constructor(source: Readable, kept: KeptChunks) {
     super();
     this.#source = source;
+    this.#kept = kept;
     this.#isWhole = !source.readableDidRead;
   }
 
   bytes(): Uint8Array | null {
     const complete = this.#complete && this.#isWhole;
-    return complete ? Buffer.concat(this.#chunks) : null;
+    return complete ? this.#kept.all() : null;
   }
 
   /** As a request does: a client that hangs up is an error only for listeners of errors. */
@@ -235,7 +292,7 @@ class BodyCopy extends Readable implements KeptBody {
     }
     this.#started = true;
     source.on("data", (chunk: Buffer | string) => {
-      this.#chunks.push(Buffer.from(chunk as Buffer));
+      this.#kept.add(chunk);
       if (!this.push(chunk)) source.pause();
     });
     source.on("end", () => {

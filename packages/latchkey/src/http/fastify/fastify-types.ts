@@ -6,6 +6,7 @@ type Loose = ReturnType<JSON["parse"]>;
 
 /** An instance: the app, or a plugin's. */
 export interface FastifyApp {
+  readonly initialConfig?: { readonly bodyLimit?: number };
   addHook(name: "onRoute", hook: (route: Loose) => void): unknown;
   addHook(
     name: "onSend",

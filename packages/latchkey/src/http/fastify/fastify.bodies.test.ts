@@ -5,11 +5,13 @@ import { PassThrough, type Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import fastify, { type FastifyInstance, type FastifyRequest } from "fastify";
 import { describe, expect, test } from "vitest";
 import { chunks, type Handler, serve } from "../../../../../test/support/fastify-app.ts";
+import { httpService } from "../../../../../test/support/http-service.ts";
 import { deferred } from "../../../../../test/support/until.ts";
 import { newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
+import { fastifyProtect } from "./fastify.ts";
 
 describe("bodies", () => {
   const echo: Handler = async ({ body }) => ({ received: body ?? null });
@@ -228,5 +230,77 @@ describe("bodies", () => {
     );
     expect((await call({ body: "{" })).status).toBe(400);
     expect(events).toEqual([]);
+  });
+});
+
+describe("a handler that a hook has wrapped", () => {
+  const echo: Handler = async ({ body }) => ({ received: body ?? null });
+  /** As instrumentation does, for every route. */
+  const wrapEach = (app: FastifyInstance): void =>
+    void app.addHook("onRoute", (route) => {
+      const { handler } = route;
+      route.handler = function wrapped(request, reply) {
+        return handler.call(this, request, reply);
+      };
+    });
+
+  test.each([
+    ["before", { before: wrapEach }],
+    ["after", { after: wrapEach }],
+    ["before and after", { before: wrapEach, after: wrapEach }],
+  ])("%s the adapter's own: its bytes count", async (_when, around) => {
+    const { call, errors } = await serve(echo, around);
+    const key = newKey();
+    const first = await call({ key, body: '{"a":1}' });
+    expect([first.status, first.json()]).toEqual([200, { received: { a: 1 } }]);
+    const replay = await call({ key, body: '{"a":1}' });
+    expect([replay.header("idempotent-replayed"), replay.body]).toEqual(["true", first.body]);
+    expect((await call({ key, body: '{"a":2}' })).status).toBe(422);
+    expect(errors).toEqual([]);
+  });
+
+  test("routes with one path and other constraints are told apart", async () => {
+    const { latchkey, operation } = httpService();
+    const versions = fastify();
+    wrapEach(versions);
+    const protect = fastifyProtect(versions, latchkey, { singleTenant: true });
+    const handler = protect(operation(), async () => ({ made: true }));
+    for (const version of ["1.0.0", "2.0.0"]) versions.post("/run", { constraints: { version } }, handler);
+    const post = (version: string) =>
+      versions.inject({
+        method: "POST",
+        url: "/run",
+        headers: { "accept-version": version, "idempotency-key": "one", "content-type": "application/json" },
+        payload: { amount: 1 },
+      });
+    expect((await post("1.0.0")).statusCode).toBe(200);
+    expect((await post("2.0.0")).statusCode).toBe(422);
+    expect((await post("1.0.0")).headers["idempotent-replayed"]).toBe("true");
+    await versions.close();
+  });
+
+  test("a large body of a route that may be none of ours reaches its handler", async () => {
+    const app = fastify();
+    wrapEach(app);
+    app.addContentTypeParser("application/octet-stream", (_request, payload, done) => done(null, payload));
+    const { latchkey, operation } = httpService();
+    const protect = fastifyProtect(app, latchkey, { singleTenant: true });
+    const size = async ({ body }: FastifyRequest) => {
+      let bytes = 0;
+      for await (const chunk of body as Readable) bytes += (chunk as Buffer).byteLength;
+      return { bytes };
+    };
+    app.post("/run", protect(operation(), size));
+    app.post("/plain", size);
+    const bytes = 3 * 1024 * 1024;
+    const upload = (url: string) =>
+      app.inject({
+        method: "POST",
+        url,
+        headers: { "content-type": "application/octet-stream", "idempotency-key": newKey() },
+        payload: Buffer.alloc(bytes),
+      });
+    expect((await upload("/plain")).json()).toEqual({ bytes });
+    await app.close();
   });
 });
