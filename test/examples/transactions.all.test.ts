@@ -7,8 +7,8 @@ import { freshDatabase } from "../support/shared-postgres.ts";
 
 const modules = Object.values(clients).map(({ module }) => module);
 
-/** PGlite is a store of its own, without a server, so it is no entry of `clients`. */
-test.each([...new Set<string>([...modules, "pglite"])])("%s", async (client) => {
+/** PGlite is a store of its own, without a server, and Objection is served by Knex's bridge: they are no entries of `clients`. */
+test.each([...new Set<string>([...modules, "pglite", "objection"])])("%s", async (client) => {
   const script = new URL(`../../examples/transactions/${client}.ts`, import.meta.url);
   const { url } = await freshDatabase();
   const example = spawnWorker(fileURLToPath(script), { env: { DATABASE_URL: url } });
