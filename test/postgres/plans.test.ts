@@ -1,6 +1,7 @@
 /** Every statement finds its rows through an index, also when a connection has prepared it once and for all. */
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/active-keys.ts";
 import { deferredStatements } from "../../packages/latchkey/src/stores/postgres/deferred-statements.ts";
 import { deliveryStatements } from "../../packages/latchkey/src/stores/postgres/delivery-statements.ts";
 import { earlyStatements } from "../../packages/latchkey/src/stores/postgres/early-statements.ts";
@@ -47,6 +48,7 @@ const statements = {
   ...earlyStatements(names),
   ...overviewStatements(names),
   ...tenantStatements(names),
+  ...activeKeyStatements(names),
 };
 
 /** Below some 30 000 the planner rightly takes other plans for small tables. */
@@ -228,6 +230,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   sweepAudit: ["audit_key", "audit_pkey"],
   noteDeletion: [],
   cleanAudit: ["audit_at", "audit_pkey"],
+  countActiveKeys: ["records_pkey"],
   overview: [
     "leases_rescue",
     "messages_dead",

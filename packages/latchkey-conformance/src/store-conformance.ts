@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { StoreCapabilities } from "latchkey";
+import { activeKeyCases } from "./store-conformance/active-keys.ts";
 import { archivalCases } from "./store-conformance/archival.ts";
 import { bytesCases } from "./store-conformance/bytes.ts";
 import { callLedgerCases } from "./store-conformance/call-ledger.ts";
@@ -128,6 +129,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   tenantDataCases,
   archivalCases,
   summaryCases,
+  activeKeyCases,
 ];
 
 /**

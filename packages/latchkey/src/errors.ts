@@ -116,6 +116,11 @@ export const errorCodes = {
     remedy:
       "Steps must follow from the input and from earlier results alone. Give a changed operation another `version`; this record waits for a person.",
   },
+  "store-cannot-count": {
+    summary: "`limits.activeKeys` was set for a store that cannot count the keys of a tenant.",
+    remedy:
+      "Leave the limit out, or use a store that can count: Postgres, PGlite, memory. `limits.newKeys` works on every store.",
+  },
   "store-unavailable": {
     summary: "The store could not be reached or refused; no business code ran, or all of it was rolled back.",
     remedy: "Retry with the same key once the store is back.",

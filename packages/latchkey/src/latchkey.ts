@@ -7,6 +7,7 @@ import type { AnyEffect } from "./effects/run-effect.ts";
 import type { DirectExecution, Execution } from "./engine/classify.ts";
 import { createCommitHints } from "./execution/commit-hints.ts";
 import { FinishedKeys } from "./execution/finished-keys.ts";
+import { ActiveKeyCap } from "./execution/guards/active-key-cap.ts";
 import { type Breaker, createBreaker, guardedStore } from "./execution/guards/guarded-store.ts";
 import { checkLatchkey, type LatchkeyOptions } from "./execution/latchkey-options.ts";
 import { type CloseOptions, Lifecycle } from "./execution/lifecycle.ts";
@@ -194,6 +195,7 @@ export interface Latchkey<Tx> {
  * Makes the object that operations and adapters hang on. It opens nothing and starts no timer.
  *
  * @throws {TypeError} when an option is out of range.
+ * @throws {LatchkeyError} `store-cannot-count`: `limits.activeKeys` on a store that cannot count.
  */
 export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
   checkLatchkey(options as LatchkeyOptions<never>);
@@ -289,6 +291,7 @@ function assembleRuntime<Tx>(
   const ports = options.ports ?? systemPorts;
   const emitter = createEmitter(options.onEvent, options.logSecret, ports.random);
   const breaker = breakerOf(options, ports, emitter.emit);
+  const lifecycle = new Lifecycle(ports.clock);
   return {
     checkIdentity: identityCheck(options.allowCredentialIdentities ?? false),
     storedKey: storedKey(options.keySecret),
@@ -299,14 +302,29 @@ function assembleRuntime<Tx>(
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
     limits: options.limits ?? {},
+    activeKeys: activeKeyCapOf(options, ports, emitter.emit, lifecycle),
     guard: breaker?.guard ?? ((run) => run()),
     operations,
     effects,
     finishedKeys: new FinishedKeys(),
-    lifecycle: new Lifecycle(ports.clock),
+    lifecycle,
     hints: createCommitHints(options.store.hints),
     ...emitter,
   };
+}
+
+function activeKeyCapOf<Tx>(
+  { store, limits }: LatchkeyOptions<Tx>,
+  { clock }: Ports,
+  emit: Runtime<Tx>["emit"],
+  lifecycle: Lifecycle,
+): ActiveKeyCap | null {
+  if (limits?.activeKeys === undefined) return null;
+  const cap = new ActiveKeyCap(store, limits.activeKeys, clock, (error) =>
+    emit({ type: "service_error", service: "active-key-counter", error }),
+  );
+  lifecycle.stopping(() => cap.stop());
+  return cap;
 }
 
 function breakerOf<Tx>(

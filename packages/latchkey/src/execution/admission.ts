@@ -4,13 +4,14 @@ import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from 
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import { decodeAnswer } from "../operations/answer.ts";
 import type { Result, Submission } from "../operations/attempt.ts";
-import { type LimitName, overLimit } from "../operations/limits.ts";
+import { overLimit, type RateLimitName } from "../operations/limits.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Reading } from "../stores/life.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { settleWithEarly } from "./early-settlement.ts";
+import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** The least, and the answer where nothing is known: ask again after a second. */
@@ -51,7 +52,7 @@ export async function limited<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submission,
-  because: LimitName,
+  because: RateLimitName,
 ): Promise<Extract<Result, { kind: "too_many_keys" }> | null> {
   const limiter = runtime.limits[because];
   if (limiter === undefined) return null;
@@ -62,18 +63,50 @@ export async function limited<Tx>(
   return retryAfterMs === null ? null : { kind: "too_many_keys", because, retryAfterMs };
 }
 
-/** Counts the submission's key as new, once, however often admission starts over. */
-export function newKeyCounter<Tx>(
+/** Counts the submission's key as new, once, however often admission starts over. Null: it may begin. */
+export type CountNewKey = () => Promise<Result | null>;
+
+/** Runs a submission that may begin a key. */
+export function countingNewKey<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submission,
-): () => Promise<Result | null> {
+  run: (countNewKey: CountNewKey) => Promise<Result>,
+): Promise<Result> {
   let counted: Promise<Result | null> | null = null;
-  return () => {
+  const inTime: CountNewKey = () => {
     counted ??= limited(runtime, operation, submission, "newKeys");
     return counted;
   };
+  return runtime.activeKeys === null
+    ? run(inTime)
+    : withinCap(runtime.activeKeys, submission.key.tenant, inTime, run);
 }
+
+/** Gives the key's room back where no record of it stays. Where an error leaves that open, the next count tells. */
+async function withinCap(
+  cap: ActiveKeyCap,
+  tenant: string,
+  inTime: CountNewKey,
+  run: (countNewKey: CountNewKey) => Promise<Result>,
+): Promise<Result> {
+  let taken = false;
+  let kept = false;
+  try {
+    const result = await run(async () => {
+      const retryAfterMs = taken ? null : cap.take(tenant);
+      if (retryAfterMs !== null) return { kind: "too_many_keys", because: "activeKeys", retryAfterMs };
+      taken = true;
+      return inTime();
+    });
+    kept = result.kind === "executed" ? result.stored : keeps.has(result.kind);
+    return result;
+  } finally {
+    if (taken && !kept) cap.giveBack(tenant);
+  }
+}
+
+const keeps: ReadonlySet<Result["kind"]> = new Set(["accepted", "in_progress", "unknown", "commit_in_doubt"]);
 
 /** A decision, as a caller gets it. */
 export function resultOf<Tx>(

@@ -1,5 +1,6 @@
 /** What `createLatchkey` takes. */
 import type { Codec } from "../codec.ts";
+import { LatchkeyError } from "../errors.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { checkPolicy } from "../operations/check-policy.ts";
 import type { Limits } from "../operations/limits.ts";
@@ -49,8 +50,9 @@ export interface LatchkeyOptions<Tx> {
   readonly circuitBreaker?: CircuitOptions | false;
   /**
    * Rate limiters that count per tenant, such as those of rate-limiter-flexible: `lookups` before the store is asked,
-   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one). Over a limit nothing
-   * runs: 429 `too-many-keys`. Default: none.
+   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one); and `activeKeys`, how
+   * many keys a tenant may have at a time, about, counted in the background. Over a limit nothing runs: 429 `too-many-keys`.
+   * Default: none. A store that cannot count refuses `activeKeys` with `store-cannot-count`.
    */
   readonly limits?: Limits;
   /**
@@ -79,9 +81,16 @@ const latchkeyOptions = {
   summary: true,
   redact: true,
 } as const satisfies OptionNames<LatchkeyOptions<unknown>>;
-const limitOptions = { lookups: true, newKeys: true } as const satisfies OptionNames<Limits>;
+const limitOptions = {
+  lookups: true,
+  newKeys: true,
+  activeKeys: true,
+} as const satisfies OptionNames<Limits>;
 
-/** @throws {TypeError} with a sentence for each, where JavaScript has no types that say it. */
+/**
+ * @throws {TypeError} with a sentence for each, where JavaScript has no types that say it.
+ * @throws {LatchkeyError} `store-cannot-count`
+ */
 export function checkLatchkey(options: LatchkeyOptions<never>): void {
   checkOptions("createLatchkey", options, latchkeyOptions);
   const { store, policy, limits } = options;
@@ -95,9 +104,28 @@ export function checkLatchkey(options: LatchkeyOptions<never>): void {
   }
   if (policy !== undefined) checkPolicy("createLatchkey: policy", policy);
   checkPorts("createLatchkey", options.ports);
-  if (limits !== undefined) checkOptions("createLatchkey: limits", limits, limitOptions);
+  if (limits !== undefined) checkLimits(limits, store);
   if (options.summary !== undefined) resolveSummary("createLatchkey", options.summary);
   if (options.redact !== undefined && typeof options.redact !== "function") {
     throw new TypeError("createLatchkey: redact must be a function");
+  }
+}
+
+const activeKeysMax = 1_000_000;
+
+/** @throws {LatchkeyError} `store-cannot-count` */
+function checkLimits(limits: Limits, store: Store<never>): void {
+  checkOptions("createLatchkey: limits", limits, limitOptions);
+  const { activeKeys } = limits;
+  if (activeKeys === undefined) return;
+  if (!Number.isSafeInteger(activeKeys) || activeKeys < 1 || activeKeys > activeKeysMax) {
+    throw new TypeError(
+      `createLatchkey: limits.activeKeys must be a whole number from 1 to ${activeKeysMax} (got ${String(activeKeys)})`,
+    );
+  }
+  if (store.countActiveKeys === undefined) {
+    throw new LatchkeyError("store-cannot-count", {
+      message: `Store ${store.name} cannot count the keys of a tenant, so \`limits.activeKeys\` would limit nothing. Leave it out, or use a store on Postgres.`,
+    });
   }
 }

@@ -9,6 +9,7 @@ import type { Store } from "../stores/store.ts";
 import type { Emitter } from "../telemetry/emitter.ts";
 import type { CommitHints } from "./commit-hints.ts";
 import type { FinishedKeys } from "./finished-keys.ts";
+import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
 /** What running an attempt needs; resolved once by `createLatchkey`. */
@@ -21,6 +22,8 @@ export interface Runtime<Tx> extends Emitter {
   /** Whether a 2xx that never used its `tx` is an error. */
   readonly strict: boolean;
   readonly limits: Limits;
+  /** Null: there is no cap on how many keys a tenant has. */
+  readonly activeKeys: ActiveKeyCap | null;
   /**
    * Runs what a request asks of the store.
    *

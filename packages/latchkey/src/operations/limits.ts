@@ -11,9 +11,14 @@ export interface Limits {
   readonly newKeys?: RateLimiter;
   /** Requests of a tenant that ask the store. */
   readonly lookups?: RateLimiter;
+  /** How many keys a tenant may have in the store at a time, 1 to 1,000,000. */
+  readonly activeKeys?: number;
 }
 
 export type LimitName = keyof Limits;
+
+/** Those that count how fast requests come. */
+export type RateLimitName = Exclude<LimitName, "activeKeys">;
 
 /** Of a limiter that does not say when: a second. */
 const retryAfterDefaultMs = 1_000;

@@ -6,6 +6,7 @@ import { type Ports, systemPorts } from "../ports.ts";
 import type { HintSupport } from "../stores/hints.ts";
 import type { Store } from "../stores/store.ts";
 import { type CircuitOptions, resolveCircuit } from "../time/circuit-breaker.ts";
+import { countActiveKeys } from "./active-keys.ts";
 import { capabilitiesOf, checkFits } from "./capabilities.ts";
 import { clean, cleanAudit, routedArchival } from "./cleaning.ts";
 import { Members } from "./members.ts";
@@ -125,6 +126,9 @@ function assemble<Tx>(
       : {}),
     ...(stores.some(({ cleanAudit }) => cleanAudit !== undefined)
       ? { cleanAudit: (keepMs: number, limit: number) => cleanAudit(members, keepMs, limit) }
+      : {}),
+    ...(stores.every(({ countActiveKeys }) => countActiveKeys !== undefined)
+      ? { countActiveKeys: (tenants, countMax) => countActiveKeys(members, tenants, countMax) }
       : {}),
     async overview(countMax) {
       return sumOverviews(await members.every((store) => overviewOf(store, countMax)), countMax);

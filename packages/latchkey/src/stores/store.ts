@@ -20,6 +20,7 @@ import type {
   RecordKey,
   UnknownRecord,
 } from "../engine/record.ts";
+import type { ActiveKeys } from "./active-keys.ts";
 import type { Archival, CleanReport } from "./archival.ts";
 import type { EarlySettlements } from "./early.ts";
 import type { ExamineRequest, Finding } from "./examination.ts";
@@ -131,6 +132,11 @@ export interface Store<Tx = never> {
    * counted by listing.
    */
   overview?(countMax: number): Promise<Overview>;
+  /**
+   * Counts the records of these tenants, each up to `countMax`, in time that does not grow with the number of records. Records
+   * that are due to be forgotten do not count where the limit is reached; below it they may. Absent: they cannot be counted.
+   */
+  countActiveKeys?(tenants: readonly string[], countMax: number): Promise<readonly ActiveKeys[]>;
   /** Where requests look for finished records first; absent: nowhere. */
   readonly finished?: FinishedLookup;
 

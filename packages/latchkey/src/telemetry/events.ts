@@ -40,7 +40,7 @@ export type LatchkeyEvent =
   /** A request was answered that the outcome of its key is unknown. */
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
-  | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" })
+  | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" | "activeKeys" })
   /** A rate limiter failed; the request went on. */
   | (About & {
       readonly type: "limiter_error";

@@ -106,6 +106,12 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
       : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
     // These serve no request.
     ...(inner.tenantData === undefined ? {} : { tenantData: inner.tenantData }),
+    ...(inner.countActiveKeys === undefined
+      ? {}
+      : {
+          countActiveKeys: async (tenants, countMax) =>
+            (await inner.countActiveKeys?.(tenants, countMax)) ?? [],
+        }),
     ...(inner.summaries === undefined ? {} : { summaries: inner.summaries }),
     ...(inner.archival === undefined ? {} : { archival: inner.archival }),
     ...(inner.cleanAudit === undefined

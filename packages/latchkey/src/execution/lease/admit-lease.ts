@@ -8,7 +8,7 @@ import { pause } from "../../ports.ts";
 import type { NewLife } from "../../stores/life.ts";
 import type { AttemptEnd, LeaseTerms } from "../../stores/store.ts";
 import { retryPauseMs } from "../../time/retry-pause.ts";
-import { admissionRequest, codecContext, giveUp, resultOf } from "../admission.ts";
+import { admissionRequest, type CountNewKey, codecContext, giveUp, resultOf } from "../admission.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import type { Runtime } from "../runtime.ts";
 import { summarized } from "../summarize.ts";
@@ -32,7 +32,7 @@ export interface LeaseJob<Tx> {
   /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
   readonly token: string;
   /** Counts the key as new, once for each submission, however often admission starts over. */
-  readonly countNewKey: () => Promise<Result | null>;
+  readonly countNewKey: CountNewKey;
 }
 
 export interface Admitted {

@@ -7,7 +7,7 @@ import { clientKeyOf, type Result, type Submission, type Work } from "../../oper
 import type { Operation } from "../../operations/operation.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import { withLimit } from "../../time/time-limit.ts";
-import { checkSubmission, limited, newKeyCounter, report, whatTheRecordSays } from "../admission.ts";
+import { checkSubmission, countingNewKey, limited, report, whatTheRecordSays } from "../admission.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import { createHandle } from "../handle.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
@@ -42,22 +42,25 @@ export async function runLeasedWork<Tx>(
 ): Promise<Result> {
   checkSubmission(submission);
   const lookup = await limited(runtime, operation, submission, "lookups");
-  const countNewKey = newKeyCounter(runtime, operation, submission);
+  const begin = (started: () => void) =>
+    countingNewKey(runtime, operation, submission, (countNewKey) =>
+      untilEnded(
+        {
+          runtime,
+          operation,
+          submission,
+          leasedWork,
+          by: "request",
+          countNewKey,
+          token: runtime.ports.random.token(),
+        },
+        started,
+      ),
+    );
   const result =
     lookup ??
     (await answerOfCopy(runtime, operation, submission)) ??
-    (await waiting(runtime, operation, submission, async (started) => {
-      const job: LeaseJob<Tx> = {
-        runtime,
-        operation,
-        submission,
-        leasedWork,
-        by: "request",
-        countNewKey,
-        token: runtime.ports.random.token(),
-      };
-      return untilEnded(job, started);
-    }));
+    (await waiting(runtime, operation, submission, begin));
   report(runtime, operation, submission, result);
   return result;
 }

@@ -12,11 +12,12 @@ import type { NewLife } from "../../stores/life.ts";
 import { conflictPauses, retryPauseMs } from "../../time/retry-pause.ts";
 import {
   admissionRequest,
+  type CountNewKey,
   checkSubmission,
   codecContext,
+  countingNewKey,
   giveUp,
   limited,
-  newKeyCounter,
   report,
   resultOf,
 } from "../admission.ts";
@@ -36,7 +37,7 @@ interface Job<Tx> {
   readonly input: Uint8Array;
   /** One for each submission, so that an acceptance whose reply was lost is recognised as its own. */
   readonly token: string;
-  readonly countNewKey: () => Promise<Result | null>;
+  readonly countNewKey: CountNewKey;
 }
 
 export async function runDeferred<Tx>(
@@ -47,11 +48,13 @@ export async function runDeferred<Tx>(
 ): Promise<Result> {
   checkSubmission(submission);
   const lookup = await limited(runtime, operation, submission, "lookups");
-  const countNewKey = newKeyCounter(runtime, operation, submission);
   const token = runtime.ports.random.token();
-  const job: Job<Tx> = { runtime, operation, submission, input, token, countNewKey };
   const copied = lookup ?? (await answerOfCopy(runtime, operation, submission));
-  const result = copied ?? (await untilDecided(job));
+  const result =
+    copied ??
+    (await countingNewKey(runtime, operation, submission, (countNewKey) =>
+      untilDecided({ runtime, operation, submission, input, token, countNewKey }),
+    ));
   report(runtime, operation, submission, result);
   return result;
 }

@@ -9,7 +9,14 @@ import type { Operation } from "../../operations/operation.ts";
 import { pause } from "../../ports.ts";
 import type { OpenTransaction, TransactionOutcome, TransactionWork } from "../../stores/transactions.ts";
 import { conflictPauses, retryPauseMs } from "../../time/retry-pause.ts";
-import { admissionRequest, checkSubmission, limited, newKeyCounter, report } from "../admission.ts";
+import {
+  admissionRequest,
+  type CountNewKey,
+  checkSubmission,
+  countingNewKey,
+  limited,
+  report,
+} from "../admission.ts";
 import { answerOfSeen } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
@@ -31,8 +38,7 @@ export async function runTransaction<Tx>(
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
   const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
-  const countNewKey = newKeyCounter(runtime, operation, submission);
-  const job: Job<Tx> = {
+  const jobOf = (countNewKey: CountNewKey, started: () => void): Job<Tx> => ({
     runtime,
     operation,
     submission,
@@ -40,12 +46,17 @@ export async function runTransaction<Tx>(
     work,
     countNewKey,
     stepless: { guard: null },
-    started: () => {},
+    started,
     early: { next: operation.settings.admission === "optimistic" },
-  };
+  });
   const seen = lookup ?? (await answerOfSeen(runtime, operation, submission));
   const result =
-    seen ?? (await waiting(runtime, operation, submission, (started) => untilDecided({ ...job, started })));
+    seen ??
+    (await waiting(runtime, operation, submission, (started) =>
+      countingNewKey(runtime, operation, submission, (countNewKey) =>
+        untilDecided(jobOf(countNewKey, started)),
+      ),
+    ));
   if (seen === null && isFinished(result)) runtime.finishedKeys.note(submission.key);
   report(runtime, operation, submission, result);
   return result;

@@ -8,7 +8,7 @@ import type { Operation } from "../../operations/operation.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { Retention } from "../../stores/retention.ts";
 import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
-import { giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
+import { type CountNewKey, giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
 
@@ -44,7 +44,7 @@ export interface Job<Tx> {
   readonly support: TransactionSupport<Tx>;
   readonly work: Work<Tx, "transaction">;
   /** Counts the key as new, once for each submission, however often its transaction starts over. */
-  readonly countNewKey: () => Promise<Result | null>;
+  readonly countNewKey: CountNewKey;
   /** The last retried record that was seen to have no steps. */
   readonly stepless: { guard: Guard | null };
   /** Called when the handler is about to run. */

@@ -97,7 +97,7 @@ function answersAccepted({ operation, rules }: RouteContext): boolean {
 function problemsOf(route: RouteContext, limits: Limits): readonly ProblemCode[] {
   const { settings, execution } = route.operation;
   const { requestAge } = route.rules;
-  const isLimited = limits.lookups !== undefined || limits.newKeys !== undefined;
+  const isLimited = Object.values(limits).some((limit) => limit !== undefined);
   const expires = settings.reuse === "reject" && settings.forgetAfterMs > settings.retentionMs;
   const possible: Readonly<Record<ProblemCode, boolean>> = {
     "missing-key": settings.key === "required",

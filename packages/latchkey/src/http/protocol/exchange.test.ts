@@ -80,6 +80,7 @@ describe("what a caller is told", () => {
     [{ kind: "unknown", recordId: "r", retryAfterMs: 60_000 }, 409, "outcome-unknown", "60"],
     [{ kind: "expired" }, 410, "expired", undefined],
     [{ kind: "too_many_keys", because: "newKeys", retryAfterMs: 2500 }, 429, "too-many-keys", "3"],
+    [{ kind: "too_many_keys", because: "activeKeys", retryAfterMs: 90_000 }, 429, "too-many-keys", "90"],
     [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
     [new StoreError("not_sent"), 503, "store-unavailable", "1"],
     [new StoreError("rolled_back"), 503, "store-unavailable", "1"],
@@ -98,6 +99,12 @@ describe("what a caller is told", () => {
       told({ kind: "key_misuse", because: "principal" }),
     ]);
     expect(text(principal)).toBe(text(fingerprint));
+  });
+
+  test("whether keys come too fast or are too many is told", async () => {
+    const over = { kind: "too_many_keys", retryAfterMs: 1_000 } as const;
+    expect(text(await told({ ...over, because: "newKeys" }))).toContain("in this time");
+    expect(text(await told({ ...over, because: "activeKeys" }))).toContain("allowed at a time");
   });
 
   test("other errors go to the framework", async () => {

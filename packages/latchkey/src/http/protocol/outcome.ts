@@ -55,7 +55,10 @@ export function outcomeOf(
     case "expired":
       return problem(replyRules, "expired");
     case "too_many_keys":
-      return problem(replyRules, "too-many-keys", { retryAfterMs: result.retryAfterMs });
+      return problem(replyRules, "too-many-keys", {
+        ...(result.because === "activeKeys" ? keysAreKept : {}),
+        retryAfterMs: result.retryAfterMs,
+      });
     case "commit_in_doubt":
       return problem(replyRules, "commit-in-doubt", { retryAfterMs: result.retryAfterMs });
     default:
@@ -68,6 +71,13 @@ const neverStarted: Occurrence = {
   safeNewKey: true,
   detail:
     "This idempotency key belongs to another request, which was never started and will not be. Send this one with a new key.",
+};
+
+/** They are too many, not too fast: what the kind says would be wrong. */
+const keysAreKept: Occurrence = {
+  detail:
+    "As many idempotency keys are kept for this account as are allowed at a time. This attempt executed nothing; an earlier " +
+    "one with the same key may have. Send the same request again later with the same key.",
 };
 
 function replayOf({ rules, policy }: ReplyRules, answer: Answer): Reply {

@@ -2,6 +2,7 @@
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import { systemPorts } from "../../ports.ts";
 import type { Store, StoreCapabilities } from "../store.ts";
+import { countActiveKeys } from "./active-keys.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
 import { accept, claimPending, create, recordLostTransaction } from "./begin.ts";
 import { memoryEarly } from "./early.ts";
@@ -49,6 +50,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     outbox: memoryOutbox(effects, state.audit, now),
     messages: memoryMessages(state.messages, state.audit, now),
     hints: memoryHints(),
+    countActiveKeys: async (tenants, countMax) => countActiveKeys(rows, now(), tenants, countMax),
     async verify() {},
     readById: async (tenant, id) => ({ record: byId(rows, tenant, id), now: now() }),
     read: async (key) => ({ record: rows.record(key), now: now() }),

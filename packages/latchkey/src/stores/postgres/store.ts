@@ -5,6 +5,7 @@ import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sq
 import type { ExamineRequest, Finding } from "../examination.ts";
 import type { HintSupport } from "../hints.ts";
 import type { AttemptEnd, Store, StoreCapabilities } from "../store.ts";
+import { activeKeyStatements, countKeysOf } from "./active-keys.ts";
 import { Confirmation } from "./confirm.ts";
 import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
@@ -91,6 +92,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const messages = messageStatements(names);
   const early = earlyStatements(names);
   const overview = overviewStatements(names);
+  const activeKeys = activeKeyStatements(names);
   const tenant = tenantStatements(names);
   const sessions = new SeenSessions();
   const settings = new Settings(executor, maintenance.settings, schema);
@@ -126,6 +128,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     messages: postgresMessages(executor, messages, confirmation),
     hints: parts.hints,
     overview: (countMax) => readOverview(executor, overview, countMax),
+    countActiveKeys: (tenants, countMax) => countKeysOf(executor, activeKeys, tenants, countMax),
     examine: (request) => examinePostgres({ ...parts, names, positions }, request),
     async verify() {
       await settings.verify();

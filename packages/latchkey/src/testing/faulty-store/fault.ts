@@ -71,6 +71,7 @@ export type StorePort =
   | "sweepTenant"
   | "noteTenant"
   | "overview"
+  | "countActiveKeys"
   | "examine"
   | "cleanAudit";
 

@@ -14,6 +14,7 @@ type Optional = Pick<
   | "archival"
   | "tenantData"
   | "overview"
+  | "countActiveKeys"
   | "finished"
   | "close"
   | "examine"
@@ -40,11 +41,15 @@ export function faultyOptional(inner: Optional, process: FaultyProcess): Optiona
 function faultyCalls(
   inner: Optional,
   process: FaultyProcess,
-): Pick<Optional, "overview" | "close" | "examine" | "cleanAudit"> {
-  const { overview, close, examine, cleanAudit } = inner;
+): Pick<Optional, "overview" | "countActiveKeys" | "close" | "examine" | "cleanAudit"> {
+  const { overview, countActiveKeys, close, examine, cleanAudit } = inner;
   return {
     ...(overview && {
       overview: (countMax) => process.call("overview", null, () => overview.call(inner, countMax)),
+    }),
+    ...(countActiveKeys && {
+      countActiveKeys: (tenants, countMax) =>
+        process.call("countActiveKeys", null, () => countActiveKeys.call(inner, tenants, countMax)),
     }),
     ...(close && { close: () => close.call(inner) }),
     ...(examine && {
