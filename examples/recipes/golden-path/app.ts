@@ -58,6 +58,7 @@ export function createApp(pool: pg.Pool, providerUrl: string, secrets: Secrets) 
     limits: {
       lookups: new RateLimiterMemory({ points: 600, duration: 60 }),
       newKeys: new RateLimiterMemory({ points: 60, duration: 60 }),
+      activeKeys: 100_000, // no tenant fills the table, however slowly
     },
     onEvent(event) {
       metrics.onEvent(event);

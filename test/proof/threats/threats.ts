@@ -69,7 +69,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "Keys are registered ahead, sprayed, or made without end",
     control:
-      "Rate limits on new keys and look-ups per tenant; retention; lengths are limited; a tenant's keys do not block other tenants.",
+      "Rate limits on new keys and look-ups per tenant; a cap on the keys that a tenant has at a time; retention; lengths are limited; a tenant's keys do not block other tenants.",
     shownBy: [
       {
         file: "test/integration/hostile-answers.test.ts",
@@ -79,8 +79,12 @@ export const threats: readonly Threat[] = [
         file: `${cases}/options.ts`,
         title: "options: a tenant over its limit is refused before anything runs, others are not",
       },
+      {
+        file: "test/postgres/active-keys.test.ts",
+        title: "what one process begins is refused by the other, and a full tenant goes on with its keys",
+      },
     ],
-    rest: "There is no cap on the number of active keys of a tenant, only on their rate. Within one tenant a caller who knows a key before it is used can use it first; the other gets a key misuse and loses nothing but the key.",
+    rest: "The cap is counted every 30 seconds, so a tenant can be over it for that long, and a store on Redis has none. Within one tenant a caller who knows a key before it is used can use it first; the other gets a key misuse and loses nothing but the key.",
   },
   {
     threat: "A key is used again for another request, route, method or query",

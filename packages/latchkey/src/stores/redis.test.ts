@@ -180,6 +180,12 @@ describe("options", () => {
     expect(latchkey.operation("b").execution).toBe("lease");
   });
 
+  test("it cannot count the keys of a tenant, and refuses to be asked for a cap on them", () => {
+    const limits = { activeKeys: 1_000 };
+    const refused = expect.objectContaining({ code: "store-cannot-count" });
+    expect(() => createLatchkey({ store: redisStore({ client }), limits })).toThrow(refused);
+  });
+
   test("the types of every client fit", () => {
     expectTypeOf<Redis>().toExtend<RedisClient>();
     expectTypeOf<Cluster>().toExtend<RedisClient>();
