@@ -5,6 +5,7 @@ import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
 import { type PrivatePostgres, startPostgres } from "../test/support/private-postgres.ts";
 import { startRedis } from "../test/support/private-redis.ts";
+import { spawnWorker } from "../test/support/processes.ts";
 import { releaseAll } from "../test/support/resources.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
@@ -32,7 +33,10 @@ async function run(options: BenchOptions): Promise<void> {
   await createSchema(postgres);
   const redis = select(options).some(needsRedis) ? ((await startRedis())?.url ?? null) : null;
   const { chosen, skipped } = choose(options, redis !== null);
-  const env = { LATCHKEY_BENCH_POSTGRES: postgres.url, LATCHKEY_BENCH_REDIS: redis ?? "" };
+  const env = {
+    LATCHKEY_BENCH_POSTGRES: await throughNetwork(postgres.url, options.rttMs),
+    LATCHKEY_BENCH_REDIS: redis ?? "",
+  };
   const entries = await startEntries(chosen, options, env);
   const { rounds, concurrencies, awake } = options;
   const turns = entries.length * (rounds * concurrencies.length * (1 + warmUpShare) + firstWarmUpTurns);
@@ -57,6 +61,15 @@ async function run(options: BenchOptions): Promise<void> {
     const folder = resolve(options.out);
     write(folder, `${renderFacts(facts)}\n\n${renderResults(results)}`, { ...facts, results });
   }
+}
+
+/** The URL under which the servers reach the database. */
+async function throughNetwork(url: string, rttMs: number): Promise<string> {
+  if (rttMs === 0) return url;
+  const near = new URL(url);
+  const network = spawnWorker(join(root, "bench/network-process.ts"), { args: [near.port, String(rttMs)] });
+  near.port = String((await network.ready()).port);
+  return near.href;
 }
 
 async function createSchema(postgres: PrivatePostgres): Promise<void> {

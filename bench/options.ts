@@ -12,6 +12,8 @@ export interface BenchOptions {
   readonly awake: boolean;
   /** Another checkout with this bench in it: Latchkey is measured from there too, under the same conditions. */
   readonly against: string | null;
+  /** A round trip from the servers to their database and back, in milliseconds; 0: they are on one machine. */
+  readonly rttMs: number;
   /** Folder for the CPU profiles of the servers. */
   readonly profile: string | null;
   /** Folder for `performance.md` and `performance.json`; null: the numbers go to stdout alone. */
@@ -19,8 +21,9 @@ export interface BenchOptions {
 }
 
 export const usage = `npm run bench -- [--minutes 15] [--rounds 3] [--concurrency 1,8,32] [--only express/order,hono]
-    [--against <checkout>] [--profile <folder>] [--awake] [--out docs]
+    [--rtt 0.5] [--against <checkout>] [--profile <folder>] [--awake] [--out docs]
 
+With --rtt a relay puts that many milliseconds of round trip between the servers and Postgres; it takes a core of its own.
 Without --only the results are written to docs/; with it only where --out says. With --awake the load generator polls
 instead of sleeping, which takes a core of its own: then no server pays for waking it.`;
 
@@ -36,13 +39,15 @@ export function parseOptions(args: readonly string[]): BenchOptions {
       only: text,
       against: text,
       profile: text,
+      rtt: text,
       awake: { type: "boolean" },
       out: text,
     },
   });
   const list = (value: string | undefined) => value?.split(",").filter(Boolean) ?? [];
   const only = list(values.only);
-  const partial = only.length > 0 || values.against !== undefined || values.awake === true;
+  const partial =
+    only.length > 0 || values.against !== undefined || values.awake === true || values.rtt !== undefined;
   return {
     minutes: positive("minutes", values.minutes ?? "15"),
     rounds: Math.ceil(positive("rounds", values.rounds ?? "3")),
@@ -50,6 +55,7 @@ export function parseOptions(args: readonly string[]): BenchOptions {
     only,
     against: values.against ?? null,
     awake: values.awake ?? false,
+    rttMs: values.rtt === undefined ? 0 : positive("rtt", values.rtt),
     profile: values.profile ?? null,
     out: values.out ?? (partial ? null : "docs"),
   };

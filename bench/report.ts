@@ -132,6 +132,7 @@ function guardText({ guard, job, checkout }: Result): string {
   const names = {
     none: "nothing",
     latchkey: "Latchkey, Postgres",
+    "latchkey-optimistic": "Latchkey, optimistic",
     "latchkey-memory": "Latchkey, memory",
     "by-hand": "by hand, Postgres",
     "by-hand-memory": "by hand, a `Map`",

@@ -22,7 +22,7 @@ export async function startExpress(job: Job, guard: Guard): Promise<RequestListe
     case "latchkey":
     case "latchkey-memory":
       app.use(express.json({ verify: keepRawBody }));
-      if (job === "order") protectOrders(app);
+      if (job === "order") protectOrders(app, guard);
       else protectReplays(app, guard);
       return app;
     default:
@@ -30,8 +30,8 @@ export async function startExpress(job: Job, guard: Guard): Promise<RequestListe
   }
 }
 
-function protectOrders(app: Express): void {
-  const { latchkey, operation } = openOrders();
+function protectOrders(app: Express, guard: Guard): void {
+  const { latchkey, operation } = openOrders(guard);
   const protect = expressProtect(latchkey, { tenant });
   app.post(
     "/order",

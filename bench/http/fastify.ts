@@ -11,7 +11,7 @@ export async function startFastify(job: Job, guard: Guard): Promise<RequestListe
   const app = fastify();
   if (guard === "none") handlePlainly(app);
   else if (isByHand(guard)) await handleByHand(app, job, guard);
-  else if (job === "order") protectOrders(app);
+  else if (job === "order") protectOrders(app, guard);
   else protectReplays(app, guard);
   await app.ready();
   return app.routing;
@@ -39,8 +39,8 @@ async function handleByHand(app: FastifyInstance, job: Job, guard: ByHand): Prom
   });
 }
 
-function protectOrders(app: FastifyInstance): void {
-  const { latchkey, operation } = openOrders();
+function protectOrders(app: FastifyInstance, guard: Guard): void {
+  const { latchkey, operation } = openOrders(guard);
   const protect = fastifyProtect(app, latchkey, { tenant });
   app.post(
     "/order",

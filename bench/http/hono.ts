@@ -12,7 +12,7 @@ export async function startHono(job: Job, guard: Guard): Promise<RequestListener
   const app = new Hono();
   if (guard === "none") handlePlainly(app);
   else if (isByHand(guard)) await handleByHand(app, job, guard);
-  else if (job === "order") protectOrders(app);
+  else if (job === "order") protectOrders(app, guard);
   else protectReplays(app, guard);
   return getRequestListener(app.fetch);
 }
@@ -37,8 +37,8 @@ async function handleByHand(app: Hono, job: Job, guard: ByHand): Promise<void> {
   });
 }
 
-function protectOrders(app: Hono): void {
-  const { latchkey, operation } = openOrders();
+function protectOrders(app: Hono, guard: Guard): void {
+  const { latchkey, operation } = openOrders(guard);
   const protect = honoProtect(latchkey, { tenant });
   app.post(
     "/order",

@@ -28,9 +28,10 @@ export function redisUrl(): string {
 /** The handlers use nothing of the pool but their `tx`, so none of its connections has to stay free for them. */
 const transactionsMax = poolSize;
 
-export function openOrders() {
+export function openOrders(guard: Guard) {
   const latchkey = createLatchkey({ store: postgresStore({ pool: openPool(), transactionsMax }) });
-  return { latchkey, operation: latchkey.operation("orders.create") };
+  const options = guard === "latchkey-optimistic" ? ({ admission: "optimistic" } as const) : {};
+  return { latchkey, operation: latchkey.operation("orders.create", options) };
 }
 
 export interface Replays<Tx> {

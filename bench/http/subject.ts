@@ -16,6 +16,8 @@ export type Job = "order" | "replay";
 export type Guard =
   | "none"
   | "latchkey"
+  /** With `admission: "optimistic"`; of orders alone. */
+  | "latchkey-optimistic"
   | "latchkey-memory"
   | "by-hand"
   | "by-hand-memory"
@@ -41,7 +43,7 @@ const peers = ["node-idempotency", "express-idempotency", "powertools"] as const
 export const subjects: readonly Subject[] = frameworks.flatMap((framework) => {
   const others = framework === "express" ? peers : [];
   return [
-    ...(["none", "latchkey", "by-hand", ...others] as const).map(
+    ...(["none", "latchkey", "latchkey-optimistic", "by-hand", ...others] as const).map(
       (guard): Subject => ({ framework, job: "order", guard }),
     ),
     ...(["none", "latchkey-memory", "by-hand-memory", "latchkey", "by-hand", ...others] as const).map(

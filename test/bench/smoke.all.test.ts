@@ -12,7 +12,7 @@ const main = join(import.meta.dirname, "../../bench/main.ts");
 /** About seven seconds of load, on servers of each framework. */
 const args = [
   ...["--minutes", "0.12", "--rounds", "2", "--concurrency", "1,4"],
-  ...["--only", "express/order/latchkey,fastify/replay,hono/replay/latchkey-memory"],
+  ...["--rtt", "0.1", "--only", "express/order/latchkey,fastify/replay,hono/replay/latchkey-memory"],
 ];
 
 it("measures subjects beside their baselines and writes both forms of the report", async () => {
@@ -33,6 +33,7 @@ it("measures subjects beside their baselines and writes both forms of the report
   );
   expect(names).toContain("express/order/none");
   expect(names).toContain("express/order/latchkey");
+  expect(names).toContain("express/order/latchkey-optimistic");
   expect(names).toContain("hono/replay/latchkey-memory");
   for (const result of results) {
     expect(result.rounds).toHaveLength(2);
