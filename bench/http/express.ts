@@ -20,6 +20,7 @@ export async function startExpress(job: Job, guard: Guard): Promise<RequestListe
       await handleWithoutLatchkey(app, job, guard);
       return app;
     case "latchkey":
+    case "latchkey-optimistic":
     case "latchkey-memory":
       app.use(express.json({ verify: keepRawBody }));
       if (job === "order") protectOrders(app, guard);
@@ -52,7 +53,7 @@ function protectReplays(app: Express, guard: Guard): void {
   );
 }
 
-type WithoutLatchkey = Exclude<Guard, "latchkey" | "latchkey-memory">;
+type WithoutLatchkey = Exclude<Guard, `latchkey${string}`>;
 
 /** The plain endpoint, and the same one behind the middleware of a peer; peers are loaded by their own servers alone. */
 async function handleWithoutLatchkey(app: Express, job: Job, guard: WithoutLatchkey): Promise<void> {
