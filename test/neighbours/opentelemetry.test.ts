@@ -1,5 +1,8 @@
 /** OpenTelemetry's own instrumentation around protected routes: it patches the frameworks, which therefore are loaded after it. */
 import { createRequire } from "node:module";
+import { FastifyOtelInstrumentation } from "@fastify/otel";
+import { getRequestListener } from "@hono/node-server";
+import { httpInstrumentationMiddleware } from "@hono/otel";
 import { registerInstrumentations } from "@opentelemetry/instrumentation";
 import { ExpressInstrumentation } from "@opentelemetry/instrumentation-express";
 import { HttpInstrumentation } from "@opentelemetry/instrumentation-http";
@@ -8,23 +11,34 @@ import { InMemorySpanExporter, SimpleSpanProcessor } from "@opentelemetry/sdk-tr
 import { NodeTracerProvider } from "@opentelemetry/sdk-trace-node";
 import type expressModule from "express";
 import type fastifyModule from "fastify";
+import { Hono } from "hono";
 import type KoaModule from "koa";
 import { afterAll, describe, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
+import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
+import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { until } from "../support/until.ts";
 import { serveListener } from "./front-ends/served.ts";
+import { nestInstance } from "./nest-routes.ts";
 
 const exporter = new InMemorySpanExporter();
 const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
 provider.register();
+const fastifyOtel = new FastifyOtelInstrumentation();
 const stop = registerInstrumentations({
   tracerProvider: provider,
-  instrumentations: [new HttpInstrumentation(), new ExpressInstrumentation(), new KoaInstrumentation()],
+  instrumentations: [
+    new HttpInstrumentation(),
+    new ExpressInstrumentation(),
+    new KoaInstrumentation(),
+    fastifyOtel,
+  ],
 });
 afterAll(async () => {
   stop();
@@ -61,12 +75,39 @@ const listeners = {
   },
   async fastify({ latchkey, lease }: Service) {
     const app = fastify();
+    // Wraps every handler and every hook.
+    await app.register(fastifyOtel.plugin());
     const protect = fastifyProtect(app, latchkey, single);
     app.post(
       "/run",
       protect(lease(), (_request, reply) => reply.code(201).send(answer)),
     );
     await app.ready();
+    return app.routing;
+  },
+  hono({ latchkey, lease }: Service) {
+    const protect = honoProtect(latchkey, single);
+    const app = new Hono();
+    app.use(httpInstrumentationMiddleware({ tracerProvider: provider }));
+    app.post(
+      "/run",
+      protect(lease(), (c) => c.json(answer, 201)),
+    );
+    return getRequestListener(app.fetch);
+  },
+  fetch({ latchkey, lease }: Service) {
+    const protect = fetchProtect(latchkey, single);
+    return getRequestListener(protect(lease(), () => Response.json(answer, { status: 201 })));
+  },
+  nest({ latchkey, lease }: Service) {
+    const interceptors = [nestProtect(latchkey, single)(lease())];
+    return nestInstance("Express", [{ path: "/run", interceptors, handle: () => answer }]);
+  },
+  async nestFastify({ latchkey, lease }: Service) {
+    const interceptors = [nestProtect(latchkey, single)(lease())];
+    const app = await nestInstance("Fastify", [{ path: "/run", interceptors, handle: () => answer }], {
+      prepare: (nest) => nest.register(fastifyOtel.plugin()),
+    });
     return app.routing;
   },
   node({ latchkey, lease }: Service) {
@@ -78,12 +119,25 @@ const listeners = {
   },
 };
 
-/** Server spans that have ended: Latchkey holds the response, and none may be held with it. */
-function serverSpans() {
-  return exporter.getFinishedSpans().filter(({ kind }) => kind === 1);
+/** Who else has a span of each request. */
+const others: Readonly<Record<string, string>> = {
+  express: "@opentelemetry/instrumentation-express",
+  koa: "@opentelemetry/instrumentation-koa",
+  fastify: "@fastify/otel",
+  nestFastify: "@fastify/otel",
+  hono: "@hono/otel",
+};
+
+/** Spans that have ended: Latchkey holds the response, and none may be held with it. */
+function spansOf(instrumentation: string) {
+  return exporter.getFinishedSpans().filter(({ instrumentationScope: { name } }) => name === instrumentation);
 }
 
-describe.each(Object.entries(listeners))("%s", (_name, makeListener) => {
+function serverSpans() {
+  return spansOf("@opentelemetry/instrumentation-http").filter(({ kind }) => kind === 1);
+}
+
+describe.each(Object.entries(listeners))("%s", (name, makeListener) => {
   test("each request has one server span, which ends with the status that the client has got", async () => {
     exporter.reset();
     const service = httpService();
@@ -98,6 +152,13 @@ describe.each(Object.entries(listeners))("%s", (_name, makeListener) => {
       ({ attributes }) => attributes["http.response.status_code"] ?? attributes["http.status_code"],
     );
     expect(seen.toSorted()).toEqual(statuses);
+    const traces = new Set(serverSpans().map((span) => span.spanContext().traceId));
+    const other = others[name];
+    if (other !== undefined) {
+      const within = () => new Set(spansOf(other).map((span) => span.spanContext().traceId));
+      await until(() => within().size === calls.length, { what: `each request has a span of ${other}` });
+      expect(within()).toEqual(traces);
+    }
     await served.close();
     expect(service.reported()).toEqual([]);
   });

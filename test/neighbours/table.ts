@@ -89,8 +89,8 @@ export const table = {
 /** What a file of its own runs, since it needs another frame than one app and its answers. */
 export const runAside: readonly Row[] = [
   {
-    packages: ["@opentelemetry/instrumentation-http, -express and -koa"],
-    on: ["express", "fastify", "koa", "node"],
+    packages: ["@opentelemetry/instrumentation-http, -express and -koa", "@fastify/otel", "@hono/otel"],
+    on: ["express", "fastify", "koa", "hono", "nest", "nestFastify", "fetch", "node"],
   },
   { packages: ["a trusted proxy's X-Forwarded headers"], on: ["express", "express4", "fastify", "koa"] },
 ];
