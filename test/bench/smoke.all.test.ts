@@ -12,7 +12,7 @@ const main = join(import.meta.dirname, "../../bench/main.ts");
 
 /** About twelve seconds of load on a quiet machine, on servers of each framework: a turn has to be long enough for one request. */
 const args = [
-  ...["--minutes", patient(0.2).toFixed(2), "--rounds", "2", "--concurrency", "1,4"],
+  ...["--minutes", (patient(12_000) / 60_000).toFixed(2), "--rounds", "2", "--concurrency", "1,4"],
   ...["--rtt", "0.1", "--only", "express/order/latchkey,fastify/replay,hono/replay/latchkey-memory"],
 ];
 

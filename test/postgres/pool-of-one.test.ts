@@ -1,8 +1,10 @@
 /** A pool with one connection, as functions have it: what runs there, and what is refused before anything does. */
+
 import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLatchkey, type LatchkeyEvent } from "../../packages/latchkey/src/index.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { patient } from "../support/patience.ts";
 import { until } from "../support/until.ts";
 import { committedRows, expectNoLeak, migratedDatabase, openPool } from "./harness.ts";
 
@@ -19,7 +21,7 @@ const run = async () => ({ status: 201 });
 
 function serviceOn(pool: pg.Pool, given: object = pool) {
   const events: LatchkeyEvent[] = [];
-  const store = postgresStore({ pool: given as pg.Pool, connectTimeoutMs: 500 });
+  const store = postgresStore({ pool: given as pg.Pool, connectTimeoutMs: patient(500) });
   const latchkey = createLatchkey({ store, onEvent: (event) => events.push(event) });
   return { store, latchkey, events };
 }

@@ -1,10 +1,12 @@
 /** What a Redis loses and what it does not: each cell of the table in docs/stores.md. */
+
 import { describe, expect, test } from "vitest";
 import type { InProgressRecord } from "../../packages/latchkey/src/engine/record.ts";
 import { StoreError } from "../../packages/latchkey/src/errors.ts";
 import { linkOf } from "../../packages/latchkey/src/stores/redis/client.ts";
 import { completion, minute } from "../../packages/latchkey-conformance/src/store-conformance/arrange.ts";
 import { measured } from "../clusters/measured.ts";
+import { patient } from "../support/patience.ts";
 import { redisProgram } from "../support/private-redis.ts";
 import { startRedisCluster } from "../support/redis-cluster.ts";
 import { deferred, until } from "../support/until.ts";
@@ -86,7 +88,7 @@ describe.skipIf(redisProgram() === undefined)("losses", () => {
 
   test("a frozen server: nothing starts, a running owner is in doubt, and afterwards nothing has run twice", async () => {
     const server = await privateRedis(persistent);
-    const store = storeOn(server.url, { commandTimeoutMs: 400 });
+    const store = storeOn(server.url, { commandTimeoutMs: patient(400) });
     const { send, starts } = countingService(store);
     await send("before");
     const thaw = await server.freeze();
@@ -102,7 +104,7 @@ describe.skipIf(redisProgram() === undefined)("losses", () => {
 
   test("a server that freezes while work runs: its end is in doubt, and its answer is replayed or nothing is", async () => {
     const server = await privateRedis(persistent);
-    const store = storeOn(server.url, { commandTimeoutMs: 400 });
+    const store = storeOn(server.url, { commandTimeoutMs: patient(400) });
     const entered = deferred();
     const leave = deferred();
     const { latchkey, operation } = countingService(store);

@@ -31,9 +31,9 @@ function slowness(): number {
   return Math.min(slownessMax, Math.max(1, atStart, load / availableParallelism()));
 }
 
-/** A limit for this machine from one for a quiet machine. */
+/** A limit for this machine from one for a quiet machine, in whole milliseconds. */
 export function patient(quietMs: number): number {
-  return quietMs * slowness();
+  return Math.ceil(quietMs * slowness());
 }
 
 export { variable as slownessVariable };

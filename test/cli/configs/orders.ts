@@ -4,7 +4,7 @@ import { postgresStore } from "latchkey/postgres";
 import pg from "pg";
 
 export function ordersService(connectionString: string, sent: (to: string) => void) {
-  const pool = new pg.Pool({ connectionString, max: 4, connectionTimeoutMillis: 1_000 });
+  const pool = new pg.Pool({ connectionString, max: 4, connectionTimeoutMillis: 10_000 });
   pool.on("error", () => {});
   const store = postgresStore({ pool });
   const latchkey = createLatchkey({ store });

@@ -1,8 +1,10 @@
 /** The store contract over two Postgres databases, and tenants' rows where they belong. */
+
 import type pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
 import { committedRows, openPool, prepareDatabase, type TestTx } from "../../../../test/postgres/harness.ts";
 import { emptyTables } from "../../../../test/support/empty-tables.ts";
+import { patient } from "../../../../test/support/patience.ts";
 import { type PrivatePostgres, startPostgres } from "../../../../test/support/private-postgres.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { freshDatabase } from "../../../../test/support/shared-postgres.ts";
@@ -95,7 +97,7 @@ describe("a database that is killed", () => {
   });
 
   test("its tenants get 503, the others are served, and all is done once it is back", async () => {
-    const pools = servers.map(({ url }) => openPool(url, { connectionTimeoutMillis: 1_000 }));
+    const pools = servers.map(({ url }) => openPool(url, { connectionTimeoutMillis: patient(1_000) }));
     const stores = new Map(
       ["ada", "bob"].map((name, at) => [name, postgresStore({ pool: pools[at] as pg.Pool })]),
     );

@@ -1,7 +1,9 @@
 /** What is known after a call to Redis has failed. */
+
 import { createClient } from "redis";
 import { describe, expect, test } from "vitest";
 import { openClient, privateRedis, reserve, storeOn, storeOver } from "../../../../test/redis/arrange.ts";
+import { patient } from "../../../../test/support/patience.ts";
 import { type PrivateRedis, redisProgram } from "../../../../test/support/private-redis.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { until } from "../../../../test/support/until.ts";
@@ -77,7 +79,7 @@ const persistent = { appendonly: "yes" };
 describe.skipIf(redisProgram() === undefined)("on a server", () => {
   test("a frozen server is in doubt after the limit, and an end that was asked for happens later", async () => {
     const server = await privateRedis(persistent);
-    const store = storeOn(server.url, { commandTimeoutMs: 300 });
+    const store = storeOn(server.url, { commandTimeoutMs: patient(300) });
     const record = await reserve(store);
     const thaw = await server.freeze();
     const ended = store.end(record, record.id, record.fence, completion("late"));
@@ -90,7 +92,7 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
 
   test("what begins an attempt does not happen any more when nobody waits for it", async () => {
     const server = await privateRedis(persistent);
-    const store = storeOn(server.url, { commandTimeoutMs: 300 });
+    const store = storeOn(server.url, { commandTimeoutMs: patient(300) });
     const parked = await reserve(store);
     const again = { event: "retry_later", errorCode: "x", resumeAfterMs: null } as const;
     await store.end(parked, parked.id, parked.fence, again);
@@ -110,7 +112,7 @@ describe.skipIf(redisProgram() === undefined)("on a server", () => {
     for (const result of await Promise.allSettled(acts)) {
       expect(result).toMatchObject({ status: "rejected", reason: { certainty: "in_doubt" } });
     }
-    await past(400);
+    await past(patient(400));
     thaw();
     await until(() => store.verify().then(() => true), { what: "Redis is back" });
     expect((await store.read(life)).record).toBeNull();
