@@ -7,7 +7,7 @@ import { Passport } from "passport";
 import { Strategy } from "passport-http-bearer";
 import type { Neighbours } from "./frame.ts";
 import type { ExpressMount } from "./front-ends/express.ts";
-import { nestBefore } from "./front-ends/nest.ts";
+import { nestBefore, nestFastifyBefore } from "./front-ends/nest.ts";
 import { nodeBefore } from "./front-ends/node.ts";
 
 interface Account {
@@ -68,6 +68,13 @@ export const accounts: Neighbours<"accounts"> = {
         app.post("/run", protect(handler));
       },
       nest: nestBefore(passportOfNode),
+      nestFastify: nestFastifyBefore(async (app) => {
+        const passport = new Authenticator();
+        passport.use("bearer", strategy());
+        await app.register(fastifySecureSession, { key: Buffer.alloc(32, 7) });
+        await app.register(passport.initialize());
+        app.addHook("preValidation", passport.authenticate("bearer", { session: false }));
+      }),
       node: nodeBefore(passportOfNode),
     },
   },

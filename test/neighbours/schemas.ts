@@ -2,8 +2,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createRequire } from "node:module";
 import { initTRPC } from "@trpc/server";
+import { fastifyRequestHandler } from "@trpc/server/adapters/fastify";
 import { fetchRequestHandler } from "@trpc/server/adapters/fetch";
-import { nodeHTTPRequestHandler } from "@trpc/server/adapters/node-http";
+import {
+  type NodeHTTPRequest,
+  type NodeHTTPResponse,
+  nodeHTTPRequestHandler,
+} from "@trpc/server/adapters/node-http";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Neighbours } from "./frame.ts";
 import type { ExpressMount } from "./front-ends/express.ts";
 import { serveListener } from "./front-ends/served.ts";
@@ -73,20 +79,24 @@ export const schemas: Neighbours<"graphqlYoga" | "trpc" | "routeHandlers"> = {
     on: {
       express: yogaOnExpress,
       express4: yogaOnExpress,
-      async fastify({ app, world, protect }) {
+      fastify({ app, world, protect }) {
         const yoga = yogaOf(world);
-        const answer = protect(async (request, reply) => {
-          const response = await yoga.fetch("http://service/run", {
-            method: request.method,
-            headers: { "content-type": "application/json" },
-            body: JSON.stringify(request.body),
-          });
-          return reply
-            .code(response.status)
-            .headers(Object.fromEntries(response.headers))
-            .send(await response.text());
-        });
-        app.post("/run", answer);
+        app.post(
+          "/run",
+          protect((request, reply) => yogaOnFastify(yoga, request, reply)),
+        );
+      },
+      nest: {
+        handle: (world) => {
+          const yoga = yogaOf(world);
+          return (req: IncomingMessage, res: ServerResponse) => yoga(req, res);
+        },
+      },
+      nestFastify: {
+        handle: (world) => {
+          const yoga = yogaOf(world);
+          return (request: FastifyRequest, reply: FastifyReply) => yogaOnFastify(yoga, request, reply);
+        },
       },
       koa({ app, world, protect }) {
         const yoga = yogaOf(world);
@@ -119,6 +129,44 @@ export const schemas: Neighbours<"graphqlYoga" | "trpc" | "routeHandlers"> = {
   trpc: {
     ...jsonOnly,
     on: {
+      fastify({ app, world, protect }) {
+        const router = routerOf(world);
+        app.post(
+          "/run",
+          protect((req, res) => fastifyRequestHandler({ router, req, res, path: "run" })),
+        );
+      },
+      koa({ app, world, protect }) {
+        const router = routerOf(world);
+        const answer = protect(async (ctx) => {
+          const { method, req: body } = ctx;
+          const headers = { "content-type": "application/json" };
+          const init: RequestInit = { method, headers, body: body as never, duplex: "half" };
+          const response = await fetchRequestHandler({
+            endpoint: "/",
+            req: new Request(ctx.href, init),
+            router,
+          });
+          ctx.status = response.status;
+          ctx.set(Object.fromEntries(response.headers));
+          ctx.body = await response.text();
+        });
+        app.use(answer);
+      },
+      nest: {
+        handle: (world) => {
+          const router = routerOf(world);
+          return (req: NodeHTTPRequest, res: NodeHTTPResponse) =>
+            nodeHTTPRequestHandler({ router, req, res, path: "run" });
+        },
+      },
+      nestFastify: {
+        handle: (world) => {
+          const router = routerOf(world);
+          return (req: FastifyRequest, res: FastifyReply) =>
+            fastifyRequestHandler({ router, req, res, path: "run" });
+        },
+      },
       hono({ app, world, protect }) {
         const router = routerOf(world);
         app.post(
@@ -149,6 +197,18 @@ export const schemas: Neighbours<"graphqlYoga" | "trpc" | "routeHandlers"> = {
     },
   },
 };
+
+async function yogaOnFastify(yoga: Yoga, request: FastifyRequest, reply: FastifyReply) {
+  const response = await yoga.fetch("http://service/run", {
+    method: request.method,
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(request.body),
+  });
+  return reply
+    .code(response.status)
+    .headers(Object.fromEntries(response.headers))
+    .send(await response.text());
+}
 
 function trpcOnExpress(): ExpressMount {
   return ({ app, express, world, protect }) => {

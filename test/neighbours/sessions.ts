@@ -8,7 +8,7 @@ import { CookieStore, type Session, sessionMiddleware } from "hono-sessions";
 import koaSession from "koa-session";
 import type { Neighbours } from "./frame.ts";
 import type { ExpressMount } from "./front-ends/express.ts";
-import { nestBefore } from "./front-ends/nest.ts";
+import { nestBefore, nestFastifyBefore } from "./front-ends/nest.ts";
 import { nodeBefore } from "./front-ends/node.ts";
 
 const secret = "a secret of thirty-two characters";
@@ -78,6 +78,11 @@ export const sessions: Neighbours<"sessions" | "secureSessions"> = {
           next();
         },
       ]),
+      nestFastify: nestFastifyBefore(async (app) => {
+        await app.register(fastifyCookie);
+        await app.register(fastifySession, { secret, cookie: { secure: false }, saveUninitialized: false });
+        app.addHook("preHandler", async (request) => count(request));
+      }),
       node: nodeBefore(() => [sessionOfExpress()]),
     },
   },

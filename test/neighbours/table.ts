@@ -46,13 +46,13 @@ export const table = {
   },
   sessions: {
     packages: ["express-session", "@fastify/session", "koa-session", "hono-sessions"],
-    on: ["express", "express4", "fastify", "koa", "hono", "nest", "node"],
+    on: ["express", "express4", "fastify", "koa", "hono", "nest", "nestFastify", "node"],
     note: "A replay does not run the handler, so it does not set the session's cookie.",
   },
   secureSessions: { packages: ["@fastify/secure-session"], on: ["fastify"] },
   accounts: {
     packages: ["passport", "@fastify/passport", "koa-passport", "hono/bearer-auth"],
-    on: ["express", "express4", "fastify", "koa", "hono", "nest", "node"],
+    on: ["express", "express4", "fastify", "koa", "hono", "nest", "nestFastify", "node"],
   },
   morgan: {
     packages: ["morgan", "hono/logger"],
@@ -71,12 +71,12 @@ export const table = {
   nestParts: { packages: ["Nest's guards, pipes, interceptors and filters"], on: ["nest", "nestFastify"] },
   graphqlYoga: {
     packages: ["graphql-yoga"],
-    on: ["express", "express4", "fastify", "koa", "hono", "fetch", "node"],
+    on: ["express", "express4", "fastify", "koa", "hono", "nest", "nestFastify", "fetch", "node"],
     note: "One request is one key, also where it carries several mutations.",
   },
   trpc: {
-    packages: ["@trpc/server, with its fetch and node-http adapters"],
-    on: ["express", "express4", "hono", "fetch", "node"],
+    packages: ["@trpc/server, with its fetch, fastify and node-http adapters"],
+    on: ["express", "express4", "fastify", "koa", "hono", "nest", "nestFastify", "fetch", "node"],
     note: "A batch is one request with one key.",
   },
   routeHandlers: { packages: ["route handlers in Next's form"], on: ["fetch"] },

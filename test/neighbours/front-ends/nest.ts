@@ -22,15 +22,20 @@ export interface NestMount<App> {
   /** Decorators of the route's method, outermost first; the last one is Latchkey's. */
   readonly decorate?: (protect: MethodDecorator) => readonly MethodDecorator[];
   readonly setUp?: (parts: NestParts<App>) => Mounting;
+  /** The route's handler, for neighbours that make the answer. Default: the world's answer. */
+  readonly handle?: (world: World) => Handle;
 }
+
+type Handle = (req: never, res: never) => unknown;
 
 const options = { rawBody: true, logger: false, abortOnError: false } as const;
 
 export async function startNestOnExpress(
-  { decorate, setUp }: NestMount<NestExpressApplication>,
+  mount: NestMount<NestExpressApplication>,
   world: World,
 ): Promise<Served> {
-  const module = moduleOf(world, decorate, (res, answer) => answerOn(res as Response, answer));
+  const { setUp } = mount;
+  const module = moduleOf(world, mount, (res, answer) => answerOn(res as Response, answer));
   const app = await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), options);
   const mounted = await setUp?.({ app, world });
   await app.init();
@@ -38,10 +43,11 @@ export async function startNestOnExpress(
 }
 
 export async function startNestOnFastify(
-  { decorate, setUp }: NestMount<NestFastifyApplication>,
+  mount: NestMount<NestFastifyApplication>,
   world: World,
 ): Promise<Served> {
-  const module = moduleOf(world, decorate, (res, { status, headers, body }) => {
+  const { setUp } = mount;
+  const module = moduleOf(world, mount, (res, { status, headers, body }) => {
     const reply = (res as FastifyReply).code(status).headers(headers);
     if (body.kind === "json") return reply.send(body.value);
     if (body.kind === "none") return reply.send();
@@ -67,10 +73,12 @@ function closing(app: { close(): Promise<void> }, served: Served): Served {
 
 type Write = (res: unknown, answer: Awaited<ReturnType<World["run"]>>) => unknown;
 
-function moduleOf(world: World, decorate: NestMount<never>["decorate"], write: Write): Type {
+function moduleOf(world: World, { decorate, handle }: NestMount<never>, write: Write): Type {
+  const own = handle?.(world);
   class Routes {
     async run(req: NestRequest, res: unknown): Promise<void> {
-      write(res, await world.run(req.body));
+      if (own === undefined) write(res, await world.run(req.body));
+      else await own(req as never, res as never);
     }
   }
   const { prototype } = Routes;
