@@ -54,6 +54,7 @@ import { settleCases } from "./store-conformance/settle.ts";
 import { summaryCases } from "./store-conformance/summaries.ts";
 import { takeOverCases } from "./store-conformance/take-over.ts";
 import { tenantDataCases } from "./store-conformance/tenant-data.ts";
+import { traceCases } from "./store-conformance/traces.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
 import { earlyTransactionCases } from "./store-conformance/transactions-early.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
@@ -130,6 +131,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   archivalCases,
   summaryCases,
   activeKeyCases,
+  traceCases,
 ];
 
 /**

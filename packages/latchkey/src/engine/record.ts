@@ -37,6 +37,8 @@ interface RecordBase extends RecordKey {
   readonly principal: string | null;
   readonly fence: Fence;
   readonly createdAt: number;
+  /** The span in which the life began, as a W3C traceparent. Absent: none was kept. */
+  readonly trace?: string;
 }
 
 export interface PendingRecord extends RecordBase {

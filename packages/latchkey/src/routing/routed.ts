@@ -117,6 +117,7 @@ function assemble<Tx>(
     ...(stores.some(({ finished }) => finished !== undefined)
       ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
       : {}),
+    ...(stores.every(({ keepsTraces }) => keepsTraces) ? { keepsTraces: true as const } : {}),
     ...(stores.every(({ summaries }) => summaries !== undefined)
       ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
       : {}),

@@ -23,6 +23,8 @@ export interface NewLife extends RecordKey {
   readonly addressable?: boolean;
   /** What its request asked for, in short, as the codec stored it. A life that goes on keeps what it has. Absent: nothing. */
   readonly summary?: Uint8Array;
+  /** The span in which it begins, as a W3C traceparent of 55 characters. A life that goes on keeps what it has. Absent: none. */
+  readonly trace?: string;
 }
 
 /** Where what a life's request asked for can be read. */

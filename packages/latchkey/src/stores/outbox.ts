@@ -38,6 +38,8 @@ export interface NewEffect {
   readonly input: Uint8Array;
   /** How long after its transaction it is due. */
   readonly delayMs: number;
+  /** The span in which it was enqueued, as a W3C traceparent of 55 characters. Absent: none. */
+  readonly trace?: string;
 }
 
 /** `started`: a send was begun under the present claim. */
@@ -74,6 +76,8 @@ export interface OutboxEffect extends RecordKey {
   readonly lastErrorCode: string | null;
   /** When it was delivered or given up. */
   readonly finishedAt: number | null;
+  /** The span in which it was enqueued. Absent: none was kept. */
+  readonly trace?: string;
 }
 
 /** How many effects of one definition a dispatcher has capacity for. */

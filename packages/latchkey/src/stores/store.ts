@@ -121,6 +121,8 @@ export interface Store<Tx = never> {
   readonly hints: HintSupport | null;
   /** Keeps what was said of a record before it was `unknown`; absent: nothing is kept. */
   readonly early?: EarlySettlements;
+  /** True: the traces of lives and of effects are kept, so that later spans can link to them. Absent: they are dropped. */
+  readonly keepsTraces?: true;
   /** Absent: summaries of requests are not kept. */
   readonly summaries?: Summaries;
   /** Lets records be put elsewhere before they are forgotten. Absent: nothing can be archived. */

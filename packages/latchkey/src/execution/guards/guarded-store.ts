@@ -104,6 +104,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     ...(inner.overview === undefined
       ? {}
       : { overview: (countMax: number) => watch(() => overviewOf(inner, countMax)) }),
+    ...(inner.keepsTraces === undefined ? {} : { keepsTraces: inner.keepsTraces }),
     // These serve no request.
     ...(inner.tenantData === undefined ? {} : { tenantData: inner.tenantData }),
     ...(inner.countActiveKeys === undefined

@@ -35,6 +35,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
   return {
     name: "memory",
     capabilities,
+    keepsTraces: true,
     transactions: memoryTransactions(state),
     journal: memoryJournal(rows, now),
     settlement: memorySettlement(state),

@@ -10,7 +10,7 @@ import type {
 } from "../../engine/record.ts";
 import type { NewLife } from "../life.ts";
 import type { LeaseTerms, PendingWant, Retention } from "../store.ts";
-import { finished, leaseOf, lifeOf, move, type Place } from "./life.ts";
+import { finished, type Life, leaseOf, lifeOf, move, type Place } from "./life.ts";
 import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
 /** What a life is to begin with: itself, and the record it was decided on. */
@@ -20,20 +20,24 @@ export interface Beginning {
 }
 
 /**
- * What a life meets where it is to begin, and when it began. Null: the guard does not hold. A finished record whose
+ * What a life meets where it is to begin, and the life as it then is: one that goes on keeps its beginning. Null: the guard does not hold. A finished record whose
  * time has come counts as `none`; one whose time has not come keeps its state, from which no edge leads on.
  */
 function placeOf(
   rows: MemoryRows,
   now: number,
   { life, replaces }: Beginning,
-): { readonly from: Place; readonly createdAt: number } | null {
+): { readonly from: Place; readonly life: Life } | null {
   const row = rows.find(life);
-  if (row === null) return replaces === null ? { from: "none", createdAt: now } : null;
+  const begun = lifeOf(life, now);
+  if (row === null) return replaces === null ? { from: "none", life: begun } : null;
   if (replaces === null || !guardHolds(row.record, replaces)) return null;
-  if (row.record.state !== "retryable") return { from: placeAt(row.record, now), createdAt: now };
+  if (row.record.state !== "retryable") return { from: placeAt(row.record, now), life: begun };
   const sameLife = row.record.id === life.id && sameFingerprint(row.record.fingerprint, life.fingerprint);
-  return sameLife ? { from: "retryable", createdAt: row.record.createdAt } : null;
+  if (!sameLife) return null;
+  const { createdAt, trace } = row.record;
+  const { trace: _, ...goesOn } = lifeOf(life, createdAt);
+  return { from: "retryable", life: trace === undefined ? goesOn : { ...goesOn, trace } };
 }
 
 function placeAt(record: LatchkeyRecord, now: number): Place {
@@ -122,8 +126,7 @@ export function recordLostTransaction(
   const place = placeOf(rows, now, isGone ? { ...beginning, replaces: null } : beginning);
   if (place === null) return null;
   const state = move(place.from, "lose_transaction", "unknown");
-  const life = lifeOf(beginning.life, place.createdAt);
-  const record = { ...life, state, lastErrorCode: errorCode, reconcileAfter: null };
+  const record = { ...place.life, state, lastErrorCode: errorCode, reconcileAfter: null };
   return rows.put(record, place.from === "none" ? keptOf(beginning.life) : {});
 }
 
@@ -138,8 +141,7 @@ export function commit(
   const place = placeOf(rows, now, beginning);
   if (place === null) return null;
   const state = move(place.from, "commit", "completed");
-  const life = lifeOf(beginning.life, place.createdAt);
-  const record = finished(life, state, { answer, retention, errorCode: null }, now);
+  const record = finished(place.life, state, { answer, retention, errorCode: null }, now);
   // A new life is over at once: nothing of it is needed to go on.
   return rows.put(record, place.from === "none" ? { summary: beginning.life.summary ?? null } : {});
 }

@@ -27,8 +27,9 @@ export function move<To extends Place>(from: Place, event: RecordEvent, to: To):
 }
 
 export function lifeOf(source: NewLife | LatchkeyRecord, createdAt: number): Life {
-  const { tenant, scope, key, id, operation, fingerprint, principal, fence } = source;
-  return { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+  const { tenant, scope, key, id, operation, fingerprint, principal, fence, trace } = source;
+  const life = { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+  return trace === undefined ? life : { ...life, trace };
 }
 
 export function keyOf({ tenant, scope, key }: RecordKey): RecordKey {

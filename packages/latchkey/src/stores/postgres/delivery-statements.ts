@@ -6,6 +6,8 @@ import { timeInTransaction } from "./transaction-statements.ts";
 export function deliveryStatements(names: SqlNames) {
   return {
     enqueue: template("enqueue", enqueue(names)),
+    /** A service that is not traced sends no parameter for it. */
+    enqueueTraced: template("enqueue_traced", enqueue(names, ", trace", ", @trace::text")),
     finishEffect: template("finish_effect", finishEffect(names)),
     answerByEffect: template("answer_by_effect", answerByEffect(names)),
   };
@@ -15,23 +17,24 @@ const effectColumns = `id, aggregatetype, aggregateid, type, payload, tenant, sc
   index, downstream_key, aggregate, ordered, available_at, created_at`;
 
 /** Goes before the statement that completes the record, which raises when this is another transaction. */
-function enqueue({ outbox, clock }: SqlNames): string {
-  return `insert into ${outbox} (${effectColumns})
+function enqueue({ outbox, clock }: SqlNames, column = "", value = ""): string {
+  return `insert into ${outbox} (${effectColumns}${column})
     select @effect_id::uuid, @effect::text, coalesce(@aggregate::text, @downstream_key::text), @operation::text,
       @effect_input::bytea, @tenant::text, @scope::text, @key::text, @id::uuid, @fingerprint::bytea, @step::text,
-      @index::int, @downstream_key::text, @aggregate::text, @ordered::boolean, ${after("t.at", "delay_ms")}, t.at
+      @index::int, @downstream_key::text, @aggregate::text, @ordered::boolean, ${after("t.at", "delay_ms")}, t.at${value}
     from (select ${clock} as at offset 0) t`;
 }
 
 /** For the statement of a phase, which has moved the record `r`: that one alone knows its operation and fingerprint. */
 export function enqueueOfPhase({ outbox }: SqlNames): string {
   return `enqueued as (
-      insert into ${outbox} (${effectColumns})
+      insert into ${outbox} (${effectColumns}, trace)
       select e.effect_id, e.effect, coalesce(e.aggregate, e.downstream_key), r.operation,
         pg_catalog.decode(e.input, 'hex'), @tenant::text, @scope::text, @key::text, @id::uuid, r.fingerprint, e.step,
-        e.index, e.downstream_key, e.aggregate, e.ordered, t.at + e.delay_ms * interval '1 millisecond', t.at
+        e.index, e.downstream_key, e.aggregate, e.ordered, t.at + e.delay_ms * interval '1 millisecond', t.at,
+        e.trace
       from t, r, pg_catalog.json_to_recordset(@effects::text::json) as e(effect_id uuid, effect text,
-        downstream_key text, step text, index int, aggregate text, ordered boolean, input text, delay_ms float8)
+        downstream_key text, step text, index int, aggregate text, ordered boolean, input text, delay_ms float8, trace text)
       where r.attempt > 0
       order by e.index
       returning 1)`;

@@ -13,10 +13,15 @@ import { template } from "./template.ts";
 
 export function leaseStatements(names: SqlNames) {
   return {
-    create: template("create", begin(names, "in_progress", "insert")),
-    createOver: template("create_over", begin(names, "in_progress", "update")),
-    accept: template("accept", begin(names, "pending", "insert")),
-    acceptOver: template("accept_over", begin(names, "pending", "update")),
+    create: template("create", begin(names, "in_progress", "insert", false)),
+    createOver: template("create_over", begin(names, "in_progress", "update", false)),
+    accept: template("accept", begin(names, "pending", "insert", false)),
+    acceptOver: template("accept_over", begin(names, "pending", "update", false)),
+    // A service that is not traced sends no parameter for it.
+    createTraced: template("create_traced", begin(names, "in_progress", "insert", true)),
+    createOverTraced: template("create_over_traced", begin(names, "in_progress", "update", true)),
+    acceptTraced: template("accept_traced", begin(names, "pending", "insert", true)),
+    acceptOverTraced: template("accept_over_traced", begin(names, "pending", "update", true)),
     takeOverRetryable: template("take_over_retryable", takeOver(names, "retryable")),
     takeOverEnded: template("take_over_ended", takeOver(names, "in_progress")),
     renew: template("renew", renew(names)),
@@ -30,8 +35,8 @@ export function leaseStatements(names: SqlNames) {
 type BeginState = "in_progress" | "pending";
 
 /** `create` and `accept`: a row where there is none, or over exactly the row that was decided on. */
-function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): string {
-  const row = how === "insert" ? insertRow(names, state) : updateRow(names, state);
+function begin(names: SqlNames, state: BeginState, how: "insert" | "update", isTraced: boolean): string {
+  const row = how === "insert" ? insertRow(names, state, isTraced) : updateRow(names, state, isTraced);
   const lease = state === "in_progress" ? `, l as (${putLease(names, begunLease)})` : "";
   const steps = how === "update" ? `, gone as (${withoutSteps(names)})` : "";
   return `with ${timeOf(names)}, r as (${row})${lease}${steps}
@@ -42,24 +47,25 @@ function begin(names: SqlNames, state: BeginState, how: "insert" | "update"): st
 }
 
 /** Looking first keeps a duplicate from waiting behind a transaction that has changed the row. */
-function insertRow({ records }: SqlNames, state: BeginState): string {
+function insertRow({ records }: SqlNames, state: BeginState, isTraced: boolean): string {
   return `insert into ${records} (tenant, scope, key, id, operation, state, fingerprint_version, fingerprint,
-      principal, attempt, token, input, addressable, summary, created_at, expires_at)
+      principal, attempt, token, input, addressable, summary, created_at, expires_at${isTraced ? ", trace" : ""})
     select @tenant::text, @scope::text, @key::text, @id::uuid, @operation::text, '${state}',
       @fingerprint_version::smallint, @fingerprint::bytea, @principal::text, @attempt::int, @token::uuid,
       @input::bytea, @addressable::boolean, @summary::bytea, t.at, ${after("t.at", "expires_after_ms")}
+      ${isTraced ? ", @trace::text" : ""}
     from t where not exists (select 1 from ${records} x where ${keyIs("x")})
     on conflict (tenant, scope, key) do nothing
     returning created_at, expires_at`;
 }
 
-function updateRow({ records }: SqlNames, state: BeginState): string {
+function updateRow({ records }: SqlNames, state: BeginState, isTraced: boolean): string {
   return `update ${records} r set
       id = @id::uuid, operation = @operation::text, state = '${state}',
       fingerprint_version = @fingerprint_version::smallint, fingerprint = @fingerprint::bytea,
       principal = @principal::text, attempt = @attempt::int, token = @token::uuid,
       recovery_point = null, input = @input::bytea, addressable = @addressable::boolean, summary = @summary::bytea,
-      answer = null, response_schema_version = null,
+      trace = ${isTraced ? "@trace::text" : "null"}, answer = null, response_schema_version = null,
       last_error_code = null, reconcile_tries = 0, created_at = t.at, finished_at = null,
       expires_at = ${after("t.at", "expires_after_ms")}, forget_at = null, reconcile_after = null
     from t where ${keyIs("r")} and ${guardHolds} and ${mayBeginOver}
@@ -131,7 +137,7 @@ function takeOver(names: SqlNames, from: "retryable" | "in_progress"): string {
       where r.ctid = any (array(select row_id from free)) and ${keyIs("r")} and ${guardHolds}
       returning r.*),
     l as (${putLease(names, { operation: "r.operation", attempt: "r.attempt" })})
-    select r.operation, r.principal, r.attempt, ${exactly("r.created_at")} as created_at,
+    select r.operation, r.principal, r.attempt, r.trace, ${exactly("r.created_at")} as created_at,
       ${exactly("r.expires_at")} as expires_at, ${exactly("l.locked_until")} as lease_ends_at,
       ${commitSettings(names)}
     from r, l`;

@@ -5,7 +5,9 @@ import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, t
 
 export function effectOf(row: SqlRow): OutboxEffect {
   const result = nullableText(row, "result");
+  const trace = nullableText(row, "trace");
   return {
+    ...(trace === null ? {} : { trace }),
     tenant: textOf(row, "tenant"),
     scope: textOf(row, "scope"),
     key: textOf(row, "key"),

@@ -49,7 +49,7 @@ const effectColumns = `
   o.started_at is not null as started, o.attempt, o.token::text as token, o.sends, o.returns,
   pg_catalog.encode(o.result, 'hex') as result, o.last_error_code, ${exactly("o.created_at")} as created_at,
   ${exactly("o.available_at")} as available_at, ${exactly("o.doubtful_since")} as doubtful_since,
-  ${exactly("o.finished_at")} as finished_at`;
+  ${exactly("o.finished_at")} as finished_at, o.trace`;
 
 /** Of an ordered aggregate, which is its tenant's own, only the first that is not delivered. */
 function isFirst({ outbox }: SqlNames): string {

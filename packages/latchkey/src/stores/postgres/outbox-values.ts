@@ -72,7 +72,7 @@ function endRow(end: DeliveryEnd) {
 
 /** @throws {TypeError} when a text cannot be stored */
 export function effectValues(effect: NewEffect) {
-  const { id, downstreamKey, step, index, aggregate, ordered, input, delayMs } = effect;
+  const { id, downstreamKey, step, index, aggregate, ordered, input, delayMs, trace = null } = effect;
   for (const [what, text] of Object.entries({ effect: effect.effect, downstreamKey, step })) {
     checkStorable(what, text);
   }
@@ -87,6 +87,7 @@ export function effectValues(effect: NewEffect) {
     ordered,
     effect_input: input,
     delay_ms: delayMs,
+    trace,
   };
 }
 

@@ -28,7 +28,13 @@ const columns = [
   "forget_at",
   "reconcile_after",
   "reconcile_tries",
+  "addressable",
+  "summary",
+  "trace",
 ] as const;
+
+/** Those of the first migration. Of a schema that is older than this code the later ones are not there. */
+const columnsMin = 23;
 
 export type RecordColumn = (typeof columns)[number];
 
@@ -40,9 +46,10 @@ export class RecordBytes {
   /** @throws {TypeError} when it is not such a row */
   constructor(hex: string) {
     const bytes = Buffer.from(hex, "hex");
-    if (bytes.readInt32BE(0) < columns.length) throw new TypeError("A record came back with too few columns");
+    const count = bytes.readInt32BE(0);
+    if (count < columnsMin) throw new TypeError("A record came back with too few columns");
     let at = 4;
-    for (const column of columns) {
+    for (const column of columns.slice(0, count)) {
       const length = bytes.readInt32BE(at + 4);
       at += columnHeadBytes;
       if (length < 0) continue;

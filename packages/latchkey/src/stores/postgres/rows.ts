@@ -151,7 +151,8 @@ function lifeOf(bytes: RecordBytes) {
     version: bytes.integer("fingerprint_version"),
     digest: bytes.bytes("fingerprint"),
   };
-  return {
+  const trace = bytes.nullableText("trace");
+  const life = {
     tenant: bytes.text("tenant"),
     scope: bytes.text("scope"),
     key: bytes.text("key"),
@@ -162,13 +163,15 @@ function lifeOf(bytes: RecordBytes) {
     fence,
     createdAt: bytes.moment("created_at"),
   };
+  return trace === null ? life : { ...life, trace };
 }
 
 const uuidParts = /^(.{8})(.{4})(.{4})(.{4})/;
 
 /** A life that was just written, and when. */
 export function begunLife(life: NewLife, row: SqlRow) {
-  const { tenant, scope, key, id, operation, fingerprint, principal, fence } = life;
+  const { tenant, scope, key, id, operation, fingerprint, principal, fence, trace } = life;
   const createdAt = momentOf(row, "created_at");
-  return { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+  const begun = { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };
+  return trace === undefined ? begun : { ...begun, trace };
 }

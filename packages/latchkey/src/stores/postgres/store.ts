@@ -4,6 +4,7 @@ import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
 import type { ExamineRequest, Finding } from "../examination.ts";
 import type { HintSupport } from "../hints.ts";
+import type { NewLife } from "../life.ts";
 import type { AttemptEnd, Store, StoreCapabilities } from "../store.ts";
 import { activeKeyStatements, countKeysOf } from "./active-keys.ts";
 import { Confirmation } from "./confirm.ts";
@@ -101,6 +102,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   return {
     name: parts.name,
     capabilities,
+    keepsTraces: true,
     transactions: {
       ...postgresTransactions({
         bridge,
@@ -145,9 +147,15 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     async recordLostTransaction(life, replaces, errorCode) {
       const values = { ...lifeValues(life), ...guardValues(replaces), error_code: errorCode };
       const [row] = await executor.write(transaction.lose.bind(values));
-      return row === undefined ? null : lostLife(begunLife(life, row), errorCode);
+      return row === undefined ? null : lostLife(begunLife(tracedAs(life, row), row), errorCode);
     },
   };
+}
+
+/** A life that goes on has the trace that it began with. */
+function tracedAs({ trace: _, ...life }: NewLife, row: SqlRow): NewLife {
+  const trace = nullableText(row, "trace");
+  return trace === null ? life : { ...life, trace };
 }
 
 function lostLife(life: ReturnType<typeof begunLife>, lastErrorCode: string): UnknownRecord {
@@ -180,7 +188,11 @@ function leaseMethods(
 
   return {
     async create(life, replaces, terms) {
-      const statement = replaces === null ? statements.create : statements.createOver;
+      const [first, over] =
+        life.trace === undefined
+          ? [statements.create, statements.createOver]
+          : [statements.createTraced, statements.createOverTraced];
+      const statement = replaces === null ? first : over;
       const values = { ...lifeValues(life), ...guardValues(replaces), ...leaseValues(terms) };
       const row = await begin(life.fence.token, terms.leaseMs, statement.bind(values));
       return row === null ? null : runningLife(begunLife(life, row), row);
@@ -188,7 +200,11 @@ function leaseMethods(
 
     async accept(life, replaces, expiresAfterMs) {
       await settings.suits();
-      const statement = replaces === null ? statements.accept : statements.acceptOver;
+      const [first, over] =
+        life.trace === undefined
+          ? [statements.accept, statements.acceptOver]
+          : [statements.acceptTraced, statements.acceptOverTraced];
+      const statement = replaces === null ? first : over;
       const values = { ...lifeValues(life), ...guardValues(replaces), expires_after_ms: expiresAfterMs };
       const row = await write(statement.bind(values));
       return row === null
@@ -212,10 +228,8 @@ function leaseMethods(
       const fence = { attempt: numberOf(row, "attempt"), token };
       const operation = textOf(row, "operation");
       const principal = nullableText(row, "principal");
-      return runningLife(
-        begunLife({ ...key, id: guard.id, operation, fingerprint, principal, fence }, row),
-        row,
-      );
+      const life = { ...key, id: guard.id, operation, fingerprint, principal, fence };
+      return runningLife(begunLife(tracedAs(life, row), row), row);
     },
 
     async renew(key, id, fence, leaseMs) {

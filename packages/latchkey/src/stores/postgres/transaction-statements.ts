@@ -23,8 +23,11 @@ export function transactionStatements(names: SqlNames) {
     open: template("open", open(names)),
     savepoint: template("savepoint", "savepoint latchkey_handler"),
     undo: template("undo", "rollback to savepoint latchkey_handler"),
-    complete: template("complete", complete(names)),
-    completeOver: template("complete_over", completeOver(names)),
+    complete: template("complete", complete(names, lifeColumns)),
+    completeOver: template("complete_over", completeOver(names, { ...lifeColumns, trace: "null" })),
+    // A service that is not traced sends no parameter for it.
+    completeTraced: template("complete_traced", complete(names, tracedColumns)),
+    completeOverTraced: template("complete_over_traced", completeOver(names, tracedColumns)),
     lose: template("lose", lose(names)),
     waitSettings: template("wait_settings", waitSettings(names)),
     waitLock: template(
@@ -104,12 +107,15 @@ const lifeColumns = {
   summary: "@summary::bytea",
 };
 
+const tracedColumns = { ...lifeColumns, trace: "@trace::text" };
+
 /** What a life that goes on keeps. */
-const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable", "summary"];
+const kept = ["created_at", "recovery_point", "reconcile_tries", "input", "addressable", "summary", "trace"];
 
 /**
  * Writes a whole life at once: where no row is, or over exactly the row that was decided on.
  *
+ * @param columns all of a life's
  * @param whereNone the attempt of a row that is written where none is
  */
 function upsert(
@@ -118,7 +124,6 @@ function upsert(
   whereNone = lifeColumns.attempt,
 ): string {
   const all = {
-    ...lifeColumns,
     recovery_point: "null",
     reconcile_tries: "0",
     addressable: "false",
@@ -135,7 +140,7 @@ function upsert(
       ${["created_at", ...Object.keys(all)].map((column) => `${column} = ${overwriting(column)}`).join(", ")},
       ${cleared.map((column) => `${column} = null`).join(", ")}
     where ${guardHolds} and ${mayEndOver}
-    returning r.created_at, r.expires_at, r.attempt`;
+    returning r.created_at, r.expires_at, r.attempt, r.trace`;
 }
 
 function overwriting(column: string): string {
@@ -162,8 +167,8 @@ const completedColumns = {
 };
 
 /** Where no row is. One that is there all the same raises 23505: half the price of an upsert that does nothing. */
-function complete(names: SqlNames): string {
-  const all = { ...lifeColumns, ...completedColumns };
+function complete(names: SqlNames, life: Readonly<Record<string, string>>): string {
+  const all = { ...life, ...completedColumns };
   return `insert into ${names.records} (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
     select @tenant::text, @scope::text, @key::text, t.at, ${Object.values(all).join(", ")}
     from (select ${timeInTransaction(names)} as at offset 0) t
@@ -175,8 +180,8 @@ function complete(names: SqlNames): string {
  * row is gone, for its life may have come to its end and been forgotten: the upsert has then inserted an attempt that
  * nobody has.
  */
-function completeOver(names: SqlNames): string {
-  const row = upsert(names, { ...completedColumns, last_error_code: "null" }, "0");
+function completeOver(names: SqlNames, life: Readonly<Record<string, string>>): string {
+  const row = upsert(names, { ...life, ...completedColumns, last_error_code: "null" }, "0");
   return `with t as materialized (select ${timeInTransaction(names)} as at), w as (${row}), ${withoutSteps(names)}
     select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written,
       ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,
@@ -186,13 +191,14 @@ function completeOver(names: SqlNames): string {
 
 function lose(names: SqlNames): string {
   const row = upsert(names, {
+    ...tracedColumns,
     state: "'unknown'",
     last_error_code: "@error_code::text",
     input: "@input::bytea",
     addressable: "@addressable::boolean",
   });
   return `with ${timeOf(names)}, w as (${row}), ${withoutSteps(names)}
-    select ${exactly("w.created_at")} as created_at, ${commitSettings(names)} from w`;
+    select ${exactly("w.created_at")} as created_at, w.trace, ${commitSettings(names)} from w`;
 }
 
 function waitSettings(names: SqlNames): string {

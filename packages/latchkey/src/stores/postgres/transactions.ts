@@ -43,7 +43,7 @@ export interface TransactionParts<Tx> {
   readonly executor: PostgresExecutor;
   readonly settings: Settings;
   readonly statements: ReturnType<typeof transactionStatements> &
-    Pick<ReturnType<typeof deliveryStatements>, "enqueue">;
+    Pick<ReturnType<typeof deliveryStatements>, "enqueue" | "enqueueTraced">;
   readonly confirmation: Confirmation;
   readonly positions: Positions;
   readonly sessions: SeenSessions;
@@ -240,7 +240,11 @@ function closing<Tx, T>(
   began: string,
   commit: Extract<TransactionWork<T>, { readonly end: "commit" }>,
 ): readonly SqlStatement[] {
-  const statement = commit.replaces === null ? statements.complete : statements.completeOver;
+  const isTraced = commit.life.trace !== undefined;
+  const [first, over] = isTraced
+    ? [statements.completeTraced, statements.completeOverTraced]
+    : [statements.complete, statements.completeOver];
+  const statement = commit.replaces === null ? first : over;
   const life = lifeValues(commit.life);
   const complete = statement.bind({
     ...life,
@@ -253,7 +257,10 @@ function closing<Tx, T>(
   const { effects } = commit;
   if (effects.length === 0) return [complete];
   return [
-    ...effects.map((effect) => statements.enqueue.bind({ ...life, ...effectValues(effect) })),
+    ...effects.map((effect) => {
+      const enqueue = effect.trace === undefined ? statements.enqueue : statements.enqueueTraced;
+      return enqueue.bind({ ...life, ...effectValues(effect) });
+    }),
     complete,
   ];
 }

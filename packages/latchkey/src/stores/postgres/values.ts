@@ -46,6 +46,7 @@ export function lifeValues(life: NewLife) {
     input: life.input ?? null,
     addressable: life.addressable ?? false,
     summary: life.summary ?? null,
+    trace: life.trace ?? null,
   };
 }
 

@@ -42,6 +42,8 @@ export const recordFields = [
   "ad",
   /** There when something is kept that was said before it was unknown. */
   "ks",
+  /** The span in which its life began, as a W3C traceparent; absent: none. */
+  "tp",
   /** Tenant, scope and key. */
   "t",
   "s",

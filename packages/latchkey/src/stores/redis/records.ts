@@ -108,7 +108,9 @@ function recordOf(fields: Fields, answer: unknown): LatchkeyRecord {
 
 function lifeOf(fields: Fields) {
   const fence: Fence = { attempt: fields.number("at"), token: fields.text("tk") };
+  const trace = fields.maybe("tp");
   return {
+    ...(trace === null ? {} : { trace }),
     tenant: fields.text("t"),
     scope: fields.text("s"),
     key: fields.text("k"),

@@ -48,6 +48,7 @@ export function assembleRedisStore({ runner, random, verify, examine }: RedisPar
   return {
     name: "redis",
     capabilities,
+    keepsTraces: true,
     transactions: null,
     journal: redisJournal(runner, random),
     settlement: redisSettlement(runner, random),
@@ -154,6 +155,7 @@ function fieldsOf(life: NewLife, more: Partial<Record<RecordField, string>>): re
     k: life.key,
     ...(life.principal === null ? {} : { pr: life.principal }),
     ...(life.addressable === true ? { ad: "1" } : {}),
+    ...(life.trace === undefined ? {} : { tp: life.trace }),
     ...more,
   };
   return Object.entries(fields).flat();

@@ -9,6 +9,7 @@ type Optional = Pick<
   Store<unknown>,
   | "leasesRefused"
   | "ownCircuits"
+  | "keepsTraces"
   | "early"
   | "summaries"
   | "archival"
@@ -22,10 +23,11 @@ type Optional = Pick<
 >;
 
 export function faultyOptional(inner: Optional, process: FaultyProcess): Optional {
-  const { leasesRefused, ownCircuits, early, summaries, archival, tenantData, finished } = inner;
+  const { leasesRefused, ownCircuits, keepsTraces, early, summaries, archival, tenantData, finished } = inner;
   return {
     ...(leasesRefused !== undefined && { leasesRefused }),
     ...(ownCircuits !== undefined && { ownCircuits }),
+    ...(keepsTraces !== undefined && { keepsTraces }),
     ...(early && { early: faultyEarly(early, process) }),
     ...(summaries && {
       summaries: { of: (key, id) => process.call("readSummary", key, () => summaries.of(key, id)) },

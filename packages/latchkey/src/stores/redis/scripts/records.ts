@@ -45,7 +45,7 @@ if old then
   if st == 'retryable' then
     local same = old.id == new.id and old.fv == new.fv and old.fd == new.fd
     if not same or ARGV[3] ~= 'unknown' then return no() end
-    new.ca, new.rp, new.tr, new.ad, new.ks = old.ca, old.rp, old.tr, old.ad, old.ks
+    new.ca, new.rp, new.tr, new.ad, new.ks, new.tp = old.ca, old.rp, old.tr, old.ad, old.ks, old.tp
     new.st = 'unknown'
     save(old, new)
     return view(new)
