@@ -9,6 +9,9 @@ const compileCache = join(import.meta.dirname, "node_modules/.cache/compiled");
 /** What changes modules for the whole process. All others share a few processes: starting one takes 0.3 s of CPU. */
 const alone = [
   "test/neighbours/opentelemetry.test.ts",
+  // OpenTelemetry's API is global.
+  "packages/latchkey/src/telemetry/opentelemetry.tracing.test.ts",
+  "test/postgres/traces.test.ts",
   // light-my-request lays its own prototype under that of all responses of Express.
   "test/neighbours/stand-ins.test.ts",
   // Looks at V8's shape of responses, which libraries of other files change for the whole process.

@@ -80,7 +80,10 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     effects,
     {
       effects: () =>
-        new MemoryEffects((effect) => ({ ...(noTrace(effect) as typeof effect), fence: { ...effect.fence } })),
+        new MemoryEffects((effect) => ({
+          ...(noTrace(effect) as typeof effect),
+          fence: { ...effect.fence },
+        })),
     },
   ],
 };

@@ -114,6 +114,7 @@ export type { Archive, ArchiveContext, ForgottenRecord } from "./stores/archival
 export type { Depth, Overview } from "./stores/overview.ts";
 export type { Store, StoreCapabilities } from "./stores/store.ts";
 export type { EventListener, LatchkeyEvent } from "./telemetry/events.ts";
+export type { SpanAttributes, SpanStart, TraceSpan, Tracing } from "./telemetry/tracing.ts";
 export type { CircuitOptions } from "./time/circuit-breaker.ts";
 export type { LedgerCall, LedgerComparison, LedgerObject, LedgerReport } from "./workers/compare-ledger.ts";
 export { type DispatchReport, effectDispatcher } from "./workers/effect-dispatcher.ts";

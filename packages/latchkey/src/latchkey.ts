@@ -302,6 +302,7 @@ function assembleRuntime<Tx>(
     ports,
     strict: options.strict ?? process.env.NODE_ENV !== "production",
     limits: options.limits ?? {},
+    tracing: options.tracing ?? null,
     activeKeys: activeKeyCapOf(options, ports, emitter.emit, lifecycle),
     guard: breaker?.guard ?? ((run) => run()),
     operations,

@@ -123,19 +123,24 @@ export const traceCases: readonly StoreCase[] = [
     needs: withTransactions,
   },
   {
-    ...traceCase("an effect has the one that it was enqueued with, or none, whoever reads it", async (context) => {
-      const given = [newEffect({ trace }), newEffect({ index: 1 }), newEffect({ index: 2, trace: other })];
-      const [effect] = await enqueueAll(context, given);
-      assert.ok(effect);
-      const expected = [trace, undefined, other];
-      const inOrder = (effects: Awaited<ReturnType<typeof effectsOf>>) =>
-        effects.toSorted((left, right) => left.index - right.index).map((one) => one.trace);
-      assert.deepEqual(inOrder(await effectsOf(context, effect.recordId)), expected, "in its transaction");
-      assert.deepEqual(inOrder(await claim(context)), expected, "claimed");
-      const record = await beginWork(context);
-      await runPhase(context, record, "reserve", { effects: given.map((one) => newEffect({ ...one, id: newEffect().id })) });
-      assert.deepEqual(inOrder(await effectsOf(context, record.id)), expected, "in a phase");
-    }),
+    ...traceCase(
+      "an effect has the one that it was enqueued with, or none, whoever reads it",
+      async (context) => {
+        const given = [newEffect({ trace }), newEffect({ index: 1 }), newEffect({ index: 2, trace: other })];
+        const [effect] = await enqueueAll(context, given);
+        assert.ok(effect);
+        const expected = [trace, undefined, other];
+        const inOrder = (effects: Awaited<ReturnType<typeof effectsOf>>) =>
+          effects.toSorted((left, right) => left.index - right.index).map((one) => one.trace);
+        assert.deepEqual(inOrder(await effectsOf(context, effect.recordId)), expected, "in its transaction");
+        assert.deepEqual(inOrder(await claim(context)), expected, "claimed");
+        const record = await beginWork(context);
+        await runPhase(context, record, "reserve", {
+          effects: given.map((one) => newEffect({ ...one, id: newEffect().id })),
+        });
+        assert.deepEqual(inOrder(await effectsOf(context, record.id)), expected, "in a phase");
+      },
+    ),
     needs: withTransactions,
   },
 ];

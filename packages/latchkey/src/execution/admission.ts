@@ -163,7 +163,9 @@ function replayOf<Tx>(runtime: Runtime<Tx>, record: FinishedRecord): Result | Pr
 }
 
 function replayed(record: FinishedRecord, plain: Uint8Array): Result {
-  return { kind: "replay", recordId: record.id, answer: decodeAnswer(plain), expiresAt: record.expiresAt };
+  const { id: recordId, expiresAt, trace } = record;
+  const replay = { kind: "replay", recordId, answer: decodeAnswer(plain), expiresAt } as const;
+  return trace === undefined ? replay : { ...replay, trace };
 }
 
 /** An attempt has ended and its caller waits: a store that does not answer by then will not help. */

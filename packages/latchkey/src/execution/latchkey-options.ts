@@ -9,6 +9,7 @@ import { type Redact, resolveSummary, type SummaryOptions } from "../operations/
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
 import type { EventListener } from "../telemetry/events.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import type { CircuitOptions } from "../time/circuit-breaker.ts";
 
 export interface LatchkeyOptions<Tx> {
@@ -21,6 +22,11 @@ export interface LatchkeyOptions<Tx> {
   readonly ports?: Ports;
   /** Told about everything that is decided. Must not throw. */
   readonly onEvent?: EventListener;
+  /**
+   * Spans around attempts, phases, calls, deliveries, look-ups and messages: `openTelemetryTracing` of
+   * `latchkey/opentelemetry`. Default: none, and nothing is stored for them.
+   */
+  readonly tracing?: Tracing;
   /** Key of the hash under which idempotency keys appear in events and logs. Default: random for each process. */
   readonly logSecret?: string;
   /**
@@ -72,6 +78,7 @@ const latchkeyOptions = {
   codec: true,
   ports: true,
   onEvent: true,
+  tracing: true,
   logSecret: true,
   keySecret: true,
   allowCredentialIdentities: true,
@@ -104,6 +111,11 @@ export function checkLatchkey(options: LatchkeyOptions<never>): void {
   }
   if (policy !== undefined) checkPolicy("createLatchkey: policy", policy);
   checkPorts("createLatchkey", options.ports);
+  if (options.tracing !== undefined && typeof options.tracing?.inSpan !== "function") {
+    throw new TypeError(
+      "createLatchkey: tracing must be what `openTelemetryTracing` of latchkey/opentelemetry returns",
+    );
+  }
   if (limits !== undefined) checkLimits(limits, store);
   if (options.summary !== undefined) resolveSummary("createLatchkey", options.summary);
   if (options.redact !== undefined && typeof options.redact !== "function") {

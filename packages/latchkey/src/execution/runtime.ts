@@ -7,6 +7,7 @@ import type { Redact } from "../operations/summary.ts";
 import type { Ports } from "../ports.ts";
 import type { Store } from "../stores/store.ts";
 import type { Emitter } from "../telemetry/emitter.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import type { CommitHints } from "./commit-hints.ts";
 import type { FinishedKeys } from "./finished-keys.ts";
 import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
@@ -30,6 +31,8 @@ export interface Runtime<Tx> extends Emitter {
    * @throws {StoreError} `not_sent`, while the circuit breaker refuses requests.
    */
   readonly guard: <T>(run: () => Promise<T>) => Promise<T>;
+  /** Null: nothing is traced. */
+  readonly tracing: Tracing | null;
   /** What is under way in this process. */
   readonly lifecycle: Lifecycle;
   /** By name, so that workers find them. */

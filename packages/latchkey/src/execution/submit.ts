@@ -3,6 +3,7 @@ import type { Execution } from "../engine/classify.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
+import { inRequestSpan, type Submitted, withSpan } from "./attempt-span.ts";
 import { runLease } from "./lease/run-lease.ts";
 import { guardNesting } from "./nesting.ts";
 import { orUnprotected } from "./run-unprotected.ts";
@@ -18,8 +19,19 @@ export async function submit<Tx, E extends Execution>(
   sent: Submission,
   work: Work<Tx, E>,
 ): Promise<Result> {
-  const { guard, lifecycle } = runtime;
   const submission = admitted(runtime, sent);
+  return inRequestSpan(runtime, operation, (span) =>
+    submitted(runtime, operation, withSpan(submission, span), work),
+  );
+}
+
+function submitted<Tx, E extends Execution>(
+  runtime: Runtime<Tx>,
+  operation: Operation<E>,
+  submission: Submitted,
+  work: Work<Tx, E>,
+): Promise<Result> {
+  const { guard, lifecycle } = runtime;
   const begin: Parameters<typeof guardNesting<Result>>[1] = (inside) => {
     if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
     const nested: typeof work = (context) => inside(() => work(context));
@@ -45,9 +57,11 @@ export async function submitOwned<Tx, E extends Execution, I>(
 ): Promise<Result> {
   const { guard, lifecycle } = runtime;
   const submission = admitted(runtime, sent);
-  return lifecycle.run(() =>
-    guardNesting(submission.key, (inside) =>
-      inside(() => guard(() => executeOwned(runtime, operation, submission, input))),
+  return inRequestSpan(runtime, operation, (span) =>
+    lifecycle.run(() =>
+      guardNesting(submission.key, (inside) =>
+        inside(() => guard(() => executeOwned(runtime, operation, withSpan(submission, span), input))),
+      ),
     ),
   );
 }

@@ -22,6 +22,8 @@ export interface Message {
   readonly contentType: string | null;
   /** What else came with it, by name. */
   readonly headers: Readonly<Record<string, unknown>>;
+  /** The broker's kind, as OpenTelemetry's `messaging.system.name` has it, for spans. Absent: they do not say. */
+  readonly system?: string;
   /** Whether an earlier delivery of it may have begun; also where the broker cannot tell. */
   readonly redelivered: boolean;
 }

@@ -9,6 +9,7 @@ import type { MessageFacts, MessageTally } from "../stores/messages.ts";
 import type { ConsumerCounts, Message, MessageDeath, Verdict } from "./broker.ts";
 import { ExclusiveRunner } from "./exclusive-runner.ts";
 import type { InboxSettings } from "./inbox-options.ts";
+import { inMessageSpan } from "./message-span.ts";
 import { busy, mayHaveHappened, type Outcome, outcomeOf, outcomeOfError } from "./outcome.ts";
 import { type ReadMessage, readMessage } from "./read-message.ts";
 import { rememberedMs } from "./remembered.ts";
@@ -81,7 +82,8 @@ export class MessageInbox<Tx, I> implements Inbox {
   async consume(message: Message): Promise<Verdict> {
     this.#counts.received();
     const read = readMessage(this.#settings, this.#operation, this.#runtime, message);
-    const verdict = await this.#untilDecided(message, read);
+    const decide = () => this.#untilDecided(message, read);
+    const verdict = await inMessageSpan(this.#runtime.tracing, this.#operation.name, message, decide);
     this.#counts.settled(verdict);
     if (verdict.settle === "give_back") {
       const { because, afterMs } = verdict;

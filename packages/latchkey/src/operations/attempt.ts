@@ -99,6 +99,8 @@ export type Result =
       readonly recordId: string;
       readonly answer: Answer;
       readonly expiresAt: number;
+      /** The span in which it was executed first, as a W3C traceparent. Absent: none was kept. */
+      readonly trace?: string;
     }
   | { readonly kind: "timeout"; readonly recordId: string }
   /** A worker runs it, or will: its record says what becomes of it. */

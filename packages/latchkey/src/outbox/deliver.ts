@@ -13,6 +13,7 @@ import {
   plainPart,
   sendsUntilMs,
 } from "./delivery.ts";
+import { inDeliverySpan, inLookUpSpan } from "./delivery-span.ts";
 import { end, type FailedVerdict, fail, left } from "./end-delivery.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
 import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
@@ -21,7 +22,7 @@ import { inTurn } from "./one-suspect-at-a-time.ts";
 /** Never rejects: what goes wrong here costs this effect one try, and the others nothing. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
   try {
-    return await deliverClaimed(delivery);
+    return await inDeliverySpan(delivery, deliverClaimed);
   } catch (error) {
     return left(delivery, error);
   }
@@ -76,7 +77,8 @@ async function readInput<Tx>(delivery: Delivery<Tx>): Promise<{ readonly value: 
 async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<DeliveryResult> {
   const { all, row, effect } = delivery;
   const asking = { effect, key: row.downstreamKey };
-  const looked = await lookUpSend(all.runtime.ports.clock, asking, input).catch((error: unknown) => ({
+  const ask = () => lookUpSend(all.runtime.ports.clock, asking, input);
+  const looked = await inLookUpSpan(delivery, ask).catch((error: unknown) => ({
     kind: "failed" as const,
     error,
   }));

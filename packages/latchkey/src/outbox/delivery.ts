@@ -8,6 +8,7 @@ import type { Runtime } from "../execution/runtime.ts";
 import type { DeliveryEnd, EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { About } from "../telemetry/events.ts";
+import type { TraceSpan } from "../telemetry/tracing.ts";
 import { retryUntil } from "../time/retry-until.ts";
 import type { Batches } from "./batches.ts";
 import type { CrashSuspects } from "./crash-suspects.ts";
@@ -39,6 +40,8 @@ export interface Delivery<Tx> {
   readonly onSend: () => void;
   /** The send came back: what is left is to write down what came of it. */
   readonly onReturn: () => void;
+  /** Where the service is traced. */
+  readonly span?: TraceSpan;
 }
 
 /** How a claim ended. `lost`: it was not ended here, and is rescued. */

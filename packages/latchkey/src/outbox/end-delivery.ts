@@ -28,6 +28,7 @@ export async function fail<Tx>(
 ): Promise<DeliveryResult> {
   const { errorCode, error = null } = verdict;
   const { sends } = state;
+  delivery.span?.fail(errorCode);
   if (verdict.kind === "die") {
     const result = await end(delivery, { event: "die", errorCode, returned }, "dead");
     const what = { ...aboutDelivery(delivery), sends, errorCode, error };

@@ -112,7 +112,7 @@ async function reconcile<Tx>(runtime: Runtime<Tx>, claim: ClaimedUnknown, triesM
   const { record } = claim;
   const about = { ...runtime.about(record.operation, record), recordId: record.id };
   try {
-    const found = await askAbout(runtime, record).catch((error: unknown): Found => {
+    const found = await askInSpan(runtime, claim).catch((error: unknown): Found => {
       runtime.emit({ ...about, type: "reconcile_failed", error });
       return { kind: "ask_later" };
     });
@@ -121,6 +121,31 @@ async function reconcile<Tx>(runtime: Runtime<Tx>, claim: ClaimedUnknown, triesM
     runtime.emit({ ...about, type: "reconcile_failed", error });
     return "met";
   }
+}
+
+/** In a trace of its own, which points back to where the life began whose outcome is unknown. */
+function askInSpan<Tx>(runtime: Runtime<Tx>, { record, tries }: ClaimedUnknown): Promise<Found> {
+  const { tracing } = runtime;
+  if (tracing === null) return askAbout(runtime, record);
+  const attributes = {
+    "latchkey.operation": record.operation,
+    "latchkey.record.id": record.id,
+    "latchkey.state": record.state,
+    "latchkey.tries": tries,
+  };
+  const links = [record.trace];
+  const start = {
+    name: `look up ${record.operation}`,
+    kind: "internal",
+    attributes,
+    links,
+    root: true,
+  } as const;
+  return tracing.inSpan(start, async (span) => {
+    const found = await askAbout(runtime, record);
+    span.set({ "latchkey.found": found.kind });
+    return found;
+  });
 }
 
 async function act<Tx>(

@@ -2,13 +2,14 @@
 import { decide } from "../../engine/decide.ts";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
-import type { Result, Submission } from "../../operations/attempt.ts";
+import type { Result } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { pause } from "../../ports.ts";
 import type { NewLife } from "../../stores/life.ts";
 import type { AttemptEnd, LeaseTerms } from "../../stores/store.ts";
 import { retryPauseMs } from "../../time/retry-pause.ts";
 import { admissionRequest, type CountNewKey, codecContext, giveUp, resultOf } from "../admission.ts";
+import { type Submitted, traceOf } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import type { Runtime } from "../runtime.ts";
 import { summarized } from "../summarize.ts";
@@ -25,7 +26,7 @@ const admissionPauses = { firstMs: 5, maxMs: 250 };
 export interface LeaseJob<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly operation: Operation;
-  readonly submission: Submission;
+  readonly submission: Submitted;
   readonly leasedWork: LeasedWork;
   /** A worker goes on with what is there, and begins no life. */
   readonly by: "request" | "worker";
@@ -131,6 +132,8 @@ async function tryAdmit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result | null
         await giveUp(runtime, operation, submission.key, verdict.guard, "lease-ended");
         return null;
       }
+      // A worker's span has it from its beginning.
+      if (job.by === "request") submission.span?.link(record?.trace);
       return admittedOrNull(ownedUntilMs, record?.state === "retryable" ? "retryable" : "in_progress", () =>
         store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, terms),
       );
@@ -180,6 +183,7 @@ async function newLife<Tx>(job: LeaseJob<Tx>, now: number): Promise<NewLife> {
     fingerprint,
     principal,
     fence: { attempt: 1, token: job.token },
+    ...traceOf(job.submission.span),
     ...(input === null ? {} : { input }),
     ...(addressable ? { addressable } : {}),
     ...(await summarized(job.runtime, job.operation, job.submission, id)),

@@ -2,6 +2,7 @@
 import type { CodecContext } from "../../codec.ts";
 import type { Answer } from "../../operations/answer.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
+import type { TraceSpan } from "../../telemetry/tracing.ts";
 import type { Limited } from "../../time/time-limit.ts";
 import type { AttemptHandle } from "../handle.ts";
 import type { Ended } from "./end-attempt.ts";
@@ -13,7 +14,7 @@ export interface LeasedWork {
   /** What a new life keeps to be resumed with, as the codec stores it; null: nothing. */
   input(context: CodecContext): Promise<Uint8Array | null>;
   /** One attempt. */
-  begin(held: HeldLease, handle: AttemptHandle): LeasedRun;
+  begin(held: HeldLease, handle: AttemptHandle, span: TraceSpan | undefined): LeasedRun;
 }
 
 export interface LeasedRun {

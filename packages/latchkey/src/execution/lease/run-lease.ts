@@ -3,11 +3,13 @@
  * For work that leaves the database.
  */
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../../engine/record.ts";
-import { clientKeyOf, type Result, type Submission, type Work } from "../../operations/attempt.ts";
+import { clientKeyOf, type Result, type Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
+import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { checkSubmission, countingNewKey, limited, report, whatTheRecordSays } from "../admission.ts";
+import { noteAttempt, noteEnd, type Submitted, withSpan } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import { createHandle } from "../handle.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
@@ -27,7 +29,7 @@ const doubtRetryAfterMs = 2_000;
 export async function runLease<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
-  submission: Submission,
+  submission: Submitted,
   work: Work<Tx, "lease">,
 ): Promise<Result> {
   return runLeasedWork(runtime, operation, submission, handlerWork(runtime, operation, work));
@@ -37,7 +39,7 @@ export async function runLease<Tx>(
 export async function runLeasedWork<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
-  submission: Submission,
+  submission: Submitted,
   leasedWork: LeasedWork,
 ): Promise<Result> {
   checkSubmission(submission);
@@ -82,8 +84,9 @@ export async function resumeLeasedWork<Tx>(
   operation: Operation,
   record: LatchkeyRecord,
   leasedWork: LeasedWork,
+  span: TraceSpan | null,
 ): Promise<Result> {
-  return untilEnded(workersJob(runtime, operation, record, leasedWork, runtime.ports.random.token()));
+  return untilEnded(workersJob(runtime, operation, record, leasedWork, runtime.ports.random.token(), span));
 }
 
 /**
@@ -97,8 +100,9 @@ export async function claimedLeasedWork<Tx>(
   record: InProgressRecord,
   leasedWork: LeasedWork,
   claimedAtMs: number,
+  span: TraceSpan | null,
 ): Promise<Result> {
-  const job = workersJob(runtime, operation, record, leasedWork, record.fence.token);
+  const job = workersJob(runtime, operation, record, leasedWork, record.fence.token, span);
   const claimed = {
     record,
     ownedUntilMs: claimedAtMs + operation.settings.leaseMs,
@@ -117,16 +121,13 @@ function workersJob<Tx>(
   { tenant, scope, key, fingerprint, principal }: LatchkeyRecord,
   leasedWork: LeasedWork,
   token: string,
+  span: TraceSpan | null,
 ): LeaseJob<Tx> {
+  const clientKey = runtime.clientKeyOf({ tenant, scope, key });
   return {
     runtime,
     operation,
-    submission: {
-      key: { tenant, scope, key },
-      clientKey: runtime.clientKeyOf({ tenant, scope, key }),
-      fingerprint,
-      principal,
-    },
+    submission: withSpan({ key: { tenant, scope, key }, clientKey, fingerprint, principal }, span),
     leasedWork,
     by: "worker",
     // The life it was to go on with is over.
@@ -147,7 +148,8 @@ async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Resul
     onLost: () => runtime.emit({ ...about, type: "lease_lost" }),
   });
   const handle = createHandle(record, held.signal, operation.settings, clientKeyOf(submission));
-  const run = job.leasedWork.begin(held, handle);
+  noteAttempt(submission.span, record);
+  const run = job.leasedWork.begin(held, handle, submission.span);
   try {
     const startedAt = runtime.ports.clock.monotonicMs();
     const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () => run.work());
@@ -182,6 +184,8 @@ async function conclude<Tx>(
   const lost = ended.kind === "lost" || (ended.kind === "in_doubt" && leaseLost.aborted);
   if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   // A last phase has written its own end, which is a completion.
+  const own = conclusion.ended === null ? end : { event: "complete" as const };
+  if (ended.kind === "ended") noteEnd(submission.span, own);
   if (ended.kind === "ended" && conclusion.ended === null) reportEnd(runtime, record, end);
   // A last phase has reported its own doubt.
   if (ended.kind === "in_doubt" && conclusion.ended === null) {

@@ -3,6 +3,7 @@ import type { CodecPart } from "../../codec.ts";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../../errors.ts";
 import type { LeasedOperation } from "../../operations/owned-operation.ts";
+import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { backoffMs } from "../../time/backoff.ts";
 import { retryUntil } from "../../time/retry-until.ts";
 import { codecContext } from "../admission.ts";
@@ -20,6 +21,8 @@ export interface OwnedRun<Tx> {
   readonly handle: AttemptHandle;
   readonly steps: Steps;
   readonly effects: PhaseEffects<Tx>;
+  /** The attempt's, where the service is traced. */
+  readonly span: TraceSpan | undefined;
   /** Resolves when the end of the attempt has been written, or given up. */
   readonly over: Promise<void>;
 }

@@ -3,6 +3,7 @@ import { windowIsOver } from "../../effects/dedupe-window.ts";
 import { type Sent, sendEffect, takeSlot } from "../../effects/run-effect.ts";
 import { pause } from "../../ports.ts";
 import type { CallStep } from "../../stores/journal.ts";
+import { noteSent } from "../attempt-span.ts";
 import { decodeJson } from "../json-bytes.ts";
 import { insist, lose } from "./attempt-context.ts";
 import {
@@ -74,7 +75,7 @@ async function oneSend<Tx>(call: Call<Tx>, progress: Progress): Promise<Next> {
     const inDoubtBefore = progress.inDoubt;
     progress.sends += 1;
     progress.inDoubt = true;
-    const sent = await send(call);
+    const sent = await sendInSpan(call, progress.sends);
     if (sent.kind === "not_executed") progress.inDoubt = inDoubtBefore;
     return await conclude(call, progress, sent);
   } finally {
@@ -99,6 +100,24 @@ async function start<Tx>(
   const unsent = await end(call, { event: "not_executed" }, unsentLimitMs);
   if (unsent !== true) return unconfirmed(call, started.error);
   throw started.error;
+}
+
+function sendInSpan<Tx>(call: Call<Tx>, sends: number): Promise<Sent> {
+  const { run, effect, intent } = call;
+  const { tracing } = run.runtime;
+  if (tracing === null) return send(call);
+  const attributes = {
+    "latchkey.operation": run.operation.name,
+    "latchkey.record.id": run.held.record().id,
+    "latchkey.step": intent.name,
+    "latchkey.effect": effect.name,
+    "latchkey.send": sends,
+  };
+  return tracing.inSpan({ name: `call ${effect.name}`, kind: "internal", attributes }, async (span) => {
+    const sent = await send(call);
+    noteSent(span, sent);
+    return sent;
+  });
 }
 
 async function send<Tx>(call: Call<Tx>): Promise<Sent> {

@@ -1,9 +1,10 @@
 /** Running an operation that owns its work: for a request, and for a worker that goes on with a record. */
 import type { Execution } from "../../engine/classify.ts";
 import type { InProgressRecord, LatchkeyRecord } from "../../engine/record.ts";
-import type { Result, Submission } from "../../operations/attempt.ts";
+import type { Result } from "../../operations/attempt.ts";
 import { leasedOperation, type OwnedOperation } from "../../operations/owned-operation.ts";
 import type { Run } from "../../operations/owned-work.ts";
+import { inWorkerSpan, type Submitted } from "../attempt-span.ts";
 import { decodeJson, encodeJson } from "../json-bytes.ts";
 import { claimedLeasedWork, resumeLeasedWork, runLeasedWork } from "../lease/run-lease.ts";
 import { guardNesting } from "../nesting.ts";
@@ -17,7 +18,7 @@ import { runDeferred } from "./run-deferred.ts";
 export async function executeOwned<Tx, E extends Execution, I>(
   runtime: Runtime<Tx>,
   operation: OwnedOperation<E, I>,
-  submission: Submission,
+  submission: Submitted,
   input: I,
 ): Promise<Result> {
   const { name } = operation;
@@ -42,8 +43,10 @@ export async function resumeOwned<Tx>(runtime: Runtime<Tx>, record: LatchkeyReco
   const operation = leasedOperation<Tx>(runtime.operations.get(record.operation));
   if (operation === null) return null;
   const leasedWork = stepWork(runtime, operation, { input: null, by: "worker" });
-  return guardNesting(record, (inside) =>
-    inside(() => resumeLeasedWork(runtime, operation, record, leasedWork)),
+  return inWorkerSpan(runtime, operation, record, (span) =>
+    guardNesting(record, (inside) =>
+      inside(() => resumeLeasedWork(runtime, operation, record, leasedWork, span)),
+    ),
   );
 }
 
@@ -62,7 +65,9 @@ export async function runClaimed<Tx>(
   const operation = leasedOperation<Tx>(runtime.operations.get(record.operation));
   if (operation === null) return null;
   const leasedWork = stepWork(runtime, operation, { input: null, by: "worker" });
-  return guardNesting(record, (inside) =>
-    inside(() => claimedLeasedWork(runtime, operation, record, leasedWork, claimedAtMs)),
+  return inWorkerSpan(runtime, operation, record, (span) =>
+    guardNesting(record, (inside) =>
+      inside(() => claimedLeasedWork(runtime, operation, record, leasedWork, claimedAtMs, span)),
+    ),
   );
 }

@@ -9,6 +9,7 @@ import type { LeasedOperation } from "../../operations/owned-operation.ts";
 import type { DeferredAttempt } from "../../operations/owned-work.ts";
 import type { Step } from "../../stores/journal.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
+import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { backoffMs } from "../../time/backoff.ts";
 import { type Limited, withLimit } from "../../time/time-limit.ts";
 import { codecContext } from "../admission.ts";
@@ -44,7 +45,7 @@ export function stepWork<Tx>(
   return {
     ownsWork: true,
     input: async (context) => (source.input === null ? null : runtime.codec.encode(source.input, context)),
-    begin: (held, handle) => new OwnedAttempt(runtime, operation, source, held, handle),
+    begin: (held, handle, span) => new OwnedAttempt(runtime, operation, source, held, handle, span),
   };
 }
 
@@ -54,6 +55,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
   readonly #source: OwnedSource;
   readonly #held: HeldLease;
   readonly #handle: AttemptHandle;
+  readonly #span: TraceSpan | undefined;
   readonly #over = Promise.withResolvers<void>();
   readonly #effects = new PhaseEffects<Tx>();
   /** Null until the journal has been read. */
@@ -65,12 +67,14 @@ class OwnedAttempt<Tx> implements LeasedRun {
     source: OwnedSource,
     held: HeldLease,
     handle: AttemptHandle,
+    span: TraceSpan | undefined,
   ) {
     this.#runtime = runtime;
     this.#operation = operation;
     this.#source = source;
     this.#held = held;
     this.#handle = handle;
+    this.#span = span;
   }
 
   async work(): Promise<Answer> {
@@ -134,6 +138,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
       handle: this.#handle,
       steps,
       effects: this.#effects,
+      span: this.#span,
       over: this.#over.promise,
     };
     return {

@@ -7,6 +7,7 @@ import type { RunAnswer } from "../../operations/owned-work.ts";
 import { pause } from "../../ports.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { OpenPhase, PhaseOutcome, PhaseWork, TransactionSupport } from "../../stores/transactions.ts";
+import type { SpanStart } from "../../telemetry/tracing.ts";
 import { conflictPauses, retryPauseMs } from "../../time/retry-pause.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { codecContext, lookAgain } from "../admission.ts";
@@ -65,7 +66,20 @@ export async function runPhase<Tx>(
   const support = runtime.store.transactions;
   if (support === null)
     throw new TypeError(`Store ${runtime.store.name} has no transactions, so it has no phases`);
-  return untilCommitted({ run, step, support, work, finishes });
+  const phase = { run, step, support, work, finishes };
+  const { tracing } = runtime;
+  return tracing === null
+    ? untilCommitted(phase)
+    : tracing.inSpan(startOf(phase), () => untilCommitted(phase));
+}
+
+function startOf<Tx>({ run, step }: Phase<Tx>): SpanStart {
+  const attributes = {
+    "latchkey.operation": run.operation.name,
+    "latchkey.record.id": run.held.record().id,
+    "latchkey.step": step.name,
+  };
+  return { name: `phase ${step.name}`, kind: "internal", attributes };
 }
 
 async function untilCommitted<Tx>(phase: Phase<Tx>): Promise<unknown> {
@@ -116,7 +130,8 @@ async function inPhase<Tx>(phase: Phase<Tx>, open: OpenPhase<Tx>): Promise<Phase
   const { runtime, held, operation } = phase.run;
   const { transactionLimitMs } = operation.settings;
   const { clock } = runtime.ports;
-  const place = { recordId: held.record().id, step: phase.step.name, now: clock.wallMs() };
+  const { span } = phase.run;
+  const place = { recordId: held.record().id, step: phase.step.name, now: clock.wallMs(), span };
   const effects = new EffectList(runtime, place);
   const ran = await withLimit(
     clock,

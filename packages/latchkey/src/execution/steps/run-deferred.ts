@@ -5,7 +5,7 @@
 import { decide } from "../../engine/decide.ts";
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
-import type { Result, Submission } from "../../operations/attempt.ts";
+import type { Result } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { pause } from "../../ports.ts";
 import type { NewLife } from "../../stores/life.ts";
@@ -21,6 +21,7 @@ import {
   report,
   resultOf,
 } from "../admission.ts";
+import { type Submitted, traceOf } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
@@ -32,7 +33,7 @@ const roundsMax = 20;
 interface Job<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly operation: Operation;
-  readonly submission: Submission;
+  readonly submission: Submitted;
   /** As plain JSON bytes. */
   readonly input: Uint8Array;
   /** One for each submission, so that an acceptance whose reply was lost is recognised as its own. */
@@ -43,7 +44,7 @@ interface Job<Tx> {
 export async function runDeferred<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
-  submission: Submission,
+  submission: Submitted,
   input: Uint8Array,
 ): Promise<Result> {
   checkSubmission(submission);
@@ -154,6 +155,7 @@ async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
     fence: { attempt: 1, token },
     input: await runtime.codec.encode(input, context),
     addressable: true,
+    ...traceOf(submission.span),
     ...(await summarized(runtime, operation, submission, id)),
   };
 }

@@ -3,6 +3,7 @@ import { type AdmissionRequest, decide } from "../../engine/decide.ts";
 import { type Guard, sameFence } from "../../engine/record.ts";
 import type { NewLife } from "../../stores/life.ts";
 import type { Admission } from "../../stores/transactions.ts";
+import { traceOf } from "../attempt-span.ts";
 import { summarized } from "../summarize.ts";
 import type { Start } from "./record-lost-transaction.ts";
 import type { Job, Ran } from "./transaction-ends.ts";
@@ -40,6 +41,7 @@ export async function admit<Tx>(
       const refused = verdict.kind === "create" ? await job.countNewKey() : null;
       if (refused !== null) return ends({ kind: "limited", result: refused });
       const replaces = verdict.kind === "create" ? verdict.replaces : verdict.guard;
+      if (verdict.kind === "take_over") job.submission.span?.link(record?.trace);
       const begun = lifeOf(verdict.kind === "create" ? null : verdict.guard, now);
       if (begun === null) return ends({ kind: "again" });
       const { runtime, operation, submission } = job;
@@ -69,6 +71,7 @@ export function newLife<Tx>(job: Job<Tx>, retried: Guard | null, token: string, 
     fingerprint,
     principal,
     fence: { attempt: (retried?.fence.attempt ?? 0) + 1, token },
+    ...traceOf(job.submission.span),
   };
 }
 

@@ -8,7 +8,9 @@ import { checkOptions, type OptionNames } from "../../known-options.ts";
 import type { Enqueue, Enqueued, EnqueueOptions } from "../../operations/attempt.ts";
 import type { NewEffect } from "../../stores/outbox.ts";
 import { isStorable } from "../../stores/storable.ts";
+import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { codecContext } from "../admission.ts";
+import { traceOf } from "../attempt-span.ts";
 import { encodeJson } from "../json-bytes.ts";
 import type { Runtime } from "../runtime.ts";
 
@@ -27,6 +29,8 @@ export interface EnqueuePlace {
   readonly step: string;
   /** What new ids are dated by: the store's time where it is known. */
   readonly now: number;
+  /** The attempt's, where the service is traced. */
+  readonly span: TraceSpan | undefined;
 }
 
 type Draft = Omit<NewEffect, "input"> & { readonly plainInput: Uint8Array };
@@ -74,7 +78,7 @@ export class EffectList<Tx> {
     this.#drafts ??= [];
     const index = this.#drafts.length;
     if (index >= effectsMax) throw new TypeError(`One transaction enqueues at most ${effectsMax} effects`);
-    const { recordId, step, now } = this.#place;
+    const { recordId, step, now, span } = this.#place;
     const key = downstreamKey({ recordId, step, effect: name, index, generation: 0 });
     const id = ports.random.uuid(now);
     const { ordered } = effect.settings.delivery;
@@ -88,6 +92,7 @@ export class EffectList<Tx> {
       ordered,
       delayMs,
       plainInput,
+      ...traceOf(span),
     });
     return { id, key };
   }

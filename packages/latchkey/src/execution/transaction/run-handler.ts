@@ -8,6 +8,7 @@ import type { NewLife } from "../../stores/life.ts";
 import type { OpenTransaction, TransactionWork } from "../../stores/transactions.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { codecContext } from "../admission.ts";
+import { noteAttempt } from "../attempt-span.ts";
 import { type AttemptHandle, createHandle } from "../handle.ts";
 import type { Admitted } from "./admit.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
@@ -34,7 +35,9 @@ export async function runHandler<Tx>(
 ): Promise<TransactionWork<Ran>> {
   const { runtime, operation } = job;
   const abort = new AbortController();
-  const effects = new EffectList(runtime, { recordId: life.id, step: "", now });
+  const { span } = job.submission;
+  noteAttempt(span, life);
+  const effects = new EffectList(runtime, { recordId: life.id, step: "", now, span });
   const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
   const handle = createHandle(life, abort.signal, operation.settings, clientKeyOf(job.submission), enqueue);
   job.started();

@@ -4,7 +4,7 @@
  */
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
-import type { Result, Submission, Work } from "../../operations/attempt.ts";
+import type { Result, Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { pause } from "../../ports.ts";
 import type { OpenTransaction, TransactionOutcome, TransactionWork } from "../../stores/transactions.ts";
@@ -17,6 +17,7 @@ import {
   limited,
   report,
 } from "../admission.ts";
+import type { Submitted } from "../attempt-span.ts";
 import { answerOfSeen } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
@@ -31,7 +32,7 @@ const roundsMax = 8;
 export async function runTransaction<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
-  submission: Submission,
+  submission: Submitted,
   work: Work<Tx, "transaction">,
 ): Promise<Result> {
   checkSubmission(submission);

@@ -3,12 +3,13 @@ import type { Decision, GiveUpReason } from "../../engine/decide.ts";
 import type { Guard } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
 import type { Answer } from "../../operations/answer.ts";
-import type { Result, Submission, Work } from "../../operations/attempt.ts";
+import type { Result, Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { Retention } from "../../stores/retention.ts";
 import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
 import { type CountNewKey, giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
+import { noteEnd, type Submitted } from "../attempt-span.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
 
@@ -40,7 +41,7 @@ export type AnsweredRan = Extract<Ran, { readonly kind: "answered" }>;
 export interface Job<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly operation: Operation;
-  readonly submission: Submission;
+  readonly submission: Submitted;
   readonly support: TransactionSupport<Tx>;
   readonly work: Work<Tx, "transaction">;
   /** Counts the key as new, once for each submission, however often its transaction starts over. */
@@ -232,7 +233,8 @@ function rerun<Tx>(
   return null;
 }
 
-function committed<Tx>({ runtime }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
+function committed<Tx>({ runtime, submission }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
+  noteEnd(submission.span, { event: "complete" });
   if (ran.enqueued) runtime.hints.send("effects");
   return executed(ran, true, expiresAt);
 }

@@ -61,6 +61,7 @@ export function messageOf(record: KafkaRecord, idFrom: KafkaIdFrom, redelivered:
       kafka_partition: partition,
       kafka_offset: offset.toString(),
     },
+    system: "kafka",
     redelivered,
   };
 }

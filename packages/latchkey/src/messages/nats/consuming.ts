@@ -148,6 +148,7 @@ export class JetStreamConsuming<Tx> {
       body: data,
       contentType: headers?.get("Content-Type") || null,
       headers: all,
+      system: "nats",
       redelivered,
     };
   }

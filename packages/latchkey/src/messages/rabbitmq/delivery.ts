@@ -53,6 +53,7 @@ function messageOf(queue: string, delivery: RabbitmqDelivery): Message {
     body: bytesOf(body, contentType),
     contentType: contentType ?? null,
     headers: headers ?? {},
+    system: "rabbitmq",
     redelivered: redelivered ?? true,
   };
 }

@@ -1,0 +1,134 @@
+/** The span of one submission: what was decided, and what the record it began points back to. */
+import type { Sent } from "../effects/run-effect.ts";
+import type { InProgressRecord, LatchkeyRecord } from "../engine/record.ts";
+import type { Result, Submission } from "../operations/attempt.ts";
+import type { Operation } from "../operations/operation.ts";
+import type { NewLife } from "../stores/life.ts";
+import type { AttemptEnd } from "../stores/store.ts";
+import { parseTraceparent } from "../telemetry/traceparent.ts";
+import type { TraceSpan } from "../telemetry/tracing.ts";
+import type { Runtime } from "./runtime.ts";
+
+/** A submission on its way, with its span where the service is traced. */
+export interface Submitted extends Submission {
+  readonly span?: TraceSpan;
+}
+
+export function withSpan(submission: Submission, span: TraceSpan | null): Submitted {
+  return span === null ? submission : { ...submission, span };
+}
+
+/** Runs a request's submission in its span, which hangs below whatever runs around it. */
+export function inRequestSpan<Tx>(
+  { tracing }: Pick<Runtime<Tx>, "tracing">,
+  operation: Operation,
+  run: (span: TraceSpan | null) => Promise<Result>,
+): Promise<Result> {
+  if (tracing === null) return run(null);
+  return tracing.inSpan({ ...startOf(operation, "request") }, (span) => noted(span, run));
+}
+
+/** Runs a worker's attempt at a record in a trace of its own, which points back to where the record's life began. */
+export function inWorkerSpan<Tx, R extends Result | null>(
+  { tracing }: Pick<Runtime<Tx>, "tracing">,
+  operation: Operation,
+  { trace }: LatchkeyRecord,
+  run: (span: TraceSpan | null) => Promise<R>,
+): Promise<R> {
+  if (tracing === null) return run(null);
+  const start = { ...startOf(operation, "worker"), links: [trace], root: true };
+  return tracing.inSpan(start, (span) => noted(span, run));
+}
+
+function startOf({ name, execution }: Operation, by: "request" | "worker") {
+  const attributes = { "latchkey.operation": name, "latchkey.execution": execution, "latchkey.by": by };
+  return { name: `execute ${name}`, kind: "internal", attributes } as const;
+}
+
+async function noted<R extends Result | null>(
+  span: TraceSpan,
+  run: (span: TraceSpan) => Promise<R>,
+): Promise<R> {
+  const result = await run(span);
+  if (result !== null) note(span, result);
+  return result;
+}
+
+/** A handler is about to run. */
+export function noteAttempt(
+  span: TraceSpan | undefined,
+  { id, fence }: Pick<InProgressRecord, "id" | "fence">,
+): void {
+  span?.set({ "latchkey.decision": "execute", "latchkey.record.id": id, "latchkey.attempt": fence.attempt });
+}
+
+/** What the record is after the attempt's own write; one that was released is not there. */
+export function noteEnd(span: TraceSpan | undefined, { event }: Pick<AttemptEnd, "event">): void {
+  if (event !== "release") span?.set({ "latchkey.state": stateAfter[event] });
+}
+
+const stateAfter = {
+  complete: "completed",
+  fail: "failed",
+  retry_later: "retryable",
+  doubt: "unknown",
+} as const satisfies Record<Exclude<AttemptEnd["event"], "release">, string>;
+
+function note(span: TraceSpan, result: Result): void {
+  span.set({ "latchkey.decision": result.kind === "executed" ? "execute" : result.kind });
+  if ("recordId" in result && result.recordId !== null) span.set({ "latchkey.record.id": result.recordId });
+  switch (result.kind) {
+    case "executed":
+      noteAnswer(span, result.answer.status);
+      return;
+    case "replay":
+      span.link(result.trace);
+      span.set({ "latchkey.state": "completed" });
+      noteAnswer(span, result.answer.status);
+      return;
+    case "commit_in_doubt":
+      span.fail("commit-in-doubt");
+      return;
+    case "key_misuse":
+    case "too_many_keys":
+      span.set({ "latchkey.because": result.because });
+      return;
+    default: {
+      const state = stateOf[result.kind];
+      if (state !== null) span.set({ "latchkey.state": state });
+    }
+  }
+}
+
+const stateOf = {
+  accepted: "pending",
+  in_progress: "in_progress",
+  unknown: "unknown",
+  expired: "expired",
+  timeout: "failed",
+} as const;
+
+function noteAnswer(span: TraceSpan, status: number): void {
+  span.set({ "http.response.status_code": status });
+  if (status >= 500) span.fail(String(status));
+}
+
+/** What a send has proved. */
+export function noteSent(span: TraceSpan, { kind }: Sent): void {
+  span.set({ "latchkey.outcome": kind });
+  if (kind !== "returned") span.fail(failures[kind]);
+}
+
+const failures = {
+  refused: "effect-refused",
+  not_executed: "not-executed",
+  in_doubt: "call-in-doubt",
+} as const satisfies Record<Exclude<Sent["kind"], "returned">, string>;
+
+const none: Pick<NewLife, "trace"> = {};
+
+/** For what is begun or enqueued in this span: checked here, whichever tracer it is of. */
+export function traceOf(span: TraceSpan | null | undefined): Pick<NewLife, "trace"> {
+  const trace = span?.traceparent ?? null;
+  return trace === null || parseTraceparent(trace) === null ? none : { trace };
+}
