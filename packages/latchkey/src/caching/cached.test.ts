@@ -21,6 +21,7 @@ const ready: FinishedRecord = {
   principal: null,
   fence: { attempt: 1, token: "0".repeat(32) },
   createdAt: 1,
+  trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
   state: "completed",
   finishedAt: 2,
   expiresAt: 100,

@@ -124,11 +124,11 @@ describe("migrate", () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is at version 5 now: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries.',
+      out: 'Schema "latchkey" is at version 6 now: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 5 already.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 6 already.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -140,8 +140,15 @@ describe("migrate", () => {
     expect(exitCode).toBe(0);
     expect(JSON.parse(out)).toEqual({
       schema: "other",
-      applied: ["0001_records", "0002_messages", "0003_names", "0004_audit_age", "0005_summaries"],
-      version: 5,
+      applied: [
+        "0001_records",
+        "0002_messages",
+        "0003_names",
+        "0004_audit_age",
+        "0005_summaries",
+        "0006_traces",
+      ],
+      version: 6,
     });
   });
 

@@ -39,7 +39,10 @@ function startOf(operation: string, { source, system, headers }: Message): SpanS
   };
 }
 
+const traceparentLength = 55;
+
 /** Clients that do not know a header's encoding give its bytes. */
 function textOf(header: unknown): unknown {
-  return header instanceof Uint8Array ? Buffer.from(header).toString("latin1") : header;
+  const isBytes = header instanceof Uint8Array && header.length === traceparentLength;
+  return isBytes ? Buffer.from(header).toString("latin1") : header;
 }

@@ -37,10 +37,17 @@ describe("migratePostgres", () => {
     const pool = openPool(await emptyDatabase());
     expect(await migratePostgres(pool)).toEqual({
       schema: "latchkey",
-      applied: ["0001_records", "0002_messages", "0003_names", "0004_audit_age", "0005_summaries"],
-      version: 5,
+      applied: [
+        "0001_records",
+        "0002_messages",
+        "0003_names",
+        "0004_audit_age",
+        "0005_summaries",
+        "0006_traces",
+      ],
+      version: 6,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 5 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 6 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
@@ -48,6 +55,7 @@ describe("migratePostgres", () => {
       { version: 3, name: "0003_names" },
       { version: 4, name: "0004_audit_age" },
       { version: 5, name: "0005_summaries" },
+      { version: 6, name: "0006_traces" },
     ]);
     await pool.end();
   });

@@ -6,7 +6,7 @@ import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode } from "@opentelemetr
 import { AlwaysOffSampler } from "@opentelemetry/sdk-trace-base";
 import { beforeAll, beforeEach, describe, expect, expectTypeOf, test } from "vitest";
 import { api, ownSpan, recordSpans, type Spans } from "../../../../test/support/spans.ts";
-import { createLatchkey, EffectRefused, NotExecuted } from "../index.ts";
+import { createInbox, createLatchkey, EffectRefused, type Message, NotExecuted } from "../index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
 import { manualPorts } from "../testing/manual-ports.ts";
@@ -355,6 +355,65 @@ describe("workers", () => {
     await leaseRescuer(latchkey).runOnce();
     expect(spans.one("execute pay")).toMatchObject({ parentId: null, links: [attempt.spanId] });
     expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
+  });
+});
+
+describe("a message", () => {
+  const header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const message = {
+    id: canary,
+    source: "orders",
+    body: Buffer.from(JSON.stringify({ secret })),
+    contentType: "application/json",
+    headers: { traceparent: header },
+    redelivered: false,
+  };
+
+  function inbox(handler: () => Promise<void>) {
+    const { latchkey, ports } = world();
+    const operation = latchkey.operation("shipments.create");
+    const made = createInbox<Tx, "transaction", unknown>(latchkey, operation, { tenant }, async ({ tx }) => {
+      await tx.insert("shipments", {});
+      await handler();
+    });
+    return { ports, consume: (change: Partial<Message> = {}) => made.consume({ ...message, ...change }) };
+  }
+
+  test("is a span, linked to its sender's, with its attempt below it; delivered again, a link to that", async () => {
+    const { consume } = inbox(() => ownSpan("own work", async () => {}));
+    await ownSpan("client", () => consume({ system: "rabbitmq" }));
+    const [client, processed, attempt] = ["client", "process orders", "execute shipments.create"].map(spans.one);
+    expect(processed).toMatchObject({ kind: SpanKind.CONSUMER, parentId: client?.spanId });
+    expect(processed?.links).toEqual(["b7ad6b7169203331"]);
+    const conventions = semanticConventions();
+    expect(processed?.attributes).toEqual({
+      [conventions.ATTR_MESSAGING_SYSTEM_NAME]: conventions.MESSAGING_SYSTEM_NAME_VALUE_RABBITMQ,
+      [conventions.ATTR_MESSAGING_OPERATION_NAME]: "process",
+      [conventions.ATTR_MESSAGING_OPERATION_TYPE]: conventions.MESSAGING_OPERATION_TYPE_VALUE_PROCESS,
+      [conventions.ATTR_MESSAGING_DESTINATION_NAME]: "orders",
+      "latchkey.operation": "shipments.create",
+      "latchkey.verdict": "ack",
+      "latchkey.because": "executed",
+    });
+    expect(attempt?.parentId).toBe(processed?.spanId);
+    expect(spans.one("own work").parentId).toBe(attempt?.spanId);
+    spans.reset();
+    await consume({ redelivered: true });
+    expect(spans.one("process orders").attributes).toMatchObject({ "latchkey.because": "duplicate" });
+    expect(spans.one("execute shipments.create").links).toEqual([attempt?.spanId]);
+    expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
+  });
+
+  test("that is a dead letter has failed; a header that is none is left out", async () => {
+    const { consume } = inbox(async () => {});
+    const hostile = [Buffer.from(header), Buffer.alloc(1_000_000), "x", { toString: () => header }, [header], null];
+    for (const traceparent of hostile) {
+      spans.reset();
+      await consume({ body: Buffer.from("{"), headers: { traceparent } });
+      const { status, links } = spans.one("process orders");
+      expect(status).toEqual({ code: SpanStatusCode.ERROR, message: "undecodable" });
+      expect(links).toEqual(traceparent === hostile[0] ? ["b7ad6b7169203331"] : []);
+    }
   });
 });
 

@@ -37,6 +37,7 @@ test("both clients' records are the same message", () => {
       kafka_partition: 3,
       kafka_offset: "7",
     },
+    system: "kafka",
     redelivered: true,
   });
 });
