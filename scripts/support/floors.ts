@@ -22,7 +22,7 @@ const contents: Readonly<Record<string, string>> = {
   "routing/": "several stores as one, by tenant",
   "caching/": "copies of finished records in front of a store",
   "effects/": "what an effect is, and one send of it",
-  "telemetry/": "events and metrics",
+  "telemetry/": "events, metrics and spans",
   "stores/": "the store contract, and a folder for each store",
   "sql/": "the transaction contract, and a bridge for each database client",
   "time/": "time limits, pauses between tries, circuit breaker",

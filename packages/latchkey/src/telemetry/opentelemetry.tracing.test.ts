@@ -559,6 +559,10 @@ describe("what is given", () => {
     },
   );
 
+  test("unknown options are refused", () => {
+    expect(() => openTelemetryTracing({ api, tracer: "x" } as never)).toThrow("there is no option");
+  });
+
   test.each([null, {}, { inSpan: 1 }, api])("tracing: %j is refused", (tracing) => {
     expect(() => createLatchkey({ store: memoryStore(), tracing: tracing as never })).toThrow(TypeError);
   });
