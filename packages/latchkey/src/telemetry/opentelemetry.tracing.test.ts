@@ -382,7 +382,9 @@ describe("a message", () => {
   test("is a span, linked to its sender's, with its attempt below it; delivered again, a link to that", async () => {
     const { consume } = inbox(() => ownSpan("own work", async () => {}));
     await ownSpan("client", () => consume({ system: "rabbitmq" }));
-    const [client, processed, attempt] = ["client", "process orders", "execute shipments.create"].map(spans.one);
+    const [client, processed, attempt] = ["client", "process orders", "execute shipments.create"].map(
+      spans.one,
+    );
     expect(processed).toMatchObject({ kind: SpanKind.CONSUMER, parentId: client?.spanId });
     expect(processed?.links).toEqual(["b7ad6b7169203331"]);
     const conventions = semanticConventions();
@@ -406,7 +408,14 @@ describe("a message", () => {
 
   test("that is a dead letter has failed; a header that is none is left out", async () => {
     const { consume } = inbox(async () => {});
-    const hostile = [Buffer.from(header), Buffer.alloc(1_000_000), "x", { toString: () => header }, [header], null];
+    const hostile = [
+      Buffer.from(header),
+      Buffer.alloc(1_000_000),
+      "x",
+      { toString: () => header },
+      [header],
+      null,
+    ];
     for (const traceparent of hostile) {
       spans.reset();
       await consume({ body: Buffer.from("{"), headers: { traceparent } });

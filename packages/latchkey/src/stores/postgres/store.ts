@@ -1,5 +1,11 @@
 /** The store contract on Postgres. One statement per step: its guard decides, and null says that it did not hold. */
-import type { InProgressRecord, LatchkeyRecord, RecordKey, UnknownRecord } from "../../engine/record.ts";
+import type {
+  Guard,
+  InProgressRecord,
+  LatchkeyRecord,
+  RecordKey,
+  UnknownRecord,
+} from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement, SqlValue, TransactionBridge } from "../../sql/transaction.ts";
 import type { ExamineRequest, Finding } from "../examination.ts";
@@ -72,19 +78,7 @@ export interface AssembledStore<Tx> extends Store<Tx> {
 
 export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const { executor, bridge, schema, capabilities } = parts;
-  const names: SqlNames = {
-    records: `"${schema}".records`,
-    leases: `"${schema}".leases`,
-    steps: `"${schema}".steps`,
-    outbox: `"${schema}".outbox`,
-    messages: `"${schema}".messages`,
-    audit: `"${schema}".audit`,
-    early: `"${schema}".early`,
-    settings: `"${schema}".settings`,
-    clock: parts.timeFunction,
-    synced: capabilities.durability === "synced",
-    serverLimits: parts.serverLimits,
-  };
+  const names = namesOf(parts);
   const transaction = transactionStatements(names);
   const delivery = deliveryStatements(names);
   const phase = phaseStatements(names);
@@ -152,6 +146,22 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   };
 }
 
+function namesOf<Tx>({ schema, timeFunction, serverLimits, capabilities }: StoreParts<Tx>): SqlNames {
+  return {
+    records: `"${schema}".records`,
+    leases: `"${schema}".leases`,
+    steps: `"${schema}".steps`,
+    outbox: `"${schema}".outbox`,
+    messages: `"${schema}".messages`,
+    audit: `"${schema}".audit`,
+    early: `"${schema}".early`,
+    settings: `"${schema}".settings`,
+    clock: timeFunction,
+    synced: capabilities.durability === "synced",
+    serverLimits,
+  };
+}
+
 /** A life that goes on has the trace that it began with. */
 function tracedAs({ trace: _, ...life }: NewLife, row: SqlRow): NewLife {
   const trace = nullableText(row, "trace");
@@ -188,11 +198,7 @@ function leaseMethods(
 
   return {
     async create(life, replaces, terms) {
-      const [first, over] =
-        life.trace === undefined
-          ? [statements.create, statements.createOver]
-          : [statements.createTraced, statements.createOverTraced];
-      const statement = replaces === null ? first : over;
+      const statement = createOf(statements, life, replaces);
       const values = { ...lifeValues(life), ...guardValues(replaces), ...leaseValues(terms) };
       const row = await begin(life.fence.token, terms.leaseMs, statement.bind(values));
       return row === null ? null : runningLife(begunLife(life, row), row);
@@ -200,11 +206,7 @@ function leaseMethods(
 
     async accept(life, replaces, expiresAfterMs) {
       await settings.suits();
-      const [first, over] =
-        life.trace === undefined
-          ? [statements.accept, statements.acceptOver]
-          : [statements.acceptTraced, statements.acceptOverTraced];
-      const statement = replaces === null ? first : over;
+      const statement = acceptOf(statements, life, replaces);
       const values = { ...lifeValues(life), ...guardValues(replaces), expires_after_ms: expiresAfterMs };
       const row = await write(statement.bind(values));
       return row === null
@@ -254,6 +256,18 @@ function leaseMethods(
       return (await write(statements.giveUp.bind(values))) !== null;
     },
   };
+}
+
+type LeaseStatements = ReturnType<typeof leaseStatements>;
+
+function createOf(all: LeaseStatements, { trace }: NewLife, replaces: Guard | null): StatementTemplate {
+  if (trace === undefined) return replaces === null ? all.create : all.createOver;
+  return replaces === null ? all.createTraced : all.createOverTraced;
+}
+
+function acceptOf(all: LeaseStatements, { trace }: NewLife, replaces: Guard | null): StatementTemplate {
+  if (trace === undefined) return replaces === null ? all.accept : all.acceptOver;
+  return replaces === null ? all.acceptTraced : all.acceptOverTraced;
 }
 
 function takeOverFrom(
