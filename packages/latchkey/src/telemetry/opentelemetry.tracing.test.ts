@@ -579,11 +579,11 @@ describe("what is given", () => {
 
 /** The names of version 1.45, as the SDK itself uses them. */
 function semanticConventions(): (constant: string) => string {
-  const require = createRequire(createRequire(import.meta.url).resolve("@opentelemetry/sdk-trace-base"));
-  const main = pathToFileURL(require.resolve("@opentelemetry/semantic-conventions"));
+  const ofSdk = createRequire(createRequire(import.meta.url).resolve("@opentelemetry/sdk-trace-base"));
+  const main = pathToFileURL(ofSdk.resolve("@opentelemetry/semantic-conventions"));
   const { version } = JSON.parse(readFileSync(new URL("../package.json", main), "utf8"));
   expect(version).toMatch(/^1\.45\./u);
-  const names: Readonly<Record<string, unknown>> = require("@opentelemetry/semantic-conventions/incubating");
+  const names: Readonly<Record<string, unknown>> = ofSdk("@opentelemetry/semantic-conventions/incubating");
   return (constant) => {
     const name = names[constant];
     if (typeof name !== "string") throw new Error(`there is no ${constant}`);
