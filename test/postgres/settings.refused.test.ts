@@ -1,6 +1,9 @@
 /** A database that turns read-only, limits that strike, and ends that the server refuses: 503, and nothing is lost. */
 import pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
+import type { Message } from "../../packages/latchkey/src/messages/broker.ts";
+import { createInbox } from "../../packages/latchkey/src/messages/inbox.ts";
 import type { OutboxEffect } from "../../packages/latchkey/src/stores/outbox.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import type { DeliveryRequest } from "../../packages/latchkey/src/stores/transactions.ts";
@@ -89,6 +92,36 @@ describe(`refusals of PostgreSQL ${version}`, () => {
       expect(await supportOf(store).deliver(deliveryOf(claimed), delivering)).toMatchObject({
         kind: "committed",
       });
+    });
+
+    test("a message is given back without a failure, and a handler that starts early writes nothing", async () => {
+      const latchkey = createLatchkey({ store });
+      const ship = latchkey.operation("ship");
+      const pay = latchkey.operation("pay", { admission: "optimistic" });
+      const key = newKey().key;
+      const insert = (tx: TestTx) => tx.query("insert into business values ($1)", [key]);
+      const inbox = createInbox(
+        latchkey,
+        ship,
+        { tenant: "t", failuresMax: 1, holdMs: 400, backoffMs: 10 },
+        ({ tx }) => insert(tx),
+      );
+      const consume = () => inbox.consume(messageOf(key));
+      const submit = () =>
+        latchkey.run(pay, { tenant: "t", key, input: 1 }, async ({ tx }) => void (await insert(tx)));
+      // Sessions that are there before the switch.
+      await Promise.all(["a", "b"].map((one) => inbox.consume(messageOf(`${key} ${one}`))));
+      const written = async () =>
+        (await database.admin.query("select from business where row = $1", [key])).rowCount;
+      const before = await written();
+      await readOnly(true);
+      expect(await consume()).toMatchObject({ settle: "give_back" });
+      await expect(submit()).rejects.toMatchObject({ code: "store-unavailable" });
+      await readOnly(false);
+      expect(await written()).toBe(before);
+      expect(await consume()).toEqual({ settle: "ack", because: "executed" });
+      expect((await submit()).kind).toBe("executed");
+      inbox.close();
     });
   });
 
@@ -201,4 +234,15 @@ function deliveryOf(effects: readonly OutboxEffect[]): DeliveryRequest {
   const [effect] = effects;
   if (effect === undefined) throw new Error("an effect is claimed");
   return { claim: claimOf(effect), tenant: effect.tenant, idleLimitMs: 30_000, keepMs: 3_600_000 };
+}
+
+function messageOf(id: string): Message {
+  return {
+    id,
+    source: "orders",
+    body: Buffer.from("{}"),
+    contentType: "application/json",
+    headers: {},
+    redelivered: false,
+  };
 }
