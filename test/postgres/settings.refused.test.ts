@@ -104,7 +104,7 @@ describe(`refusals of PostgreSQL ${version}`, () => {
         latchkey,
         ship,
         { tenant: "t", failuresMax: 1, holdMs: 400, backoffMs: 10 },
-        ({ tx }) => insert(tx),
+        async ({ tx }) => void (await insert(tx)),
       );
       const consume = () => inbox.consume(messageOf(key));
       const submit = () =>
