@@ -3,6 +3,7 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { migratePostgres, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { patient } from "../support/patience.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
 import { until } from "../support/until.ts";
 
@@ -57,12 +58,13 @@ describe.each([2, 4])("a pool of %i", (max) => {
 
   test("keeps leases alive while every other connection is busy for longer than a lease", async () => {
     const { pool, latchkey, close } = setUp(max);
-    const mail = latchkey.operation("mail.send", { execution: "lease", leaseMs: 600 });
+    const leaseMs = patient(600);
+    const mail = latchkey.operation("mail.send", { execution: "lease", leaseMs });
     let aborted = 0;
     const work = (index: number) =>
       latchkey.run(mail, request(`lease-${max}`, index), async ({ attempt }) => {
         attempt.signal.addEventListener("abort", () => aborted++);
-        await pool.query("select pg_sleep(0.5)");
+        await pool.query("select pg_sleep($1)", [(leaseMs / 1_000) * 0.8]);
         return index;
       });
     const results = await Promise.all([1, 2, 3].map(work));
