@@ -2,6 +2,7 @@ import type pg from "pg";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { guardOf, type RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { type PostgresStore, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { patient } from "../support/patience.ts";
 import { postgresVersions } from "../support/shared-postgres.ts";
 import { deferred, until, within } from "../support/until.ts";
 import { countRows, newKey, newLife, request, retention, supportOf, terms } from "./arrange.ts";
@@ -54,7 +55,7 @@ describe.each(postgresVersions())("phases on PostgreSQL %i", (version) => {
     const completes = what === "completes";
 
     test("and is longer than the lease commits, while its heartbeats go on and nobody waits for it", async () => {
-      const leaseMs = 400;
+      const leaseMs = patient(400);
       const record = await begin(store, { leaseMs });
       const owner = ownerOf(record);
       const outcome = await writingPhase(store, owner, phase, async () => {
