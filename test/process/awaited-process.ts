@@ -5,9 +5,11 @@
 import { createLatchkey, effectDispatcher, leaseRescuer, outcomeReconciler, recordCleaner } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { migratePostgres, postgresStore } from "latchkey/postgres";
+import { redisStore } from "latchkey/redis";
 import pg from "pg";
+import { createClient } from "redis";
 
-const databaseUrl = process.argv[2];
+const [databaseUrl, redisUrl] = process.argv.slice(2);
 const say = (done: string, what: unknown) => console.log(JSON.stringify({ done, what }));
 /** Of a caller, so that it keeps nothing alive. */
 const soon = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms).unref());
@@ -76,6 +78,22 @@ async function drains() {
     await one.stop();
   }
   say("services", null);
+  await latchkey.run(work, { tenant: "t", key: "another", input: 1 });
+  say("work", (await latchkey.work({ untilMs: 60_000 })).ended);
+  const closing = createLatchkey({ store: memoryStore() });
+  const mail = closing.operation("mail", { execution: "lease" });
+  const running = closing.run(mail, { tenant: "t", key: "k", input: 1 }, () => soon(60));
+  say("closed", await closing.close());
+  say("closing", (await running).kind);
+}
+
+async function onRedis(url: string) {
+  const client = await createClient({ url }).connect();
+  const redis = createLatchkey({ store: redisStore({ client }) });
+  await twice("redis", redis as never, "lease");
+  say("redis-work", (await redis.work({ untilMs: 60_000 })).ended);
+  say("redis-closed", await redis.close());
+  await client.close();
 }
 
 async function onPostgres(url: string) {
@@ -91,6 +109,7 @@ await limits();
 await retries();
 await drains();
 if (databaseUrl !== undefined) await onPostgres(databaseUrl);
+if (redisUrl !== undefined) await onRedis(redisUrl);
 say("end", null);
 // From here on only background timers are left, and they must not keep it alive.
 for (const service of [effectDispatcher, leaseRescuer, outcomeReconciler, recordCleaner])

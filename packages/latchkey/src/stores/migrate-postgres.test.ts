@@ -72,6 +72,8 @@ describe("migratePostgres", () => {
 
   test.each([
     ["lock_timeout", "-c lock_timeout=20"],
+    ["statement_timeout", "-c statement_timeout=60"],
+    ["idle_in_transaction_session_timeout", "-c idle_in_transaction_session_timeout=20"],
     ["serializable by default", "-c default_transaction_isolation=serializable"],
   ])("waits for another process that migrates, under %s", async (_, settings) => {
     const url = await emptyDatabase();
