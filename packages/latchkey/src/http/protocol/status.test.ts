@@ -4,6 +4,7 @@ import { StoreError } from "../../errors.ts";
 import { createLatchkey, type LatchkeyOptions } from "../../latchkey.ts";
 import { type MemoryTransaction, memoryStore } from "../../stores/memory.ts";
 import type { LatchkeyEvent } from "../../telemetry/events.ts";
+import { fetchServe, fetchStatus } from "../fetch/fetch.ts";
 import type { HttpOptions } from "./http-options.ts";
 import { createStatus } from "./status.ts";
 
@@ -108,4 +109,30 @@ test("whose request it is has to be said, and is asked first", async () => {
     code: "identity-is-credential",
   });
   expect(asked).toEqual([]);
+});
+
+test("one key on two paths has two status resources, each of its own request", async () => {
+  const latchkey = createLatchkey({ store: memoryStore() });
+  const refund = latchkey.operation("items.refund", {
+    execution: "deferred",
+    keyScope: "path",
+    version: "1",
+    run: async (path: string) => ({ status: 201, body: { refunded: path } }),
+  });
+  const options = { tenant: () => "t", statusPath: "/operations" };
+  const handle = fetchServe(latchkey, options)(refund, (request) => new URL(request.url).pathname);
+  const status = fetchStatus(latchkey, options);
+  const post = (path: string) =>
+    handle(new Request(`http://api${path}`, { method: "POST", headers: { "Idempotency-Key": "one" } }));
+  const paths = ["/items/1/refunds", "/items/2/refunds"];
+  const accepted = await Promise.all(paths.map(post));
+  expect(accepted.map((answer) => answer.status)).toEqual([202, 202]);
+  const places = accepted.map((answer) => `http://api${answer.headers.get("location")}`);
+  expect(new Set(places).size).toBe(2);
+  const look = () => Promise.all(places.map((place) => status(new Request(place))));
+  expect((await look()).map((answer) => answer.status)).toEqual([202, 202]);
+  await latchkey.work({ untilMs: 60_000 });
+  const results = await Promise.all((await look()).map((answer) => answer.json()));
+  expect(results).toEqual(paths.map((path) => ({ refunded: path })));
+  expect((await Promise.all(paths.map(post))).map((answer) => answer.status)).toEqual([201, 201]);
 });
