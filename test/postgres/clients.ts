@@ -209,8 +209,9 @@ export const clients = {
     reports: "success",
     onGivenPool: false,
     open(pool) {
-      const { connectionString = "", options = "", max = 2 } = pool.options;
-      const settings = { logging: false, pool: { max }, dialectOptions: { options } } as const;
+      const { connectionString = "", options = "", max = 2, connectionTimeoutMillis } = pool.options;
+      const dialectOptions = { options, connectionTimeoutMillis };
+      const settings = { logging: false, pool: { max }, dialectOptions } as const;
       const sequelize = new Sequelize(connectionString, settings);
       onRelease(() => sequelize.close());
       const say =
@@ -249,8 +250,14 @@ function sayThroughKnex(tx: Knex): Say {
 }
 
 function openPostgresJs(pool: pg.Pool, say: (tx: postgres.TransactionSql) => Say): OpenClient {
-  const { connectionString = "", options = "", max = 2 } = pool.options;
-  const sql = postgres(connectionString, { max, connection: { options }, onnotice: () => {} });
+  const { connectionString = "", options = "", max = 2, connectionTimeoutMillis = 30_000 } = pool.options;
+  const connect_timeout = connectionTimeoutMillis / 1_000;
+  const sql = postgres(connectionString, {
+    max,
+    connect_timeout,
+    connection: { options },
+    onnotice: () => {},
+  });
   onRelease(() => sql.end({ timeout: 0 }));
   return {
     alone: async <T>(work: (said: Say) => Promise<T>) => (await sql.begin((tx) => work(say(tx)))) as T,

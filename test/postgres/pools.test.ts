@@ -1,5 +1,5 @@
 /** Pools that are full, and pools whose connections hang while they are opened. */
-import net from "node:net";
+
 import { beforeAll, describe, expect, test } from "vitest";
 import {
   createLatchkey,
@@ -10,9 +10,9 @@ import {
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { faultyStore } from "../../packages/latchkey/src/testing/index.ts";
-import { onRelease } from "../support/resources.ts";
 import { until } from "../support/until.ts";
 import { endlessMs, migratedDatabase, openPool, patientClock } from "./harness.ts";
+import { holeInFrontOf } from "./hole.ts";
 
 let url = "";
 beforeAll(async () => {
@@ -164,53 +164,6 @@ describe("a circuit that was opened by an outage", () => {
     },
   );
 });
-
-/** Accepts connections; those that come while it is a hole are never answered, also later. */
-async function holeInFrontOf(target: string) {
-  const to = new URL(target);
-  const [port, host] = [Number(to.port), to.hostname];
-  const state = { isHole: false };
-  const open = new Set<net.Socket>();
-  const server = net.createServer((client) => {
-    open.add(client);
-    client.on("error", () => {}).on("close", () => open.delete(client));
-    if (state.isHole) return;
-    const up = net.connect(port, host);
-    up.on("error", () => client.destroy()).on("close", () => client.destroy());
-    client.on("close", () => up.destroy());
-    client.pipe(up).pipe(client);
-  });
-  const ownPort = await listenBelow(server);
-  const cut = () => {
-    for (const socket of open) socket.destroy();
-  };
-  onRelease(async () => {
-    cut();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  to.hostname = "127.0.0.1";
-  to.port = String(ownPort);
-  return {
-    url: to.href,
-    begin: () => {
-      state.isHole = true;
-      cut();
-    },
-    end: () => {
-      state.isHole = false;
-    },
-  };
-}
-
-async function listenBelow(server: net.Server): Promise<number> {
-  for (let port = 20_000 + (process.pid % 5_000); ; port++) {
-    const listening = await new Promise<boolean>((resolve) => {
-      server.once("error", () => resolve(false));
-      server.listen(port, "127.0.0.1", () => resolve(true));
-    });
-    if (listening) return port;
-  }
-}
 
 describe("connections that hang while they are opened", () => {
   test("keep neither requests nor a worker away once new ones work again", async () => {
