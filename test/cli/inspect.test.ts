@@ -72,6 +72,27 @@ test("shows what the request asked for, where the service keeps that", async () 
   expect(out).not.toContain("card-number");
 });
 
+test("shows the trace in which it began, and no text that is none", async () => {
+  const traceId = "0af7651916cd43dd8448eb211c80319c";
+  let given = "";
+  const service = createLatchkey({
+    store: place.store,
+    tracing: {
+      inSpan: (_, work) => work({ traceparent: given, set() {}, link() {}, fail() {} }),
+    },
+  });
+  const operation = service.operation("orders.trace", { writes: "none" });
+  for (const [key, traceparent] of Object.entries({
+    traced: `00-${traceId}-b7ad6b7169203331-01`,
+    not: traceId,
+  })) {
+    given = traceparent;
+    await service.run(operation, { tenant: "account-1", key, input: {} }, async () => 1);
+    const { out } = await latchkey(place.url, "inspect", "account-1", "orders.trace", key);
+    expect(out.match(/^Trace +(\S+)$/mu)?.[1]).toBe(key === "traced" ? traceId : undefined);
+  }
+});
+
 test("the same as JSON", async () => {
   const { id, downstream } = await callInDoubt(place, keyOf("order-2"));
   const { out } = await inspect("order-2", "--json");

@@ -343,6 +343,14 @@ function Facts({ report }: { readonly report: RecordReport }) {
         <dd>
           <Copy text={report.id} />
         </dd>
+        {report.traceId !== undefined && (
+          <>
+            <dt>Trace</dt>
+            <dd>
+              <Copy text={report.traceId} />
+            </dd>
+          </>
+        )}
         <dt>Scope</dt>
         <dd class="mono">{report.scope}</dd>
         <dt>Attempt</dt>

@@ -197,6 +197,7 @@ function headRows(report: Report): [string, string][] {
     ["Input", readableText(report.input)],
     ["Answer", answerText(report.answer)],
     ["Recovery point", report.recoveryPoint],
+    ["Trace", report.traceId],
   ];
   return rows.flatMap(([label, text]) => (text == null ? [] : [[label, text]]));
 }

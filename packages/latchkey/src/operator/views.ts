@@ -8,6 +8,7 @@ import type { DeadMessage } from "../messages/dead-messages.ts";
 import type { Journal, Step } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import type { AuditEntry } from "../stores/settlement.ts";
+import { parseTraceparent } from "../telemetry/traceparent.ts";
 import { deathName } from "./dead-names.ts";
 import {
   type Readable,
@@ -30,6 +31,8 @@ export interface RecordView {
   readonly attempt: number;
   readonly principal: string | null;
   readonly createdAt: string;
+  /** Id of the trace in which the life began. Absent: none was kept. */
+  readonly traceId?: string;
   readonly leaseEndsAt?: string;
   readonly finishedAt?: string;
   readonly expiresAt?: string;
@@ -49,9 +52,11 @@ export function recordView(record: LatchkeyRecord): RecordView {
     forgetAt: "forgetAt" in record ? record.forgetAt : undefined,
   }).flatMap(([name, value]) => (value === undefined ? [] : [[name, isoTime(value)] as const]));
   const createdAt = isoTime(record.createdAt);
+  const trace = parseTraceparent(record.trace);
   const base = { tenant, scope, key, operation, id, state, attempt: fence.attempt, principal, createdAt };
   return {
     ...base,
+    ...(trace !== null && { traceId: trace.traceId }),
     ...Object.fromEntries(times),
     ...("reconcileAfter" in record && { reconcileAfter: optionalIsoTime(record.reconcileAfter) }),
     ...("lastErrorCode" in record && {

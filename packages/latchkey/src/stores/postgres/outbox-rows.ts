@@ -6,8 +6,7 @@ import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, t
 export function effectOf(row: SqlRow): OutboxEffect {
   const result = nullableText(row, "result");
   const trace = nullableText(row, "trace");
-  return {
-    ...(trace === null ? {} : { trace }),
+  const effect: OutboxEffect = {
     tenant: textOf(row, "tenant"),
     scope: textOf(row, "scope"),
     key: textOf(row, "key"),
@@ -36,4 +35,5 @@ export function effectOf(row: SqlRow): OutboxEffect {
     lastErrorCode: nullableText(row, "last_error_code"),
     finishedAt: nullableMoment(row, "finished_at"),
   };
+  return trace === null ? effect : { ...effect, trace };
 }
