@@ -3,6 +3,7 @@ import type pg from "pg";
 import postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { migratedDatabase, openPool } from "../../../../test/postgres/harness.ts";
+import { patient } from "../../../../test/support/patience.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
@@ -279,22 +280,22 @@ describe("a handler under postgres.js", () => {
     const own = openSql(url, { max: 1 });
     const used = Promise.withResolvers<void>();
     const holding = own.begin(() => used.promise);
-    const pay = payThrough(own, { connectTimeoutMs: 50 });
+    const pay = payThrough(own, { connectTimeoutMs: patient(100) });
     await expect(pay("waiting", (tx) => insert(tx, "never"))).rejects.toMatchObject({
       code: "store-unavailable",
       certainty: "not_sent",
     });
     used.resolve();
     await holding;
-    const patient = payThrough(own);
-    expect(await patient("waiting", (tx) => insert(tx, "waited"))).toMatchObject({ kind: "executed" });
+    const unhurried = payThrough(own);
+    expect(await unhurried("waiting", (tx) => insert(tx, "waited"))).toMatchObject({ kind: "executed" });
     expect(await accounts()).not.toContain("never");
   });
 
   test("a pool that the service's own transactions fill is overload: no circuit opens, and the next request is served", async () => {
     const own = openSql(url, { max: 2 });
     const events: string[] = [];
-    const transactions = postgresJsTransactions({ sql: own, connectTimeoutMs: 50 });
+    const transactions = postgresJsTransactions({ sql: own, connectTimeoutMs: patient(100) });
     const latchkey = createLatchkey({
       store: postgresStore({ pool, transactions }),
       onEvent: ({ type }) => events.push(type),
