@@ -255,6 +255,36 @@ describe.runIf(browser !== null)("the console", () => {
         .waitFor();
     });
 
+    test("all that match are looked up again, and what is retryable is retried at once", async () => {
+      const { page, go } = await open(served);
+      const tenant = "retried-together";
+      for (const name of ["one", "two"])
+        await callInDoubt(world.place, keyOf(`${tenant}-${name}`, { tenant }));
+      const change = (text: string) => world.place.pool.query(text, [tenant]);
+      const actOn = async (button: string, reason: string) => {
+        await page.getByRole("button", { name: `${button}…` }).click();
+        const dialog = page.getByRole("dialog");
+        await dialog.getByLabel("Reason").fill(reason);
+        await dialog.getByRole("button", { name: "Check first" }).click();
+        await dialog.getByLabel("Type 2 to go on").fill("2");
+        await dialog.getByRole("button", { name: button, exact: true }).click();
+        await page.getByText("Done: 2 of 2, begun by ada.").first().waitFor();
+      };
+      await go(`/unknown?tenant=${tenant}`);
+      await actOn("Look 2 up again", "their API is back");
+      await page.getByText("due now").first().waitFor();
+      await change(
+        "update latchkey.records set state = 'retryable', reconcile_after = now() + interval '1 hour' where tenant = $1",
+      );
+      await go(`/retryable?tenant=${tenant}`);
+      await actOn("Retry 2", "the queue is empty again");
+      const { rows } = await change(
+        "select count(*)::int as due from latchkey.records where tenant = $1 and reconcile_after <= now()",
+      );
+      expect(rows).toEqual([{ due: 2 }]);
+      await change("delete from latchkey.records where tenant = $1");
+    });
+
     test("a dead letter is redriven, and a group discarded", async () => {
       const { page, go } = await open(served);
       await go("/dead");

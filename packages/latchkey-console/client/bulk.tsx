@@ -195,17 +195,50 @@ const settleChoices: readonly BulkChoice[] = [
   },
 ];
 
-interface BulkSettleProps {
+const retryChoices: readonly BulkChoice[] = [{ id: "retry", label: "Retry", action: { kind: "retry" } }];
+
+interface BulkRecordsProps {
   readonly census: Census;
   readonly filter: QueueQuery;
   readonly who: Session;
 }
 
-export function BulkSettle({ census, filter, who }: BulkSettleProps) {
+/** For what is retryable. */
+export function BulkRetry({ census, filter, who }: BulkRecordsProps) {
   const amount = countText(census.count, census.more);
   return (
     <div class="actions after-head">
       <span class="quiet">{amount} match.</span>
+      <Bulk
+        title={`Retry ${amount} now`}
+        button={`Retry ${amount}…`}
+        choices={retryChoices}
+        filter={filter}
+        who={who}
+      >
+        Workers go on with everything that matches the filters of the page behind, each after its last
+        finished step, without waiting for its time. What only its own client can continue is refused.
+      </Bulk>
+    </div>
+  );
+}
+
+/** For what is unknown. */
+export function BulkSettle({ census, filter, who }: BulkRecordsProps) {
+  const amount = countText(census.count, census.more);
+  return (
+    <div class="actions after-head">
+      <span class="quiet">{amount} match.</span>
+      <Bulk
+        title={`Look ${amount} up again`}
+        button={`Look ${amount} up again…`}
+        choices={retryChoices}
+        filter={filter}
+        who={who}
+      >
+        The outcome-reconciler asks the other side again about everything that matches the filters of the page
+        behind. Nothing runs; what cannot be found out stays unknown.
+      </Bulk>
       <Bulk
         title={`Settle ${amount} at once`}
         button={`Settle ${amount}…`}

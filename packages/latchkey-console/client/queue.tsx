@@ -1,6 +1,6 @@
 /** Records in one state: filtered by the address, oldest first, with one of them in the panel. */
-import type { Census, Page, RecordView, Session } from "../src/wire.ts";
-import { BulkSettle } from "./bulk.tsx";
+import type { Census, Page, QueueQuery, RecordView, Session } from "../src/wire.ts";
+import { BulkRetry, BulkSettle } from "./bulk.tsx";
 import { Ages, ageRange, FilterBar, filterQuery, hasFilter } from "./filters.tsx";
 import { ageText, countText, plural } from "./format.ts";
 import { JobList } from "./jobs.tsx";
@@ -39,8 +39,8 @@ export function QueuePage({ state, who }: { readonly state: QueueState; readonly
       <QueueHead state={state} census={matching.value} isFiltered={hasFilter(query)} />
       <FilterBar census={ages.value} query={query} total={totalOf(state)} />
       <Ages census={ages.value} query={query} />
-      {state === "unknown" && who.mayAct && matching.value !== null && matching.value.count > 1 && (
-        <BulkSettle census={matching.value} filter={{ queue: "unknown", ...filter, ...range }} who={who} />
+      {who.mayAct && matching.value !== null && matching.value.count > 1 && (
+        <BulkRecords state={state} census={matching.value} filter={{ ...filter, ...range }} who={who} />
       )}
       <JobList />
       {page.problem !== null && records === null && <Notice problem={page.problem} class="after-head" />}
@@ -99,6 +99,20 @@ export function QueuePage({ state, who }: { readonly state: QueueState; readonly
       )}
     </div>
   );
+}
+
+interface BulkRecordsProps {
+  readonly state: QueueState;
+  readonly census: Census;
+  readonly filter: Omit<QueueQuery, "queue">;
+  readonly who: Session;
+}
+
+/** What waits for a worker or an owner moves by itself, and cannot be acted on. */
+function BulkRecords({ state, filter, ...others }: BulkRecordsProps) {
+  if (state === "unknown") return <BulkSettle filter={{ queue: state, ...filter }} {...others} />;
+  if (state === "retryable") return <BulkRetry filter={{ queue: state, ...filter }} {...others} />;
+  return null;
 }
 
 /** Ages move; the bounds of a chosen age stay where they were when it was chosen, to the minute. */

@@ -3,7 +3,7 @@ import type { Operator, Outcome, QueueFilter } from "latchkey/operator";
 import type { JobItem, JobResult, Jobs } from "./jobs.ts";
 import { bulkActionOf, type Fields, filterOf, oneOf, outcomeOf, queueOf, textOf } from "./queries.ts";
 import { badRequest, json } from "./replies.ts";
-import type { BulkAction, RecordView } from "./wire.ts";
+import type { BulkAction, QueueQuery, RecordView } from "./wire.ts";
 
 export interface ActionContext {
   readonly operator: Operator;
@@ -61,13 +61,15 @@ export async function checkJob(context: ActionContext, fields: Fields): Promise<
   const action = bulkActionOf(fields);
   const queue = queueOf(fields);
   const filter = filterOf(fields);
-  if ((queue === "unknown") !== (action.kind === "settle")) {
-    throw badRequest("Records are settled; effects and messages are redriven or discarded.");
+  if (!actionsOn[queue].some((kind) => kind === action.kind)) {
+    throw badRequest(
+      "What is unknown is settled or retried, what is retryable retried; effects and messages are redriven or discarded.",
+    );
   }
   const by = { operator: name, reason };
   const { items, more } =
-    queue === "unknown"
-      ? await unknownItems(operator, filter, action, by)
+    queue === "unknown" || queue === "retryable"
+      ? await recordItems(operator, queue, filter, action, by)
       : await deadItems(operator, queue, filter, action, by);
   return json(200, jobs.check({ operator: name, reason, items, more }));
 }
@@ -80,9 +82,33 @@ export function runJob({ jobs, name }: ActionContext, id: string, fields: Fields
 
 type By = { readonly operator: string; readonly reason: string };
 
-async function unknownItems(operator: Operator, filter: QueueFilter, action: BulkAction, by: By) {
-  const { items, more } = await operator.everyRecord("unknown", filter);
-  return { items: items.map((record) => settleItem(operator, record, action, by)), more };
+const actionsOn = {
+  unknown: ["settle", "retry"],
+  retryable: ["retry"],
+  effect: ["redrive", "discard"],
+  message: ["redrive", "discard"],
+} as const satisfies Readonly<Record<QueueQuery["queue"], readonly BulkAction["kind"][]>>;
+
+async function recordItems(
+  operator: Operator,
+  state: "unknown" | "retryable",
+  filter: QueueFilter,
+  action: BulkAction,
+  by: By,
+) {
+  const { items, more } = await operator.everyRecord(state, filter);
+  const itemOf = action.kind === "retry" ? retryItem : settleItem;
+  return { items: items.map((record) => itemOf(operator, record, action, by)), more };
+}
+
+function retryItem(operator: Operator, record: RecordView, _: BulkAction, by: By): JobItem {
+  return {
+    name: record.key,
+    async run() {
+      const retried = await operator.retry({ recordId: record.id, attempt: record.attempt }, by);
+      return retried.kind === "done" ? null : { title: retried.title, detail: retried.detail };
+    },
+  };
 }
 
 function settleItem(operator: Operator, record: RecordView, action: BulkAction, by: By): JobItem {
@@ -129,7 +155,8 @@ async function deadItems(
   action: BulkAction,
   by: By,
 ) {
-  if (action.kind === "settle") throw badRequest("Effects and messages are redriven or discarded.");
+  if (action.kind !== "redrive" && action.kind !== "discard")
+    throw badRequest("Effects and messages are redriven or discarded.");
   const decision =
     action.kind === "discard"
       ? ({ decision: "discard" } as const)

@@ -612,6 +612,47 @@ describe("acting on all that match", () => {
     });
   });
 
+  test("what is retryable is retried, and what is unknown looked up again; what changed meanwhile is refused", async () => {
+    const tenant = "bulk-retry";
+    for (const n of [1, 2]) await callInDoubt(world.place, keyOf(`r-${n}`, { tenant }));
+    const what = { tenant, reason: "their API is back", kind: "retry" };
+    const again = (await post("jobs", { ...what, queue: "unknown" })).body;
+    expect(again).toMatchObject({ state: "checked", total: 2 });
+    const rows = async () =>
+      (
+        await world.place.pool.query(
+          "select state, reconcile_after <= now() as due from latchkey.records where tenant = $1 order by key",
+          [tenant],
+        )
+      ).rows;
+    expect(await rows()).not.toContainEqual({ state: "unknown", due: true });
+    await post(`jobs/${again.id}/run`, { count: 2 });
+    expect(await over(again.id)).toMatchObject({ done: 2, refused: 0 });
+    expect(await rows()).toEqual([
+      { state: "unknown", due: true },
+      { state: "unknown", due: true },
+    ]);
+    const settle = { kind: "settle", outcome: "not-executed", proof: "operator" };
+    const settled = (await post("jobs", { queue: "unknown", tenant, reason: "lost", ...settle })).body;
+    await post(`jobs/${settled.id}/run`, { count: 2 });
+    await over(settled.id);
+    const retryable = (await get(`/api/records?state=retryable&tenant=${tenant}`)).body.items;
+    expect(retryable).toHaveLength(2);
+    const { id, total } = (await post("jobs", { ...what, queue: "retryable" })).body;
+    expect(total).toBe(2);
+    // As after several failures. A settled one is due at once.
+    const later = "update latchkey.records set reconcile_after = now() + interval '1 hour' where tenant = $1";
+    await world.place.pool.query(later, [tenant]);
+    const [first] = retryable;
+    await world.place.pool.query("delete from latchkey.records where id = $1", [first.id]);
+    await post(`jobs/${id}/run`, { count: 2 });
+    expect(await over(id)).toMatchObject({
+      done: 1,
+      refused: 1,
+      refusals: [{ title: expect.stringContaining("not there any more") }],
+    });
+  });
+
   test("dead effects are redriven as a group", async () => {
     for (const n of [1, 2, 3]) await world.killEffect(`g-${n}`, "attempts-spent", "group");
     const what = { queue: "effect", tenant: "group", effect: "receipt.send", reason: "mended" };
@@ -622,6 +663,11 @@ describe("acting on all that match", () => {
 
   test.each([
     ["records are not redriven", { queue: "unknown", kind: "redrive", doubt: "kept" }],
+    ["effects are not retried", { queue: "effect", kind: "retry" }],
+    [
+      "what is retryable is not settled",
+      { queue: "retryable", kind: "settle", outcome: "failed", status: 502 },
+    ],
     ["effects are not settled", { queue: "effect", kind: "settle", outcome: "failed", status: 502 }],
     ["a failure has a status of one", { queue: "unknown", kind: "settle", outcome: "failed", status: 200 }],
     ["results are each record's own", { queue: "unknown", kind: "settle", outcome: "call" }],

@@ -61,7 +61,7 @@ export function pageOf(query: URLSearchParams): { readonly limit: number; readon
 }
 
 export function queueOf(fields: Fields): QueueQuery["queue"] {
-  return oneOf(fields.queue, ["unknown", "effect", "message"], "queue");
+  return oneOf(fields.queue, ["unknown", "retryable", "effect", "message"], "queue");
 }
 
 /** @throws {Refusal} */
@@ -101,8 +101,8 @@ export function outcomeOf(fields: Fields): Outcome {
 }
 
 export function bulkActionOf(fields: Fields): BulkAction {
-  const kind = oneOf(fields.kind, ["settle", "redrive", "discard"], "kind");
-  if (kind === "discard") return { kind };
+  const kind = oneOf(fields.kind, ["settle", "retry", "redrive", "discard"], "kind");
+  if (kind === "discard" || kind === "retry") return { kind };
   if (kind === "redrive") return { kind, doubt: oneOf(fields.doubt, ["kept", "cleared"], "doubt") };
   const outcome = oneOf(fields.outcome, ["not-executed", "failed"], "outcome");
   if (outcome === "not-executed") {

@@ -128,7 +128,7 @@ export type Inspected =
 
 /** Which of a queue is acted on. */
 export interface QueueQuery {
-  readonly queue: "unknown" | "effect" | "message";
+  readonly queue: "unknown" | "retryable" | "effect" | "message";
   readonly tenant?: string;
   readonly operation?: string;
   readonly effect?: string;
@@ -146,6 +146,8 @@ export type BulkAction =
       readonly proof: "operator" | "closed-downstream";
     }
   | { readonly kind: "settle"; readonly outcome: "failed"; readonly status: number }
+  /** What is unknown is looked up again, what is retryable is gone on with. */
+  | { readonly kind: "retry" }
   | { readonly kind: "redrive"; readonly doubt: "kept" | "cleared" }
   | { readonly kind: "discard" };
 
