@@ -70,3 +70,45 @@ test.each([
   expect({ exitCode, out }).toEqual({ exitCode: 2, out: "" });
   expect(errors).toContain("Usage: latchkey list");
 });
+
+test("--audit lists what was decided, newest first, page by page and by tenant", async () => {
+  const settle = async (key: string, reason: string) => {
+    const { record } = await place.store.read(keyOf(key, { tenant: "account-3", scope: "mail.send" }));
+    return latchkey(
+      place.url,
+      ...["settle", "account-3", "mail.send", key, "--record", record?.id ?? ""],
+      ...["--failed", '{"status":402}', "--operator", "ada", "--reason", reason],
+    );
+  };
+  const none = await latchkey(place.url, "list", "--audit", "--tenant", "account-3");
+  expect(none).toEqual({ exitCode: 0, out: "The audit log has no rows.", errors: "" });
+  for (const key of ["d", "e"]) {
+    await bareDoubt(place, keyOf(key, { tenant: "account-3", scope: "mail.send" }));
+    expect(await settle(key, `ticket ${key}`)).toMatchObject({ exitCode: 0 });
+  }
+  const { out } = await latchkey(place.url, "list", "--audit", "--limit", "1", "--tenant", "account-3");
+  const lines = out.split("\n");
+  expect(lines[0]).toMatch(/^AT +WHO +DID +TENANT +KEY +RECORD +CHANGE +PROOF +REASON$/u);
+  expect(lines[1]).toMatch(
+    /Z +ada +settle_failed +account-3 +e +[0-9a-f-]{36} +unknown → failed +operator +ticket e$/u,
+  );
+  expect(lines.at(-1)).toMatch(
+    /^More: latchkey list --audit --tenant account-3 --limit 1 --after \d+_[0-9a-f-]{36}$/u,
+  );
+  const next = /--after (\S+)$/u.exec(out)?.[1] ?? "";
+  const rest = await latchkey(
+    place.url,
+    ...["list", "--audit", "--json", "--tenant", "account-3", "--after", next],
+  );
+  expect(JSON.parse(rest.out)).toMatchObject({
+    entries: [{ tenant: "account-3", scope: "mail.send", key: "d", actor: "ada", reason: "ticket d" }],
+    next: null,
+  });
+});
+
+test.each([["--state", "unknown"], ["--dead"], ["--operation", "mail.send"], ["--after", "yesterday"]])(
+  "--audit refuses %s %s",
+  async (...args) => {
+    expect(await latchkey(place.url, "list", "--audit", ...args)).toMatchObject({ exitCode: 2 });
+  },
+);

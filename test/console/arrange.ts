@@ -1,6 +1,7 @@
 /** A console over a real store, on a server of its own. */
 import type pg from "pg";
 import { createLatchkey, type Latchkey, type LatchkeyEvent } from "../../packages/latchkey/src/index.ts";
+import { createOperator } from "../../packages/latchkey/src/operator/index.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { PgTx } from "../../packages/latchkey/src/stores/postgres.ts";
 import {
@@ -82,6 +83,28 @@ export async function fill(world: World): Promise<void> {
   await bareDoubt(place, keyOf("inv_2026_11_0410", { tenant: "hooli" }));
   for (const n of [1, 2, 3]) await world.killEffect(`order-8809${n}`, "attempts-spent", "acme");
   await world.killEffect("order-88100", "call-in-doubt", "globex");
+}
+
+/** What two people decided before. */
+export async function decideSome({ place, latchkey, killEffect }: World): Promise<void> {
+  const operator = createOperator({ latchkey });
+  const ada = { operator: "ada", reason: "The provider shows no charge, ticket PAY-2287" };
+  const grace = { operator: "grace", reason: "The customer has the receipt from the shop" };
+  const key = keyOf("order-87002", { tenant: "acme" });
+  await callInDoubt(place, key);
+  const { items: unknown } = await operator.records("unknown", { tenant: "acme" });
+  const doubtful = unknown.find((one) => one.key === key.key);
+  if (doubtful === undefined) throw new Error("it is unknown");
+  await operator.settle(
+    { recordId: doubtful.id, attempt: doubtful.attempt },
+    { outcome: "failed", answer: { status: 402, body: { error: "card_declined" } } },
+    ada,
+  );
+  await killEffect("order-87110", "attempts-spent", "globex");
+  const { items } = await operator.deadEffects({ tenant: "globex" });
+  const letter = items.find((one) => one.key === "order-87110");
+  if (letter === undefined) throw new Error("it is dead");
+  await operator.decide(letter.death, { decision: "discard" }, grace);
 }
 
 /** As after a morning: some old, most of one hour. */

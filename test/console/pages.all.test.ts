@@ -23,6 +23,7 @@ import { patient } from "../support/patience.ts";
 import { scratchDirectory } from "../support/scratch.ts";
 import { until } from "../support/until.ts";
 import {
+  decideSome,
   fill,
   openWorld,
   rememberRequests,
@@ -38,7 +39,7 @@ if (browser === null) notRun("the console's pages", "no Chromium, nor apt to fet
 /** Pictures differ with every run, so the documents' are written only when that is asked for. */
 const documented =
   process.env.LATCHKEY_SCREENSHOTS === "1"
-    ? ["overview-light", "overview-dark", "settle-light", "record-light", "unknown-phone"]
+    ? ["overview-light", "overview-dark", "settle-light", "record-light", "tenant-light", "unknown-phone"]
     : [];
 const documents = join(import.meta.dirname, "../../docs/images");
 /** The others, to be looked at. */
@@ -197,6 +198,36 @@ describe.runIf(browser !== null)("the console", () => {
       await page.locator(".log").getByText("payment_recorded was committed.").waitFor();
       expect(await page.locator(".log").textContent()).not.toContain("500");
       expect(await page.locator(".masked").count()).toBeGreaterThan(0);
+    });
+
+    test("a tenant's page says what of it waits, leads there, and shows what was decided about it", async () => {
+      const { page, go } = await open(served);
+      await go("/unknown?tenant=globex");
+      await page.getByRole("button", { name: "Take away the filter Tenant globex" }).click();
+      await page.getByRole("link", { name: "acme" }).first().click();
+      await page.getByRole("heading", { name: "acme", exact: true }).waitFor();
+      await page.getByText("2 unknown outcomes and 3 dead letters of it wait for a person.").waitFor();
+      const decided = page.getByRole("region", { name: "Last decisions" });
+      await decided.getByText("“closed, ticket 1”").waitFor();
+      await decided.getByText("Settled it: unknown → retryable.").waitFor();
+      await page.getByText("latchkey delete-tenant acme --dry-run").waitFor();
+      await page
+        .getByRole("region", { name: "What waits" })
+        .getByRole("link", { name: "Dead letters" })
+        .click();
+      await page.getByRole("heading", { name: /^3 dead letters/u }).waitFor();
+      expect(new URL(page.url()).search).toBe("?tenant=acme");
+    });
+
+    test("the audit log has the decisions of every tenant, newest first, and leads to their records", async () => {
+      const { page } = await open(served, { operator: "grace" });
+      await page.getByRole("link", { name: "Audit log" }).click();
+      await page.getByRole("heading", { name: "Audit log", exact: true }).waitFor();
+      const row = page.locator("tbody tr").filter({ hasText: "order-88211" });
+      await row.getByText("“closed, ticket 1”").waitFor();
+      await row.getByRole("link", { name: "acme" }).waitFor();
+      await row.getByRole("link", { name: "order-88211" }).click();
+      await page.getByRole("img", { name: /The life of order-88211/u }).waitFor();
     });
 
     test("two people settle the same one: the second reads who was faster", async () => {
@@ -436,7 +467,7 @@ describe.runIf(browser !== null)("the console", () => {
     const shut = await serve(world, { readOnly: true });
     const { page, go } = await open(shut, { operator: "grace" });
     await go("/unknown");
-    await rowsOf(page).first().getByRole("link").click();
+    await rowsOf(page).first().locator(".row-link").click();
     await page.getByText("You may look and not settle.").waitFor();
     expect(await page.getByRole("button", { name: /settle/iu }).count()).toBe(0);
     const key = keyOf("only-looked-at", { tenant: "looked" });
@@ -510,6 +541,7 @@ describe.runIf(browser !== null)("pictures for the documents", () => {
     rememberRequests(world);
     await fill(world);
     await spreadAges(world);
+    await decideSome(world);
     const served = await serve(world, { title: "production" });
     for (const [name, viewport, colorScheme] of [
       ["light", desk, "light"],
@@ -527,7 +559,7 @@ describe.runIf(browser !== null)("pictures for the documents", () => {
       await go("/unknown?errorCode=call-in-doubt");
       await rowsOf(page).first().waitFor();
       if (name === "phone") await picture("unknown");
-      await rowsOf(page).first().getByRole("link").click();
+      await rowsOf(page).first().locator(".row-link").click();
       await page.getByRole("radio", { name: /It did not happen/u }).check();
       await page.getByRole("radio", { name: /The other side has closed it/u }).check();
       await page.getByLabel("Reason").fill("Closed at the provider's console, ticket PAY-2291");
@@ -540,6 +572,13 @@ describe.runIf(browser !== null)("pictures for the documents", () => {
       await page.locator(".fold").first().click();
       await page.locator(".inside tbody tr").first().waitFor();
       await picture("dead");
+      await go("/tenant?name=acme");
+      await page.getByRole("heading", { name: "Last decisions" }).waitFor();
+      await page.getByText("of it wait for a person").waitFor();
+      await picture("tenant");
+      await go("/audit");
+      await page.locator("tbody tr").first().waitFor();
+      await picture("audit");
     }
     await served.close();
     await world.close();

@@ -237,6 +237,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   sweepAudit: ["audit_key", "audit_pkey"],
   noteDeletion: [],
   cleanAudit: ["audit_at", "audit_pkey"],
+  listAudit: ["audit_at"],
+  listAuditOfTenant: ["audit_key"],
   countActiveKeys: ["records_pkey"],
   overview: [
     "leases_rescue",

@@ -3,6 +3,7 @@ import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
 import type { EarlySettlement } from "../../latchkey/src/stores/early.ts";
+import type { AuditFilter } from "../../latchkey/src/stores/settlement.ts";
 import type { TenantData, TenantPage, TenantSweep } from "../../latchkey/src/stores/tenant-data.ts";
 
 function data(make: (sound: TenantData, parts: Parts) => Partial<TenantData>): Mistake {
@@ -44,6 +45,18 @@ const messages = name("dead messages go where it is said, tallies always, and th
 const early = name("what was said early goes with its record");
 const audit = name("its audit rows go by themselves, but for those of its deletion");
 const once = name("the deletion is noted once, however often it is said");
+const log = "audit log: newest first, in pages that neither repeat nor pass over one; of one tenant alone";
+
+type ListAudit = NonNullable<Parts["inner"]["listAudit"]>;
+
+function auditLog(list: (sound: ListAudit, filter: AuditFilter) => ReturnType<ListAudit>): Mistake {
+  return {
+    store({ inner: { listAudit: sound } }) {
+      if (sound === undefined) throw new TypeError("the memory store lists its audit rows");
+      return { listAudit: (filter) => list(sound, filter) };
+    },
+  };
+}
 const age = "audit age: rows go when they are old enough, oldest first, at most so many, and others stay";
 
 /** As if it were still there. */
@@ -148,10 +161,35 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
+  "an audit log with the oldest first": [
+    log,
+    auditLog(async (list, filter) =>
+      (await list({ ...filter, limit: 1_000 })).toReversed().slice(0, filter.limit),
+    ),
+  ],
+  "an audit log of every tenant": [log, auditLog((list, filter) => list({ ...filter, tenant: null }))],
+  "an audit log whose pages go on by the time alone": [
+    log,
+    auditLog((list, { before, ...filter }) => list({ ...filter, before: before && { ...before, id: "" } })),
+  ],
+  "an audit log whose first page comes again": [
+    log,
+    auditLog(async (list, filter) => {
+      const page = await list({ ...filter, before: null });
+      return filter.before === null || page.length < filter.limit ? page : page.slice(0, -1);
+    }),
+  ],
+  "an audit log with one row too few on each page": [
+    log,
+    auditLog(async (list, filter) => {
+      const page = await list({ ...filter, limit: filter.limit + 1 });
+      return page.length > filter.limit ? page.slice(1) : page;
+    }),
+  ],
 };
 
 const tenantCases = (mistake: Mistake) =>
-  casesOf(mistake).filter(([one]) => one.startsWith("tenant data:") || one.startsWith("audit age:"));
+  casesOf(mistake).filter(([one]) => one.startsWith("tenant data:") || /^audit (age|log):/u.test(one));
 
 test.each(Object.entries(mistakes))("the suite catches: %s", async (_, [caughtBy, mistake]) => {
   const failures = await failuresOf(tenantCases(mistake));

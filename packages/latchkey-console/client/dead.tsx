@@ -10,6 +10,7 @@ import type {
   QueueQuery,
   Session,
 } from "../src/wire.ts";
+import { TenantLink } from "./audit.tsx";
 import { Bulk, type BulkChoice } from "./bulk.tsx";
 import { DecideDead } from "./decide.tsx";
 import { FilterBar, filterQuery, hasFilter } from "./filters.tsx";
@@ -269,7 +270,9 @@ function Letter({
           </a>
         )}
       </td>
-      <td class="who">{letter.tenant ?? "–"}</td>
+      <td class="who">
+        <TenantLink tenant={letter.tenant ?? ""} />
+      </td>
       <td class="sum quiet nowrap">{tries}</td>
       <td class="more">
         <button class="link" type="button" aria-expanded={isOpen} onClick={onOpen}>

@@ -1,6 +1,7 @@
 /** What is known of an unknown record, with times. */
 import type { RecordReport } from "../src/wire.ts";
 import { clockText } from "./format.ts";
+import { decisionText } from "./life.ts";
 import { Copy } from "./parts.tsx";
 
 export function Known({ report }: { readonly report: RecordReport }) {
@@ -33,7 +34,7 @@ export function Known({ report }: { readonly report: RecordReport }) {
           <li key={entry.id}>
             <time>{clockText(entry.at)}</time>
             <span>
-              <b>{entry.actor}</b> settled it: {entry.from} → {entry.to}
+              <b>{entry.actor}</b> {decisionText(entry)}
             </span>
           </li>
         ))}

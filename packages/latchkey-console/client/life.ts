@@ -140,9 +140,24 @@ export function changeText({ event, from, to }: AuditEntry): string {
   return event === "retry" && from === to ? `${from}, retried` : `${from} → ${to}`;
 }
 
-/** What somebody did, after their name. */
-export function decisionText(entry: AuditEntry): string {
-  if (entry.effectId === null && entry.event === "forget") return "forgot it: its key may run as new";
-  if (entry.effectId === null && entry.event === "retry") return "had it retried";
-  return `settled ${entry.effectId === null ? "it" : "an effect of it"}: ${entry.from} → ${entry.to}`;
+/** What was decided, after the name of who decided it. */
+export function decisionText({ event, effectId, from, to }: AuditEntry): string {
+  const isMessage = effectId === null && to === "none" && from === "dead";
+  const what = effectId !== null ? "an effect of it" : isMessage ? "the message" : "it";
+  switch (event) {
+    case "forget":
+      return "forgot it: its key may run as new";
+    case "retry":
+      return "had it retried";
+    case "redrive":
+      return isMessage ? "had the message published again" : `had ${what} sent again`;
+    case "discard":
+      return `gave ${what} up for good`;
+    case "confirm":
+      return `confirmed ${what}: ${from} → ${to}`;
+    case "delete_tenant":
+      return `deleted ${what} with its tenant`;
+    default:
+      return `settled ${what}: ${from} → ${to}`;
+  }
 }

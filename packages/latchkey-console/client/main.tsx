@@ -1,6 +1,7 @@
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { readSession } from "./api.ts";
+import { AuditPage } from "./audit.tsx";
 import { DeadPage } from "./dead.tsx";
 import { listenToKeys } from "./keys.ts";
 import { OverviewScreen } from "./overview.tsx";
@@ -11,6 +12,7 @@ import { Main, More, Shell } from "./shell.tsx";
 import { SignIn } from "./sign-in.tsx";
 import { Sprite } from "./sprite.tsx";
 import { addressOf, outside, route, session } from "./state.ts";
+import { TenantPage } from "./tenant.tsx";
 
 function App() {
   useEffect(() => void readSession(), []);
@@ -50,6 +52,10 @@ function Page() {
       return <QueuePage state="retryable" who={who} />;
     case "dead":
       return <DeadPage who={who} />;
+    case "tenant":
+      return <TenantPage who={who} />;
+    case "audit":
+      return <AuditPage />;
     case "records":
       return <FindPage />;
     case "more":

@@ -1,6 +1,7 @@
 /** Is anything wrong, since when, how old is the oldest, and where does one click? */
 import type { ComponentChildren } from "preact";
-import type { Census, DepthView, OverviewPage } from "../src/wire.ts";
+import { type Census, type DepthView, type OverviewPage, others } from "../src/wire.ts";
+import { TenantLink } from "./audit.tsx";
 import { Requests } from "./chart.tsx";
 import { ageText, clockText, countText, msText } from "./format.ts";
 import { Loading, Notice, StateIcon, type StateName } from "./parts.tsx";
@@ -345,7 +346,7 @@ function Duplicates({ tenants }: { readonly tenants: NonNullable<OverviewPage["h
         <tbody>
           {tenants.map(({ tenant, requests, duplicates }) => (
             <tr key={tenant}>
-              <td class="nowrap">{tenant}</td>
+              <td class="nowrap">{tenant === others ? tenant : <TenantLink tenant={tenant} />}</td>
               <td class="barcell">
                 <span class="meter">
                   <i style={{ "--w": `${(duplicates / requests / most) * 100}%` }} />

@@ -1,5 +1,6 @@
 /** Records in one state: filtered by the address, oldest first, with one of them in the panel. */
 import type { Census, Page, QueueQuery, RecordView, Session } from "../src/wire.ts";
+import { TenantLink } from "./audit.tsx";
 import { BulkRetry, BulkSettle } from "./bulk.tsx";
 import { Ages, ageRange, FilterBar, filterQuery, hasFilter } from "./filters.tsx";
 import { ageText, countText, plural } from "./format.ts";
@@ -241,7 +242,11 @@ function Rows({ records, open, state }: RowsProps) {
                 {record.key}
               </a>
             </td>
-            {has("tenant") && <td class="who">{record.tenant}</td>}
+            {has("tenant") && (
+              <td class="who">
+                <TenantLink tenant={record.tenant} />
+              </td>
+            )}
             {has("operation") && <td class="who2 mono">{record.operation}</td>}
             {hasWhy && has("errorCode") && (
               <td class="why">

@@ -1,6 +1,7 @@
 /** One record: what happened, where it stopped, what may be done now. And the look-up that leads to it. */
 import { useEffect, useState } from "preact/hooks";
 import type { Inspected, RecordReport, Session } from "../src/wire.ts";
+import { TenantLink } from "./audit.tsx";
 import { DecideDead } from "./decide.tsx";
 import { ageText, exactTime, timeText } from "./format.ts";
 import { Hasten } from "./hasten.tsx";
@@ -60,7 +61,7 @@ function Whole({ report, who, reload }: WholeProps) {
             <a href={addressOf(home)}>{report.state.replace("_", " ")}</a> /{" "}
           </>
         )}
-        {report.tenant} / <span class="mono">{report.operation}</span>
+        <TenantLink tenant={report.tenant} /> / <span class="mono">{report.operation}</span>
       </p>
       <header class="head">
         <h1 class="ident">

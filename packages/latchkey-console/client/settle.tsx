@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Inspected, Problem, RecordReport, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
+import { TenantLink } from "./audit.tsx";
 import { ageText } from "./format.ts";
 import { Known } from "./known.tsx";
 import { Empty, Icon, Notice, StateWord } from "./parts.tsx";
@@ -42,7 +43,7 @@ export function SettlePanel({ id, who, onClose, onChanged }: PanelProps) {
         </h2>
         {report !== null && (
           <p class="quiet small">
-            {report.tenant} · <span class="mono">{report.operation}</span>
+            <TenantLink tenant={report.tenant} /> · <span class="mono">{report.operation}</span>
           </p>
         )}
       </header>

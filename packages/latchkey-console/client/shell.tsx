@@ -23,7 +23,7 @@ export function Shell({ who, children }: { readonly who: Session; readonly child
           </a>
           <div class="where">{who.title}</div>
           <Find />
-          <Nav />
+          <Nav who={who} />
           <Me who={who} />
         </header>
         {children}
@@ -102,7 +102,7 @@ const queues = [
   { path: "retryable", state: "retryable", label: "Retryable", of: "retryable" },
 ] as const;
 
-function Nav() {
+function Nav({ who }: { readonly who: Session }) {
   const all = overview.value;
   return (
     <nav class="nav" aria-label="Console">
@@ -129,6 +129,11 @@ function Nav() {
         <li>
           <NavLink path="records" label="Records" />
         </li>
+        {who.abilities.auditLog && (
+          <li>
+            <NavLink path="audit" label="Audit log" />
+          </li>
+        )}
       </ul>
     </nav>
   );
@@ -239,6 +244,11 @@ export function More({ who }: { readonly who: Session }) {
             <span>{all === null ? "" : countText(all[of].count, all[of].more)}</span>
           </a>
         ))}
+        {who.abilities.auditLog && (
+          <a href={addressOf("audit")}>
+            <span>Audit log</span>
+          </a>
+        )}
       </nav>
       <Me who={who} />
     </Main>

@@ -16,6 +16,7 @@ import { type ConsoleOptions, type ConsoleUser, checkConsoleOptions } from "./op
 import { fieldsOf, textOf } from "./queries.ts";
 import {
   inspect,
+  listAudit,
   listDead,
   listRecords,
   overviewPage,
@@ -188,6 +189,8 @@ async function read(site: Site, request: Request, path: string, user: ConsoleUse
       return readCensus(site, query);
     case "dead":
       return listDead(site, query);
+    case "audit":
+      return listAudit(site, query);
     case "inspect":
       return inspect(site, query);
     default: {

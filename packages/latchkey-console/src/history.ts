@@ -5,6 +5,7 @@ import {
   decisionNames,
   type HistoryView,
   type OperationView,
+  others,
   type TenantView,
 } from "./wire.ts";
 
@@ -23,7 +24,6 @@ const durationsMax = 1_000;
 /** What rates and percentiles of operations are taken of. */
 const recentMinutes = 15;
 /** What there is no room for by name. */
-const others = "(others)";
 
 interface Bucket {
   readonly minute: number;

@@ -11,7 +11,7 @@ import {
   keyOf,
   ownerOf,
 } from "../../../test/cli/arrange.ts";
-import { openWorld, token, type World } from "../../../test/console/arrange.ts";
+import { decideSome, openWorld, token, type World } from "../../../test/console/arrange.ts";
 import { buildConsolePage } from "../../../test/support/console-page.ts";
 import { until } from "../../../test/support/until.ts";
 import { createInbox, createLatchkey } from "../../latchkey/src/index.ts";
@@ -719,5 +719,28 @@ test("history: requests a minute by decision, durations by operation, duplicates
   expect(history.view().tenants[0], "what has no place of its own is counted together").toMatchObject({
     tenant: "(others)",
     duplicates: 401,
+  });
+});
+
+describe("the audit log", () => {
+  test("has what was decided, of all tenants or of one", async () => {
+    await decideSome(world);
+    const { status, body } = await get("/api/audit?limit=200");
+    expect(status).toBe(200);
+    const keys = body.items.map(({ key }: { readonly key: string }) => key);
+    expect(keys).toEqual(expect.arrayContaining(["order-87002", "order-87110"]));
+    const own = await get("/api/audit?tenant=globex");
+    expect(own.body).toMatchObject({ items: [{ tenant: "globex", event: "discard", actor: "grace" }] });
+    expect(await get("/api/audit?from=yesterday")).toMatchObject({ status: 400 });
+  });
+
+  test("of a store that keeps rows by key alone is refused in a sentence, and its page is not offered", async () => {
+    const { listAudit, ...store } = memoryStore();
+    const bare = consoleHandler({ latchkey: createLatchkey({ store }), token });
+    expect((await get("/api/session", bearer, bare)).body.abilities.auditLog).toBe(false);
+    expect(await get("/api/audit", bearer, bare)).toMatchObject({
+      status: 404,
+      body: { title: "There is no audit log here." },
+    });
   });
 });

@@ -5,7 +5,7 @@ import type { History } from "./history.ts";
 import type { Jobs } from "./jobs.ts";
 import { filterOf, oneOf, pageOf } from "./queries.ts";
 import { redacted } from "./redact.ts";
-import { json } from "./replies.ts";
+import { json, Refusal } from "./replies.ts";
 import type { DepthView, OverviewPage, OverviewView, ServiceView } from "./wire.ts";
 
 /** What is read of the latchkey and the process beside the operator's part. */
@@ -106,6 +106,21 @@ export async function listDead({ operator }: ReadContext, query: URLSearchParams
     kind === "effect"
       ? await operator.deadEffects(filter, pageOf(query))
       : await operator.deadMessages(filter, pageOf(query)),
+  );
+}
+
+/** @throws {Refusal} where the store keeps audit rows by key alone. */
+export async function listAudit(
+  { operator, watched }: ReadContext,
+  query: URLSearchParams,
+): Promise<Response> {
+  const tenant = query.get("tenant");
+  const page = await operator.auditLog(tenant ? { tenant } : {}, pageOf(query));
+  if (page !== null) return json(200, page);
+  throw new Refusal(
+    404,
+    "There is no audit log here.",
+    `${watched.store} keeps audit rows by key alone: a record's page shows its own.`,
   );
 }
 

@@ -1,5 +1,19 @@
 /** What the page and the handler say to each other, as JSON. */
 import type {
+  AuditLogView,
+  Census,
+  Choice,
+  DeadEffectView,
+  MessageView,
+  Operator,
+  Page,
+  RecordReport,
+  RecordView,
+  StepView,
+} from "latchkey/operator";
+
+export type {
+  AuditLogView,
   Census,
   Choice,
   DeadEffectView,
@@ -8,9 +22,7 @@ import type {
   RecordReport,
   RecordView,
   StepView,
-} from "latchkey/operator";
-
-export type { Census, Choice, DeadEffectView, MessageView, Page, RecordReport, RecordView, StepView };
+};
 
 /** Something was refused or went wrong, in sentences. */
 export interface Problem {
@@ -30,7 +42,7 @@ export interface Session {
   readonly title: string | null;
   /** Whether there is a session to end. */
   readonly canSignOut: boolean;
-  readonly abilities: { readonly effects: boolean; readonly messages: boolean; readonly republish: boolean };
+  readonly abilities: Operator["abilities"];
 }
 
 export interface DepthView {
@@ -102,6 +114,9 @@ export interface OperationView {
   readonly p99Ms: number | null;
   readonly leaseMs: number | null;
 }
+
+/** Stands for the tenants that are not counted one by one. */
+export const others = "(others)";
 
 export interface TenantView {
   readonly tenant: string;

@@ -1,12 +1,19 @@
 /** `settlement.list` and `settlement.audit`: what an operator sees. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord, RecordKey } from "latchkey";
-import { guardOf, type RecordFilter } from "latchkey/internal";
+import {
+  type AuditEntry,
+  type AuditFilter,
+  type AuditNote,
+  guardOf,
+  type RecordFilter,
+} from "latchkey/internal";
 import {
   defaultTerms,
   endRunning,
   ends,
   hour,
+  newId,
   newKey,
   newLife,
   putInState,
@@ -164,6 +171,54 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
+    name: "audit log: newest first, in pages that neither repeat nor pass over one; of one tenant alone",
+    async run(context) {
+      const { listAudit } = context.other;
+      if (listAudit === undefined) return;
+      const [one, two] = [newKey(), { ...newKey(), tenant: `tenant-${newId()}` }];
+      const notes: (AuditNote & { readonly key: RecordKey })[] = [];
+      for (const key of [one, two, { ...two, key: "b" }, { ...one, key: "b" }]) {
+        await putUnknown(context, key);
+        const note = newNote({ reason: key.key });
+        await settleUnknown(context, key, completedOutside, note);
+        notes.unshift({ ...note, key });
+        // Two of one time are told apart by their ids.
+        if (notes.length % 2 === 0) await context.advance(second);
+      }
+      const read = async (tenant: string | null, limit: number) => {
+        const found: AuditEntry[] = [];
+        for (let before: AuditFilter["before"] = null; ; ) {
+          const page: readonly AuditEntry[] = await listAudit.call(context.other, { tenant, limit, before });
+          found.push(...page);
+          const last = page.at(-1);
+          if (last === undefined || page.length < limit) return found;
+          before = { at: last.at, id: last.id };
+        }
+      };
+      const ids = (entries: readonly { readonly id: string }[]) => entries.map(({ id }) => id);
+      for (const limit of [1, 2, 100]) {
+        const all = await read(null, limit);
+        assert.equal(new Set(ids(all)).size, all.length, "none twice");
+        const own = all.filter(({ id }) => ids(notes).includes(id));
+        assert.deepEqual(ids(own).toSorted(), ids(notes).toSorted(), "every one");
+        const times = all.map(({ at }) => at);
+        assert.deepEqual(
+          times,
+          times.toSorted((left, right) => right - left),
+          "newest first",
+        );
+        const ofTwo = await read(two.tenant, limit);
+        assert.deepEqual(
+          ofTwo.map(({ key, actor, reason }) => ({ ...key, actor, reason })).toSorted(byKey),
+          notes
+            .filter(({ key }) => key.tenant === two.tenant)
+            .map(({ key, actor, reason }) => ({ ...key, actor, reason }))
+            .toSorted(byKey),
+        );
+      }
+    },
+  },
+  {
     name: "audit: actor, proof and reason come back as they were, also without a reason",
     async run(context) {
       for (const text of [null, "", "Ελλάδα 🔑 '; drop table audit; --", "null"]) {
@@ -177,3 +232,6 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
 ];
+
+const byKey = (left: { readonly key: string }, right: { readonly key: string }) =>
+  left.key < right.key ? -1 : 1;

@@ -4,6 +4,7 @@ import { readPage, recordSource } from "../operator/queues.ts";
 import type { RecordView } from "../operator/views.ts";
 import { type BulkValues, filterOf } from "./bulk.ts";
 import { type Command, UsageError } from "./command.ts";
+import { listAudit } from "./list-audit.ts";
 import { listDead } from "./list-dead.ts";
 import { listMessages } from "./list-messages.ts";
 import { databaseHelp, databaseOptions, parse } from "./options.ts";
@@ -16,14 +17,15 @@ const states = ["pending", "in_progress", "completed", "failed", "retryable", "u
 
 const help = `Usage: latchkey list [options]
 
-Lists records in one state, dead effects, or dead messages, oldest first. \`latchkey inspect\` shows one record, or one dead
-message. Changes nothing.
+Lists records in one state, dead effects, or dead messages, oldest first, or the audit log. \`latchkey inspect\` shows one
+record, or one dead message. Changes nothing.
 
   --state <state>       ${states.join(", ")}; default: unknown
   --dead                effects that are not delivered any more, instead of records
   --effect <name>       with --dead: only this effect's
   --messages            with --dead: messages of brokers that no inbox runs any more, instead of effects
   --payload             with --messages: what they carry, too
+  --audit               who decided what, newest first, instead of records; takes --tenant, --limit and --after
   --config <file>       the service's config, whose store is then used; with --messages its codec, too
   --tenant <tenant>     only this tenant's
   --operation <name>    only this operation's
@@ -50,6 +52,7 @@ export const list: Command = {
         effect: { type: "string" },
         messages: { type: "boolean" },
         payload: { type: "boolean" },
+        audit: { type: "boolean" },
         tenant: { type: "string" },
         operation: { type: "string" },
         "older-than": { type: "string" },
@@ -61,6 +64,10 @@ export const list: Command = {
     });
     if (values.payload !== undefined && !values.messages) {
       throw new UsageError("--payload goes with --messages.");
+    }
+    if (values.audit) {
+      if (values.dead) throw new UsageError("--audit and --dead exclude each other.");
+      return listAudit(context, values);
     }
     if (values.dead) return values.messages ? listMessages(context, values) : listDead(context, values);
     for (const option of ["effect", "messages"] as const) {

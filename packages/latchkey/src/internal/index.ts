@@ -48,7 +48,7 @@ export type {
   OutboxRescue,
   OutboxSupport,
 } from "../stores/outbox.ts";
-export type { AuditNote, RecordFilter, Settlement } from "../stores/settlement.ts";
+export type { AuditEntry, AuditFilter, AuditNote, RecordFilter, Settlement } from "../stores/settlement.ts";
 export type { AttemptEnd, LeaseTerms, PendingWant, Retention } from "../stores/store.ts";
 export {
   type TenantData,

@@ -347,7 +347,13 @@ describe("dead letters", () => {
     });
     await expect(here.decide(id, redrive, ada)).rejects.toThrow("the broker cannot be reached");
     const elsewhere = createOperator({ latchkey });
-    expect(elsewhere.abilities).toEqual({ effects: true, messages: true, republish: false });
+    expect(elsewhere.abilities).toEqual({
+      effects: true,
+      messages: true,
+      republish: false,
+      auditLog: true,
+      deleteTenant: true,
+    });
     const [held] = (await elsewhere.deadMessages()).items;
     expect(await elsewhere.decide(held?.id ?? "", redrive, ada)).toMatchObject({
       kind: "refused",

@@ -24,6 +24,7 @@ export type { Readable, ShownAnswer, ShownBody } from "./readable.ts";
 export type { RecordReport } from "./report.ts";
 export type { Outcome, Refused, SeenRecord, Settled } from "./settle.ts";
 export type {
+  AuditLogView,
   AuditView,
   DeadEffectView,
   EffectPiecesView,

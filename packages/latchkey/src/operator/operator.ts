@@ -26,12 +26,13 @@ import {
   type PageRequest,
   type QueueFilter,
   readAll,
+  readAuditLog,
   readPage,
   recordSource,
   takeCensus,
 } from "./queues.ts";
 import { type Outcome, type SeenRecord, type Settled, settleSeen } from "./settle.ts";
-import type { DeadEffectView, MessageView, RecordView } from "./views.ts";
+import type { AuditLogView, DeadEffectView, MessageView, RecordView } from "./views.ts";
 
 export interface OperatorOptions<Tx> {
   readonly latchkey: Pick<Latchkey<Tx>, "runtime" | "settle">;
@@ -58,6 +59,10 @@ export interface Operator {
     readonly messages: boolean;
     /** Whether dead messages can be published again. */
     readonly republish: boolean;
+    /** Whether the store lists audit rows of all keys; Redis keeps them by key alone. */
+    readonly auditLog: boolean;
+    /** Whether the store finds what belongs to a tenant. */
+    readonly deleteTenant: boolean;
   };
   /** Records in one state, oldest first. @throws {TypeError} for a filter, limit or place that is none. */
   records(state: RecordState, filter?: QueueFilter, page?: PageRequest): Promise<Page<RecordView>>;
@@ -69,6 +74,12 @@ export interface Operator {
     kind: "effect" | "message",
     filter?: QueueFilter,
   ): Promise<Every<{ readonly name: string; readonly tenant: string | null }>>;
+  /**
+   * Who decided what about any record, effect or message, newest first. Null: the store keeps audit rows by key alone.
+   *
+   * @throws {TypeError} for a filter, limit or place that is none.
+   */
+  auditLog(filter?: Pick<QueueFilter, "tenant">, page?: PageRequest): Promise<Page<AuditLogView> | null>;
   /** Counts a queue and groups it by cause; at most 10,000 of each kind are looked at. */
   census(queue: RecordState | "dead", filter?: QueueFilter): Promise<Census>;
 
@@ -162,6 +173,8 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       effects: store.outbox !== null,
       messages: messages !== null,
       republish: messages !== null && republish !== null,
+      auditLog: store.listAudit !== undefined,
+      deleteTenant: store.tenantData !== undefined,
     },
     records: async (state, filter, page = {}) =>
       readPage(recordSource(store, state, checked(filter)), checked(filter), page),
@@ -178,6 +191,10 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
       }
       const { items, more } = await readAll(messageSource(messages, checked(filter)), checked(filter));
       return { items: items.map(({ id: name, tenant }) => ({ name, tenant })), more };
+    },
+    async auditLog(filter = {}, page = {}) {
+      checkOptions("operator: the filter of the audit log", filter, { tenant: true });
+      return readAuditLog(store, filter.tenant ?? null, page);
     },
     async census(queue, filter) {
       const only = checked(filter);

@@ -5,6 +5,8 @@ import type { Store } from "../stores/store.ts";
 import { type Place, parsePlace, placeText } from "./pages.ts";
 import { isoTime } from "./times.ts";
 import {
+  type AuditLogView,
+  auditLogView,
   type DeadEffectView,
   deadEffectView,
   type MessageView,
@@ -144,6 +146,27 @@ export function letterSource<View>(
   };
 }
 
+/**
+ * The audit log, newest first. Null: the store keeps audit rows by key alone.
+ *
+ * @throws {TypeError} for a limit or a place that is none.
+ */
+export async function readAuditLog(
+  store: Store<unknown>,
+  tenant: string | null,
+  request: PageRequest,
+): Promise<Page<AuditLogView> | null> {
+  const { limit, start } = checkedPage(request);
+  if (store.listAudit === undefined) return null;
+  const before = start === null ? null : { at: start.createdAt, id: start.id };
+  // One more than fits says whether there is a next page.
+  const entries = await store.listAudit({ tenant, limit: limit + 1, before });
+  const items = entries.slice(0, limit);
+  const last = entries.length > limit ? items.at(-1) : undefined;
+  const next = last === undefined ? null : placeText({ createdAt: last.at, id: last.id });
+  return { items: items.map(auditLogView), next };
+}
+
 /** Everything that matches, oldest first, however much there is. */
 export async function* walkMatching<View>(source: Source<View>, filter: QueueFilter): AsyncGenerator<View> {
   for await (const row of walk(source, null, Number.POSITIVE_INFINITY)) {
@@ -182,17 +205,22 @@ function isMatching<View>({ place, tenant, cause }: Waiting<View>, filter: Queue
   );
 }
 
-/** @throws {TypeError} for a limit or a place that is none. */
-export async function readPage<View>(
-  source: Source<View>,
-  filter: QueueFilter,
-  { limit = 50, from = null }: PageRequest,
-): Promise<Page<View>> {
+function checkedPage({ limit = 50, from = null }: PageRequest) {
   if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
     throw new TypeError(`limit must be a whole number from 1 to 1000 (got ${limit})`);
   }
   const start = from === null ? null : parsePlace(from);
   if (from !== null && start === null) throw new TypeError("from must be the `next` of a page");
+  return { limit, start };
+}
+
+/** @throws {TypeError} for a limit or a place that is none. */
+export async function readPage<View>(
+  source: Source<View>,
+  filter: QueueFilter,
+  request: PageRequest,
+): Promise<Page<View>> {
+  const { limit, start } = checkedPage(request);
   const items: View[] = [];
   let last = start;
   for await (const row of walk(source, start)) {

@@ -135,6 +135,13 @@ async function stepView(step: Step, decode: Decode) {
 }
 
 export type AuditView = ReturnType<typeof auditView>;
+export type AuditLogView = ReturnType<typeof auditLogView>;
+
+/** An audit row beside those of other keys. Of a tenant's deletion `scope` and `key` are empty. */
+export function auditLogView(entry: AuditEntry) {
+  const { tenant, scope, key } = entry.key;
+  return { ...auditView(entry), tenant, scope, key };
+}
 
 export function auditView(entry: AuditEntry) {
   const { id, at, recordId, effectId, event, from, to, actor, proof, reason } = entry;

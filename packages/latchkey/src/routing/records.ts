@@ -4,7 +4,7 @@ import type { EarlySettlements } from "../stores/early.ts";
 import type { JournalSupport } from "../stores/journal.ts";
 import type { MessageSupport } from "../stores/messages.ts";
 import type { Depth, Overview } from "../stores/overview.ts";
-import type { SettlementSupport } from "../stores/settlement.ts";
+import type { AuditEntry, AuditFilter, SettlementSupport } from "../stores/settlement.ts";
 import type { Store } from "../stores/store.ts";
 import type { TenantData } from "../stores/tenant-data.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
@@ -85,6 +85,19 @@ export function routedSettlement<Tx>(members: Members<Tx>): SettlementSupport {
     },
     audit: async (key) => of(key.tenant).audit(key),
   };
+}
+
+/** Newest first over all stores: their clocks differ by little, and so does the order. */
+export async function listAudit<Tx>(
+  members: Members<Tx>,
+  filter: AuditFilter,
+): Promise<readonly AuditEntry[]> {
+  const listOf = async (store: Store<Tx>) => (await store.listAudit?.(filter)) ?? [];
+  if (filter.tenant !== null) return listOf(members.of(filter.tenant).store);
+  const pages = await members.every(listOf);
+  const newestFirst = (left: AuditEntry, right: AuditEntry) =>
+    right.at - left.at || (left.id < right.id ? 1 : -1);
+  return pages.flat().sort(newestFirst).slice(0, filter.limit);
 }
 
 export function routedTenantData<Tx>(members: Members<Tx>): TenantData {

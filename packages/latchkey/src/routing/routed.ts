@@ -4,6 +4,7 @@ import { overviewOf } from "../execution/overview.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import type { HintSupport } from "../stores/hints.ts";
+import type { AuditFilter } from "../stores/settlement.ts";
 import type { Store } from "../stores/store.ts";
 import { type CircuitOptions, resolveCircuit } from "../time/circuit-breaker.ts";
 import { countActiveKeys } from "./active-keys.ts";
@@ -12,6 +13,7 @@ import { clean, cleanAudit, routedArchival } from "./cleaning.ts";
 import { Members } from "./members.ts";
 import { ClaimedFrom, routedOutbox } from "./outbox.ts";
 import {
+  listAudit,
   routedEarly,
   routedJournal,
   routedMessages,
@@ -118,19 +120,7 @@ function assemble<Tx>(
       ? { finished: { look: async (key) => (await of(key.tenant).finished?.look(key)) ?? null } }
       : {}),
     ...(stores.every(({ keepsTraces }) => keepsTraces) ? { keepsTraces: true as const } : {}),
-    ...(stores.every(({ summaries }) => summaries !== undefined)
-      ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
-      : {}),
-    ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
-    ...(stores.every(({ tenantData }) => tenantData !== undefined)
-      ? { tenantData: routedTenantData(members) }
-      : {}),
-    ...(stores.some(({ cleanAudit }) => cleanAudit !== undefined)
-      ? { cleanAudit: (keepMs: number, limit: number) => cleanAudit(members, keepMs, limit) }
-      : {}),
-    ...(stores.every(({ countActiveKeys }) => countActiveKeys !== undefined)
-      ? { countActiveKeys: (tenants, countMax) => countActiveKeys(members, tenants, countMax) }
-      : {}),
+    ...whatAllKeep(members, stores),
     async overview(countMax) {
       return sumOverviews(await members.every((store) => overviewOf(store, countMax)), countMax);
     },
@@ -166,6 +156,29 @@ function assemble<Tx>(
       return interleave(await members.reachable((store) => store.endedLeases(limit)), limit);
     },
     clean: (limit) => clean(members, limit),
+  };
+}
+
+/** What serves no request. A part exists when every store has it; audit rows are cleaned where one can. */
+function whatAllKeep<Tx>(members: Members<Tx>, stores: readonly Store<Tx>[]): Partial<Store<Tx>> {
+  const of = (tenant: string) => members.of(tenant).store;
+  return {
+    ...(stores.every(({ summaries }) => summaries !== undefined)
+      ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
+      : {}),
+    ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
+    ...(stores.every(({ tenantData }) => tenantData !== undefined)
+      ? { tenantData: routedTenantData(members) }
+      : {}),
+    ...(stores.some(({ cleanAudit }) => cleanAudit !== undefined)
+      ? { cleanAudit: (keepMs: number, limit: number) => cleanAudit(members, keepMs, limit) }
+      : {}),
+    ...(stores.every(({ listAudit }) => listAudit !== undefined)
+      ? { listAudit: (filter: AuditFilter) => listAudit(members, filter) }
+      : {}),
+    ...(stores.every(({ countActiveKeys }) => countActiveKeys !== undefined)
+      ? { countActiveKeys: (tenants, countMax) => countActiveKeys(members, tenants, countMax) }
+      : {}),
   };
 }
 

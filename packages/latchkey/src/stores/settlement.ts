@@ -71,6 +71,15 @@ export interface AuditEntry extends AuditNote {
   readonly to: RecordState | EffectState | "none";
 }
 
+/** Which part of the audit log. */
+export interface AuditFilter {
+  /** Null: of every tenant. */
+  readonly tenant: string | null;
+  readonly limit: number;
+  /** The last row of the page before; null: from the newest on. */
+  readonly before: { readonly at: number; readonly id: string } | null;
+}
+
 /** An unknown record that this caller has taken for one try. */
 export interface ClaimedUnknown {
   readonly record: UnknownRecord;

@@ -31,7 +31,7 @@ import type { MessageSupport } from "./messages.ts";
 import type { OutboxSupport } from "./outbox.ts";
 import type { Overview } from "./overview.ts";
 import type { Retention } from "./retention.ts";
-import type { SettlementSupport } from "./settlement.ts";
+import type { AuditEntry, AuditFilter, SettlementSupport } from "./settlement.ts";
 import type { TenantData } from "./tenant-data.ts";
 import type { TransactionSupport } from "./transactions.ts";
 
@@ -244,6 +244,9 @@ export interface Store<Tx = never> {
 
   /** Removes at most `limit` audit rows that are older than this, and says how many. Absent: they stay. */
   cleanAudit?(keepMs: number, limit: number): Promise<number>;
+
+  /** Audit rows of all keys, newest first, by `at` and then `id`. Absent: they are kept by key alone. */
+  listAudit?(filter: AuditFilter): Promise<readonly AuditEntry[]>;
 }
 
 export interface EndedLease {

@@ -621,6 +621,7 @@ test("what a store may have beside is there, one point for each call, and absent
   expect(await store.examine?.({} as never)).toEqual([]);
   now += 2;
   expect(await store.cleanAudit?.(1, 1), "the note's").toBe(1);
+  expect(await store.listAudit?.({ tenant: null, limit: 1, before: null })).toEqual([]);
   expect(seen).toEqual([
     "readSummary",
     "keepEarly",
@@ -634,12 +635,13 @@ test("what a store may have beside is there, one point for each call, and absent
     "overview",
     "examine",
     "cleanAudit",
+    "listAudit",
   ]);
   const missing = (one: Store<MemoryTransaction>, other: Store<MemoryTransaction>) =>
     Object.keys(one).filter((name) => !(name in other));
   expect(missing(whole, store)).toEqual([]);
   expect(missing(store, whole), "the faulty one invents nothing").toEqual([]);
-  const { early, archival, tenantData, summaries, cleanAudit, ...bare } = memory;
+  const { early, archival, tenantData, summaries, cleanAudit, listAudit, ...bare } = memory;
   expect(missing(faultyStore(bare, plan).store, bare)).toEqual([]);
 });
 

@@ -118,6 +118,9 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     ...(inner.cleanAudit === undefined
       ? {}
       : { cleanAudit: async (keepMs, limit) => (await inner.cleanAudit?.(keepMs, limit)) ?? 0 }),
+    ...(inner.listAudit === undefined
+      ? {}
+      : { listAudit: async (filter) => (await inner.listAudit?.(filter)) ?? [] }),
     ...(inner.examine === undefined
       ? {}
       : { examine: async (request) => (await inner.examine?.(request)) ?? [] }),

@@ -12,7 +12,7 @@ import { memoryMessages } from "./messages.ts";
 import type { MemoryState } from "./open-buffer.ts";
 import { memoryOutbox } from "./outbox.ts";
 import type { MemoryRows } from "./rows.ts";
-import { memorySettlement } from "./settlement.ts";
+import { listAudit, memorySettlement } from "./settlement.ts";
 import { clean, endedLeases, memoryArchival } from "./sweeps.ts";
 import type { MemoryTransaction } from "./tables.ts";
 import { cleanAudit, memoryTenantData } from "./tenant-data.ts";
@@ -69,6 +69,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
     endedLeases: async (limit) => endedLeases(rows, now(), limit),
     clean: async (limit) => clean(state, now(), limit),
     cleanAudit: async (keepMs, limit) => cleanAudit(state.audit, now(), keepMs, limit),
+    listAudit: async (filter) => listAudit(state.audit, filter),
   };
 }
 

@@ -12,6 +12,7 @@ import type {
 import type { CallStep, Step } from "../journal.ts";
 import type {
   AuditEntry,
+  AuditFilter,
   AuditNote,
   ClaimedUnknown,
   RecordFilter,
@@ -67,6 +68,19 @@ export function memorySettlement({ rows, audit, now }: SettlementState): Settlem
     list: async (filter) => list(rows, filter),
     audit: async (key) => audit.filter((entry) => keyText(entry.key) === keyText(key)).map(copyEntry),
   };
+}
+
+/** @param audit oldest first */
+export function listAudit(
+  audit: readonly AuditEntry[],
+  { tenant, limit, before }: AuditFilter,
+): readonly AuditEntry[] {
+  return audit
+    .filter((entry) => tenant === null || entry.key.tenant === tenant)
+    .filter(({ at, id }) => before === null || at < before.at || (at === before.at && id < before.id))
+    .sort((left, right) => right.at - left.at || compareText(right.id, left.id))
+    .slice(0, limit)
+    .map(copyEntry);
 }
 
 /** Null: there is nothing that it waits for. */

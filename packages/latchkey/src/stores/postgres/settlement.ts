@@ -2,6 +2,7 @@
 import type { RecordState } from "../../engine/record.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../../sql/transaction.ts";
 import type { AuditEntry, AuditNote, Settlement, SettlementSupport } from "../settlement.ts";
+import type { Store } from "../store.ts";
 import type { Confirmation } from "./confirm.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { foundRows, momentOf, nullableText, numberOf, storedRecord, textOf } from "./rows.ts";
@@ -58,6 +59,22 @@ export function postgresSettlement(
     async audit(key) {
       // Who finds its own row there takes its settlement for done.
       return (await confirmation.rowsOf(statements.audit.bind(keyValues(key)))).map(entryOf);
+    },
+  };
+}
+
+export function auditLog(
+  executor: PostgresExecutor,
+  statements: Pick<Statements, "listAudit" | "listAuditOfTenant">,
+): Required<Pick<Store, "listAudit">> {
+  return {
+    async listAudit({ tenant, limit, before }) {
+      const page = { limit, before_ms: before?.at ?? null, before_id: before?.id ?? null };
+      const statement =
+        tenant === null
+          ? statements.listAudit.bind(page)
+          : statements.listAuditOfTenant.bind({ ...page, tenant });
+      return foundRows(await executor.read(statement), "id").map(entryOf);
     },
   };
 }

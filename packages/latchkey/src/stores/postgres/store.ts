@@ -38,7 +38,7 @@ import { Positions } from "./positions.ts";
 import { begunLife, booleanOf, momentOf, nullableText, numberOf, onlyRow, textOf } from "./rows.ts";
 import { SeenSessions } from "./session-statements.ts";
 import { Settings } from "./settings.ts";
-import { postgresSettlement } from "./settlement.ts";
+import { auditLog, postgresSettlement } from "./settlement.ts";
 import { settlementStatements } from "./settlement-statements.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { postgresSummaries } from "./summaries.ts";
@@ -89,6 +89,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const overview = overviewStatements(names);
   const activeKeys = activeKeyStatements(names);
   const tenant = tenantStatements(names);
+  const settlement = settlementStatements(names);
   const sessions = new SeenSessions();
   const settings = new Settings(executor, maintenance.settings, schema);
   const confirmation = new Confirmation(executor, transaction);
@@ -116,7 +117,8 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
       statements: journalStatements(names),
       waitSettings: transaction.waitSettings,
     }),
-    settlement: postgresSettlement(executor, settlementStatements(names), confirmation),
+    settlement: postgresSettlement(executor, settlement, confirmation),
+    ...auditLog(executor, settlement),
     early: postgresEarly(executor, early),
     summaries: postgresSummaries(executor, maintenance),
     tenantData: postgresTenantData(executor, tenant),

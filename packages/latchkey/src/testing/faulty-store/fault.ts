@@ -73,7 +73,8 @@ export type StorePort =
   | "overview"
   | "countActiveKeys"
   | "examine"
-  | "cleanAudit";
+  | "cleanAudit"
+  | "listAudit";
 
 export interface StoreCall {
   /** 1 for the first call through this wrapper. */

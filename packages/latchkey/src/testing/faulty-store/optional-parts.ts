@@ -20,6 +20,7 @@ type Optional = Pick<
   | "close"
   | "examine"
   | "cleanAudit"
+  | "listAudit"
 >;
 
 export function faultyOptional(inner: Optional, process: FaultyProcess): Optional {
@@ -43,8 +44,8 @@ export function faultyOptional(inner: Optional, process: FaultyProcess): Optiona
 function faultyCalls(
   inner: Optional,
   process: FaultyProcess,
-): Pick<Optional, "overview" | "countActiveKeys" | "close" | "examine" | "cleanAudit"> {
-  const { overview, countActiveKeys, close, examine, cleanAudit } = inner;
+): Pick<Optional, "overview" | "countActiveKeys" | "close" | "examine" | "cleanAudit" | "listAudit"> {
+  const { overview, countActiveKeys, close, examine, cleanAudit, listAudit } = inner;
   return {
     ...(overview && {
       overview: (countMax) => process.call("overview", null, () => overview.call(inner, countMax)),
@@ -60,6 +61,9 @@ function faultyCalls(
     ...(cleanAudit && {
       cleanAudit: (keepMs, limit) =>
         process.call("cleanAudit", null, () => cleanAudit.call(inner, keepMs, limit)),
+    }),
+    ...(listAudit && {
+      listAudit: (filter) => process.call("listAudit", null, () => listAudit.call(inner, filter)),
     }),
   };
 }
