@@ -1,7 +1,12 @@
 /** Parsers that do not read a body of another type than theirs, and leave something in its place. */
+import "reflect-metadata";
 import type { RequestListener } from "node:http";
 import { createRequire } from "node:module";
 import { text } from "node:stream/consumers";
+import { Controller, Module, Post, Req, UseInterceptors } from "@nestjs/common";
+import { NestFactory } from "@nestjs/core";
+import { ExpressAdapter } from "@nestjs/platform-express";
+import { FastifyAdapter } from "@nestjs/platform-fastify";
 import express from "express";
 import express4 from "express4";
 import fastify from "fastify";
@@ -14,6 +19,7 @@ import {
 } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { type HttpService, httpService } from "../support/http-service.ts";
@@ -56,6 +62,33 @@ function onKoa(parser: Loose) {
   };
 }
 
+/** Nest with its own parsers, on Express, or on Fastify with a parser that leaves an empty object. */
+function onNest(fastified: boolean) {
+  return async ({ latchkey, lease }: HttpService): Promise<RequestListener> => {
+    class Routes {
+      run(req: Loose): Promise<string> {
+        return found(req.body, fastified ? req.raw : req);
+      }
+    }
+    const { prototype } = Routes;
+    const method = Object.getOwnPropertyDescriptor(prototype, "run") ?? {};
+    Req()(prototype, "run", 0);
+    UseInterceptors(nestProtect(latchkey, all)(lease()) as Loose)(prototype, "run", method);
+    Post("run")(prototype, "run", method);
+    Controller()(Routes);
+    class Root {}
+    Module({ controllers: [Routes] })(Root);
+    const adapter = fastified ? new FastifyAdapter() : new ExpressAdapter();
+    const app = await NestFactory.create(Root, adapter as Loose, { rawBody: true, logger: false });
+    const instance: Loose = app.getHttpAdapter().getInstance();
+    if (fastified) instance.addContentTypeParser("application/xml", async () => ({}));
+    await app.init();
+    if (!fastified) return instance;
+    await instance.ready();
+    return instance.routing;
+  };
+}
+
 const emptyBody = (req: Loose, _res: Loose, next: () => void) => {
   req.body ??= {};
   next();
@@ -72,6 +105,8 @@ const services: Record<string, (service: HttpService) => RequestListener | Promi
   "a JSON parser on Express 5": onExpress(express, express.json({ verify: keepRawBody })),
   "@koa/bodyparser": onKoa(bodyParser()),
   "koa-bodyparser": onKoa(koaBodyParser()),
+  "Nest's own parsers": onNest(false),
+  "Nest with Fastify, a parser that leaves an empty object": onNest(true),
 };
 
 const closing: (() => Promise<void>)[] = [];

@@ -67,6 +67,8 @@ export const loggers: Neighbours<"morgan" | "pino"> = {
         app.use(protect(handler));
       },
       nest: { setUp: ({ app, world }) => void app.use(byPino(world)) as undefined },
+      // The front end gives every app Fastify's own logger.
+      nestFastify: {},
       node({ world, protect, handler }) {
         const handle = protect(handler);
         const log = byPino(world);

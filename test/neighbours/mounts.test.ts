@@ -1,7 +1,12 @@
 /** Routers and apps inside others: the path that counts is the one that the client sent. */
+import "reflect-metadata";
 import { createServer, type RequestListener } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import Router from "@koa/router";
+import { Controller, HttpCode, Module, Post, UseInterceptors } from "@nestjs/common";
+import { NestFactory, RouterModule } from "@nestjs/core";
+import { ExpressAdapter } from "@nestjs/platform-express";
+import { FastifyAdapter } from "@nestjs/platform-fastify";
 import express from "express";
 import express4 from "express4";
 import fastify from "fastify";
@@ -14,6 +19,7 @@ import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify
 import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
+import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
@@ -33,6 +39,40 @@ const honoApp = ({ latchkey, lease }: Service) =>
     "/pay",
     honoProtect(latchkey, one)(lease(), (c) => c.text("hono")),
   );
+
+async function onNest({ latchkey, lease }: Service, by: "router" | "parameter", fastified = false) {
+  const controller = () => {
+    class Routes {
+      pay(): string {
+        return "nest";
+      }
+    }
+    const { prototype } = Routes;
+    const method = Object.getOwnPropertyDescriptor(prototype, "pay") ?? {};
+    HttpCode(200)(prototype, "pay", method);
+    UseInterceptors(protect)(prototype, "pay", method);
+    Post("pay")(prototype, "pay", method);
+    Controller(by === "parameter" ? ":region" : "")(Routes);
+    return Routes;
+  };
+  const protect = nestProtect(latchkey, one)(lease()) as never;
+  const regions = by === "router" ? ["eu", "us"] : [""];
+  const modules = regions.map((path) => {
+    class Region {}
+    Module({ controllers: [controller()] })(Region);
+    return { path, module: Region };
+  });
+  class Root {}
+  const routes = by === "router" ? [RouterModule.register(modules)] : [];
+  Module({ imports: [...modules.map(({ module }) => module), ...routes] })(Root);
+  const adapter = fastified ? new FastifyAdapter() : new ExpressAdapter();
+  const app = await NestFactory.create(Root, adapter, { rawBody: true, logger: false });
+  await app.init();
+  const instance = app.getHttpAdapter().getInstance();
+  if (!fastified) return instance as RequestListener;
+  await instance.ready();
+  return instance.routing as RequestListener;
+}
 
 /** Each serves `/eu/pay` and `/us/pay` with one protected route. */
 const mounts: Readonly<Record<string, (service: Service) => RequestListener | Promise<RequestListener>>> = {
@@ -106,6 +146,11 @@ const mounts: Readonly<Record<string, (service: Service) => RequestListener | Pr
     await app.ready();
     return (req, res) => void app.server.emit("request", req, res);
   },
+  "Nest, one module under two paths of RouterModule": (service) => onNest(service, "router"),
+  "Nest with Fastify, one module under two paths of RouterModule": (service) =>
+    onNest(service, "router", true),
+  "Nest, a path with a parameter": (service) => onNest(service, "parameter"),
+  "Nest with Fastify, a path with a parameter": (service) => onNest(service, "parameter", true),
   "node:http inside Express": ({ latchkey, lease }) => {
     const handle = nodeProtect(latchkey, one)(lease(), (_req, res) => void res.end("node"));
     return express().use("/eu", handle).use("/us", handle);

@@ -60,7 +60,7 @@ export const table = {
   },
   pino: {
     packages: ["pino-http", "Fastify's logger", "koa-pino-logger"],
-    on: ["express", "express4", "fastify", "koa", "nest", "node"],
+    on: ["express", "express4", "fastify", "koa", "nest", "nestFastify", "node"],
   },
   rateLimits: {
     packages: ["express-rate-limit", "@fastify/rate-limit", "hono-rate-limiter"],

@@ -11,6 +11,7 @@ import { getRequestListener } from "@hono/node-server";
 import { Controller, Module, Post, Req, UseInterceptors } from "@nestjs/common";
 import { NestFactory } from "@nestjs/core";
 import { FileInterceptor } from "@nestjs/platform-express";
+import { FastifyAdapter, type NestFastifyApplication } from "@nestjs/platform-fastify";
 import busboy from "busboy";
 import express from "express";
 import express4 from "express4";
@@ -116,6 +117,36 @@ async function onNest({ latchkey, lease }: HttpService, order: "before" | "behin
   const app = await NestFactory.create(Root, { rawBody: true, logger: false });
   await app.init();
   return app.getHttpAdapter().getInstance() as RequestListener;
+}
+
+async function onNestWithFastify(
+  { latchkey, lease }: HttpService,
+  plugin: Loose,
+  read: Loose,
+  options: Loose,
+) {
+  class Routes {
+    run(req: Loose): Promise<string> {
+      return read(req);
+    }
+  }
+  const { prototype } = Routes;
+  const method = Object.getOwnPropertyDescriptor(prototype, "run") ?? {};
+  Req()(prototype, "run", 0);
+  UseInterceptors(nestProtect(latchkey, options)(lease()) as Loose)(prototype, "run", method);
+  Post("run")(prototype, "run", method);
+  Controller()(Routes);
+  class Root {}
+  Module({ controllers: [Routes] })(Root);
+  const app = await NestFactory.create<NestFastifyApplication>(Root, new FastifyAdapter(), {
+    rawBody: true,
+    logger: false,
+  });
+  await app.register(fastifyMultipart as Loose, plugin);
+  await app.init();
+  const instance = app.getHttpAdapter().getInstance();
+  await instance.ready();
+  return instance.routing as unknown as RequestListener;
 }
 
 /** What a handler does that reads the stream itself. */
@@ -271,6 +302,24 @@ const services: Record<string, (service: HttpService) => RequestListener | Promi
     });
     return (req, res) => void handle(req, res).catch(() => res.destroy());
   },
+  "@fastify/multipart on Nest, parts": (service) =>
+    onNestWithFastify(
+      service,
+      {},
+      async (request: Loose) => {
+        const file = await request.file();
+        const content = await file.toBuffer();
+        return `${file.fields.note.value} ${content}`;
+      },
+      all,
+    ),
+  "@fastify/multipart on Nest, attached, parsed": (service) =>
+    onNestWithFastify(
+      service,
+      { attachFieldsToBody: true },
+      async ({ body }: Loose) => `${body.note.value} ${await body.file.toBuffer()}`,
+      parsed,
+    ),
   "FileInterceptor behind Latchkey on Nest": (service) => onNest(service, "behind", all),
   "FileInterceptor before Latchkey on Nest": (service) => onNest(service, "before", parsed),
 };

@@ -52,7 +52,7 @@ export async function startFastify(mount: FastifyMount, world: World): Promise<S
 }
 
 /** Where Fastify's logger writes its lines, of which those of ended requests count here. */
-function statusesOf({ logged }: World): { write(line: string): void } {
+export function statusesOf({ logged }: World): { write(line: string): void } {
   return {
     write(line) {
       const { res } = JSON.parse(line) as { readonly res?: { readonly statusCode: number } };

@@ -10,6 +10,7 @@ import { nestProtect } from "../../../packages/latchkey/src/http/nest/nest.ts";
 import type { NestRequest } from "../../../packages/latchkey/src/http/nest/nest-types.ts";
 import { operationOf, type World } from "../world.ts";
 import { answerOn } from "./express.ts";
+import { statusesOf } from "./fastify.ts";
 import { type Mounting, type Served, withDefaults } from "./served.ts";
 
 export interface NestParts<App> {
@@ -53,7 +54,9 @@ export async function startNestOnFastify(
     if (body.kind === "none") return reply.send();
     return reply.type("text/plain").send(body.kind === "text" ? body.text : body.chunks.join(""));
   });
-  const app = await NestFactory.create<NestFastifyApplication>(module, new FastifyAdapter(), options);
+  // As Fastify's own front end: every app has Fastify's logger.
+  const adapter = new FastifyAdapter({ logger: { stream: statusesOf(world) } });
+  const app = await NestFactory.create<NestFastifyApplication>(module, adapter, options);
   const mounted = await setUp?.({ app, world });
   await app.init();
   const instance = app.getHttpAdapter().getInstance();

@@ -5,7 +5,7 @@
  * as soon as it is ended, and a client that hangs up does not close it. So a piped source is read to its end, and
  * `await pipeline(source, res)` does not wait for bytes that cannot leave yet.
  */
-import { OutgoingMessage, type ServerResponse } from "node:http";
+import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
@@ -13,7 +13,7 @@ import { Bystander, detachedFrom, redirect } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { HeldAnswer } from "./buffered-answer.ts";
 import { overlayKey, runOver } from "./buffered-prototype.ts";
-import { type Head, readHead, restoreHead, restoreStatus } from "./head.ts";
+import { type Head, isStandIn, readHead, restoreHead, restoreStatus } from "./head.ts";
 import { beforeHandler } from "./not-started.ts";
 import { answeringMethods, keepCovered, layOverlay } from "./overlay.ts";
 
@@ -147,7 +147,7 @@ export const emptyHead: Head = { statusCode: 200, statusMessage: "", sendDate: t
 
 /** What tests use in a response's place may keep the body that `send` is given to itself, past `write` and `end`. */
 function coverSend(res: ServerResponse): () => void {
-  const send: unknown = res instanceof OutgoingMessage ? undefined : Reflect.get(res, "send");
+  const send: unknown = isStandIn(res) ? Reflect.get(res, "send") : undefined;
   if (typeof send !== "function") return () => {};
   Reflect.set(res, "send", (body?: unknown) => {
     const isChunk = body === undefined || typeof body === "string" || body instanceof Uint8Array;

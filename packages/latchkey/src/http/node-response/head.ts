@@ -15,9 +15,18 @@ export function readHead(res: ServerResponse): Head {
   return { statusCode, statusMessage, sendDate, headers };
 }
 
+/**
+ * Whether it is what unit tests use in a response's place. A framework may have given it the prototype of its own responses:
+ * what it lacks are the properties that Node's constructor sets, so the prototype's methods fail on it.
+ */
+export function isStandIn(res: object): boolean {
+  return !("outputData" in res);
+}
+
 /** As they were written. */
 function rawNames(res: ServerResponse): readonly string[] {
-  // Missing in the types of ServerResponse, there since Node 15, and missing in what tests use in a response's place.
+  if (isStandIn(res)) return res.getHeaderNames();
+  // Missing in the types of ServerResponse, there since Node 15.
   const { getRawHeaderNames = res.getHeaderNames } = res as ServerResponse & {
     getRawHeaderNames?(): string[];
   };
@@ -46,7 +55,7 @@ export function hasLines(
 export function restoreHead(res: ServerResponse, head: Head): void {
   if (res.headersSent) return;
   // Not the response's own methods: they may be held, or wrapped by a middleware that counts calls.
-  const { removeHeader, setHeader } = res instanceof OutgoingMessage ? OutgoingMessage.prototype : res;
+  const { removeHeader, setHeader } = isStandIn(res) ? res : OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);
   restoreStatus(res, head);

@@ -1,5 +1,6 @@
 /** Bodies of requests that Node received, also those that other code has read. */
 import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import { exactJson } from "../../fingerprint/parsed-value.ts";
 import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import type { BodyReading } from "../protocol/incoming.ts";
@@ -36,7 +37,8 @@ export function readHeldBody(
 ): BodyReading | Promise<BodyReading> {
   // Before what a parser has kept, which may be half of a body.
   requireHttp1(message);
-  const kept = keptBytes(message, holder) ?? standInBytes(message, holder.body);
+  const kept =
+    keptBytes(message, holder) ?? standInBytes(message, holder.body ?? Reflect.get(message, "body"));
   if (kept !== null)
     return kept.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: kept };
   if (!announcesBody(message)) return { kind: "bytes", bytes: new Uint8Array(0) };
@@ -81,10 +83,16 @@ async function readAndGive(
  * for those that can be read.
  */
 export function standInBytes(message: IncomingMessage, body: unknown): Uint8Array | null {
-  if (typeof Reflect.get(message, "read") === "function") return null;
+  if (canBeRead(message)) return null;
   if (body === undefined || body === null) return new Uint8Array(0);
   if (body instanceof Uint8Array) return body;
   return Buffer.from(typeof body === "string" ? body : exactJson(body), "utf8");
+}
+
+/** A framework may have given a plain object the prototype of its own requests, whose `read` finds no stream there. */
+function canBeRead(message: IncomingMessage): boolean {
+  const read: unknown = Reflect.get(message, "read");
+  return typeof read === "function" && ("_readableState" in message || read !== Readable.prototype.read);
 }
 
 /** The bytes kept by a parser's hook, or by the platform: some cloud functions read the body first. */

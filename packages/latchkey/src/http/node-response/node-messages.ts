@@ -1,11 +1,11 @@
 /** Reading Node's requests and writing Node's responses, for every adapter on `node:http`. */
-import { type IncomingMessage, OutgoingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { textOf } from "../fetch/fetch-messages.ts";
 import { framing, isFraming, type Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
-import { hasLines, setFields } from "./head.ts";
+import { hasLines, isStandIn, setFields } from "./head.ts";
 
 /**
  * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
@@ -183,7 +183,7 @@ function endWith(res: ServerResponse, { buffer, byteOffset, byteLength }: Uint8A
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
   // Text in a row with the head leaves in one piece, bytes in two. Middleware that wraps `end` expects bytes, and what
   // stands for a socket under Lambda's wrappers takes all text for UTF-8.
-  if (!(res instanceof OutgoingMessage)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
+  if (isStandIn(res)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
   const wrapped = res.end !== ServerResponse.prototype.end;
   if (wrapped || byteLength > oneWriteMaxBytes || !hasRealSocket(res)) res.end(bytes);
   else res.end(bytes.toString("latin1"), "latin1");
