@@ -190,6 +190,11 @@ const workers = {
     alert: "rate",
     why: "`inTime: false`: give it longer before the platform kills it",
   },
+  facts_dropped: {
+    means: "So many repeated requests and look-ups were not kept with their records.",
+    alert: "no",
+    why: "without `error` there were too many at once; with it the store failed",
+  },
   service_error: {
     means: "A round of a background service failed; the next one comes.",
     alert: "rate",

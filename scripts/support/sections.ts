@@ -133,6 +133,7 @@ const options: Readonly<Record<keyof OperationSettings, string>> = {
   serverErrors: "what a 5xx means: `by-outcome`, `store` or `release`",
   answerLimitBytes: "larger answers are sent once and leave a tombstone",
   answerHoldBytes: "larger answers fail the attempt",
+  facts: "whether requests that came again, and what look-ups found, are kept for people: [data](data.md)",
   summary: "what of the request is kept with its record for support: `true` or `{ fields }`",
   admission:
     "`transaction`: whether the handler starts when it is `pessimistic`ally known to be the first, or at once (`optimistic`)",

@@ -18,6 +18,7 @@ const names = {
   messages: '"latchkey".messages',
   audit: '"latchkey".audit',
   early: '"latchkey".early',
+  facts: '"latchkey".facts',
   settings: '"latchkey".settings',
   clock: defaultTimeFunction,
   synced: true,

@@ -5,6 +5,7 @@ import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres
 import { deferredStatements } from "../../packages/latchkey/src/stores/postgres/deferred-statements.ts";
 import { deliveryStatements } from "../../packages/latchkey/src/stores/postgres/delivery-statements.ts";
 import { earlyStatements } from "../../packages/latchkey/src/stores/postgres/early-statements.ts";
+import { factStatements } from "../../packages/latchkey/src/stores/postgres/facts.ts";
 import { journalStatements } from "../../packages/latchkey/src/stores/postgres/journal-statements.ts";
 import { leaseStatements } from "../../packages/latchkey/src/stores/postgres/lease-statements.ts";
 import { maintenanceStatements } from "../../packages/latchkey/src/stores/postgres/maintenance-statements.ts";
@@ -29,6 +30,7 @@ const names = {
   messages: '"latchkey".messages',
   audit: '"latchkey".audit',
   early: '"latchkey".early',
+  facts: '"latchkey".facts',
   settings: '"latchkey".settings',
   clock: defaultTimeFunction,
   synced: true,
@@ -49,6 +51,7 @@ const statements = {
   ...overviewStatements(names),
   ...tenantStatements(names),
   ...activeKeyStatements(names),
+  ...factStatements(names),
 };
 
 /** Below some 30 000 the planner rightly takes other plans for small tables. */
@@ -103,7 +106,9 @@ const fill = `
   from (select *, case when right(key, 1) = '5' then 'dead' else 'watched' end as message_state from latchkey.records) x;
   insert into latchkey.early (record_id, audit_id, tenant, scope, key, kept_at, said)
   select id, gen_random_uuid(), tenant, scope, key, created_at, '{}' from latchkey.records where length(key) > 7;
-  analyze latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, latchkey.outbox, latchkey.messages, latchkey.early`;
+  insert into latchkey.facts (tenant, scope, key, kind, record_id, count, facts)
+  select tenant, scope, key, 'repeat', id, 1, '[{"at":1,"what":"replay"}]' from latchkey.records where right(key, 1) < '5';
+  analyze latchkey.facts, latchkey.records, latchkey.leases, latchkey.steps, latchkey.audit, latchkey.outbox, latchkey.messages, latchkey.early`;
 
 interface PlanNode {
   readonly "Node Type": string;
@@ -123,7 +128,7 @@ const guardedState: Readonly<Record<string, string>> = {
   deliver_effects: "{}",
 };
 
-const tables = ["records", "leases", "steps", "audit", "outbox", "messages", "early"];
+const tables = ["records", "leases", "steps", "audit", "outbox", "messages", "early", "facts"];
 
 /** A statement that names both a key and an id finds one row by either; which one the planner takes does not matter. */
 function indexOf(indexes: readonly string[]) {
@@ -157,14 +162,14 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   renew: ["leases_pkey"],
   finish: ["records_pkey", "leases_pkey"],
   park: ["records_pkey", "leases_pkey"],
-  release: ["records_pkey", "leases_pkey", "steps_pkey"],
+  release: ["records_pkey", "leases_pkey", "steps_pkey", "facts_pkey"],
   giveUp: ["records_pkey", "leases_pkey"],
   endedLeases: ["leases_rescue", "records_pkey"],
   abandon: ["records_abandon"],
-  forget: ["records_forget", "outbox_record", "steps_pkey"],
+  forget: ["records_forget", "outbox_record", "steps_pkey", "facts_pkey"],
   summary: ["records_pkey"],
   dueToForget: ["outbox_record", "records_forget"],
-  forgetNamed: ["outbox_record", "records_id", "steps_pkey"],
+  forgetNamed: ["outbox_record", "records_id", "steps_pkey", "facts_pkey"],
   purge: ["records_purge"],
   reapLeases: ["leases_rescue", "records_pkey"],
   journal: ["records_pkey", "steps_pkey"],
@@ -232,7 +237,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   cleanMessages: ["messages_expire"],
   sweepEffects: ["outbox_pkey"],
   sweepMessages: ["messages_pkey"],
-  sweepRecords: ["early_pkey", "leases_pkey", "outbox_record", "records_pkey", "steps_pkey"],
+  sweepRecords: ["early_pkey", "facts_pkey", "leases_pkey", "outbox_record", "records_pkey", "steps_pkey"],
   sweepEarly: ["early_pkey", "records_id"],
   sweepAudit: ["audit_key", "audit_pkey"],
   noteDeletion: [],
@@ -240,6 +245,8 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   listAudit: ["audit_at"],
   listAuditOfTenant: ["audit_key"],
   countActiveKeys: ["records_pkey"],
+  keepFacts: ["records_pkey"],
+  factsOf: ["facts_pkey"],
   overview: [
     "leases_rescue",
     "messages_dead",

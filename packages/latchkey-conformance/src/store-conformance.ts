@@ -19,6 +19,7 @@ import { deliverAnswerCases } from "./store-conformance/deliver-answer.ts";
 import { openDeliveryCases } from "./store-conformance/deliver-open.ts";
 import { earlyCases } from "./store-conformance/early.ts";
 import { endCases } from "./store-conformance/end.ts";
+import { factCases } from "./store-conformance/facts.ts";
 import { endedLeaseCases, giveUpCases } from "./store-conformance/give-up.ts";
 import { hastenCases } from "./store-conformance/hasten.ts";
 import { hintCases } from "./store-conformance/hints.ts";
@@ -132,6 +133,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   summaryCases,
   activeKeyCases,
   traceCases,
+  factCases,
 ];
 
 /**

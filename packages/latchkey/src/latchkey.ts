@@ -6,6 +6,7 @@ import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
 import type { DirectExecution, Execution } from "./engine/classify.ts";
 import { createCommitHints } from "./execution/commit-hints.ts";
+import { FactBuffer } from "./execution/fact-buffer.ts";
 import { FinishedKeys } from "./execution/finished-keys.ts";
 import { ActiveKeyCap } from "./execution/guards/active-key-cap.ts";
 import { type Breaker, createBreaker, guardedStore } from "./execution/guards/guarded-store.ts";
@@ -265,7 +266,7 @@ function definedOperation<Tx, E extends Execution, I>(
   name: string,
   options: OperationOptions<E> | OwnedOperationOptions<I, Tx, E>,
   policy: Policy,
-  { name: store, capabilities, leasesRefused, summaries }: Store<Tx>,
+  { name: store, capabilities, leasesRefused, summaries, facts }: Store<Tx>,
 ): Operation {
   checkOptions(`Operation ${name}`, options, operationOptionNames);
   const operation =
@@ -279,6 +280,9 @@ function definedOperation<Tx, E extends Execution, I>(
   }
   if (operation.settings.summary !== null && summaries === undefined) {
     throw new TypeError(`Operation ${name}: summary: store ${store} keeps no summaries of requests`);
+  }
+  if (options.facts === true && facts === undefined) {
+    throw new TypeError(`Operation ${name}: facts: store ${store} keeps no facts`);
   }
   return operation;
 }
@@ -304,6 +308,7 @@ function assembleRuntime<Tx>(
     limits: options.limits ?? {},
     tracing: options.tracing ?? null,
     activeKeys: activeKeyCapOf(options, ports, emitter.emit, lifecycle),
+    facts: factBufferOf(options.store, ports, emitter.emit, lifecycle),
     guard: breaker?.guard ?? ((run) => run()),
     operations,
     effects,
@@ -326,6 +331,20 @@ function activeKeyCapOf<Tx>(
   );
   lifecycle.stopping(() => cap.stop());
   return cap;
+}
+
+function factBufferOf<Tx>(
+  { facts }: Store<Tx>,
+  { clock }: Ports,
+  emit: Runtime<Tx>["emit"],
+  lifecycle: Lifecycle,
+): FactBuffer | null {
+  if (facts === undefined) return null;
+  const buffer = new FactBuffer(facts, clock, {
+    onDropped: (count, error) => emit({ type: "facts_dropped", count, error }),
+  });
+  lifecycle.stopping(() => buffer.stop());
+  return buffer;
 }
 
 function breakerOf<Tx>(

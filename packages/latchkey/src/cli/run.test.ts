@@ -124,11 +124,11 @@ describe("migrate", () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is at version 6 now: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces.',
+      out: 'Schema "latchkey" is at version 7 now: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces, 0007_facts.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 6 already.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 7 already.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -147,8 +147,9 @@ describe("migrate", () => {
         "0004_audit_age",
         "0005_summaries",
         "0006_traces",
+        "0007_facts",
       ],
-      version: 6,
+      version: 7,
     });
   });
 

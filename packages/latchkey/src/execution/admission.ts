@@ -10,7 +10,9 @@ import type { Reading } from "../stores/life.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { About, LatchkeyEvent } from "../telemetry/events.ts";
 import { withLimit } from "../time/time-limit.ts";
+import type { Submitted } from "./attempt-span.ts";
 import { settleWithEarly } from "./early-settlement.ts";
+import { noteRepeat } from "./facts.ts";
 import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Runtime } from "./runtime.ts";
 
@@ -237,12 +239,13 @@ export async function giveUp<Tx>(
 export function report<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
-  submission: Submission,
+  submission: Submitted,
   result: Result,
 ): void {
   const about = runtime.about(operation.name, submission.key);
   const event = eventOf(result, about);
   if (event !== null) runtime.emit(event);
+  noteRepeat(runtime, operation, submission, result);
 }
 
 function eventOf(result: Result, about: About): LatchkeyEvent | null {

@@ -9,6 +9,7 @@ import type { Store } from "../stores/store.ts";
 import type { Emitter } from "../telemetry/emitter.ts";
 import type { Tracing } from "../telemetry/tracing.ts";
 import type { CommitHints } from "./commit-hints.ts";
+import type { FactBuffer } from "./fact-buffer.ts";
 import type { FinishedKeys } from "./finished-keys.ts";
 import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -25,6 +26,8 @@ export interface Runtime<Tx> extends Emitter {
   readonly limits: Limits;
   /** Null: there is no cap on how many keys a tenant has. */
   readonly activeKeys: ActiveKeyCap | null;
+  /** Null: the store keeps none. */
+  readonly facts: FactBuffer | null;
   /**
    * Runs what a request asks of the store.
    *

@@ -16,6 +16,7 @@ export const operationOptionNames = {
   answerLimitBytes: true,
   answerHoldBytes: true,
   summary: true,
+  facts: true,
   isolation: true,
   admission: true,
   transactionLimitMs: true,

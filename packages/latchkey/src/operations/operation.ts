@@ -46,6 +46,12 @@ export interface OperationOptions<E extends Execution = Execution> {
    * most 4 KiB. Default: that of `createLatchkey`, which is not to.
    */
   readonly summary?: SummaryOptions | boolean;
+  /**
+   * Keeps with each record which requests came again and what its look-ups found: of each kind the first ten and the last
+   * twenty, with a count. They are written in the background, after the answers, and lost when the process ends before.
+   * Default: true where the store can.
+   */
+  readonly facts?: boolean;
 
   /** For `transaction`, and for the phases of operations that own their work. Default: the database's own. */
   readonly isolation?: IsolationLevel;
@@ -112,6 +118,7 @@ export interface OperationSettings {
   readonly answerLimitBytes: number;
   readonly answerHoldBytes: number;
   readonly summary: SummarySettings;
+  readonly facts: boolean;
   readonly isolation: IsolationLevel | null;
   readonly admission: "pessimistic" | "optimistic";
   readonly transactionLimitMs: number;
@@ -219,6 +226,7 @@ function resolveSettings(
     serverErrors: options.serverErrors ?? policy.serverErrors,
     answerLimitBytes: options.answerLimitBytes ?? 1024 * 1024,
     answerHoldBytes: options.answerHoldBytes ?? 32 * 1024 * 1024,
+    facts: options.facts ?? true,
     isolation: options.isolation ?? null,
     admission: options.admission ?? "pessimistic",
     transactionLimitMs: options.transactionLimitMs ?? 30_000,

@@ -29,6 +29,7 @@ export type {
   DeadEffectView,
   EffectPiecesView,
   EffectView,
+  FactsView,
   MessageView,
   RecordView,
   ShownPayload,

@@ -2,6 +2,7 @@
 import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
 import { codecContext } from "../execution/admission.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import type { FactKind } from "../stores/facts.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { type Choice, deadEffectChoices, whatAPersonMayDo, whatHappensNext } from "./advice.ts";
@@ -15,6 +16,8 @@ import {
   type Decode,
   type EffectPiecesView,
   effectPiecesView,
+  type FactsView,
+  factsView,
   type JournalView,
   journalView,
   type RecordView,
@@ -29,6 +32,10 @@ export interface RecordReport extends RecordView, JournalView {
   readonly summary: Readable<unknown> | null;
   readonly answer: Readable<ShownAnswer> | null;
   readonly effects: readonly EffectPiecesView[];
+  /** Requests that came again, with what they were answered. Null: none is kept. */
+  readonly repeats: FactsView | null;
+  /** What the outcome-reconciler has found. Null: nothing is kept. */
+  readonly lookUps: FactsView | null;
   /** Over all lives of the key, oldest first. */
   readonly audit: readonly AuditView[];
   /** What happens by itself, in sentences. */
@@ -49,6 +56,11 @@ export async function recordReport(
   const journal: Journal | null = await store.journal.read(key, record.id);
   const effects: readonly OutboxEffect[] = (await store.outbox?.ofRecord(record.id)) ?? [];
   const audit = await store.settlement.audit(key);
+  const facts = (await store.facts?.of(key, record.id)) ?? [];
+  const factsOf = (kind: FactKind) => {
+    const kept = facts.find((one) => one.kind === kind);
+    return kept === undefined ? null : factsView(kept);
+  };
   const decode: Decode = async (stored, part) =>
     codec.decode(stored, codecContext(record, record.id, record.fingerprint.digest, part));
   const dead = effects.filter(({ state }) => state === "dead");
@@ -59,6 +71,8 @@ export async function recordReport(
     summary: await summaryView((await store.summaries?.of(key, record.id)) ?? null, decode),
     answer: await answerView(record, decode),
     effects: await Promise.all(effects.map((effect) => effectPiecesView(effect, decode))),
+    repeats: factsOf("repeat"),
+    lookUps: factsOf("look_up"),
     audit: audit.map(auditView),
     next: whatHappensNext(record, now),
     choices: whatAPersonMayDo(record, journal),

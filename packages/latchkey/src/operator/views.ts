@@ -5,6 +5,7 @@
 import type { CodecPart } from "../codec.ts";
 import type { LatchkeyRecord } from "../engine/record.ts";
 import type { DeadMessage } from "../messages/dead-messages.ts";
+import type { KeptFacts } from "../stores/facts.ts";
 import type { Journal, Step } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import type { AuditEntry } from "../stores/settlement.ts";
@@ -132,6 +133,17 @@ async function stepView(step: Step, decode: Decode) {
   const input = await readable(step.input, `call-input:${name}`, decode, readJson);
   const call = { effect, generation, downstreamKey, sends, startedAt: isoTime(startedAt), input };
   return { name, kind, position, version, state: step.state, finishedAt, result, call };
+}
+
+export type FactsView = ReturnType<typeof factsView>;
+
+/** Facts of one kind, oldest first. `missing`: how many there were between the tenth and those after it, which are not kept. */
+export function factsView({ count, facts }: KeptFacts) {
+  return {
+    count,
+    missing: count - facts.length,
+    facts: facts.map(({ at, ...said }) => ({ at: isoTime(at), ...said })),
+  };
 }
 
 export type AuditView = ReturnType<typeof auditView>;

@@ -1,6 +1,7 @@
 /** Steps, settlements and messages of several stores as one. What names a tenant goes to its store alone. */
 import { StoreError } from "../errors.ts";
 import type { EarlySettlements } from "../stores/early.ts";
+import type { FactSupport } from "../stores/facts.ts";
 import type { JournalSupport } from "../stores/journal.ts";
 import type { MessageSupport } from "../stores/messages.ts";
 import type { Depth, Overview } from "../stores/overview.ts";
@@ -98,6 +99,19 @@ export async function listAudit<Tx>(
   const newestFirst = (left: AuditEntry, right: AuditEntry) =>
     right.at - left.at || (left.id < right.id ? 1 : -1);
   return pages.flat().sort(newestFirst).slice(0, filter.limit);
+}
+
+/** What one store cannot keep is no reason for the others to keep nothing. */
+export function routedFacts<Tx>(members: Members<Tx>): FactSupport {
+  const of = (tenant: string) => members.of(tenant).store;
+  return {
+    async keep(groups) {
+      const byStore = [...Map.groupBy(groups, ({ key }) => of(key.tenant))];
+      const ends = await Promise.allSettled(byStore.map(async ([store, those]) => store.facts?.keep(those)));
+      for (const end of ends) if (end.status === "rejected") throw end.reason;
+    },
+    of: async (key, recordId) => (await of(key.tenant).facts?.of(key, recordId)) ?? [],
+  };
 }
 
 export function routedTenantData<Tx>(members: Members<Tx>): TenantData {

@@ -15,6 +15,7 @@ import { ClaimedFrom, routedOutbox } from "./outbox.ts";
 import {
   listAudit,
   routedEarly,
+  routedFacts,
   routedJournal,
   routedMessages,
   routedSettlement,
@@ -166,6 +167,7 @@ function whatAllKeep<Tx>(members: Members<Tx>, stores: readonly Store<Tx>[]): Pa
     ...(stores.every(({ summaries }) => summaries !== undefined)
       ? { summaries: { of: async (key, id) => (await of(key.tenant).summaries?.of(key, id)) ?? null } }
       : {}),
+    ...(stores.every(({ facts }) => facts !== undefined) ? { facts: routedFacts(members) } : {}),
     ...(stores.every(({ archival }) => archival !== undefined) ? { archival: routedArchival(members) } : {}),
     ...(stores.every(({ tenantData }) => tenantData !== undefined)
       ? { tenantData: routedTenantData(members) }

@@ -44,10 +44,11 @@ describe("migratePostgres", () => {
         "0004_audit_age",
         "0005_summaries",
         "0006_traces",
+        "0007_facts",
       ],
-      version: 6,
+      version: 7,
     });
-    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 6 });
+    expect(await migratePostgres(pool)).toEqual({ schema: "latchkey", applied: [], version: 7 });
     const { rows } = await pool.query("select version, name from latchkey.migrations");
     expect(rows).toEqual([
       { version: 1, name: "0001_records" },
@@ -56,6 +57,7 @@ describe("migratePostgres", () => {
       { version: 4, name: "0004_audit_age" },
       { version: 5, name: "0005_summaries" },
       { version: 6, name: "0006_traces" },
+      { version: 7, name: "0007_facts" },
     ]);
     await pool.end();
   });
@@ -153,7 +155,7 @@ describe("migratePostgresSql", () => {
     expect(migratePostgresSql()).toContain("create table");
     expect(migratePostgresSql({ after: 1 })).not.toContain("0001_records");
     expect(migratePostgresSql({ after: 1 })).toContain("0002_messages");
-    expect(migratePostgresSql({ after: 3 })).not.toContain("create table");
+    expect(migratePostgresSql({ after: 3 })).not.toContain('create table "latchkey".records');
   });
 
   test("a schema whose name is not plain is refused", () => {

@@ -24,6 +24,7 @@ import type { ActiveKeys } from "./active-keys.ts";
 import type { Archival, CleanReport } from "./archival.ts";
 import type { EarlySettlements } from "./early.ts";
 import type { ExamineRequest, Finding } from "./examination.ts";
+import type { FactSupport } from "./facts.ts";
 import type { HintSupport } from "./hints.ts";
 import type { JournalSupport } from "./journal.ts";
 import type { NewLife, Reading, Summaries } from "./life.ts";
@@ -125,6 +126,8 @@ export interface Store<Tx = never> {
   readonly keepsTraces?: true;
   /** Absent: summaries of requests are not kept. */
   readonly summaries?: Summaries;
+  /** Absent: facts are not kept. */
+  readonly facts?: FactSupport;
   /** Lets records be put elsewhere before they are forgotten. Absent: nothing can be archived. */
   readonly archival?: Archival;
   /** Counts and removes what is kept of one tenant. Absent: that has to be done in the store itself. */

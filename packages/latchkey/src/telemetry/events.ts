@@ -145,6 +145,8 @@ export type LatchkeyEvent =
   /** The summary of a request could not be redacted or encoded: its record has none. */
   | (About & { readonly type: "summary_failed"; readonly error: unknown })
   | (About & { readonly type: "store_error"; readonly error: unknown })
+  /** So many repeated requests and look-ups were not kept with their records: too many at once, or the store failed. */
+  | { readonly type: "facts_dropped"; readonly count: number; readonly error: unknown }
   /** The store failed before the work started, and the operation says `onStoreFailure: "run-unprotected"`. */
   | (About & { readonly type: "ran_unprotected"; readonly error: unknown })
   /** The store is not asked for new requests for a while: they are refused. */

@@ -1,4 +1,5 @@
-import { guardOf } from "../engine/record.ts";
+import { guardOf, type UnknownRecord } from "../engine/record.ts";
+import { noteLookUp } from "../execution/facts.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { ClaimedUnknown } from "../stores/settlement.ts";
@@ -112,15 +113,26 @@ async function reconcile<Tx>(runtime: Runtime<Tx>, claim: ClaimedUnknown, triesM
   const { record } = claim;
   const about = { ...runtime.about(record.operation, record), recordId: record.id };
   try {
-    const found = await askInSpan(runtime, claim).catch((error: unknown): Found => {
-      runtime.emit({ ...about, type: "reconcile_failed", error });
-      return { kind: "ask_later" };
-    });
+    const found = await askInSpan(runtime, claim).then(
+      (one) => noted(runtime, record, one),
+      (error: unknown): Found => {
+        runtime.emit({ ...about, type: "reconcile_failed", error });
+        noteLookUp(runtime, record, "failed");
+        return { kind: "ask_later" };
+      },
+    );
     return await act(runtime, claim, found, triesMax);
   } catch (error) {
     runtime.emit({ ...about, type: "reconcile_failed", error });
     return "met";
   }
+}
+
+function noted<Tx>(runtime: Runtime<Tx>, record: UnknownRecord, found: Found): Found {
+  if (found.kind === "settle") noteLookUp(runtime, record, found.settlement.event, found.proof);
+  else if (found.kind === "person") noteLookUp(runtime, record, found.kind, found.because);
+  else if (found.kind === "ask_later") noteLookUp(runtime, record, found.kind);
+  return found;
 }
 
 /** In a trace of its own, which points back to where the life began whose outcome is unknown. */

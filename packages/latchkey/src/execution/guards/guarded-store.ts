@@ -114,6 +114,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
             (await inner.countActiveKeys?.(tenants, countMax)) ?? [],
         }),
     ...(inner.summaries === undefined ? {} : { summaries: inner.summaries }),
+    ...(inner.facts === undefined ? {} : { facts: inner.facts }),
     ...(inner.archival === undefined ? {} : { archival: inner.archival }),
     ...(inner.cleanAudit === undefined
       ? {}

@@ -6,6 +6,7 @@ import { countActiveKeys } from "./active-keys.ts";
 import { endAttempt, giveUp, renew, takeOver } from "./attempt.ts";
 import { accept, claimPending, create, recordLostTransaction } from "./begin.ts";
 import { memoryEarly } from "./early.ts";
+import { memoryFacts } from "./facts.ts";
 import { memoryHints } from "./hints.ts";
 import { memoryJournal } from "./journal.ts";
 import { memoryMessages } from "./messages.ts";
@@ -46,6 +47,7 @@ export function assembleMemoryStore(state: MemoryState): Store<MemoryTransaction
         return row?.record.id === id ? row.life.summary : null;
       },
     },
+    facts: memoryFacts(rows, now),
     archival: memoryArchival(state, now),
     tenantData: memoryTenantData({ ...state, newId: () => systemPorts.random.uuid(now()) }),
     outbox: memoryOutbox(effects, state.audit, now),

@@ -1,5 +1,6 @@
 /** The rows of the memory store. What goes in and what comes out is copied: no caller holds a row. */
 import { type Guard, type LatchkeyRecord, type RecordKey, sameFence } from "../../engine/record.ts";
+import type { KeptFacts } from "../facts.ts";
 import type { Step } from "../journal.ts";
 import type { LeaseTerms } from "../store.ts";
 
@@ -22,6 +23,7 @@ export interface KeptLife {
   readonly summary: Uint8Array | null;
   /** Early settlements, in the order in which they were said. */
   readonly early: readonly string[];
+  readonly facts: readonly KeptFacts[];
 }
 
 export interface MemoryRow {
@@ -49,6 +51,7 @@ const newLife: KeptLife = {
   addressable: false,
   summary: null,
   early: [],
+  facts: [],
 };
 
 /** One text per key; the lengths keep the parts apart whatever they contain. */

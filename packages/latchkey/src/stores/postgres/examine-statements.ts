@@ -12,6 +12,7 @@ const rights: Readonly<Record<string, readonly string[]>> = {
   outbox: all,
   messages: all,
   early: all,
+  facts: all,
   audit: all,
   settings: ["select"],
 };

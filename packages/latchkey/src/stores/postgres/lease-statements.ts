@@ -192,6 +192,9 @@ function release(names: SqlNames): string {
       returning r.id),
     s as (
       delete from ${names.steps} s where s.record_id = any (array(select id from r))
+      returning 1),
+    f as (
+      delete from ${names.facts} f where ${keyIs("f")} and exists (select 1 from r)
       returning 1)
     select 1 as released, ${commitSettings(names)} from r`;
 }

@@ -72,6 +72,16 @@ function effectsAreDelivered({ outbox }: SqlNames): string {
   return `(select o.id from ${outbox} o where o.record_id = r.id and o.state <> 'delivered' limit 1) is null`;
 }
 
+/** LIMIT keeps the planner on the primary key. */
+function factsGo({ facts }: SqlNames): string {
+  return `facts as (
+      delete from ${facts} f
+      where f.ctid = any (array(
+        select f.ctid from done d cross join lateral (
+          select f.ctid from ${facts} f where f.tenant = d.tenant and f.scope = d.scope and f.key = d.key limit 2) f))
+      returning 1)`;
+}
+
 /** The records that `forget` would remove, as they are. */
 function dueToForget(names: SqlNames): string {
   return onPrimary(`select ${recordColumns}, pg_catalog.encode(r.summary, 'hex') as summary from ${names.records} r
@@ -89,10 +99,11 @@ function forgetNamed(names: SqlNames): string {
       for update skip locked),
     done as (
       delete from ${names.records} r where ${isDue} and (${finished} or r.state = 'expired')
-      returning r.id),
+      returning r.tenant, r.scope, r.key, r.id),
     steps as (
       delete from ${names.steps} s where s.record_id = any (array(select id from done))
-      returning 1)
+      returning 1),
+    ${factsGo(names)}
     select pg_catalog.count(*)::int as forgotten from done`;
 }
 
@@ -107,14 +118,15 @@ function forget(names: SqlNames): string {
     done as (
       delete from ${names.records} r
       where r.ctid = any (array(select row_id from due where free)) and (${finished} or r.state = 'expired')
-      returning r.id, r.state),
+      returning r.tenant, r.scope, r.key, r.id, r.state),
     kept as (
       update ${names.records} r set state = 'expired', answer = null, response_schema_version = null
       where r.ctid = any (array(select row_id from due where not free)) and ${finished}
       returning 1),
     steps as (
       delete from ${names.steps} s where s.record_id = any (array(select id from done))
-      returning 1)
+      returning 1),
+    ${factsGo(names)}
     select pg_catalog.count(*)::int as forgotten,
       ((pg_catalog.count(*) filter (where done.state <> 'expired')) + (select pg_catalog.count(*) from kept))::int as purged
     from done`;

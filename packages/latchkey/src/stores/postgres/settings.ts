@@ -8,7 +8,7 @@ import { checkSuitability, suitability } from "./suitability.ts";
 import { type StatementTemplate, template } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
-export const schemaVersion = 6;
+export const schemaVersion = 7;
 
 /** What the migrations have written into the table `settings`. The secret never changes, so it is read once. */
 export class Settings {

@@ -9,6 +9,7 @@ export interface SqlNames {
   readonly messages: string;
   readonly audit: string;
   readonly early: string;
+  readonly facts: string;
   readonly settings: string;
   /** The call that tells the store's time. */
   readonly clock: string;

@@ -22,6 +22,7 @@ import { postgresEarly } from "./early.ts";
 import { earlyStatements } from "./early-statements.ts";
 import { examinePostgres } from "./examine.ts";
 import type { PostgresExecutor } from "./executor.ts";
+import { factStatements, postgresFacts } from "./facts.ts";
 import { postgresJournal } from "./journal.ts";
 import { journalStatements } from "./journal-statements.ts";
 import { leaseStatements } from "./lease-statements.ts";
@@ -121,6 +122,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
     ...auditLog(executor, settlement),
     early: postgresEarly(executor, early),
     summaries: postgresSummaries(executor, maintenance),
+    facts: postgresFacts(executor, factStatements(names)),
     tenantData: postgresTenantData(executor, tenant),
     outbox: postgresOutbox(executor, outbox, confirmation, parts.clock, positions),
     messages: postgresMessages(executor, messages, confirmation),
@@ -157,6 +159,7 @@ function namesOf<Tx>({ schema, timeFunction, serverLimits, capabilities }: Store
     messages: `"${schema}".messages`,
     audit: `"${schema}".audit`,
     early: `"${schema}".early`,
+    facts: `"${schema}".facts`,
     settings: `"${schema}".settings`,
     clock: timeFunction,
     synced: capabilities.durability === "synced",

@@ -3,7 +3,7 @@ import { LatchkeyError } from "../../errors.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import { nullableText, textOf } from "./rows.ts";
 
-const tables = ["records", "leases", "steps", "outbox", "messages", "early", "audit", "settings"];
+const tables = ["records", "leases", "steps", "outbox", "messages", "early", "facts", "audit", "settings"];
 /** Without these nothing works; what else a service needs depends on what it does. */
 const needs = { records: ["select", "insert", "update"], settings: ["select"] };
 const operators = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||"];

@@ -87,7 +87,7 @@ function sweepMessages(names: SqlNames): string {
     from page p order by p.digest`;
 }
 
-/** Steps and early settlements go with their record; a lease is left by no attempt that has ended but one that crashed. */
+/** Facts also go where they were left without a record. Steps and early settlements go with their record; a lease is left by no attempt that has ended but one that crashed. */
 function sweepRecords(names: SqlNames): string {
   const { records, outbox } = names;
   const hasEffect = (states: string) =>
@@ -115,6 +115,14 @@ function sweepRecords(names: SqlNames): string {
       returning 1),
     early as (
       delete from ${names.early} e where e.record_id = any (array(select id from done))
+      returning 1),
+    facts as (
+      delete from ${names.facts} f
+      where @remove::boolean and f.tenant = @tenant::text and (f.scope, f.key) > (@after_scope::text, @after_key::text)
+        and ((select pg_catalog.count(*) from page) < @limit::int
+          or (f.scope, f.key) <= (select p.scope, p.key from page p order by p.scope desc, p.key desc limit 1))
+        and not exists (
+          select 1 from page p where p.scope = f.scope and p.key = f.key and p.id <> all (array(select id from done)))
       returning 1),
     leases as (
       delete from ${names.leases} l

@@ -65,6 +65,8 @@ export type StorePort =
   | "readEarly"
   | "dueEarly"
   | "readSummary"
+  | "keepFacts"
+  | "readFacts"
   | "cleanForArchive"
   | "dueForArchive"
   | "forgetArchived"

@@ -12,6 +12,7 @@ type Optional = Pick<
   | "keepsTraces"
   | "early"
   | "summaries"
+  | "facts"
   | "archival"
   | "tenantData"
   | "overview"
@@ -24,7 +25,8 @@ type Optional = Pick<
 >;
 
 export function faultyOptional(inner: Optional, process: FaultyProcess): Optional {
-  const { leasesRefused, ownCircuits, keepsTraces, early, summaries, archival, tenantData, finished } = inner;
+  const { leasesRefused, ownCircuits, keepsTraces, early, summaries, facts, archival, tenantData, finished } =
+    inner;
   return {
     ...(leasesRefused !== undefined && { leasesRefused }),
     ...(ownCircuits !== undefined && { ownCircuits }),
@@ -32,6 +34,12 @@ export function faultyOptional(inner: Optional, process: FaultyProcess): Optiona
     ...(early && { early: faultyEarly(early, process) }),
     ...(summaries && {
       summaries: { of: (key, id) => process.call("readSummary", key, () => summaries.of(key, id)) },
+    }),
+    ...(facts && {
+      facts: {
+        keep: (groups) => process.call("keepFacts", null, () => facts.keep(groups)),
+        of: (key, id) => process.call("readFacts", key, () => facts.of(key, id)),
+      },
     }),
     ...(archival && { archival: faultyArchival(archival, process) }),
     ...(tenantData && { tenantData: faultyTenantData(tenantData, process) }),
