@@ -93,6 +93,22 @@ test("shows the trace in which it began, and no text that is none", async () => 
   }
 });
 
+test("shows the requests that came again, and how many are not kept one by one", async () => {
+  const service = createLatchkey({ store: place.store });
+  const operation = service.operation("orders.again", { writes: "none" });
+  const run = () => service.run(operation, { tenant: "account-1", key: "again", input: {} }, async () => 1);
+  await run();
+  const inspectAgain = () => latchkey(place.url, "inspect", "account-1", "orders.again", "again");
+  expect((await inspectAgain()).out).not.toContain("came again");
+  for (let count = 0; count < 35; count += 1) await run();
+  await service.close();
+  const { out } = await inspectAgain();
+  expect(out.match(/Z got the stored answer$/gmu)).toHaveLength(30);
+  expect(out).toMatch(
+    /Requests that came again\n(?: {2}\S+Z got the stored answer\n){10} {2}\(5 more, not kept one by one\)\n/u,
+  );
+});
+
 test("the same as JSON", async () => {
   const { id, downstream } = await callInDoubt(place, keyOf("order-2"));
   const { out } = await inspect("order-2", "--json");

@@ -446,6 +446,29 @@ describe.runIf(browser !== null)("the console", () => {
     expect(await page.content()).not.toContain("NOTE-CANARY");
   });
 
+  test("a record shows the requests that came again, with a gap where they are not kept one by one", async () => {
+    const { place } = world;
+    const latchkey = createLatchkey({ store: place.store });
+    const operation = latchkey.operation("payments.again", { execution: "lease" });
+    const run = () =>
+      latchkey.run(operation, { tenant: "acme", key: "again", input: null }, async () => ({}));
+    const first = await run();
+    for (let count = 0; count < 45; count += 1) await run();
+    await latchkey.runtime.facts?.stop();
+    const { page, go } = await open(await serve(world), { viewport: phone });
+    await go(`/record/${"recordId" in first ? first.recordId : ""}`);
+    const section = page.locator("section", { hasText: "Requests that came again" });
+    await section.getByText("45", { exact: true }).waitFor();
+    await section.getByText("15 more, not kept one by one").waitFor();
+    const rows = await section.locator("tr").allTextContents();
+    expect(rows).toHaveLength(3);
+    expect(rows[0]).toContain("got the stored answer 10 times");
+    expect(rows[1]).toContain("15 more");
+    expect(rows[2]).toContain("got the stored answer 20 times");
+    expect(await isWithinWidth(page)).toBe(true);
+    await page.screenshot({ path: join(scratch, "console-again-phone.png"), fullPage: true });
+  });
+
   test("a console that does not answer is said, what was there stays, and it comes back by itself", async () => {
     const own = await serve(world);
     const { page, go } = await open(own);

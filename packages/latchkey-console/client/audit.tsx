@@ -66,7 +66,7 @@ interface AuditRowsProps {
 export function AuditRows({ entries, hasTenant }: AuditRowsProps) {
   const now = overview.value?.now ?? "";
   return (
-    <table class="table stacks audit">
+    <table class="table stacks decisions">
       <thead>
         <tr>
           <th class="sorted" aria-sort="descending">

@@ -5,6 +5,7 @@ import { TenantLink } from "./audit.tsx";
 import { DecideDead } from "./decide.tsx";
 import { ageText, exactTime, timeText } from "./format.ts";
 import { Hasten } from "./hasten.tsx";
+import { Kept } from "./kept.tsx";
 import { StepSentence } from "./known.tsx";
 import { changeText, decisionText, eventsOf, type LifeEvent } from "./life.ts";
 import { LifePicture } from "./life.tsx";
@@ -95,6 +96,8 @@ function Whole({ report, who, reload }: WholeProps) {
           <RequestSummary report={report} />
           <StoredAnswer report={report} who={who} />
           <Facts report={report} />
+          <Kept title="Requests that came again" kept={report.repeats} now={report.now} />
+          <Kept title="Look-ups" kept={report.lookUps} now={report.now} />
           <Audit report={report} />
         </div>
       </div>

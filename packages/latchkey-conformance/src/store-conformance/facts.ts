@@ -105,12 +105,13 @@ export const factCases: readonly StoreCase[] = [
   factCase(
     "many keys at once, each its own, also where names run into each other",
     async (context, facts, other) => {
+      const end = newId();
       const keys = [
-        { tenant: "a", scope: "bc", key: "d" },
-        { tenant: "ab", scope: "c", key: "d" },
-        { tenant: "a", scope: "b", key: "cd" },
+        { tenant: "a", scope: "bc", key: `d${end}` },
+        { tenant: "ab", scope: "c", key: `d${end}` },
+        { tenant: "a", scope: "b", key: `cd${end}` },
         newKey(),
-      ].map((key) => ({ ...key, key: `${key.key} ${newId()}` }));
+      ];
       const begun = await Promise.all(keys.map((key) => begin(context, key)));
       await facts.keep(begun.map(({ key, record }) => groupOf(key, [record.id], { recordId: record.id })));
       for (const { key, record } of begun) {

@@ -1,6 +1,13 @@
 /** Steps, effects and stored pieces as lines for a person. */
 import type { Readable, ShownAnswer } from "../operator/readable.ts";
-import type { DeadEffectView, EffectPiecesView, ShownPayload, StepView } from "../operator/views.ts";
+import type {
+  DeadEffectView,
+  EffectPiecesView,
+  FactsView,
+  ShownPayload,
+  StepView,
+} from "../operator/views.ts";
+import { firstFactsMax } from "../stores/facts.ts";
 import type { CommandChoice } from "./choice-commands.ts";
 import { columns, shortened } from "./text.ts";
 
@@ -21,6 +28,15 @@ function callRows({ call, state }: StepView): [string, string | null][] {
     ["generation", call.generation === 0 ? null : String(call.generation)],
     ["input", readableText(call.input)],
   ];
+}
+
+export function factLines(kept: FactsView | null): readonly string[] {
+  if (kept === null) return [];
+  const lines = kept.facts.map(({ at, text, traceId }) =>
+    traceId === null ? `${at} ${text}` : `${at} ${text}, trace ${traceId}`,
+  );
+  if (kept.missing > 0) lines.splice(firstFactsMax, 0, `(${kept.missing} more, not kept one by one)`);
+  return lines;
 }
 
 export function effectLines(effect: EffectPiecesView): readonly string[] {

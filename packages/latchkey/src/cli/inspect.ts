@@ -14,6 +14,7 @@ import {
   answerText,
   deadEffectLines,
   effectLines,
+  factLines,
   readableText,
   stepLines,
   summaryText,
@@ -161,6 +162,8 @@ function linesOf(report: Report): readonly string[] {
     ...columns(headRows(report)),
     ...section("Steps", report.steps.flatMap(stepLines)),
     ...section("Effects", report.effects.flatMap(effectLines)),
+    ...section("Requests that came again", factLines(report.repeats)),
+    ...section("Look-ups", factLines(report.lookUps)),
     ...section(
       "Settled",
       report.audit.flatMap((entry) => auditLines(entry, report.id)),

@@ -69,9 +69,9 @@ export class FactBuffer {
 
   /** Has the store keep what is there, once what is under way has ended. */
   async stop(): Promise<void> {
+    await this.#round;
     this.#cancelTimer?.();
     this.#cancelTimer = null;
-    await this.#round;
     await this.#keep();
   }
 

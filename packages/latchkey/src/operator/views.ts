@@ -2,6 +2,7 @@
  * Records, steps, effects, dead messages and audit rows as people and programs see them: times in ISO 8601, bytes only where
  * they can be read.
  */
+
 import type { CodecPart } from "../codec.ts";
 import type { LatchkeyRecord } from "../engine/record.ts";
 import type { DeadMessage } from "../messages/dead-messages.ts";
@@ -11,6 +12,7 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 import type { AuditEntry } from "../stores/settlement.ts";
 import { parseTraceparent } from "../telemetry/traceparent.ts";
 import { deathName } from "./dead-names.ts";
+import { lookUpText, repeatText } from "./fact-texts.ts";
 import {
   type Readable,
   readAnswer,
@@ -138,11 +140,15 @@ async function stepView(step: Step, decode: Decode) {
 export type FactsView = ReturnType<typeof factsView>;
 
 /** Facts of one kind, oldest first. `missing`: how many there were between the tenth and those after it, which are not kept. */
-export function factsView({ count, facts }: KeptFacts) {
+export function factsView({ kind, count, facts }: KeptFacts) {
   return {
     count,
     missing: count - facts.length,
-    facts: facts.map(({ at, ...said }) => ({ at: isoTime(at), ...said })),
+    facts: facts.map(({ at, ...said }) => ({
+      at: isoTime(at),
+      ...said,
+      text: kind === "repeat" ? repeatText(said) : lookUpText(said),
+    })),
   };
 }
 

@@ -1,0 +1,149 @@
+import { expect, test } from "vitest";
+import type { FactGroup, FactSupport } from "../stores/facts.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
+import { type Fact, FactBuffer } from "./fact-buffer.ts";
+
+const second = 1_000;
+
+function setUp() {
+  const { clock } = manualPorts();
+  const kept: (readonly FactGroup[])[] = [];
+  const dropped: (readonly [count: number, error: unknown])[] = [];
+  let keep: FactSupport["keep"] = async (groups) => void kept.push(groups);
+  const support: FactSupport = { keep: (groups) => keep(groups), of: async () => [] };
+  const buffer = new FactBuffer(support, clock, {
+    onDropped: (count, error) => dropped.push([count, error]),
+  });
+  const note = (key: string, more: Partial<Fact> = {}) =>
+    buffer.note({
+      kind: "repeat",
+      key: { tenant: "t", scope: "s", key },
+      recordId: null,
+      what: "replay",
+      because: null,
+      traceId: null,
+      ...more,
+    });
+  const keeping = (next: FactSupport["keep"]) => {
+    keep = next;
+  };
+  return { clock, kept, dropped, buffer, note, keeping };
+}
+
+test("what was noted is kept after a second, in one call, with how long ago each was", async () => {
+  const { clock, kept, note } = setUp();
+  note("a");
+  await clock.advance(400);
+  note("a", { what: "in_progress", traceId: "0af7651916cd43dd8448eb211c80319c" });
+  note("b", { kind: "look_up", recordId: "r" });
+  await clock.advance(599);
+  expect(kept).toEqual([]);
+  await clock.advance(1);
+  expect(kept).toEqual([
+    [
+      {
+        key: { tenant: "t", scope: "s", key: "a" },
+        recordId: null,
+        kind: "repeat",
+        count: 2,
+        facts: [
+          { what: "replay", because: null, traceId: null, agoMs: 1_000 },
+          { what: "in_progress", because: null, traceId: "0af7651916cd43dd8448eb211c80319c", agoMs: 600 },
+        ],
+      },
+      {
+        key: { tenant: "t", scope: "s", key: "b" },
+        recordId: "r",
+        kind: "look_up",
+        count: 1,
+        facts: [{ what: "replay", because: null, traceId: null, agoMs: 600 }],
+      },
+    ],
+  ]);
+  await clock.advance(10 * second);
+  expect(kept, "nothing runs while there is nothing").toHaveLength(1);
+});
+
+test("a key that is asked for often takes no more room than thirty", async () => {
+  const { clock, kept, note } = setUp();
+  for (let number = 1; number <= 5_000; number += 1) note("hot", { because: String(number) });
+  await clock.advance(second);
+  const [group] = kept[0] ?? [];
+  expect(group?.count).toBe(5_000);
+  const numbers = group?.facts.map(({ because }) => Number(because));
+  expect(numbers).toEqual([
+    ...Array.from({ length: 10 }, (_, at) => at + 1),
+    ...Array.from({ length: 20 }, (_, at) => at + 4_981),
+  ]);
+});
+
+test("more keys than fit are dropped and counted; known ones still count", async () => {
+  const { clock, kept, dropped, note } = setUp();
+  for (let number = 0; number < 503; number += 1) note(`key-${number}`);
+  note("key-0");
+  await clock.advance(second);
+  expect(kept[0]).toHaveLength(500);
+  expect(kept[0]?.[0]?.count).toBe(2);
+  expect(dropped).toEqual([[3, null]]);
+});
+
+test("what the store fails to keep is dropped and counted, and the next round goes on", async () => {
+  const { clock, kept, dropped, note, keeping } = setUp();
+  const error = new Error("gone");
+  keeping(async () => {
+    throw error;
+  });
+  note("a");
+  note("a");
+  note("b");
+  await clock.advance(second);
+  expect(dropped).toEqual([[3, error]]);
+  keeping(async (groups) => void kept.push(groups));
+  note("c");
+  await clock.advance(second);
+  expect(kept.flat().map(({ key }) => key.key)).toEqual(["c"]);
+});
+
+test("what is noted while a round is under way waits for the next; one round at a time", async () => {
+  const { clock, kept, note, keeping } = setUp();
+  const slow = Promise.withResolvers<void>();
+  keeping(async (groups) => {
+    kept.push(groups);
+    await slow.promise;
+  });
+  note("a");
+  await clock.advance(second);
+  note("b");
+  await clock.advance(5 * second);
+  expect(kept).toHaveLength(1);
+  slow.resolve();
+  await clock.advance(second);
+  expect(kept.flat().map(({ key }) => key.key)).toEqual(["a", "b"]);
+});
+
+test("of two lives of a key, those of the later one are kept", async () => {
+  const { clock, kept, note } = setUp();
+  note("a", { recordId: "one" });
+  note("a");
+  note("a", { recordId: "two" });
+  await clock.advance(second);
+  expect(kept.flat()).toMatchObject([{ recordId: "two", count: 1 }]);
+});
+
+test("stopping keeps what is there at once, after the round under way, and leaves no timer", async () => {
+  const { clock, kept, note, buffer, keeping } = setUp();
+  const slow = Promise.withResolvers<void>();
+  keeping(async (groups) => {
+    await slow.promise;
+    kept.push(groups);
+  });
+  note("a");
+  await clock.advance(second);
+  note("b");
+  const stopped = buffer.stop();
+  slow.resolve();
+  await stopped;
+  expect(kept.flat().map(({ key }) => key.key)).toEqual(["a", "b"]);
+  await clock.advance(10 * second);
+  expect(kept).toHaveLength(2);
+});

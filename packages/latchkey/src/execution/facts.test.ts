@@ -1,0 +1,198 @@
+/** Requests that came again and look-ups, kept for people: on the memory store and on a real Postgres. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openPlace, type Place } from "../../../../test/cli/arrange.ts";
+import { until } from "../../../../test/support/until.ts";
+import { NotExecuted } from "../errors.ts";
+import { createLatchkey } from "../latchkey.ts";
+import type { OperationOptions } from "../operations/operation.ts";
+import type { LookedUp } from "../operations/owned-work.ts";
+import { createOperator } from "../operator/index.ts";
+import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
+import type { LatchkeyEvent } from "../telemetry/events.ts";
+import { manualPorts } from "../testing/manual-ports.ts";
+import { outcomeReconciler } from "../workers/outcome-reconciler.ts";
+
+const second = 1_000;
+const hour = 60 * 60 * second;
+
+function setUp(options: OperationOptions<"lease"> = {}) {
+  const ports = manualPorts();
+  const inner = memoryStore({ ports });
+  let writes = 0;
+  const { facts } = inner;
+  if (facts === undefined) throw new TypeError("the memory store keeps facts");
+  const keep: typeof facts.keep = async (groups) => {
+    writes += 1;
+    await facts.keep(groups);
+  };
+  const store = { ...inner, facts: { ...facts, keep } };
+  const events: LatchkeyEvent[] = [];
+  const latchkey = createLatchkey<MemoryTransaction>({
+    store,
+    ports,
+    onEvent: (event) => events.push(event),
+  });
+  const operation = latchkey.operation("op", { execution: "lease", ...options });
+  const operator = createOperator({ latchkey });
+  const run = (key: string, work: () => Promise<unknown> = async () => ({}), input: unknown = null) =>
+    latchkey.run(operation, { tenant: "t", key, input }, work);
+  const reportOf = async (key: string) => {
+    const found = await operator.inspect({ tenant: "t", operation: "op", key });
+    if (found.kind !== "record") throw new Error(`no record of ${key}`);
+    return found.report;
+  };
+  return { ports, latchkey, run, reportOf, events, writes: () => writes };
+}
+
+describe("requests that came again", () => {
+  test("are kept with what they were answered, a second later, and the first one is none", async () => {
+    const { ports, run, reportOf, writes } = setUp({ retentionMs: hour, forgetAfterMs: 2 * hour });
+    const held = Promise.withResolvers<null>();
+    const first = run("k", () => held.promise);
+    await ports.clock.advance(100);
+    expect((await run("k")).kind).toBe("in_progress");
+    held.resolve(null);
+    expect((await first).kind).toBe("executed");
+    expect((await run("k")).kind).toBe("replay");
+    expect((await run("k", undefined, { other: true })).kind).toBe("key_misuse");
+    expect(writes(), "no request writes").toBe(0);
+    expect((await reportOf("k")).repeats).toBeNull();
+    await ports.clock.advance(second);
+    expect(writes()).toBe(1);
+    const { repeats, lookUps, createdAt } = await reportOf("k");
+    const at = new Date(Date.parse(createdAt) + 100).toISOString();
+    expect(repeats).toEqual({
+      count: 3,
+      missing: 0,
+      facts: [
+        { what: "in_progress", because: null, text: "was refused: an attempt was under way" },
+        { what: "replay", because: null, text: "got the stored answer" },
+        {
+          what: "key_misuse",
+          because: "fingerprint",
+          text: "was refused: the key came with another request",
+        },
+      ].map((said) => ({ at, traceId: null, ...said })),
+    });
+    expect(lookUps).toBeNull();
+    await ports.clock.advance(hour);
+    expect((await run("k")).kind).toBe("expired");
+    await ports.clock.advance(second);
+    expect((await reportOf("k")).repeats?.facts.at(-1)).toMatchObject({ what: "expired" });
+  });
+
+  test("of one key for ever: the first ten, the last twenty, and how many came between", async () => {
+    const { ports, run, reportOf } = setUp();
+    await run("hot");
+    for (let round = 0; round < 4; round += 1) {
+      for (let count = 0; count < 25; count += 1) await run("hot");
+      await ports.clock.advance(second);
+    }
+    const { repeats } = await reportOf("hot");
+    expect(repeats).toMatchObject({ count: 100, missing: 70 });
+    expect(repeats?.facts).toHaveLength(30);
+  });
+
+  test("a life that was released and runs again has those of its own alone", async () => {
+    const { ports, run, reportOf } = setUp();
+    const held = Promise.withResolvers<null>();
+    const first = run("k", async () => {
+      await held.promise;
+      throw new NotExecuted();
+    });
+    await ports.clock.advance(100);
+    await run("k");
+    await ports.clock.advance(second);
+    held.resolve(null);
+    await expect(first).rejects.toThrow(NotExecuted);
+    expect((await run("k")).kind).toBe("executed");
+    expect((await reportOf("k")).repeats).toBeNull();
+  });
+
+  test("none, where an operation does not want them", async () => {
+    const { ports, run, reportOf, writes } = setUp({ facts: false });
+    await run("k");
+    await run("k");
+    await ports.clock.advance(10 * second);
+    expect(writes()).toBe(0);
+    expect((await reportOf("k")).repeats).toBeNull();
+  });
+
+  test("closing keeps what was not kept yet", async () => {
+    const { run, reportOf, latchkey } = setUp();
+    await run("k");
+    await run("k");
+    await latchkey.close();
+    expect((await reportOf("k")).repeats).toMatchObject({ count: 1 });
+  });
+
+  test("a store that keeps none: nothing is kept, and wanting them is an error", async () => {
+    const { facts: _, ...store } = memoryStore();
+    const latchkey = createLatchkey({ store });
+    expect(() => latchkey.operation("wanted", { execution: "lease", facts: true })).toThrow(
+      "Operation wanted: facts: store memory keeps no facts",
+    );
+    const operation = latchkey.operation("op", { execution: "lease" });
+    const run = () => latchkey.run(operation, { tenant: "t", key: "k", input: null }, async () => ({}));
+    await run();
+    expect((await run()).kind).toBe("replay");
+    await latchkey.close();
+  });
+});
+
+describe("look-ups", () => {
+  test("are kept with what they have found, also those that fail", async () => {
+    const answers = [
+      () => Promise.reject(new Error("a time-out")),
+      async () => ({ kind: "still_unknown" }) as const,
+      async () => ({ kind: "completed", answer: { status: 201, body: {} } }) as const,
+    ];
+    const lookup = async (): Promise<LookedUp> => {
+      const answer = answers.shift();
+      if (answer === undefined) throw new Error("it was settled");
+      return answer();
+    };
+    const { ports, run, reportOf, latchkey, events } = setUp({ lookup });
+    await expect(run("k", () => Promise.reject(new Error("lost")))).rejects.toThrow("lost");
+    const reconciler = outcomeReconciler(latchkey);
+    for (let round = 0; round < 3; round += 1) {
+      await ports.clock.advance(10 * second);
+      await reconciler.runOnce();
+    }
+    await ports.clock.advance(second);
+    expect(events.map(({ type }) => type)).toContain("reconcile_failed");
+    const { lookUps } = await reportOf("k");
+    expect(lookUps?.facts.map(({ text }) => text)).toEqual([
+      "failed",
+      "found nothing certain yet",
+      "found that it was completed (found-downstream)",
+    ]);
+  });
+});
+
+describe("on Postgres", () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = await openPlace();
+  });
+  afterAll(() => place.close());
+
+  test("they come within seconds, and what the database refuses is counted and harms nothing", async () => {
+    const events: LatchkeyEvent[] = [];
+    const latchkey = createLatchkey({ store: place.store, onEvent: (event) => events.push(event) });
+    const operation = latchkey.operation("op", { execution: "transaction", writes: "none" });
+    const operator = createOperator({ latchkey });
+    const run = (key: string) => latchkey.run(operation, { tenant: "t", key, input: null }, async () => ({}));
+    await run("k");
+    for (let count = 0; count < 40; count += 1) expect((await run("k")).kind).toBe("replay");
+    await until(async () => {
+      const found = await operator.inspect({ tenant: "t", operation: "op", key: "k" });
+      return found.kind === "record" && found.report.repeats?.count === 40;
+    });
+    await place.pool.query("alter table latchkey.facts rename to moved");
+    expect((await run("k")).kind).toBe("replay");
+    await until(() => events.some((event) => event.type === "facts_dropped" && event.count === 1));
+    await place.pool.query("alter table latchkey.moved rename to facts");
+    await latchkey.close();
+  });
+});
