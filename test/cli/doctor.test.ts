@@ -92,7 +92,7 @@ describe("on Postgres", () => {
     await alter(
       place.url,
       `grant usage on schema latchkey to ${role.name}`,
-      `grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.messages, latchkey.early, latchkey.audit to ${role.name}`,
+      `grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.outbox, latchkey.messages, latchkey.early, latchkey.facts, latchkey.audit to ${role.name}`,
       `grant select on latchkey.settings to ${role.name}`,
     );
     expect((await examineDatabase(role.url)).of("privileges").status).toBe("ok");
@@ -137,7 +137,7 @@ describe("on Postgres", () => {
     await empty.drop();
     expect(none).toMatchObject({ exitCode: 1, statuses: { migrations: "failed" } });
     expect(none.of("migrations")).toMatchObject({
-      message: expect.stringContaining("lacks tables: audit, early, leases, "),
+      message: expect.stringContaining("lacks tables: audit, early, facts, leases, "),
       remedy: expect.stringContaining("latchkey migrate"),
     });
     const version = (value: number) =>

@@ -15,7 +15,7 @@ export { parseHttpDate } from "../http/protocol/http-date.ts";
 export { pause } from "../ports.ts";
 export type { Archival, ForgottenRecord } from "../stores/archival.ts";
 export type { EarlySettlement } from "../stores/early.ts";
-export type { FactGroup, FactKind, FactSupport, KeptFacts } from "../stores/facts.ts";
+export type { FactGroup, FactKind, FactSupport } from "../stores/facts.ts";
 export type { Hint, HintSupport } from "../stores/hints.ts";
 export type {
   CallEnd,

@@ -138,7 +138,7 @@ describe("on a database", () => {
       create role ${role} login;
       grant usage on schema latchkey to ${role};
       grant select, insert, update, delete on latchkey.records, latchkey.leases, latchkey.steps, latchkey.messages, latchkey.early,
-        latchkey.outbox to ${role};
+        latchkey.outbox, latchkey.facts to ${role};
       grant select, insert on latchkey.audit to ${role};
       grant select on latchkey.settings to ${role};
       grant insert, select on business to ${role}`);

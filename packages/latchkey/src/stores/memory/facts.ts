@@ -16,7 +16,6 @@ export function memoryFacts(rows: MemoryRows, now: () => number): FactSupport {
 function keep(rows: MemoryRows, { key, recordId, kind, count, facts }: FactGroup, now: number): void {
   const row = rows.find(key);
   if (row === null || (recordId !== null && row.record.id !== recordId)) return;
-  const { terms, resumeAfter } = row;
   const before = row.life.facts.find((one) => one.kind === kind);
   const added = facts.map(({ agoMs, what, because, traceId }) => ({
     at: now - agoMs,
@@ -30,5 +29,5 @@ function keep(rows: MemoryRows, { key, recordId, kind, count, facts }: FactGroup
     facts: boundedFacts([...(before?.facts ?? []), ...added]),
   };
   const others = row.life.facts.filter((one) => one.kind !== kind);
-  rows.put(row.record, { terms, resumeAfter, facts: [...others, after] });
+  rows.putFacts(key, [...others, after]);
 }

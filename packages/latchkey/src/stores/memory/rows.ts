@@ -98,6 +98,13 @@ export class MemoryRows {
     return this.#copy(record);
   }
 
+  /** Changes nothing of the record. */
+  putFacts(key: RecordKey, facts: readonly KeptFacts[]): void {
+    const text = this.#textOf(key);
+    const row = this.#rows.get(text);
+    if (row !== undefined) this.#rows.set(text, { ...row, life: { ...row.life, facts } });
+  }
+
   remove(key: RecordKey): void {
     this.#rows.delete(this.#textOf(key));
   }
