@@ -10,8 +10,6 @@ import type { RecordKey } from "../engine/record.ts";
 /** `repeat`: a request that came again. `look_up`: the outcome-reconciler asked what became of it. */
 export type FactKind = "repeat" | "look_up";
 
-export const factKinds = ["repeat", "look_up"] as const satisfies readonly FactKind[];
-
 /** Of each kind of a record's. */
 export const firstFactsMax = 10;
 export const lastFactsMax = 20;
