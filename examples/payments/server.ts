@@ -97,7 +97,7 @@ Something to see in it, an outcome that is unknown and a dead letter:
   curl -X POST ${url}/trouble/unknown -H 'Authorization: Bearer demo-token' -H 'Idempotency-Key: ${key}-transfer'
   curl -X POST ${url}/trouble/dead -H 'Authorization: Bearer demo-token' -H 'Idempotency-Key: ${key}-invitation'
 
-The same from a shell, once this has stopped (or while it runs, with DATABASE_URL):
-  npm run latchkey -- list --config examples/payments/latchkey.config.ts
+The same from a shell, while this runs:
+  npm run latchkey -- list --console '${url}${consolePath}/#token=${consoleToken}'
 `;
 }

@@ -49,7 +49,7 @@ export interface Bulk<T extends Target> {
 const units: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** @throws {UsageError} */
-function durationOf(option: string, text: string): number {
+export function durationOf(option: string, text: string): number {
   const [, count, unit] = /^(\d{1,6})([smhd])$/u.exec(text) ?? [];
   const unitMs = units[unit ?? ""];
   if (count === undefined || unitMs === undefined) {

@@ -36,8 +36,10 @@ export function commandChoices(
 export function placeWords(values: {
   readonly config?: string | undefined;
   readonly schema?: string | undefined;
+  /** Without its token. */
+  readonly console?: string | undefined;
 }): readonly string[] {
-  return (["config", "schema"] as const).flatMap((option) => {
+  return (["config", "schema", "console"] as const).flatMap((option) => {
     const value = values[option];
     return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
   });

@@ -20,6 +20,7 @@ import {
   refusal,
   UsageError,
 } from "./command.ts";
+import { consoleHelp } from "./console-client.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
 import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
@@ -32,6 +33,7 @@ const commonHelp = `\
                         --older-than (90s, 15m, 2h, 3d) and --error-code, with --yes; exit code 1 when one was refused
   --config <file>       the service's config, whose store is then used
 ${databaseHelp}
+${consoleHelp}
   --json                print the result as JSON
 
 Ids are in \`latchkey list --dead\`, of messages with --messages. An effect's has the number of the claim under which it died,

@@ -9,6 +9,7 @@ import { recordSource, walkMatching } from "../operator/queues.ts";
 import type { SeenRecord } from "../operator/settle.ts";
 import { type BulkValues, bulkOptions, checkAll, filterOf, runBulk } from "./bulk.ts";
 import { type Command, type CommandContext, type ExitCode, refusal, UsageError } from "./command.ts";
+import { consoleHelp } from "./console-client.ts";
 import { findRecord, lifeNamedBy, pathHelp } from "./find-record.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
@@ -24,6 +25,7 @@ ${pathHelp}
                         with --yes; exit code 1 when one was refused
   --config <file>       the service's config, whose store and caches are then used
 ${databaseHelp}
+${consoleHelp}
   --json                print the result as JSON
 
 Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 refused: nothing was changed.`;

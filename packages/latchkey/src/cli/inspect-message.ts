@@ -1,6 +1,7 @@
 import { deadMessageChoices } from "../operator/advice.ts";
-import { messageView, payloadOf } from "../operator/views.ts";
-import { commandChoices, placeWords } from "./choice-commands.ts";
+import type { Readable } from "../operator/readable.ts";
+import { type MessageView, messageView, payloadOf, type ShownPayload } from "../operator/views.ts";
+import { type CommandChoice, commandChoices, placeWords } from "./choice-commands.ts";
 import { type CommandContext, CommandError } from "./command.ts";
 import { payloadText } from "./inspect-lines.ts";
 import { columns, shortened, shown, shownJson } from "./text.ts";
@@ -20,12 +21,15 @@ export async function inspectMessage(
 ): Promise<void> {
   const report = await reportOf(service, id, values);
   if (values.json) context.print(shownJson(report));
-  else for (const line of linesOf(report, service.hasCodec)) context.print(shown(line));
+  else for (const line of messageLines(report, service.hasCodec)) context.print(shown(line));
 }
 
-type Report = Awaited<ReturnType<typeof reportOf>>;
+type Report = MessageView & {
+  readonly payload: Readable<ShownPayload> | null;
+  readonly choices: readonly CommandChoice[];
+};
 
-async function reportOf(service: OpenService, id: string, values: InspectMessageValues) {
+async function reportOf(service: OpenService, id: string, values: InspectMessageValues): Promise<Report> {
   const { hasCodec } = service;
   const message = service.runtime.store.messages === null ? null : await service.messages.find(id);
   if (message === null) {
@@ -46,7 +50,7 @@ async function reportOf(service: OpenService, id: string, values: InspectMessage
   };
 }
 
-function linesOf(report: Report, hasCodec: boolean): readonly string[] {
+export function messageLines(report: Report, hasCodec: boolean): readonly string[] {
   const { starts, returns, failures } = report;
   const lost = starts === returns ? "" : `; ${starts - returns} did not come back`;
   const rows: [string, string | null][] = [

@@ -8,6 +8,7 @@ import { type AuditView, deadEffectView } from "../operator/views.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { type CommandChoice, commandChoices, placeWords } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
+import { consoleHelp } from "./console-client.ts";
 import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
 import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
 import {
@@ -45,6 +46,7 @@ ${pathHelp}
   --payload             of a message: what it carries, too
   --config <file>       the service's config, whose store is then used; of a message also its codec
 ${databaseHelp}
+${consoleHelp}
   --json                print it as JSON
 
 Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record or message, 4 the name fits two records.`;
@@ -145,6 +147,11 @@ function finderOf(context: CommandContext, positionals: readonly string[], path:
       return findByHash(store, hashed, logSecretOf(context, hashed));
     }
   };
+}
+
+/** @param place where the one who asks has looked, in the options of the command */
+export function reportLines(report: RecordReport, place: readonly string[]): readonly string[] {
+  return linesOf(printed(report, place));
 }
 
 /** What is printed: choices as commands. */

@@ -34,11 +34,11 @@ export async function listAudit(context: CommandContext, values: ListAuditValues
   }
   const { items: entries, next } = page;
   if (values.json) context.print(shownJson({ entries, next }));
-  else for (const line of linesOf(values, limit, entries, next)) context.print(line);
+  else for (const line of auditLogLines(values, limit, entries, next)) context.print(line);
   return 0;
 }
 
-function linesOf(
+export function auditLogLines(
   values: ListAuditValues,
   limit: number,
   entries: readonly AuditLogView[],

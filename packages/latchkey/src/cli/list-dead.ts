@@ -34,12 +34,12 @@ export async function listDead(context: CommandContext, values: ListDeadValues):
     context.print(shownJson({ effects, next }));
     return 0;
   }
-  for (const line of linesOf(values, limit, effects, next)) context.print(line);
+  for (const line of deadLines(values, limit, effects, next)) context.print(line);
   if (others.length > 0) context.complain("Messages are dead, too: latchkey list --dead --messages");
   return 0;
 }
 
-function linesOf(
+export function deadLines(
   values: ListDeadValues,
   limit: number,
   effects: readonly DeadEffectView[],

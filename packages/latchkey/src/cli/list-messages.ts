@@ -37,11 +37,11 @@ export async function listMessages(context: CommandContext, values: ListMessages
     return { messages: await Promise.all(listed), next: page.next, hasCodec: service.hasCodec };
   });
   if (values.json) context.print(shownJson({ messages, next }));
-  else for (const line of linesOf(values, limit, messages, next, hasCodec)) context.print(line);
+  else for (const line of deadMessageLines(values, limit, messages, next, hasCodec)) context.print(line);
   return 0;
 }
 
-function linesOf(
+export function deadMessageLines(
   values: ListMessagesValues,
   limit: number,
   messages: readonly Listed[],

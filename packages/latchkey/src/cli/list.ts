@@ -4,6 +4,7 @@ import { readPage, recordSource } from "../operator/queues.ts";
 import type { RecordView } from "../operator/views.ts";
 import { type BulkValues, filterOf } from "./bulk.ts";
 import { type Command, UsageError } from "./command.ts";
+import { consoleHelp } from "./console-client.ts";
 import { listAudit } from "./list-audit.ts";
 import { listDead } from "./list-dead.ts";
 import { listMessages } from "./list-messages.ts";
@@ -34,6 +35,7 @@ record, or one dead message. Changes nothing.
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
   --after <place>       go on after this place, which the page before ends with
 ${databaseHelp}
+${consoleHelp}
   --json                print it as JSON
 
 Exit codes: 0 done (also when there is none), 1 failed, 2 called wrongly.`;
@@ -81,7 +83,7 @@ export const list: Command = {
       return readPage(recordSource(store, filter.state, queue), queue, page);
     });
     if (values.json) context.print(shownJson({ records, next }));
-    else for (const line of linesOf(filter, records, next)) context.print(line);
+    else for (const line of recordLines(filter, records, next)) context.print(line);
     return 0;
   },
 };
@@ -92,12 +94,12 @@ function stateOf(text: string): RecordState {
   return state;
 }
 
-interface ListFilter extends BulkValues {
+export interface ListFilter extends BulkValues {
   readonly state: RecordState;
   readonly limit: number;
 }
 
-function linesOf(filter: ListFilter, records: readonly RecordView[], next: string | null) {
+export function recordLines(filter: ListFilter, records: readonly RecordView[], next: string | null) {
   if (records.length === 0) {
     return next === null ? [`No record is ${filter.state}.`] : ["None so far.", moreText(filter, next)];
   }

@@ -33,9 +33,9 @@ const filterOptions = ["operation", "effect", "tenant", "older-than", "error-cod
 
 /** The filters of a list as words of a command line, for its next page. */
 export function filterWords(
-  values: BulkValues & { readonly config?: string | undefined },
+  values: BulkValues & { readonly config?: string | undefined; readonly console?: string | undefined },
 ): readonly string[] {
-  return ([...filterOptions, "config"] as const).flatMap((option) => {
+  return ([...filterOptions, "config", "console"] as const).flatMap((option) => {
     const value = values[option];
     return value === undefined ? [] : [`--${option} ${shellWord(value)}`];
   });

@@ -3,6 +3,7 @@ import { StoreError } from "../errors.ts";
 import { audit } from "./audit.ts";
 import { type Command, type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
 import { operatorConsole } from "./console.ts";
+import { asksConsole } from "./console-client.ts";
 import { discard, redrive } from "./decide-dead.ts";
 import { deleteTenant } from "./delete-tenant.ts";
 import { doctor } from "./doctor.ts";
@@ -10,6 +11,7 @@ import { forget, retry } from "./hasten.ts";
 import { inspect } from "./inspect.ts";
 import { list } from "./list.ts";
 import { migrate } from "./migrate.ts";
+import { overConsole } from "./over-console.ts";
 import { settle } from "./settle.ts";
 import { shown, shownLines } from "./text.ts";
 import { worker } from "./worker.ts";
@@ -59,7 +61,8 @@ export async function run({ print, complain, ...given }: CommandContext): Promis
     return 0;
   }
   try {
-    return await command.run({ ...context, args });
+    const runOver = asksConsole(args) ? overConsole.get(name) : undefined;
+    return await (runOver ?? command.run)({ ...context, args });
   } catch (error) {
     return explain(context, command, error);
   }

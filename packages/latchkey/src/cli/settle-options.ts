@@ -127,7 +127,7 @@ function proofOf({ proof = "operator", "downstream-key": key }: OutcomeValues): 
 }
 
 /** JSON, or `@` and the name of a file with it. */
-function jsonOf(option: string, text: string, cwd: string): unknown {
+export function jsonOf(option: string, text: string, cwd: string): unknown {
   const json = text.startsWith("@") ? contentOf(resolve(cwd, text.slice(1))) : text;
   try {
     return JSON.parse(json);

@@ -3,6 +3,7 @@ import { whatHappensNext } from "../operator/advice.ts";
 import { auditView, recordView } from "../operator/views.ts";
 import type { AuditEntry, Settlement } from "../stores/settlement.ts";
 import { type Command, type CommandContext, type ExitCode, refusal } from "./command.ts";
+import { consoleHelp } from "./console-client.ts";
 import { findRecord, pathHelp } from "./find-record.ts";
 import { databaseHelp } from "./options.ts";
 import { settleAll } from "./settle-all.ts";
@@ -40,6 +41,7 @@ ${pathHelp}
   --all                 everything unknown that matches, with --not-executed or --failed: see docs/cli.md, "Everything that matches"
   --config <file>       the service's config, whose store is then used
 ${databaseHelp}
+${consoleHelp}
   --json                print the result as JSON
 
 A service that stores through a codec must settle with \`latchkey.settle\`, where its codec is.
