@@ -2,7 +2,7 @@
 import { type CommandContext, CommandError, UsageError } from "./command.ts";
 import { shown } from "./text.ts";
 
-export const tokenVariable = "LATCHKEY_CONSOLE_TOKEN";
+const tokenVariable = "LATCHKEY_CONSOLE_TOKEN";
 
 /** Its lines in the help of commands. */
 export const consoleHelp = `\
