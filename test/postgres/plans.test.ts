@@ -124,6 +124,8 @@ const guardedState: Readonly<Record<string, string>> = {
   settle_not_executed: "unknown",
   settle_call: "unknown",
   postpone: "unknown",
+  list_pending: "pending",
+  list_running: "in_progress",
   answer_by_effect: "retryable",
   deliver_effects: "{}",
 };
@@ -242,6 +244,7 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   sweepAudit: ["audit_key", "audit_pkey"],
   noteDeletion: [],
   cleanAudit: ["audit_at", "audit_pkey"],
+  listPending: ["leases_pkey", "records_pending"],
   listAudit: ["audit_at"],
   listAuditOfTenant: ["audit_key"],
   countActiveKeys: ["records_pkey"],
@@ -324,9 +327,20 @@ forEachPostgres((_version, database) => {
     });
   });
 
+  test.each(["force_generic_plan", "force_custom_plan"])(
+    "what is in progress is listed by its leases, all of them, and each record by its key: %s",
+    async (mode) => {
+      const nodes = await planOf(statements.listRunning, mode, "100");
+      const scans = nodes.filter((node) => node["Relation Name"] === "records");
+      expect(scans.map((node) => [node["Node Type"], node["Index Name"]])).toEqual([
+        ["Index Scan", expect.stringMatching(/^records_(?:pkey|id)$/u)],
+      ]);
+    },
+  );
+
   test("the statements that are not looked at here touch no table, but for a list of what is not parked or dead", () => {
     const rest = Object.entries(statements).filter(
-      ([kind]) => !(kind in expected) && !["list", "listEffects"].includes(kind),
+      ([kind]) => !(kind in expected) && !["list", "listEffects", "listRunning"].includes(kind),
     );
     expect(rest.map(([kind]) => kind).sort()).toEqual(
       [

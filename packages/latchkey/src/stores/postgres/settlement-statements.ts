@@ -25,6 +25,8 @@ export function settlementStatements(names: SqlNames) {
     postpone: template("postpone", postpone(names)),
     resumable: template("resumable", resumable(names)),
     listParked: template("list_parked", list(names, "r.state in ('retryable', 'unknown')")),
+    listPending: template("list_pending", list(names, "r.state = 'pending'")),
+    listRunning: template("list_running", listRunning(names)),
     list: template("list", list(names, "true")),
     audit: template("audit", audit(names)),
     listAudit: template("list_audit", listAudit(names)),
@@ -190,20 +192,35 @@ function resumable(names: SqlNames): string {
     order by y.due_at limit @limit::int`);
 }
 
-/** Only what is parked has an index in this order: a list of another state reads the whole table. */
+/**
+ * What is parked has an index in this order; pending records have one of their own, and are sorted. A list of what is finished
+ * reads the whole table.
+ */
 function list({ records, leases }: SqlNames, which: string): string {
   return onPrimary(`select ${recordColumns} from (
       select x.* from ${records} x
-      where ${which.replace("r.", "x.")} and x.state = @state::text
-        and (x.created_at, x.id) > (
-          coalesce(${after("timestamptz 'epoch'", "after_ms")}, '-infinity'::timestamptz),
-          coalesce(@after_id::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
-        and (@only_tenant::text is null or x.tenant = @only_tenant::text)
-        and (@only_operation::text is null or x.operation = @only_operation::text)
+      where ${which.replace("r.", "x.")} and x.state = @state::text and ${isListed}
       order by x.created_at, x.id limit @limit::int) r
     left join lateral (select l.locked_until from ${leases} l where ${leaseOfRecord} limit 1) l on true
     order by r.created_at, r.id`);
 }
+
+/** By the leases, of which there is one for each: no index has what is in progress. LIMIT 1 keeps the planner on them. */
+function listRunning({ records, leases }: SqlNames): string {
+  return onPrimary(`select ${recordColumns}
+    from ${leases} l cross join lateral (
+      select x.* from ${records} x
+      where x.tenant = l.tenant and x.scope = l.scope and x.key = l.key and x.id = l.record_id and x.token = l.token
+        and x.state = @state::text and ${isListed}
+      limit 1) r
+    order by r.created_at, r.id limit @limit::int`);
+}
+
+const isListed = `(x.created_at, x.id) > (
+          coalesce(${after("timestamptz 'epoch'", "after_ms")}, '-infinity'::timestamptz),
+          coalesce(@after_id::uuid, '00000000-0000-0000-0000-000000000000'::uuid))
+        and (@only_tenant::text is null or x.tenant = @only_tenant::text)
+        and (@only_operation::text is null or x.operation = @only_operation::text)`;
 
 const auditColumns = `a.id::text as id, ${exactly("a.at")} as at, a.tenant, a.scope, a.key,
       a.record_id::text as record_id, a.effect_id::text as effect_id, a.event, a.from_state, a.to_state, a.actor, a.proof, a.reason`;

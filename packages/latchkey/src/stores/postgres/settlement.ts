@@ -51,8 +51,7 @@ export function postgresSettlement(
     async list({ state, tenant, operation, limit, after }) {
       const page = { limit, after_ms: after?.createdAt ?? null, after_id: after?.id ?? null };
       const values = { state, only_tenant: tenant, only_operation: operation, ...page };
-      const statement = isParked(state) ? statements.listParked : statements.list;
-      const rows = await executor.read(statement.bind(values));
+      const rows = await executor.read(listOfState(statements, state).bind(values));
       return foundRows(rows, "record").map((row) => storedRecord(row, state));
     },
 
@@ -79,8 +78,18 @@ export function auditLog(
   };
 }
 
-function isParked(state: RecordState): boolean {
-  return state === "retryable" || state === "unknown";
+function listOfState(statements: Statements, state: RecordState) {
+  switch (state) {
+    case "retryable":
+    case "unknown":
+      return statements.listParked;
+    case "pending":
+      return statements.listPending;
+    case "in_progress":
+      return statements.listRunning;
+    default:
+      return statements.list;
+  }
 }
 
 /** A name twice would count twice. */
