@@ -1,5 +1,9 @@
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import type { Codec, CodecContext } from "./codec.ts";
+import { scratchDirectory } from "../../../test/support/scratch.ts";
+import { type Codec, type CodecContext, identityCodec, isIdentityCodec } from "./codec.ts";
 import { createLatchkey } from "./latchkey.ts";
 import { memoryStore } from "./stores/memory.ts";
 
@@ -75,4 +79,15 @@ test("an answer that does not encode is not stored, and the work is rolled back"
   await expect(run).rejects.toThrow("no key");
   expect(store.rows("cards")).toHaveLength(0);
   expect((await store.read({ tenant: "t", scope: "cards.create", key: "k" })).record).toBeNull();
+});
+
+test("the identity of another copy of the package is known; what was made from it is not", async () => {
+  const file = join(scratchDirectory("us"), "codec.ts");
+  copyFileSync(join(import.meta.dirname, "codec.ts"), file);
+  const copy: typeof import("./codec.ts") = await import(/* @vite-ignore */ pathToFileURL(file).href);
+  expect(copy.identityCodec).not.toBe(identityCodec);
+  expect(isIdentityCodec(copy.identityCodec)).toBe(true);
+  expect(copy.isIdentityCodec(identityCodec)).toBe(true);
+  expect(isIdentityCodec({ ...identityCodec })).toBe(false);
+  expect(isIdentityCodec({ ...copy.identityCodec, encode: (plain) => plain })).toBe(false);
 });

@@ -32,3 +32,21 @@ export interface Codec {
 }
 
 export const identityCodec: Codec = { encode: (plain) => plain, decode: (stored) => stored };
+
+const registry = Symbol.for("latchkey.identityCodecs");
+
+/** Two copies of this package may be in one process: a command's, and that of the service's config. */
+function identityCodecs(): WeakSet<Codec> {
+  const known: unknown = Reflect.get(globalThis, registry);
+  if (known instanceof WeakSet) return known;
+  const made = new WeakSet<Codec>();
+  Object.defineProperty(globalThis, registry, { value: made });
+  return made;
+}
+
+/** Whether what is stored is what was given. One that was made from it by spreading is another. */
+export function isIdentityCodec(codec: Codec): boolean {
+  return codec === identityCodec || identityCodecs().has(codec);
+}
+
+identityCodecs().add(identityCodec);

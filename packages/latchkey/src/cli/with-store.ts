@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { identityCodec } from "../codec.ts";
+import { isIdentityCodec } from "../codec.ts";
 import type { RecordKey } from "../engine/record.ts";
 import { postgresStore } from "../stores/postgres.ts";
 import type { Store } from "../stores/store.ts";
@@ -60,7 +60,7 @@ async function withConfig<T>(
   try {
     const { store, codec } = config.latchkey.runtime;
     await store.verify();
-    return await work(store, codec !== identityCodec);
+    return await work(store, !isIdentityCodec(codec));
   } finally {
     await config.close?.();
   }
