@@ -252,7 +252,12 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       return { ...worker, stop: runtime.lifecycle.stopping(() => worker.stop()) };
     },
     work: (workOptions) => work(runtime, workOptions),
-    close: (closeOptions = {}) => lifecycle.close(closeOptions, async () => options.store.close?.()),
+    close: (closeOptions = {}) =>
+      lifecycle.close(closeOptions, async () => {
+        // Behind the last request, which may have been a repeated one.
+        await runtime.facts?.stop();
+        await options.store.close?.();
+      }),
     overview: async (overviewOptions = {}) =>
       overviewOf(runtime.store, checkOverviewOptions(overviewOptions)),
     compareLedger: (comparison) => compareLedger(runtime, comparison),
@@ -308,7 +313,7 @@ function assembleRuntime<Tx>(
     limits: options.limits ?? {},
     tracing: options.tracing ?? null,
     activeKeys: activeKeyCapOf(options, ports, emitter.emit, lifecycle),
-    facts: factBufferOf(options.store, ports, emitter.emit, lifecycle),
+    facts: factBufferOf(options.store, ports, emitter.emit),
     guard: breaker?.guard ?? ((run) => run()),
     operations,
     effects,
@@ -337,14 +342,11 @@ function factBufferOf<Tx>(
   { facts }: Store<Tx>,
   { clock }: Ports,
   emit: Runtime<Tx>["emit"],
-  lifecycle: Lifecycle,
 ): FactBuffer | null {
   if (facts === undefined) return null;
-  const buffer = new FactBuffer(facts, clock, {
+  return new FactBuffer(facts, clock, {
     onDropped: (count, error) => emit({ type: "facts_dropped", count, error }),
   });
-  lifecycle.stopping(() => buffer.stop());
-  return buffer;
 }
 
 function breakerOf<Tx>(

@@ -12,8 +12,10 @@ import {
   firstFactsMax,
   lastFactsMax,
 } from "../stores/facts.ts";
+import { withLimit } from "../time/time-limit.ts";
 
 const keepEveryMs = 1_000;
+const stopLimitMs = 500;
 /** Of keys and kinds, for each second: on Postgres 500 take about 15 ms of one backend. */
 const groupsMax = 500;
 
@@ -67,12 +69,14 @@ export class FactBuffer {
     else if (group.last.push(seen) > lastFactsMax) group.last.shift();
   }
 
-  /** Has the store keep what is there, once what is under way has ended. */
+  /** Has the store keep what is there, once what is under way has ended, but waits no longer than half a second for it. */
   async stop(): Promise<void> {
-    await this.#round;
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
-    await this.#keep();
+    await withLimit(this.#clock, stopLimitMs, async () => {
+      await this.#round;
+      this.#cancelTimer?.();
+      this.#cancelTimer = null;
+      await this.#keep();
+    });
   }
 
   /** Null: there is no room for another. */

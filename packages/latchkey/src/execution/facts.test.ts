@@ -126,6 +126,33 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toMatchObject({ count: 1 });
   });
 
+  test("closing keeps those of the last requests, too, and waits for no store that does not answer", async () => {
+    const { run, reportOf, latchkey, ports } = setUp();
+    const held = Promise.withResolvers<null>();
+    const first = run("k", () => held.promise);
+    await ports.clock.advance(100);
+    const closed = latchkey.close();
+    const last = run("k").catch((error: unknown) => error);
+    held.resolve(null);
+    await first;
+    await closed;
+    expect(await last, "what comes from now on is refused").toMatchObject({ certainty: "not_sent" });
+    expect((await reportOf("k")).repeats).toBeNull();
+
+    const { facts: _, ...store } = memoryStore({ ports });
+    const stuck = createLatchkey({
+      store: { ...store, facts: { of: async () => [], keep: () => new Promise<void>(() => {}) } },
+      ports,
+    });
+    const operation = stuck.operation("op", { execution: "lease" });
+    const again = () => stuck.run(operation, { tenant: "t", key: "s", input: null }, async () => ({}));
+    await again();
+    await again();
+    const closing = stuck.close();
+    await ports.clock.advance(2 * second);
+    expect(await closing).toBe(true);
+  });
+
   test("a store that keeps none: nothing is kept, and wanting them is an error", async () => {
     const { facts: _, ...store } = memoryStore();
     const latchkey = createLatchkey({ store });

@@ -37,7 +37,7 @@ async function finish(tenant: string, key: string): Promise<void> {
 
 /** How many rows of each table name the tenant. */
 async function rowsOf(tenant: string): Promise<Readonly<Record<string, number>>> {
-  const tables = ["records", "leases", "steps", "outbox", "messages", "early", "audit"];
+  const tables = ["records", "leases", "steps", "outbox", "messages", "early", "facts", "audit"];
   const counts: Record<string, number> = {};
   for (const table of tables) {
     const text = `select count(*)::int as n from latchkey.${table} where tenant = $1`;
@@ -51,6 +51,18 @@ describe("deleteTenant", () => {
   test("removes everything in small steps, tells how far it is, and leaves the row that says who did it", async () => {
     for (let at = 0; at < 5; at += 1) await finish("gone", `k-${at}`);
     await finish("kept", "k-0");
+    // One is of a record that went while its facts were written.
+    const fact = { what: "replay", because: null, traceId: null, agoMs: 0 };
+    for (const tenant of ["gone", "kept"]) {
+      const key = keyOf("k-0", { tenant });
+      await place.store.facts?.keep([{ key, recordId: null, kind: "repeat", count: 1, facts: [fact] }]);
+      await place.pool.query(
+        `insert into latchkey.facts select tenant, scope, 'zz', kind, record_id, count, facts from latchkey.facts
+        where tenant = $1`,
+        [tenant],
+      );
+    }
+    expect(await rowsOf("gone")).toMatchObject({ facts: 2 });
     const operator = operatorOf(place.store);
     const heard: TenantCounts[] = [];
     const before = await operator.deleteTenant("gone", ada, { dryRun: true });
@@ -69,8 +81,10 @@ describe("deleteTenant", () => {
       outbox: 0,
       messages: 0,
       early: 0,
+      facts: 0,
       audit: 1,
     });
+    expect(await rowsOf("kept")).toMatchObject({ facts: 2 });
     expect(await place.store.settlement.audit({ tenant: "gone", scope: "", key: "" })).toMatchObject([
       { event: "delete_tenant", actor: "ada", reason: "contract ended" },
     ]);
