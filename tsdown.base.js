@@ -16,7 +16,7 @@ async function shortenLines(folder) {
       charset: "utf8",
       legalComments: "none",
       minifyWhitespace: true,
-      lineLimit: 160,
+      lineLimit: 400,
     });
     writeFileSync(path, code);
   }

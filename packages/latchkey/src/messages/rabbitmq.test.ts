@@ -62,6 +62,37 @@ describe("the consumer and the relay", () => {
       await connection.close();
     });
 
+    test("a queue that is deleted on the server is reported, and consumed again once it is there", async () => {
+      const connection = new Connection({ url: lab().url });
+      const queue = `deleted-${systemPorts.random.token()}`;
+      await connection.queueDeclare({ queue, durable: true });
+      const errors: string[] = [];
+      const latchkey = createLatchkey({
+        store: memoryStore(),
+        onEvent: (event) => {
+          if (event.type === "service_error") errors.push(`${event.service}: ${event.error}`);
+        },
+      });
+      const operation = latchkey.operation("op");
+      const consumer = rabbitmqConsumer(latchkey, operation, { connection, queue, tenant: "t" }, ({ tx }) =>
+        tx.insert("orders", {}),
+      );
+      const publisher = connection.createPublisher({ confirm: true });
+      await publisher.send({ routingKey: queue, messageId: "first" }, {});
+      await until(() => consumer.counts().executed === 1, { what: "it consumes" });
+      await connection.queueDelete(queue);
+      await until(() => errors.some((text) => text.startsWith(`consumer of ${queue}: `)), {
+        what: "it is reported",
+      });
+      await connection.queueDeclare({ queue, durable: true });
+      await publisher.send({ routingKey: queue, messageId: "second" }, {});
+      await until(() => consumer.counts().executed === 2, { what: "it goes on", timeoutMs: 30_000 });
+      await consumer.stop();
+      await publisher.close();
+      await connection.queueDelete(queue);
+      await connection.close();
+    });
+
     test("a message's bytes say what its sender wrote, though the client has parsed them", async () => {
       const connection = new Connection({ url: lab().url });
       const queue = `bodies-${systemPorts.random.token()}`;
