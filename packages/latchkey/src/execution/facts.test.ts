@@ -109,6 +109,26 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toBeNull();
   });
 
+  test("have the trace in which they came, where the service is traced, and none where that is not sampled", async () => {
+    const ports = manualPorts();
+    const traceIds = ["0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736", null];
+    const given = traceIds.map((id) => (id === null ? null : `00-${id}-b7ad6b7169203331-01`));
+    const latchkey = createLatchkey({
+      store: memoryStore({ ports }),
+      ports,
+      tracing: {
+        inSpan: (_, work) => work({ traceparent: given.shift() ?? null, set() {}, link() {}, fail() {} }),
+      },
+    });
+    const operation = latchkey.operation("op", { execution: "lease" });
+    const run = () => latchkey.run(operation, { tenant: "t", key: "k", input: null }, async () => ({}));
+    for (let count = 0; count < 3; count += 1) await run();
+    await ports.clock.advance(second);
+    const found = await createOperator({ latchkey }).inspect({ tenant: "t", operation: "op", key: "k" });
+    const facts = found.kind === "record" ? found.report.repeats?.facts : [];
+    expect(facts?.map(({ traceId }) => traceId)).toEqual(traceIds.slice(1));
+  });
+
   test("none, where an operation does not want them", async () => {
     const { ports, run, reportOf, writes } = setUp({ facts: false });
     await run("k");

@@ -97,6 +97,32 @@ describe("migratePostgres", () => {
     await Promise.all([pool.end(), holder.end()]);
   });
 
+  test("a process that is slow between two statements is not ended by the role's limit on idle time", async () => {
+    const pool = openPool(await emptyDatabase(), {
+      max: 1,
+      options: "-c idle_in_transaction_session_timeout=20",
+    });
+    const connect = pool.connect.bind(pool);
+    const slow = async () => {
+      const client = await connect();
+      const query = client.query.bind(client) as (...args: readonly unknown[]) => Promise<unknown>;
+      Reflect.set(client, "query", async (...args: readonly unknown[]) => {
+        const answer = await query(...args);
+        // Three times the limit, by the server's clock; the process waits outside of every statement.
+        const { rows } = await clock.query("select clock_timestamp() + interval '60 ms' as late");
+        const isLate = "select clock_timestamp() >= $1 as late";
+        await until(async () => (await clock.query(isLate, [rows[0]?.late])).rows[0]?.late);
+        return answer;
+      });
+      return client;
+    };
+    const clock = openPool(pool.options.connectionString ?? "", { max: 1 });
+    Reflect.set(pool, "connect", slow);
+    expect(await migratePostgres(pool)).toMatchObject({ version: schemaVersion });
+    Reflect.set(pool, "connect", connect);
+    await Promise.all([pool.end(), clock.end()]);
+  });
+
   test("is all or nothing", async () => {
     const pool = openPool(await emptyDatabase());
     await pool.query("create schema latchkey; create table latchkey.leases (in_the_way int)");

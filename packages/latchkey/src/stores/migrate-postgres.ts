@@ -91,6 +91,9 @@ interface MigratorClient {
 /** Processes that start together: the others wait between two tries, and then find nothing to do. */
 const lockPauses = { firstMs: 20, maxMs: 500 };
 
+/** In one message, since a role's own limit on idle time may be shorter than what a busy process takes between two statements. */
+const begin = "begin isolation level read committed; set local idle_in_transaction_session_timeout = '1min'";
+
 /**
  * Opens the transaction that migrates, once this process is the only one. It tries again and again instead of waiting
  * inside a statement: `lock_timeout`, `statement_timeout` and a pool's `query_timeout` would end that wait. And it
@@ -99,7 +102,7 @@ const lockPauses = { firstMs: 20, maxMs: 500 };
 async function beginAlone(client: MigratorClient, lock: string): Promise<void> {
   const { clock, random } = systemPorts;
   for (let tries = 1; ; tries++) {
-    await client.query("begin isolation level read committed");
+    await client.query(begin);
     const taken = await client.query(
       `select 1 as version
        where pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtextextended($1, 0))`,
