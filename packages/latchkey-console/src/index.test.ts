@@ -16,6 +16,7 @@ import { buildConsolePage } from "../../../test/support/console-page.ts";
 import { until } from "../../../test/support/until.ts";
 import { createInbox, createLatchkey } from "../../latchkey/src/index.ts";
 import { memoryStore } from "../../latchkey/src/stores/memory.ts";
+import { manualPorts } from "../../latchkey/src/testing/manual-ports.ts";
 import { type ConsoleHandler, type ConsoleOptions, consoleHandler, createHistory } from "./index.ts";
 
 const site = "http://console.test";
@@ -194,6 +195,22 @@ describe("access", () => {
       body: JSON.stringify({ token, operator: "ada" }),
     });
     expect((await handler(secure)).headers.get("set-cookie")).toContain("Secure");
+  });
+
+  test("a session ends after twelve hours, for what is read and for what is done", async () => {
+    const ports = manualPorts();
+    const timed = consoleHandler({ latchkey: createLatchkey({ store: memoryStore(), ports }), token });
+    const signedIn = await post("session", { token, operator: "ada" }, own, timed);
+    const cookie = signedIn.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const hours = (count: number) => ports.clock.advance(count * 60 * 60 * 1_000);
+    await hours(11);
+    expect((await get("/api/session", { cookie }, timed)).status).toBe(200);
+    await hours(1);
+    expect(await get("/api/session", { cookie }, timed)).toMatchObject({
+      status: 401,
+      body: { title: "You are not signed in." },
+    });
+    expect((await post("retry", {}, { ...own, cookie }, timed)).status).toBe(401);
   });
 
   test("the host's own authentication decides, and may say read-only", async () => {

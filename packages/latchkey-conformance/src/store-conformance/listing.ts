@@ -182,7 +182,7 @@ export const listingCases: readonly StoreCase[] = [
         const note = newNote({ reason: key.key });
         await settleUnknown(context, key, completedOutside, note);
         notes.unshift({ ...note, key });
-        // Two of one time are told apart by their ids.
+        // Two rows with the same time are told apart by their ids.
         if (notes.length % 2 === 0) await context.advance(second);
       }
       const read = async (tenant: string | null, limit: number) => {
