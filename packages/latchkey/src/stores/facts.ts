@@ -47,8 +47,8 @@ export interface KeptFacts {
 
 export interface FactSupport {
   /**
-   * Adds to what is kept, each group in one step. A group whose record is not there, or has another id, is passed over. No two
-   * groups are of one key and kind.
+   * Adds to what is kept, each group in one step. A group whose record is not there, has another id, or is locked by another
+   * transaction is passed over. No two groups are of one key and kind.
    */
   keep(groups: readonly FactGroup[]): Promise<void>;
 

@@ -22,8 +22,9 @@ export function factStatements(names: SqlNames) {
 }
 
 /**
- * The lock keeps a record where it is until its facts are written, and lets everything but its removal through. Keys are locked
- * and written in their order, so that two statements never wait for each other.
+ * The lock keeps a record where it is until its facts are written. A record that another transaction has locked is passed over:
+ * waiting for it would hold up everybody who needs one of the other records. Facts are written in the order of their keys, so
+ * that two statements never wait for each other.
  */
 function keepFacts(names: SqlNames): string {
   const { records, facts } = names;
@@ -37,7 +38,7 @@ function keepFacts(names: SqlNames): string {
         select r.id from ${records} r
         where r.tenant = g.tenant and r.scope = g.scope and r.key = g.key
           and r.id = coalesce(g.record_id, r.id)
-        limit 1 for key share) r
+        limit 1 for key share skip locked) r
       order by g.tenant, g.scope, g.key, g.kind),
     stamped as materialized (
       select f.tenant, f.scope, f.key, f.kind, f.id, f.count, (
