@@ -20,6 +20,11 @@ export function answerFromRecords(): void {
   live = false;
 }
 
+/** Whether Postgres has answered a statement with this in its text. */
+export function hasAnswered(part: string): boolean {
+  return [...recorded.keys()].some((asked) => asked.includes(part));
+}
+
 /** A stream for `pg`'s option `stream`. */
 export class RecordedStream extends Duplex {
   readonly #socket = new Socket();
