@@ -32,7 +32,8 @@ if (job === "order") {
   const again = nextRequest();
   for (const connection of [...connections, ...connections]) await connection.request(again);
   // Latchkey writes down a second later that these came again.
-  if (guard === "latchkey" || guard === "latchkey-optimistic") await until(() => hasAnswered("jsonb_to_recordset"));
+  if (guard === "latchkey" || guard === "latchkey-optimistic")
+    await until(() => hasAnswered("jsonb_to_recordset"));
   answerFromRecords();
 } else {
   await run(replayKeyCount);
