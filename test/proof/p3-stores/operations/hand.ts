@@ -69,7 +69,8 @@ export class Hand {
     this.downstream = new Downstream(kind === "provider");
     this.#nowMs = nowMs;
     this.#define = define;
-    const { transactions, journal, settlement, outbox, ...calls } = on.store;
+    // Without facts: they are written a second later, in the background, so chance would say which call the planned one is.
+    const { transactions, journal, settlement, outbox, facts: _, ...calls } = on.store;
     this.#store = {
       ...this.#tracked(calls),
       transactions: transactions && this.#tracked(transactions),
