@@ -235,17 +235,22 @@ export async function giveUp<Tx>(
   await settleWithEarly(runtime, key, guard.id);
 }
 
-/** Reports how a submission ended, where the attempt itself has not. */
+/**
+ * Reports how a submission ended, where the attempt itself has not.
+ *
+ * @param began whether it ran an attempt of its own, and so is no request that came again
+ */
 export function report<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submitted,
   result: Result,
+  began = false,
 ): void {
   const about = runtime.about(operation.name, submission.key);
   const event = eventOf(result, about);
   if (event !== null) runtime.emit(event);
-  noteRepeat(runtime, operation, submission, result);
+  if (!began) noteRepeat(runtime, operation, submission, result);
 }
 
 function eventOf(result: Result, about: About): LatchkeyEvent | null {

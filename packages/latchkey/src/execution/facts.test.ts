@@ -81,6 +81,18 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats?.facts.at(-1)).toMatchObject({ what: "expired" });
   });
 
+  test("are none where the first one's own attempt ends unknown", async () => {
+    const { ports, run, reportOf } = setUp({ attemptLimitMs: second });
+    const first = run("k", () => new Promise(() => {}));
+    await ports.clock.advance(second);
+    expect((await first).kind).toBe("unknown");
+    await ports.clock.advance(second);
+    expect((await reportOf("k")).repeats).toBeNull();
+    expect((await run("k")).kind).toBe("unknown");
+    await ports.clock.advance(second);
+    expect((await reportOf("k")).repeats).toMatchObject({ count: 1, facts: [{ what: "unknown" }] });
+  });
+
   test("of one key for ever: the first ten, the last twenty, and how many came between", async () => {
     const { ports, run, reportOf } = setUp();
     await run("hot");

@@ -44,6 +44,7 @@ export async function runLeasedWork<Tx>(
 ): Promise<Result> {
   checkSubmission(submission);
   const lookup = await limited(runtime, operation, submission, "lookups");
+  let began = false;
   const begin = (started: () => void) =>
     countingNewKey(runtime, operation, submission, (countNewKey) =>
       untilEnded(
@@ -56,14 +57,17 @@ export async function runLeasedWork<Tx>(
           countNewKey,
           token: runtime.ports.random.token(),
         },
-        started,
+        () => {
+          began = true;
+          started();
+        },
       ),
     );
   const result =
     lookup ??
     (await answerOfCopy(runtime, operation, submission)) ??
     (await waiting(runtime, operation, submission, begin));
-  report(runtime, operation, submission, result);
+  report(runtime, operation, submission, result, began);
   return result;
 }
 
