@@ -1,14 +1,14 @@
 /** `latchkey doctor` with `--json`, on a database and on a service. */
 import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import type { Finding } from "../../packages/latchkey/src/stores/examination.ts";
-import { spawnWorker } from "../support/processes.ts";
-import { latchkey } from "./arrange.ts";
-import type { DoctorService } from "./configs/doctor.ts";
+import { latchkey, latchkeyUnder } from "./arrange.ts";
+import type { DoctorService } from "./doctor-service.ts";
 
-const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
-const config = join(import.meta.dirname, "configs/doctor.ts");
+const configs = new URL("./doctor-service.ts", import.meta.url).href;
 
 export interface Examined {
   readonly exitCode: number | null;
@@ -38,16 +38,21 @@ export async function examineDatabase(url: string, ...args: readonly string[]): 
   return examined(exitCode, out);
 }
 
-/** In a process of its own, as the config opens pools when it is loaded. */
+/** The config opens its pools when it is loaded, so each service has a file of its own. */
 export async function examineService(service: DoctorService): Promise<Examined> {
-  const child = spawnWorker(main, {
-    args: ["doctor", "--json", "--config", config],
-    env: { DOCTOR: JSON.stringify(service) },
-  });
-  const { code } = await child.exited;
-  const lines = child.lines.map((line) => ("text" in line ? String(line.text) : JSON.stringify(line)));
-  if (lines.length === 0) throw new Error(child.stderr());
-  return examined(code, lines.join("\n"));
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-doctor-config-"));
+  const config = join(folder, "latchkey.config.mjs");
+  writeFileSync(
+    config,
+    `import { openService } from ${JSON.stringify(configs)};\nexport default await openService(${JSON.stringify(service)});\n`,
+  );
+  try {
+    const { exitCode, out, errors } = await latchkeyUnder({}, "doctor", "--json", "--config", config);
+    if (out === "") throw new Error(errors);
+    return examined(exitCode, out);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /** Runs statements in a database as its superuser. */
