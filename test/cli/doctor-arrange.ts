@@ -8,7 +8,7 @@ import type { Finding } from "../../packages/latchkey/src/stores/examination.ts"
 import { latchkey, latchkeyUnder } from "./arrange.ts";
 import type { DoctorService } from "./doctor-service.ts";
 
-const configs = new URL("./doctor-service.ts", import.meta.url).href;
+const services = new URL("./doctor-service.ts", import.meta.url).href;
 
 export interface Examined {
   readonly exitCode: number | null;
@@ -38,18 +38,24 @@ export async function examineDatabase(url: string, ...args: readonly string[]): 
   return examined(exitCode, out);
 }
 
-/** The config opens its pools when it is loaded, so each service has a file of its own. */
-export async function examineService(service: DoctorService): Promise<Examined> {
-  const folder = mkdtempSync(join(tmpdir(), "latchkey-doctor-config-"));
-  const config = join(folder, "latchkey.config.mjs");
-  writeFileSync(
-    config,
-    `import { openService } from ${JSON.stringify(configs)};\nexport default await openService(${JSON.stringify(service)});\n`,
-  );
-  try {
+export function examineService(service: DoctorService): Promise<Examined> {
+  return withConfig(service, async (config) => {
     const { exitCode, out, errors } = await latchkeyUnder({}, "doctor", "--json", "--config", config);
     if (out === "") throw new Error(errors);
     return examined(exitCode, out);
+  });
+}
+
+/** Gives the path of a config for one use by one command: a service is opened when it is loaded. */
+export async function withConfig<T>(service: DoctorService, use: (config: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-config-"));
+  const config = join(folder, "latchkey.config.mjs");
+  writeFileSync(
+    config,
+    `import { openService } from ${JSON.stringify(services)};\nexport default await openService(${JSON.stringify(service)});\n`,
+  );
+  try {
+    return await use(config);
   } finally {
     rmSync(folder, { recursive: true });
   }

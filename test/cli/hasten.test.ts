@@ -17,11 +17,13 @@ import {
   jsonAnswer,
   keyOf,
   latchkey,
+  latchkeyUnder,
   openPlace,
   ownerOf,
   type Place,
   stateOf,
 } from "./arrange.ts";
+import { withConfig } from "./doctor-arrange.ts";
 
 const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
 const by = ["--operator", "ada", "--reason", "Ticket 7"];
@@ -226,19 +228,11 @@ test("on PGlite, by the service's config", async () => {
     };
     const id = await once();
     expect(await once(), "a replay").toBeNull();
-    const child = spawnWorker(main, {
-      args: [
-        "forget",
-        id ?? "",
-        ...by,
-        "--yes",
-        "--may-run-again",
-        "--config",
-        join(import.meta.dirname, "configs/doctor.ts"),
-      ],
-      env: { DOCTOR: JSON.stringify({ pglite: dataDir }) },
-    });
-    expect((await child.exited).code, child.stderr()).toBe(0);
+    const forget = ["forget", id ?? "", ...by, "--yes", "--may-run-again"];
+    const { exitCode, errors } = await withConfig({ pglite: dataDir }, (config) =>
+      latchkeyUnder({}, ...forget, "--config", config),
+    );
+    expect(exitCode, errors).toBe(0);
     const again = await once();
     expect(again).not.toBeNull();
     expect(again).not.toBe(id);

@@ -1,9 +1,7 @@
 /** `latchkey list --dead` by age and reason, on Postgres and PGlite. */
-import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { PGlite } from "@electric-sql/pglite";
 import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
@@ -11,9 +9,8 @@ import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import { openPglite } from "../../packages/latchkey/src/stores/pglite.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import { fillPgliteFolder } from "../support/ready-pglite.ts";
-import { latchkey, openPlace } from "./arrange.ts";
-
-const main = join(import.meta.dirname, "../../packages/latchkey/src/cli/main.ts");
+import { latchkey, latchkeyUnder, openPlace } from "./arrange.ts";
+import { withConfig } from "./doctor-arrange.ts";
 
 /** Of each an effect and a message: only one is of this reason and old. */
 const deaths = [
@@ -103,13 +100,11 @@ describe.each([
       for (const text of age) await database.query(text);
       await close();
       const only = ["--error-code", "attempts-spent", "--older-than", "2h"];
-      const config = ["--config", join(import.meta.dirname, "configs/doctor.ts")];
-      const { stdout } = await promisify(execFile)(
-        process.execPath,
-        [main, "list", "--dead", ...which, ...only, ...config, "--json"],
-        { env: { ...process.env, DOCTOR: JSON.stringify({ pglite: dataDir }) } },
+      const { exitCode, out, errors } = await withConfig({ pglite: dataDir }, (config) =>
+        latchkeyUnder({}, "list", "--dead", ...which, ...only, "--config", config, "--json"),
       );
-      expect(parsed(stdout)).toMatchObject({ items: [{ key: "spent-old" }], next: null });
+      expect(exitCode, errors).toBe(0);
+      expect(parsed(out)).toMatchObject({ items: [{ key: "spent-old" }], next: null });
     } finally {
       rmSync(folder, { recursive: true });
     }
