@@ -1,14 +1,9 @@
 /** `latchkey doctor` with `--json`, on a database and on a service. */
 import { randomUUID } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pg from "pg";
 import type { Finding } from "../../packages/latchkey/src/stores/examination.ts";
 import { latchkey, latchkeyUnder } from "./arrange.ts";
-import type { DoctorService } from "./doctor-service.ts";
-
-const services = new URL("./doctor-service.ts", import.meta.url).href;
+import { type DescribedService, withConfig } from "./described-service.ts";
 
 export interface Examined {
   readonly exitCode: number | null;
@@ -38,27 +33,12 @@ export async function examineDatabase(url: string, ...args: readonly string[]): 
   return examined(exitCode, out);
 }
 
-export function examineService(service: DoctorService): Promise<Examined> {
+export function examineService(service: DescribedService): Promise<Examined> {
   return withConfig(service, async (config) => {
     const { exitCode, out, errors } = await latchkeyUnder({}, "doctor", "--json", "--config", config);
     if (out === "") throw new Error(errors);
     return examined(exitCode, out);
   });
-}
-
-/** Gives the path of a config for one use by one command: a service is opened when it is loaded. */
-export async function withConfig<T>(service: DoctorService, use: (config: string) => Promise<T>): Promise<T> {
-  const folder = mkdtempSync(join(tmpdir(), "latchkey-config-"));
-  const config = join(folder, "latchkey.config.mjs");
-  writeFileSync(
-    config,
-    `import { openService } from ${JSON.stringify(services)};\nexport default await openService(${JSON.stringify(service)});\n`,
-  );
-  try {
-    return await use(config);
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
 }
 
 /** Runs statements in a database as its superuser. */

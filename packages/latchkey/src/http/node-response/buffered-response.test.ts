@@ -4,8 +4,8 @@ import { runInThisContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
 import { listen } from "../../../../../test/support/listen.ts";
 import { holdResponse } from "./buffered-response.ts";
+import { answeringMethods } from "./held-methods.ts";
 import { methodNames } from "./method-table.ts";
-import { answeringMethods } from "./overlay.ts";
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {

@@ -14,8 +14,9 @@ import type { Reply } from "../protocol/capture.ts";
 import { HeldAnswer } from "./buffered-answer.ts";
 import { overlayKey, runOver } from "./buffered-prototype.ts";
 import { type Head, isStandIn, readHead, restoreHead, restoreStatus } from "./head.ts";
+import { answeringMethods } from "./held-methods.ts";
 import { beforeHandler } from "./not-started.ts";
-import { answeringMethods, keepCovered, layOverlay } from "./overlay.ts";
+import { keepCovered, layOverlay } from "./overlay.ts";
 
 export interface BufferedResponse<Res> {
   /**

@@ -3,8 +3,8 @@
  * For adapters whose handlers hardly ever use it: watching costs a fifth of holding.
  */
 import { ServerResponse } from "node:http";
+import { heldMethods } from "./held-methods.ts";
 import { hasNodesMethods, looksPristine, looksWatched, methodNames, putWatched } from "./method-table.ts";
-import { heldMethods } from "./overlay.ts";
 
 export interface ResponseWatch {
   /** Makes the response report itself as ended. Returns false if other code has modified it. */

@@ -1,8 +1,7 @@
 /**
- * What is laid over a Node response while it is held. Everything that would touch the socket acts on a `HeldAnswer`;
- * everything else (status, headers before they are sent, `locals`, what middleware has added) is the response's own.
+ * Lays the held methods and properties over a Node response, and takes them away again.
  *
- * It lies on a prototype between the response and its own one, made once for each: V8 takes a prototype that it has seen
+ * They lie on a prototype between the response and its own one, made once for each: V8 takes a prototype that it has seen
  * before as a known shape, while an object whose properties are redefined one by one is slow from then on, everywhere. What
  * Node keeps in properties of the response itself gets other values while it is held.
  *
@@ -16,16 +15,13 @@ import type { Bystander } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import type { HeldAnswer } from "./buffered-answer.ts";
 import {
-  beneath,
   coverPrototype,
   isHeld,
-  type Method,
   overlayKey,
   prototypeBeneath,
   uncoverPrototype,
-  whileHeld,
 } from "./buffered-prototype.ts";
-import { setHead } from "./head.ts";
+import { descriptors, heldMethods, original, overlayOf } from "./held-methods.ts";
 import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./method-table.ts";
 import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 
@@ -42,202 +38,10 @@ export interface LaidOverlay {
   remove(isAnswered: boolean): void;
 }
 
-/** The response's own, or the view that a handler has of it: both lead to the same overlay. */
-function overlayOf(res: ServerResponse): Overlay {
-  const overlay = Reflect.get(res, overlayKey) as Overlay;
-  if (Object.getPrototypeOf(overlay.res) !== overlay.held)
-    overlay.held = coverPrototype(overlay.res, descriptors);
-  return overlay;
-}
-
-function answerOf(res: ServerResponse): HeldAnswer {
-  return overlayOf(res).current;
-}
-
-/** What the response would do without the overlay. */
-function original({ res, covered, held }: Overlay, name: string): unknown {
-  return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
-}
-
-/** Through the response's own method: middleware inside the hold may have wrapped it, to add headers at the last moment. */
-function sendImplicitHead(res: ServerResponse): void {
-  if (!answerOf(res).headSent) res.writeHead(res.statusCode);
-}
-
-/** Whether code other than the handler begins an answer; then the response is not buffered any more. */
-function isTaken(res: ServerResponse, status: number): boolean {
-  const { bystander, current } = overlayOf(res);
-  return bystander !== null && !current.headSent && !current.ended && bystander.takes(res, status);
-}
-
-function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): ServerResponse {
-  if (isTaken(this, status)) return Reflect.apply(this.writeHead, this, [status, ...rest]);
-  const overlay = overlayOf(this);
-  const answer = overlay.current;
-  answer.requireHeadUnsent();
-  // As Node does: a status may be text.
-  setHead(this, Math.trunc(Number(status)), rest);
-  answer.sendHead(overlay.res);
-  show(overlay);
-  return this;
-}
-
-function end(this: ServerResponse, ...args: unknown[]): ServerResponse {
-  if (isTaken(this, this.statusCode)) return Reflect.apply(this.end, this, args);
-  const overlay = overlayOf(this);
-  const answer = overlay.current;
-  const [chunk] = args;
-  const empty = chunk === undefined || chunk === null || typeof chunk === "function";
-  if (answer.ended && empty) return this;
-  answer.requireUnended();
-  sendImplicitHead(this);
-  answer.end(args);
-  show(overlay);
-  return this;
-}
-
-function write(this: ServerResponse, ...args: unknown[]): unknown {
-  if (isTaken(this, this.statusCode)) return Reflect.apply(this.write, this, args);
-  const answer = answerOf(this);
-  answer.requireUnended();
-  sendImplicitHead(this);
-  return Reflect.apply(answer.stream.write, answer.stream, args);
-}
-
-/** What HTTP allows before and after an answer. All of it may be left out, and here it would tell too early. */
-function drop(this: ServerResponse, ...args: unknown[]): void {
-  const done = args.at(-1);
-  if (typeof done === "function") queueMicrotask(() => done());
-}
-
-/** Node emits its own events on the response it knows, whose listeners were there before it was held. */
-function emit(this: ServerResponse, event: string, ...args: unknown[]): boolean {
-  const overlay = overlayOf(this);
-  // A client that hangs up destroys the response, which Node says right before.
-  if (event === "close") show(overlay);
-  const heard = !nodeEvents.has(event) && overlay.current.emit(event, args);
-  return Reflect.apply(original(overlay, "emit") as Method, overlay.res, [event, ...args]) === true || heard;
-}
-
-const nodeEvents: ReadonlySet<string> = new Set([
-  "close",
-  "drain",
-  "error",
-  "finish",
-  "prefinish",
-  "socket",
-  "timeout",
-]);
-
-function headerMethod(name: string): Method {
-  return function (...args) {
-    const overlay = overlayOf(this);
-    overlay.current.requireHeadUnsent();
-    overlay.bystander?.changing(this);
-    const result: unknown = Reflect.apply(original(overlay, name) as Method, overlay.res, args);
-    return result === overlay.res ? this : result;
-  };
-}
-
-function streamMethod(name: string): Method {
-  return function (...args) {
-    const overlay = overlayOf(this);
-    const { stream } = overlay.current;
-    const result: unknown = Reflect.apply(Reflect.get(stream, name), stream, args);
-    show(overlay);
-    return result === stream ? this : result;
-  };
-}
-
-const methods: Readonly<Record<string, Method>> = {
-  emit,
-  end,
-  write,
-  writeHead,
-  writeHeader: writeHead,
-  flushHeaders() {
-    if (isTaken(this, this.statusCode)) this.flushHeaders();
-    else sendImplicitHead(this);
-  },
-  addTrailers: drop,
-  writeContinue: drop,
-  writeEarlyHints: drop,
-  writeInformation: drop,
-  writeProcessing: drop,
-  ...made(headerMethod, ["appendHeader", "removeHeader", "setHeader", "setHeaders"]),
-  ...made(streamMethod, [
-    "addListener",
-    "cork",
-    "destroy",
-    "eventNames",
-    "listenerCount",
-    "listeners",
-    "off",
-    "on",
-    "once",
-    "prependListener",
-    "prependOnceListener",
-    "rawListeners",
-    "removeAllListeners",
-    "removeListener",
-    "uncork",
-  ]),
-};
-
-function made(make: (name: string) => Method, names: readonly string[]): Record<string, Method> {
-  return Object.fromEntries(names.map((name) => [name, make(name)]));
-}
-
-const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
-  _writableState: ({ stream }) => Reflect.get(stream, "_writableState"),
-  closed: ({ stream }) => stream.closed,
-  errored: ({ stream }) => stream.errored,
-  headersSent: ({ headSent }) => headSent,
-  // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
-  connection: () => null,
-  socket: () => null,
-  writableCorked: ({ stream }) => stream.writableCorked,
-  writableEnded: ({ ended }) => ended,
-  writableFinished: ({ stream }) => stream.writableFinished,
-  writableHighWaterMark: ({ stream }) => stream.writableHighWaterMark,
-  writableLength: ({ stream }) => stream.writableLength,
-  writableNeedDrain: ({ stream }) => stream.writableNeedDrain,
-  writableObjectMode: ({ stream }) => stream.writableObjectMode,
-};
-
-/** Made once, for all responses. */
-const descriptors: PropertyDescriptorMap = Object.fromEntries([
-  ...Object.entries(methods).map(
-    ([name, method]) =>
-      [name, { value: whileHeld(name, method), writable: true, configurable: true }] as const,
-  ),
-  ...Object.entries(properties).map(([name, read]) => [name, accessor(name, read)] as const),
-  ["__onFinished", { value: undefined, writable: true, configurable: true }],
-]);
-
-/** On a response that is not held, each is the one beneath. */
-export const heldMethods: Readonly<Record<string, unknown>> = Object.create(null, descriptors);
-
 const usedFirst: ReadonlySet<string> = new Set(methodNames.usedFirst);
 /** The names that may be covered on the response itself, and the same from the last to the first. */
 const ownNames = [...methodNames.usedFirst, ...methodNames.others];
 const ownNamesBack = ownNames.toReversed();
-
-function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
-  return {
-    configurable: true,
-    get(this: ServerResponse) {
-      return isHeld(this) ? read(answerOf(this)) : beneath(this, name);
-    },
-    set(this: ServerResponse, value: unknown) {
-      if (!isHeld(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
-      const { res, held } = overlayOf(this);
-      // A pipelined response gets its socket when its turn comes.
-      if (name === "socket" || name === "connection")
-        Reflect.set(Object.getPrototypeOf(held), name, value, res);
-    },
-  };
-}
 
 const socketless: ProxyHandler<IncomingMessage> = {
   get: (target, name) => (name === "socket" || name === "connection" ? null : Reflect.get(target, name)),
@@ -246,9 +50,6 @@ const socketless: ProxyHandler<IncomingMessage> = {
 function withoutSocket(req: IncomingMessage): IncomingMessage {
   return new Proxy(req, socketless);
 }
-
-/** Methods through which a handler could still reach another answer. */
-export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(methods));
 
 /**
  * Looks beforehand whether a response can be held, so that nothing is begun for one that cannot.

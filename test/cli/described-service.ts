@@ -1,4 +1,7 @@
-/** What configs of `latchkey doctor` open: a service as it is described. */
+/** A service that a test describes, in a config that a command loads. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { createLatchkey, defineConfig, type LatchkeyConfig, type Store } from "latchkey";
 import { openPglite } from "latchkey/pglite";
@@ -7,7 +10,7 @@ import { redisStore } from "latchkey/redis";
 import pg from "pg";
 import { createClient } from "redis";
 
-export interface DoctorService {
+export interface DescribedService {
   readonly postgres?: {
     readonly url: string;
     readonly pool: { readonly max?: number; readonly connectionTimeoutMillis?: number };
@@ -24,7 +27,7 @@ export interface DoctorService {
 }
 
 async function open(
-  service: DoctorService,
+  service: DescribedService,
 ): Promise<{ readonly store: Store<unknown>; close(): Promise<void> }> {
   if (service.postgres !== undefined) {
     const { url, pool: options, store } = service.postgres;
@@ -38,11 +41,29 @@ async function open(
   return { store: redisStore({ client, onWarning: () => {} }), close: async () => client.destroy() };
 }
 
-export async function openService(service: DoctorService): Promise<LatchkeyConfig<unknown>> {
+export async function openService(service: DescribedService): Promise<LatchkeyConfig<unknown>> {
   const { store, close } = await open(service);
   const latchkey = createLatchkey({ store });
   if (service.leaseMs !== undefined) {
     latchkey.operation("payments.charge", { execution: "lease", leaseMs: service.leaseMs });
   }
   return defineConfig({ latchkey, close });
+}
+
+/** Gives the path of a config for one use by one command: a service is opened when it is loaded. */
+export async function withConfig<T>(
+  service: DescribedService,
+  use: (config: string) => Promise<T>,
+): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "latchkey-config-"));
+  const config = join(folder, "latchkey.config.mjs");
+  writeFileSync(
+    config,
+    `import { openService } from ${JSON.stringify(import.meta.url)};\nexport default await openService(${JSON.stringify(service)});\n`,
+  );
+  try {
+    return await use(config);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
