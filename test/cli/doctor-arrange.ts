@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import type { Finding } from "../../packages/latchkey/src/stores/examination.ts";
 import { latchkey, latchkeyUnder } from "./arrange.ts";
-import { type DescribedService, withConfig } from "./described-service.ts";
+import { type DescribedService, withConfig } from "./configs/described.ts";
 
 export interface Examined {
   readonly exitCode: number | null;

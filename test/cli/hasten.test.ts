@@ -23,7 +23,7 @@ import {
   type Place,
   stateOf,
 } from "./arrange.ts";
-import { withConfig } from "./described-service.ts";
+import { withConfig } from "./configs/described.ts";
 
 const main = new URL("../../packages/latchkey/src/cli/main.ts", import.meta.url);
 const by = ["--operator", "ada", "--reason", "Ticket 7"];

@@ -10,7 +10,7 @@ import { openPglite } from "../../packages/latchkey/src/stores/pglite.ts";
 import type { Store } from "../../packages/latchkey/src/stores/store.ts";
 import { fillPgliteFolder } from "../support/ready-pglite.ts";
 import { latchkey, latchkeyUnder, openPlace } from "./arrange.ts";
-import { withConfig } from "./described-service.ts";
+import { withConfig } from "./configs/described.ts";
 
 /** Of each an effect and a message: only one is of this reason and old. */
 const deaths = [
