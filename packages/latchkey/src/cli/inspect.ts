@@ -1,4 +1,4 @@
-import { isPathScope } from "../execution/path-scope.ts";
+import { isPathScope } from "../execution/scope.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { deadEffectChoices } from "../operator/advice.ts";
 import { type DeadName, findDead, parseDeadName } from "../operator/dead-names.ts";

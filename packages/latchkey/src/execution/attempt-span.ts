@@ -22,10 +22,13 @@ export function withSpan(submission: Submission, span: TraceSpan | null): Submit
 export function inRequestSpan<Tx>(
   { tracing }: Pick<Runtime<Tx>, "tracing">,
   operation: Operation,
-  run: (span: TraceSpan | null) => Promise<Result>,
+  submission: Submission,
+  run: (submission: Submitted) => Promise<Result>,
 ): Promise<Result> {
-  if (tracing === null) return run(null);
-  return tracing.inSpan({ ...startOf(operation, "request") }, (span) => noted(span, run));
+  if (tracing === null) return run(submission);
+  return tracing.inSpan(startOf(operation, "request"), (span) =>
+    noted(span, () => run({ ...submission, span })),
+  );
 }
 
 /** Runs a worker's attempt at a record in a trace of its own, which points back to where the record's life began. */

@@ -5,7 +5,7 @@ import { MAX_KEY_LENGTH, parseKey } from "../key/parse-key.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { isStorable } from "../stores/storable.ts";
 import type { Store } from "../stores/store.ts";
-import { isPathScope, originForm, scopeOfPath, scopePath } from "./path-scope.ts";
+import { isPathScope, originForm, scopeOfPath, scopePath } from "./scope.ts";
 
 /** By what the client sent. */
 export interface ClientsName {

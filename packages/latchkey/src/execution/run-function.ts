@@ -7,8 +7,8 @@ import type { Answer } from "../operations/answer.ts";
 import type { HandlerContext, Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryOf } from "../operations/summary.ts";
-import { scopeOfPath } from "./path-scope.ts";
 import { valueOfAnswer } from "./run-answer.ts";
+import { scopeOf } from "./scope.ts";
 
 export interface RunRequest {
   /** On whose behalf it runs; from authentication, never from the input. */
@@ -87,23 +87,6 @@ export async function runOwnedFunction(
   const { kind, recordId, answer } = result;
   if (answer.omitted !== null) return { kind: "answer_not_stored", recordId };
   return { kind, recordId, status: answer.status, value: valueOfAnswer(answer) };
-}
-
-/**
- * Where a submission's record lives.
- *
- * @param path of the HTTP request, without query; null: there is none
- * @throws {TypeError} for `keyScope: "path"` without a path.
- */
-export function scopeOf({ name, settings }: Operation, path: string | null = null): string {
-  if (settings.keyScope !== "path") return settings.keyScope === "tenant" ? "*" : name;
-  if (path === null) {
-    throw new TypeError(
-      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation with ` +
-        'keyScope "operation".',
-    );
-  }
-  return scopeOfPath(name, path);
 }
 
 function submissionOf(operation: Operation, request: RunRequest): Submission {

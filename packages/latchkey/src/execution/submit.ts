@@ -3,7 +3,7 @@ import type { Execution } from "../engine/classify.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
-import { inRequestSpan, type Submitted, withSpan } from "./attempt-span.ts";
+import { inRequestSpan, type Submitted } from "./attempt-span.ts";
 import { runLease } from "./lease/run-lease.ts";
 import { guardNesting } from "./nesting.ts";
 import { orUnprotected } from "./run-unprotected.ts";
@@ -20,32 +20,31 @@ export async function submit<Tx, E extends Execution>(
   work: Work<Tx, E>,
 ): Promise<Result> {
   const submission = admitted(runtime, sent);
-  return inRequestSpan(runtime, operation, (span) =>
-    submitted(runtime, operation, withSpan(submission, span), work),
+  return inRequestSpan(runtime, operation, submission, (traced) =>
+    runtime.lifecycle.run(() =>
+      guardNesting(submission.key, (inside) =>
+        execute(runtime, operation, traced, (context) => inside(() => work(context))),
+      ),
+    ),
   );
 }
 
-function submitted<Tx, E extends Execution>(
+function execute<Tx, E extends Execution>(
   runtime: Runtime<Tx>,
   operation: Operation<E>,
   submission: Submitted,
   work: Work<Tx, E>,
 ): Promise<Result> {
-  const { guard, lifecycle } = runtime;
-  const begin: Parameters<typeof guardNesting<Result>>[1] = (inside) => {
-    if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
-    const nested: typeof work = (context) => inside(() => work(context));
-    if (operation.execution === "transaction") {
-      const transactionWork = nested as Work<Tx, "transaction">;
-      return guard(() => runTransaction(runtime, operation, submission, transactionWork));
-    }
-    const run = (leaseWork: Work<Tx, "lease">) =>
-      guard(() => runLease(runtime, operation, submission, leaseWork));
-    return operation.settings.onStoreFailure === "refuse"
-      ? run(nested as Work<Tx, "lease">)
-      : orUnprotected(runtime, operation, submission, nested as Work<Tx, "lease">, run);
-  };
-  return lifecycle.run(() => guardNesting(submission.key, begin));
+  if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
+  if (operation.execution === "transaction") {
+    const transactionWork = work as Work<Tx, "transaction">;
+    return runtime.guard(() => runTransaction(runtime, operation, submission, transactionWork));
+  }
+  const run = (leaseWork: Work<Tx, "lease">) =>
+    runtime.guard(() => runLease(runtime, operation, submission, leaseWork));
+  return operation.settings.onStoreFailure === "refuse"
+    ? run(work as Work<Tx, "lease">)
+    : orUnprotected(runtime, operation, submission, work as Work<Tx, "lease">, run);
 }
 
 /** As `submit`, for an operation that owns its work. Throws as `latchkey.executeOwned` does. */
@@ -57,10 +56,10 @@ export async function submitOwned<Tx, E extends Execution, I>(
 ): Promise<Result> {
   const { guard, lifecycle } = runtime;
   const submission = admitted(runtime, sent);
-  return inRequestSpan(runtime, operation, (span) =>
+  return inRequestSpan(runtime, operation, submission, (traced) =>
     lifecycle.run(() =>
       guardNesting(submission.key, (inside) =>
-        inside(() => guard(() => executeOwned(runtime, operation, withSpan(submission, span), input))),
+        inside(() => guard(() => executeOwned(runtime, operation, traced, input))),
       ),
     ),
   );

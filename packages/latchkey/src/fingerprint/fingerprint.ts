@@ -3,7 +3,7 @@ import { checkFieldNames, pickFields } from "./business-fields.ts";
 import { type CanonicalJsonLimits, canonicalBytes, canonicalJson, parseExactJson } from "./canonical-json.ts";
 import { compareCodeUnits } from "./code-units.ts";
 import { encodeFields, type Field } from "./length-prefixed.ts";
-import { parseMediaType, parseMultipartType } from "./media-type.ts";
+import { parseMediaType } from "./media-type.ts";
 import { multipartFields } from "./multipart.ts";
 import { parsedValueBytes } from "./parsed-value.ts";
 import { sortedQuery } from "./query.ts";
@@ -93,15 +93,15 @@ export function fingerprint(request: FingerprintRequest, options: FingerprintOpt
 }
 
 function needsSpecial({ mediaType, conditions = [] }: FingerprintRequest): boolean {
-  return conditions.length > 0 || (mediaType !== null && parseMultipartType(mediaType) !== null);
+  return conditions.length > 0 || (mediaType !== null && parseMediaType(mediaType).multipart !== null);
 }
 
 /** The boundary counts where the body has not been taken apart. */
 function specialPrefix(request: FingerprintRequest, version: number, { form }: Body): Uint8Array {
   const { operation, method, path, query, mediaType, headers, conditions = [] } = request;
-  const multipart = mediaType === null || form === "raw" ? null : parseMultipartType(mediaType);
-  const type =
-    mediaType === null ? null : (multipart?.withoutBoundary ?? parseMediaType(mediaType).normalized);
+  const media = mediaType === null ? null : parseMediaType(mediaType);
+  const multipart = form === "raw" ? null : media?.multipart;
+  const type = multipart?.withoutBoundary ?? media?.normalized ?? null;
   return encoded(version, "request", [
     operation,
     method,
@@ -208,7 +208,7 @@ function requestBody(request: FingerprintRequest, options: FingerprintOptions, v
 }
 
 function partsOrRaw(body: Uint8Array, mediaType: string | null): Body {
-  const type = mediaType === null ? null : parseMultipartType(mediaType);
+  const type = mediaType === null ? null : parseMediaType(mediaType).multipart;
   const parts = type === null ? null : multipartFields(body, type.boundary);
   return parts === null ? rawBody(body) : { form: "multipart", content: parts };
 }

@@ -37,7 +37,7 @@ test.each([
   "application/json charset=utf-8",
   'a/b;x="\\',
 ])("%j breaks the grammar and stays as it is", (raw) => {
-  expect(parseMediaType(raw)).toEqual({ essence: null, isJson: false, normalized: raw });
+  expect(parseMediaType(raw)).toEqual({ multipart: null, essence: null, isJson: false, normalized: raw });
 });
 
 test("any text is answered without a throw, and a normalised one is normal", () => {

@@ -13,6 +13,14 @@ export interface MediaType {
    * it says nothing. A value that breaks the grammar stays as it was sent.
    */
   readonly normalized: string;
+  /** Null: it is no multipart type, or names no usable boundary. */
+  readonly multipart: MultipartType | null;
+}
+
+export interface MultipartType {
+  readonly boundary: string;
+  /** As `normalized`. */
+  readonly withoutBoundary: string;
 }
 
 type Parameter = readonly [name: string, value: string];
@@ -20,20 +28,6 @@ type Parameter = readonly [name: string, value: string];
 export function parseMediaType(raw: string): MediaType {
   if (raw !== latest.raw) latest = { raw, parsed: parse(raw) };
   return latest.parsed;
-}
-
-/** A multipart type, and what it is without its boundary. Null: it is another type, or names no usable boundary. */
-export function parseMultipartType(
-  raw: string,
-): { readonly boundary: string; readonly withoutBoundary: string } | null {
-  const parsed = new MediaTypeScanner(raw).scan();
-  if (parsed === null || !parsed.essence.startsWith("multipart/")) return null;
-  const boundaries = parsed.parameters.filter(([name]) => name === "boundary");
-  const boundary = boundaries[0]?.[1] ?? "";
-  // Which of two counts depends on the reader.
-  if (boundaries.length !== 1 || boundary === "" || boundary.length > boundaryMaxLength) return null;
-  const others = parsed.parameters.filter(([name]) => name !== "boundary");
-  return { boundary, withoutBoundary: normalize(parsed.essence, others) };
 }
 
 /** RFC 2046 has 70. Some clients' are longer. */
@@ -45,11 +39,14 @@ function normalize(essence: string, parameters: readonly Parameter[]): string {
 }
 
 /** Nearly all requests have the same, and each is asked about several times. */
-let latest = { raw: "", parsed: { essence: null, isJson: false, normalized: "" } as MediaType };
+let latest = {
+  raw: "",
+  parsed: { essence: null, isJson: false, normalized: "", multipart: null } as MediaType,
+};
 
 function parse(raw: string): MediaType {
   const parsed = new MediaTypeScanner(raw).scan();
-  if (parsed === null) return { essence: null, isJson: false, normalized: raw };
+  if (parsed === null) return { essence: null, isJson: false, normalized: raw, multipart: null };
   const jsonEssence = parsed.essence === "application/json" || parsed.essence.endsWith("+json");
   const kept = jsonEssence
     ? parsed.parameters.filter((parameter) => !isUtf8Charset(parameter))
@@ -59,7 +56,19 @@ function parse(raw: string): MediaType {
     essence: parsed.essence,
     isJson: jsonEssence && !otherCharset,
     normalized: normalize(parsed.essence, kept),
+    multipart: parsed.essence.startsWith("multipart/")
+      ? multipartType(parsed.essence, parsed.parameters)
+      : null,
   };
+}
+
+function multipartType(essence: string, parameters: readonly Parameter[]): MultipartType | null {
+  const boundaries = parameters.filter(([name]) => name === "boundary");
+  const boundary = boundaries[0]?.[1] ?? "";
+  // Which of two counts depends on the reader.
+  if (boundaries.length !== 1 || boundary === "" || boundary.length > boundaryMaxLength) return null;
+  const others = parameters.filter(([name]) => name !== "boundary");
+  return { boundary, withoutBoundary: normalize(essence, others) };
 }
 
 function isUtf8Charset([name, value]: Parameter): boolean {

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { formatKey } from "./format-key.ts";
 import { type ParseKeyOptions, parseKey } from "./parse-key.ts";
+import { parseItem } from "./structured-field.ts";
 
 function keyOf(line: string, options: ParseKeyOptions = {}): string | null {
   const result = parseKey([line], options);
@@ -239,4 +240,32 @@ describe("opaque syntax", () => {
     expect(reasonOf(["a, b"], joined)).toBe("invalid");
     expect(keyOf("a,b", joined)).toBe("a,b");
   });
+});
+
+test("what one expression reads as a String is read alike by the parser of all items", () => {
+  const piece = fc.constantFrom(
+    '"',
+    "\\",
+    " ",
+    "!",
+    "#",
+    "[",
+    "]",
+    "~",
+    "a",
+    ";",
+    "b=1",
+    "\t",
+    "\u007f",
+    "\u00e9",
+  );
+  const texts = fc.array(piece, { maxLength: 6 }).map((pieces) => `"x${pieces.join("")}"`);
+  fc.assert(
+    fc.property(texts, (text) => {
+      const parsed = parseItem(text);
+      const value = parsed.ok ? parsed.item.value.value : null;
+      expect(keyOf(text, { syntax: "strict" })).toBe(value);
+    }),
+    { numRuns: 2_000 },
+  );
 });

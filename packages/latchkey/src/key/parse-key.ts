@@ -1,6 +1,5 @@
 import { isPrintable, isVisible } from "../fingerprint/characters.ts";
 import { looksPersonal } from "./looks-personal.ts";
-import { isPlaceholderKey } from "./placeholder-key.ts";
 import { parseItem } from "./structured-field.ts";
 
 /** No key is longer than this after decoding; it is also the default `maxLength`. */
@@ -85,12 +84,17 @@ function decode(line: string, syntax: Syntax): KeyResult {
   if (value === "") return invalid("The idempotency key is empty.");
   if (syntax === "opaque") return decodeOpaque(value);
   if (syntax === "compat" && value.charCodeAt(0) !== 0x22) return decodeBare(value);
+  const plain = plainString.exec(value)?.[1];
+  if (plain !== undefined) return { ok: true, key: plain };
   const result = parseItem(value);
   if (!result.ok) return invalid(`The idempotency key is malformed: ${result.detail}.`);
   const bareItem = result.item.value;
   if (bareItem.type === "string") return { ok: true, key: bareItem.value };
   return invalid(`The idempotency key must be a quoted String; as sent it is of type ${bareItem.type}.`);
 }
+
+/** What nearly all keys are: a String of RFC 9651 without escapes and parameters. */
+const plainString = /^"([ !#-[\]-~]*)"$/;
 
 function decodeBare(value: string): KeyResult {
   for (let index = 0; index < value.length; index++) {
@@ -155,3 +159,15 @@ function hasBareComma(line: string): boolean {
   }
   return false;
 }
+
+/**
+ * Whether a key is what a client's bug has left in the place of one: a value that is none, or a template that was never
+ * filled in. All requests with that bug have the same key, so that one customer's second order is the first one's retry.
+ */
+export function isPlaceholderKey(key: string): boolean {
+  return placeholder.test(key);
+}
+
+/** `None` and `nil` are how Python, Ruby and Go write nothing; Objective-C and Swift write `(null)`, Go also `<nil>`. */
+const placeholder =
+  /^\s*(?:undefined|null|nan|none|nil|\(null\)|<nil>|<null>|\[object [\w ]*\]|\{\{[^{}]*\}\}|\$\{[^{}]*\})\s*$/iu;

@@ -1,11 +1,10 @@
 /** A message, read: what it asks for, and whether it can be asked at all. */
 import { createHash } from "node:crypto";
-import { scopeOf } from "../execution/run-function.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import { scopeOf } from "../execution/scope.ts";
 import { FINGERPRINT_VERSION, fingerprint } from "../fingerprint/fingerprint.ts";
 import { encodeFields } from "../fingerprint/length-prefixed.ts";
-import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
-import { isPlaceholderKey } from "../key/placeholder-key.ts";
+import { isPlaceholderKey, MAX_KEY_LENGTH } from "../key/parse-key.ts";
 import type { Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryOf } from "../operations/summary.ts";

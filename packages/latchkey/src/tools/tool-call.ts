@@ -2,7 +2,7 @@
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import { isLatchkeyError, LatchkeyError } from "../errors.ts";
 import { nullAttempt, standInSubmission } from "../execution/keyless.ts";
-import { scopeOf } from "../execution/run-function.ts";
+import { scopeOf } from "../execution/scope.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
 import { parseKey } from "../key/parse-key.ts";
 import type { Latchkey } from "../latchkey.ts";

@@ -1,7 +1,7 @@
 /** What becomes of one delivery: checked, run once, and answered so that its sender does the right thing. */
 import type { Execution } from "../engine/classify.ts";
 import { isLatchkeyError, LatchkeyError } from "../errors.ts";
-import { scopeOf } from "../execution/run-function.ts";
+import { scopeOf } from "../execution/scope.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
 import { parseKey } from "../key/parse-key.ts";
 import type { Latchkey } from "../latchkey.ts";

@@ -2,7 +2,7 @@
 import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
 import { looksLikeCredential } from "../../key/looks-like-credential.ts";
-import { isPlaceholderKey } from "../../key/placeholder-key.ts";
+import { isPlaceholderKey } from "../../key/parse-key.ts";
 import { plainText } from "../../plain-text.ts";
 
 export type CheckIdentity = (field: "tenant" | "principal", text: string) => void;

@@ -9,7 +9,7 @@
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
 import { nullAttempt, standInSubmission } from "../../execution/keyless.ts";
-import { scopeOf } from "../../execution/run-function.ts";
+import { scopeOf } from "../../execution/scope.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
@@ -21,7 +21,7 @@ import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./outcome.ts";
-import { executeEitherVersion, type HttpSubmission, isPromise, type Received, receive } from "./receive.ts";
+import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";
 
 /** Thrown by an adapter whose framework has answered already, where the whole transaction would have to run again. */
@@ -90,26 +90,19 @@ function uncovered<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
   };
 }
 
-function submit<R, Tx, E extends Execution>(
+async function submit<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
   identity: Identity<R>,
   request: R,
   incoming: Incoming,
   work: HttpWork<Tx, E>,
 ): Promise<Outcome> {
-  try {
-    const received = receive(route, identity, request, incoming);
-    const outcome = isPromise(received)
-      ? received.then((there) => proceed(route, there, incoming, work))
-      : proceed(route, received, incoming, work);
-    if (!route.rules.echoKey) return outcome;
-    return outcome.then((there) => echoed(route.rules, incoming, there));
-  } catch (error) {
-    return Promise.reject(error);
-  }
+  const received = await receive(route, identity, request, incoming);
+  const outcome = await proceed(route, received, incoming, work);
+  return route.rules.echoKey ? echoed(route.rules, incoming, outcome) : outcome;
 }
 
-function proceed<Tx, E extends Execution>(
+async function proceed<Tx, E extends Execution>(
   route: Route<Tx, E>,
   received: Received,
   incoming: Incoming,
@@ -117,7 +110,7 @@ function proceed<Tx, E extends Execution>(
 ): Promise<Outcome> {
   switch (received.kind) {
     case "refused":
-      return Promise.resolve(received.outcome);
+      return received.outcome;
     case "keyless":
       return runUnprotected(route, received.tenant, incoming, work);
     case "keyed":
@@ -164,13 +157,14 @@ async function perform<Tx, E extends Execution>(
       const recordId = context.attempt.id;
       const report = (error: unknown) =>
         runtime.emit({ ...about(), type: "attempt_failed", recordId, error });
-      const reply = await work(context, report).then(
-        (captured) => withoutFraming(incoming.method, captured),
-        (error: unknown) => {
-          if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.push(error);
-          throw error;
-        },
-      );
+      let captured: Reply;
+      try {
+        captured = await work(context, report);
+      } catch (error) {
+        if (error instanceof Error && !(error instanceof CannotRunAgain)) thrown.push(error);
+        throw error;
+      }
+      const reply = withoutFraming(incoming.method, captured);
       const answer = storedForm(reply, rules.storedHeaders);
       replies.push({ answer, reply });
       return answer;

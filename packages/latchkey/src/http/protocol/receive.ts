@@ -3,8 +3,7 @@
 import type { Execution } from "../../engine/classify.ts";
 import type { Fingerprint, RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
-import { originForm, scopePath } from "../../execution/path-scope.ts";
-import { scopeOf } from "../../execution/run-function.ts";
+import { originForm, scopeOf, scopePath } from "../../execution/scope.ts";
 import type { CheckIdentity } from "../../execution/steps/check-sent.ts";
 import { FINGERPRINT_VERSION, fingerprint } from "../../fingerprint/fingerprint.ts";
 import { parseKey } from "../../key/parse-key.ts";
@@ -33,83 +32,59 @@ export type Received =
   | { readonly kind: "keyless"; readonly tenant: string; readonly principal: string | null }
   | { readonly kind: "keyed"; readonly submission: HttpSubmission };
 
-/**
- * Whose request it is.
- *
- * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
- */
-export async function identify<R>(
-  check: CheckIdentity,
-  identity: Identity<R>,
-  request: R,
-): Promise<{ readonly tenant: string; readonly principal: string | null }> {
-  const tenant = checkTenant(check, await identifyTenant(identity, request));
-  return { tenant, principal: checkPrincipal(check, await identity.principal(request)) };
-}
-
-/**
- * Looks at a request, up to its fingerprint; at once, where nothing has to be waited for.
- *
- * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `body-consumed`; and what the adapter throws while it reads the body.
- */
-export function receive<R, Tx, E extends Execution>(
-  route: Route<Tx, E>,
-  identity: Identity<R>,
-  request: R,
-  incoming: Incoming,
-): Received | Promise<Received> {
-  const check = route.latchkey.runtime.checkIdentity;
-  return whenThere(identifyTenant(identity, request), (givenTenant) => {
-    const tenant = checkTenant(check, givenTenant);
-    const givenPrincipal: unknown = identity.principal(request);
-    return whenThere(givenPrincipal, (principal) =>
-      receiveFrom(route, { tenant, principal: checkPrincipal(check, principal) }, incoming),
-    );
-  });
-}
-
 interface Sender {
   readonly tenant: string;
   readonly principal: string | null;
 }
 
-function receiveFrom<Tx, E extends Execution>(
+/**
+ * Whose request it is.
+ *
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
+ */
+export async function identify<R>(check: CheckIdentity, identity: Identity<R>, request: R): Promise<Sender> {
+  let tenant: unknown;
+  try {
+    const given: unknown = identity.tenant(request);
+    tenant = isPromise(given) ? await given : given;
+  } catch (cause) {
+    throw new LatchkeyError("tenant-missing", { cause });
+  }
+  const checked = checkTenant(check, tenant);
+  const given: unknown = identity.principal(request);
+  return { tenant: checked, principal: checkPrincipal(check, isPromise(given) ? await given : given) };
+}
+
+/**
+ * Looks at a request, up to its fingerprint.
+ *
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `body-consumed`; and what the adapter throws while it reads the body.
+ */
+export async function receive<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
-  sender: Sender,
+  identity: Identity<R>,
+  request: R,
   incoming: Incoming,
-): Received | Promise<Received> {
+): Promise<Received> {
+  const { tenant, principal } = await identify(route.latchkey.runtime.checkIdentity, identity, request);
   const reading = readKey(route, incoming);
   if (reading.kind === "refused") return reading;
-  const outcome = reading.kind === "present" ? refuseAge(route, incoming) : null;
-  if (outcome !== null) return { kind: "refused", outcome };
-  return whenThere(incoming.readBody(route.rules.bodyLimitBytes), (body): Received => {
-    if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
-    const { tenant, principal } = sender;
-    if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
-    const key = { tenant, scope: scopeOf(route.operation, pathOf(incoming)), key: reading.key };
-    const fingerprints = fingerprintsOf(route, incoming, body);
-    const addressable = route.rules.inProgress === 202;
-    const summary = summaryOf(route.operation, () => summaryParts(incoming, body));
-    return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable, ...summary } };
-  });
+  const tooOld = reading.kind === "present" ? refuseAge(route, incoming) : null;
+  if (tooOld !== null) return { kind: "refused", outcome: tooOld };
+  // Awaited only if it is a promise: most bodies are there, and most tenants are known at once.
+  const read = incoming.readBody(route.rules.bodyLimitBytes);
+  const body = isPromise(read) ? await read : read;
+  if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
+  if (reading.kind === "absent") return { kind: "keyless", tenant, principal };
+  const path = route.operation.settings.keyScope === "path" ? pathOf(incoming) : null;
+  const key = { tenant, scope: scopeOf(route.operation, path), key: reading.key };
+  const fingerprints = fingerprintsOf(route, incoming, body);
+  const addressable = route.rules.inProgress === 202;
+  const summary = summaryOf(route.operation, () => summaryParts(incoming, body));
+  return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable, ...summary } };
 }
 
-/** Goes on at once with what is there, which takes less time than a promise does. */
-function whenThere<T, U>(value: T | PromiseLike<T>, goOn: (value: T) => U | Promise<U>): U | Promise<U> {
-  return isPromise(value) ? Promise.resolve(value).then(goOn) : goOn(value);
-}
-
-function identifyTenant<R>(identity: Identity<R>, request: R): unknown {
-  const missing = (cause: unknown) => new LatchkeyError("tenant-missing", { cause });
-  try {
-    const tenant: unknown = identity.tenant(request);
-    return isPromise(tenant) ? tenant.then(undefined, (cause) => Promise.reject(missing(cause))) : tenant;
-  } catch (cause) {
-    throw missing(cause);
-  }
-}
-
-export function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+function isPromise<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
 
@@ -189,8 +164,6 @@ function fingerprintsOf(
   const target = originForm(incoming.target);
   const mediaType = incoming.header("content-type").lines[0] ?? null;
   const queryAt = target.indexOf("?");
-  const linesOf = (names: readonly string[]) =>
-    names.flatMap((name) => incoming.header(name).lines.map((value) => [name, value] as const));
   const request = {
     operation: context.operation.name,
     method: incoming.method,
@@ -198,17 +171,17 @@ function fingerprintsOf(
     query: queryAt < 0 ? "" : target.slice(queryAt + 1),
     mediaType,
     headers: [
-      ...linesOf(options.headers),
+      ...linesOf(incoming, options.headers),
       ...(variant === undefined ? [] : [[variantName, variant] as const]),
     ],
-    conditions: linesOf(conditionNames),
+    conditions: linesOf(incoming, conditionNames),
     body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
   };
   const made = body.kind === "parsed" ? ofParsed(request, options) : fingerprint(request, options);
   // Parsed forms of uploads did not cover files before: another file must not get the first one's answer.
   if (variant !== undefined) {
     // Records from before variants counted.
-    const headers = linesOf(options.headers);
+    const headers = linesOf(incoming, options.headers);
     return { fingerprint: made, earlier: () => fingerprint({ ...request, headers }, options) };
   }
   if (made.version === FINGERPRINT_VERSION || options.body === "parsed") return { fingerprint: made };
@@ -216,6 +189,12 @@ function fingerprintsOf(
     fingerprint: made,
     earlier: () => fingerprint(request, { ...options, version: FINGERPRINT_VERSION }),
   };
+}
+
+function linesOf(incoming: Incoming, names: readonly string[]): (readonly [name: string, value: string])[] {
+  const found: (readonly [string, string])[] = [];
+  for (const name of names) for (const value of incoming.header(name).lines) found.push([name, value]);
+  return found;
 }
 
 /** @throws {LatchkeyError} `body-consumed` where JSON does not see all of the value. */

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { errorCodes, LatchkeyError } from "../../errors.ts";
 import { encodeFields } from "../../fingerprint/length-prefixed.ts";
-import { parseMediaType, parseMultipartType } from "../../fingerprint/media-type.ts";
+import { parseMediaType } from "../../fingerprint/media-type.ts";
 import { multipartFields } from "../../fingerprint/multipart.ts";
 import { NotFingerprintableError } from "../../fingerprint/parsed-value.ts";
 import type { BodyReading } from "./incoming.ts";
@@ -33,7 +33,7 @@ export function rawForm(body: BodyReading): Uint8Array {
 
 /** A multipart body without its boundary, as digests. Null: it is none, or cannot be taken apart. */
 function partsOf(bytes: Uint8Array, mediaType: string): unknown {
-  const type = parseMultipartType(mediaType);
+  const type = parseMediaType(mediaType).multipart;
   const parts = type === null ? null : multipartFields(bytes, type.boundary);
   if (parts === null) return null;
   const digest = createHash("sha256");

@@ -6,7 +6,7 @@
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError } from "../../errors.ts";
 import { standInSubmission } from "../../execution/keyless.ts";
-import { scopeOf } from "../../execution/run-function.ts";
+import { scopeOf } from "../../execution/scope.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
 import type { Operation } from "../../operations/operation.ts";

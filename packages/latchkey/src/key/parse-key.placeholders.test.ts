@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isPlaceholderKey } from "./placeholder-key.ts";
+import { isPlaceholderKey } from "./parse-key.ts";
 
 test.each([
   "undefined",

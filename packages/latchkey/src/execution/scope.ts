@@ -1,8 +1,26 @@
-/** What a key is unique in under `keyScope: "path"`. */
+/** What a key is unique in. */
 import { createHash } from "node:crypto";
+import type { Operation } from "../operations/operation.ts";
 
 /** Longer paths are digested: indexes of some databases have room for 2,700 bytes. */
 const maxLength = 200;
+
+/**
+ * Where a submission's record lives.
+ *
+ * @param path of the HTTP request, without query; null: there is none
+ * @throws {TypeError} for `keyScope: "path"` without a path.
+ */
+export function scopeOf({ name, settings }: Operation, path: string | null = null): string {
+  if (settings.keyScope !== "path") return settings.keyScope === "tenant" ? "*" : name;
+  if (path === null) {
+    throw new TypeError(
+      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation with ` +
+        'keyScope "operation".',
+    );
+  }
+  return scopeOfPath(name, path);
+}
 
 /**
  * The scope of an operation's records that count for a path.
