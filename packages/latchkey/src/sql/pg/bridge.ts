@@ -14,14 +14,14 @@ import type {
   TransactionBridge,
 } from "../transaction.ts";
 import type { PgClient, PgPool, PgTx } from "./client.ts";
+import { TransactionWatch } from "./connection-state.ts";
 import type { Connection, Connections } from "./connections.ts";
-import { begin, commit, rollback } from "./control-statements.ts";
-import { TransactionWatch } from "./detect-commit.ts";
-import { EarlyOpening, hasJoined, noteIsolation, openError } from "./early-opening.ts";
+import { begin, commit, hasJoined, noteIsolation, openError, rollback } from "./control-statements.ts";
+import { EarlyOpening } from "./early-opening.ts";
 import { HandlerStatements } from "./handler-statements.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
-import { namingSchemas, sameSchemas } from "./search-path.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
+import { namingSchemas, sameSchemas } from "./statement-names.ts";
 
 /** A connection that died while it was idle, or that was released in the middle of a transaction, costs one try. */
 const openTriesMax = 3;

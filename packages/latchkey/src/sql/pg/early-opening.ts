@@ -1,32 +1,12 @@
 /** How a transaction opens whose handler has started before it: BEGIN travels with the handler's first statement. */
 import { StoreError } from "../../errors.ts";
-import { certaintyOf, withServersWords } from "../sql-errors.ts";
 import type { BridgeRequest, BridgeSession } from "../transaction.ts";
 import type { PgRider } from "./client.ts";
 import type { Connection } from "./connections.ts";
-import { begin } from "./control-statements.ts";
-import type { PipelineReply } from "./pipeline.ts";
-import { namingSchemas } from "./search-path.ts";
+import { begin, hasJoined, noteIsolation, openError } from "./control-statements.ts";
+import { namingSchemas } from "./statement-names.ts";
 
 type Opened = BridgeSession<never>["opened"];
-
-export function openError(reply: PipelineReply): StoreError {
-  const after = reply.status === null ? "gone" : "answered";
-  const certainty = reply.sent ? certaintyOf(reply.error, "statement", after) : "not_sent";
-  const message = withServersWords("The transaction could not be opened", reply.error);
-  return new StoreError(certainty, { cause: reply.error, message });
-}
-
-/** "There is already a transaction in progress": the connection came back in the middle of another's. */
-export function hasJoined({ notices }: PipelineReply): boolean {
-  return notices.some(({ code }) => code === "25001");
-}
-
-/** What an opening statement says of the level that the session has of itself. */
-export function noteIsolation({ state }: Connection, { isolation }: BridgeRequest, opened: Opened): void {
-  const level = opened[0]?.[0]?.isolation;
-  if (isolation === null && state !== null && typeof level === "string") state.isolation = level;
-}
 
 export class EarlyOpening {
   readonly #connection: Connection;

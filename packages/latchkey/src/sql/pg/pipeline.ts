@@ -7,8 +7,7 @@ import type { CancelTimer, Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
 import type { PgClient, PgConnection, PgField, PgRider, PgSubmittable, TransactionStatus } from "./client.ts";
 import { type ConnectionState, type PipelineListener, stateOf } from "./connection-state.ts";
-import { decoderOf, type RowDecoder } from "./decode-values.ts";
-import { encodeFlight, type FlightMessage, sync } from "./wire-messages.ts";
+import { decoderOf, encodeFlight, type FlightMessage, type RowDecoder, sync } from "./wire-messages.ts";
 
 export interface PipelineOptions {
   readonly clock: Clock;

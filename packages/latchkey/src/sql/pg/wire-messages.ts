@@ -1,8 +1,9 @@
 /**
- * The messages of a pipeline as the bytes of one write. `pg` writes each message by itself; sixteen small writes cost more
- * time than all that is in them.
+ * The messages of a pipeline as the bytes of one write, and rows as the server sends them. `pg` writes each message by
+ * itself; sixteen small writes cost more time than all that is in them.
  */
-import type { SqlStatement, SqlValue } from "../transaction.ts";
+import type { SqlRow, SqlStatement, SqlValue } from "../transaction.ts";
+import type { PgField } from "./client.ts";
 
 /** One statement, and how much of it the server has to be sent. */
 export interface FlightMessage {
@@ -135,4 +136,30 @@ class MessageWriter {
     }
     this.#buffer.writeInt32BE(this.#at - from, lengthAt);
   }
+}
+
+/** Makes a row of the texts in which the server sends a row's values. */
+export type RowDecoder = (values: readonly (string | null)[]) => SqlRow;
+
+/** Types (pg_type.oid) whose values are not plain text. Whatever else there is stays the server's text. */
+export const decoders: Readonly<Record<number, (text: string) => SqlValue>> = {
+  16: (text) => text === "t",
+  17: (text) => Buffer.from(text.slice(2), "hex"),
+  21: Number,
+  23: Number,
+  700: Number,
+  701: Number,
+};
+
+export function decoderOf(fields: readonly PgField[]): RowDecoder {
+  const columns = fields.map(({ name, dataTypeID }) => ({ name, decode: decoders[dataTypeID] }));
+  return (values) => {
+    const row: Record<string, SqlValue> = {};
+    let index = 0;
+    for (const { name, decode } of columns) {
+      const text = values[index++] ?? null;
+      row[name] = text === null || decode === undefined ? text : decode(text);
+    }
+    return row;
+  };
 }

@@ -1,7 +1,7 @@
 /** Latchkey's own statements on PGlite, and their errors. */
 
 import { StoreError } from "../../errors.ts";
-import { decoders } from "../pg/decode-values.ts";
+import { decoders } from "../pg/wire-messages.ts";
 import { certaintyOf, type SqlPhase } from "../sql-errors.ts";
 import type { SqlRow, SqlStatement, SqlValue } from "../transaction.ts";
 import type { PgliteQueryable } from "./database.ts";

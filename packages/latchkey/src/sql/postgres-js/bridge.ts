@@ -1,7 +1,7 @@
 /** One transaction through postgres.js: BEGIN with the opening statements, COMMIT with the closing ones. */
 import { StoreError } from "../../errors.ts";
 import { commit, rollback } from "../pg/control-statements.ts";
-import { decoders } from "../pg/decode-values.ts";
+import { decoders } from "../pg/wire-messages.ts";
 import { certaintyOf, isForbidden, withServersWords } from "../sql-errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
 import type {
