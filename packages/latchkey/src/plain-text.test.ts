@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { encodeJson } from "./execution/json-bytes.ts";
+import { encodeJson } from "./execution/stored-values.ts";
 import { plainLines, plainText } from "./plain-text.ts";
 import { withServersWords } from "./sql/sql-errors.ts";
 import { storeErrorOf } from "./stores/redis/certainty.ts";

@@ -132,8 +132,10 @@ export function freeSlots(effect: AnyEffect): number {
 /** Takes up to `most` of the effect's free permits. */
 export function takeFreeSlots(effect: AnyEffect, most: number): readonly (() => void)[] {
   const semaphore = semaphoreOf(effect);
-  return semaphore === null ? Array.from({ length: most }, () => () => {}) : semaphore.takeFree(most);
+  return semaphore === null ? new Array<() => void>(most).fill(nothing) : semaphore.takeFree(most);
 }
+
+function nothing(): void {}
 
 /** Null: there is no limit. */
 function semaphoreOf(effect: AnyEffect): Semaphore | null {

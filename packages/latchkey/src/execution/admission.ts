@@ -1,5 +1,5 @@
 /** What both executions share: the request as `decide` sees it, and a decision as a caller gets it. */
-import type { CodecContext, CodecPart } from "../codec.ts";
+
 import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
 import { decodeAnswer } from "../operations/answer.ts";
@@ -15,6 +15,7 @@ import { settleWithEarly } from "./early-settlement.ts";
 import { noteRepeat } from "./facts.ts";
 import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Runtime } from "./runtime.ts";
+import { codecContext } from "./stored-values.ts";
 
 /** The least, and the answer where nothing is known: ask again after a second. */
 const retryAfterDefaultMs = 1_000;
@@ -202,15 +203,6 @@ export async function whatTheRecordSays<Tx>(
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
   const verdict = decide(record, request, reading.now);
   return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
-}
-
-export function codecContext(
-  key: Submission["key"],
-  recordId: string,
-  fingerprint: Uint8Array,
-  part: CodecPart,
-): CodecContext {
-  return { tenant: key.tenant, scope: key.scope, key: key.key, recordId, fingerprint, part };
 }
 
 /** An ended lease alone is no reason to wait, where something automatic can find out; anything else needs a person. */

@@ -1,7 +1,7 @@
 /** From what `run` answers to an answer, and back to the value that a caller without HTTP gets. */
 import type { Answer } from "../operations/answer.ts";
 import type { RunAnswer } from "../operations/owned-work.ts";
-import { decodeJson, encodeJson } from "./json-bytes.ts";
+import { decodeJson, encodeJson } from "./stored-values.ts";
 
 const json = "application/json";
 

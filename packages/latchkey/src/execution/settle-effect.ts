@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 import { uuidVersion7 } from "../ports.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import type { AuditNote } from "../stores/settlement.ts";
-import { encodeEffectResult } from "./effect-values.ts";
 import type { Runtime } from "./runtime.ts";
 import type { SettleResult, SettleWith } from "./settlement-terms.ts";
+import { encodeEffectResult } from "./stored-values.ts";
 
 /**
  * Keeps the result: the dispatcher finishes the delivery with it, `onDelivered` included, and sends nothing. Only a result

@@ -10,7 +10,6 @@ import type { EarlySettlement } from "../stores/early.ts";
 import type { CallStep, Journal } from "../stores/journal.ts";
 import type { AuditNote, Settlement } from "../stores/settlement.ts";
 import type { Retention } from "../stores/store.ts";
-import { codecContext } from "./admission.ts";
 import {
   type CallsName,
   type ClientsName,
@@ -30,6 +29,7 @@ import type {
   SettleWith,
 } from "./settlement-terms.ts";
 import { storedJson } from "./steps/attempt-context.ts";
+import { codecContext } from "./stored-values.ts";
 
 export type { NotExecutedProof, OperatorProof, SettledBy, SettleResult, SettleTarget, SettleWith };
 

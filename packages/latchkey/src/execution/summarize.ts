@@ -2,8 +2,8 @@
 import type { Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryBytes } from "../operations/summary.ts";
-import { codecContext } from "./admission.ts";
 import type { Runtime } from "./runtime.ts";
+import { codecContext } from "./stored-values.ts";
 
 /** For a new life. Nothing where none is kept, or where it could not be made: no request fails for it. */
 export async function summarized<Tx>(

@@ -1,7 +1,7 @@
 /** All that is known of one record, and what may be done about it. */
 import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
-import { codecContext } from "../execution/admission.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import { codecContext } from "../execution/stored-values.ts";
 import type { FactKind } from "../stores/facts.ts";
 import type { Journal } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";

@@ -5,16 +5,20 @@ import { downstreamKey } from "../effects/downstream-key.ts";
 import { lookUpSend } from "../effects/look-up.ts";
 import { type Sent, sendEffect } from "../effects/run-effect.ts";
 import { StoreError } from "../errors.ts";
+import { isSuspect } from "./crash-suspects.ts";
 import {
   askUntil,
   type Delivery,
   type DeliveryResult,
+  end,
+  type FailedVerdict,
+  fail,
   leaseMsOf,
+  left,
   plainPart,
   sendsUntilMs,
 } from "./delivery.ts";
 import { inDeliverySpan, inLookUpSpan } from "./delivery-span.ts";
-import { end, type FailedVerdict, fail, left } from "./end-delivery.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
 import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
 import { inTurn } from "./one-suspect-at-a-time.ts";
@@ -22,7 +26,10 @@ import { inTurn } from "./one-suspect-at-a-time.ts";
 /** Never rejects: what goes wrong here costs this effect one try, and the others nothing. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
   try {
-    return await inDeliverySpan(delivery, deliverClaimed);
+    const { tracing } = delivery.all.runtime;
+    return await (tracing === null
+      ? deliverClaimed(delivery)
+      : inDeliverySpan(tracing, delivery, deliverClaimed));
   } catch (error) {
     return left(delivery, error);
   }
@@ -48,7 +55,9 @@ async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResul
     case "send": {
       const input = await readInput(delivery);
       if ("kind" in input) return conclude(delivery, row, input, false);
-      return inTurn(delivery, () => send(delivery, input.value));
+      return isSuspect(row)
+        ? inTurn(delivery, () => send(delivery, input.value))
+        : send(delivery, input.value);
     }
     default:
       return next satisfies never;
@@ -78,7 +87,9 @@ async function lookUp<Tx>(delivery: Delivery<Tx>, input: unknown): Promise<Deliv
   const { all, row, effect } = delivery;
   const asking = { effect, key: row.downstreamKey };
   const ask = () => lookUpSend(all.runtime.ports.clock, asking, input);
-  const looked = await inLookUpSpan(delivery, ask).catch((error: unknown) => ({
+  const { tracing } = all.runtime;
+  const asked = tracing === null ? ask() : inLookUpSpan(tracing, delivery, ask);
+  const looked = await asked.catch((error: unknown) => ({
     kind: "failed" as const,
     error,
   }));
@@ -97,7 +108,11 @@ async function send<Tx>(given: Delivery<Tx>, input: unknown): Promise<DeliveryRe
     return end({ ...delivery, unsent: true }, { event: "give_back", doubtful }, "given_back");
   }
   delivery.onSend();
-  const outcome = await oneSend(delivery, input);
+  const outcome = await sendEffect(
+    delivery.all.runtime.ports.clock,
+    { effect, key: row.downstreamKey },
+    input,
+  );
   delivery.onReturn();
   const error = errorOf(outcome);
   return conclude(delivery, sent, { ...afterSend(row, effect.settings, outcome), error }, true);
@@ -141,10 +156,6 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
     effect.settings.deduplication !== "provider" ||
     !windowIsOver(doubtfulSince, effect, all.storeTime.estimate());
   return { delivery: { ...delivery, ownedUntilMs: askedAtMs + leaseMs }, mayBegin: inTime && inWindow };
-}
-
-function oneSend<Tx>({ all, row, effect }: Delivery<Tx>, input: unknown): Promise<Sent> {
-  return sendEffect(all.runtime.ports.clock, { effect, key: row.downstreamKey }, input);
 }
 
 /** @param returned whether a send came back under this claim */

@@ -1,15 +1,14 @@
 /** A delivery in a trace of its own, which points back to the attempt that enqueued its effect: the outbox is a queue. */
 import type { LookedUpSend } from "../effects/look-up.ts";
-import type { SpanStart } from "../telemetry/tracing.ts";
+import type { SpanStart, Tracing } from "../telemetry/tracing.ts";
 import type { Delivery, DeliveryResult } from "./delivery.ts";
 
 /** Attributes of messaging systems are those of OpenTelemetry's semantic conventions 1.45. */
 export function inDeliverySpan<Tx>(
+  tracing: Tracing,
   delivery: Delivery<Tx>,
   deliver: (delivery: Delivery<Tx>) => Promise<DeliveryResult>,
 ): Promise<DeliveryResult> {
-  const { tracing } = delivery.all.runtime;
-  if (tracing === null) return deliver(delivery);
   return tracing.inSpan(startOf(delivery), async (span) => {
     const result = await deliver({ ...delivery, span });
     span.set({ "latchkey.delivery.result": result });
@@ -39,11 +38,10 @@ function startOf<Tx>({ row }: Delivery<Tx>): SpanStart {
 
 /** One question to the other side about a send that may have happened. */
 export function inLookUpSpan<Tx>(
-  { all, row }: Delivery<Tx>,
+  tracing: Tracing,
+  { row }: Delivery<Tx>,
   ask: () => Promise<LookedUpSend>,
 ): Promise<LookedUpSend> {
-  const { tracing } = all.runtime;
-  if (tracing === null) return ask();
   const attributes = { "latchkey.effect": row.effect, "latchkey.record.id": row.recordId };
   return tracing.inSpan({ name: `look up ${row.effect}`, kind: "internal", attributes }, async (span) => {
     const looked = await ask();

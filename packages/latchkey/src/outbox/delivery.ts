@@ -1,10 +1,9 @@
-/** What the parts of one delivery share: its claim, and how it is written about. */
+/** What the parts of one delivery share: its claim, how that ends, and what is reported of it. */
 
 import type { AnyEffect } from "../effects/run-effect.ts";
 import { StoreError } from "../errors.ts";
-import { effectContext, encodeEffectResult } from "../execution/effect-values.ts";
-import { decodeJson } from "../execution/json-bytes.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import { decodeJson, effectContext } from "../execution/stored-values.ts";
 import type { DeliveryEnd, EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
 import type { TransactionSupport } from "../stores/transactions.ts";
 import type { About } from "../telemetry/events.ts";
@@ -12,6 +11,7 @@ import type { TraceSpan } from "../telemetry/tracing.ts";
 import { retryUntil } from "../time/retry-until.ts";
 import type { Batches } from "./batches.ts";
 import type { CrashSuspects } from "./crash-suspects.ts";
+import { type DeliveryState, type DeliveryVerdict, retryAfterMs, unsentTries } from "./next-delivery.ts";
 import type { StoreTime } from "./store-time.ts";
 
 /** What all deliveries of one dispatcher share. */
@@ -117,11 +117,6 @@ export function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
   return { ...about, recordId: row.recordId, effect: row.effect, effectId: row.id };
 }
 
-/** JSON, as the codec stores what an effect gave. */
-export async function storedResult<Tx>({ all, row }: Delivery<Tx>, value: unknown): Promise<Uint8Array> {
-  return encodeEffectResult(all.runtime, row, value);
-}
-
 /** @throws what the codec throws; {SyntaxError} when the bytes are not JSON. */
 export async function plainPart<Tx>(
   { all, row }: Delivery<Tx>,
@@ -129,4 +124,80 @@ export async function plainPart<Tx>(
   stored: Uint8Array,
 ): Promise<unknown> {
   return decodeJson(await all.runtime.codec.decode(stored, effectContext(row, part)));
+}
+
+/** A verdict, with the error that led to it. */
+export type FailedVerdict = DeliveryVerdict & { readonly error?: unknown };
+
+/** A claim that is not held any more is rescued, or was, whatever this end says. */
+export async function end<Tx>(
+  delivery: Delivery<Tx>,
+  how: End,
+  result: DeliveryResult,
+): Promise<DeliveryResult> {
+  return (await written(delivery, how)) ? result : left(delivery);
+}
+
+export function left<Tx>(delivery: Delivery<Tx>, error: unknown = null): DeliveryResult {
+  delivery.all.runtime.emit({ ...aboutDelivery(delivery), type: "effect_left", error });
+  return "lost";
+}
+
+/** @param returned whether a send came back under this claim */
+export async function fail<Tx>(
+  delivery: Delivery<Tx>,
+  state: DeliveryState,
+  verdict: Extract<FailedVerdict, { readonly kind: "retry" | "die" }>,
+  returned: boolean,
+): Promise<DeliveryResult> {
+  const { errorCode, error = null } = verdict;
+  const { sends } = state;
+  delivery.span?.fail(errorCode);
+  if (verdict.kind === "die") {
+    const result = await end(delivery, { event: "die", errorCode, returned }, "dead");
+    const what = { ...aboutDelivery(delivery), sends, errorCode, error };
+    if (result === "dead") delivery.all.runtime.emit({ ...what, type: "effect_dead" });
+    return result;
+  }
+  const afterMs = retriedAfter(delivery, returned ? sends : unsentTries(state));
+  const { doubtful } = verdict;
+  const result = await end(delivery, { event: "retry", errorCode, afterMs, doubtful, returned }, "retried");
+  return result === "retried" ? retried(delivery, state, { errorCode, error, afterMs }) : result;
+}
+
+export function retriedAfter<Tx>({ all, effect }: Delivery<Tx>, tries: number): number {
+  return retryAfterMs(effect.settings, tries, all.runtime.ports.random.fraction());
+}
+
+export function retried<Tx>(
+  delivery: Delivery<Tx>,
+  { sends }: DeliveryState,
+  what: { readonly errorCode: string; readonly error: unknown; readonly afterMs: number },
+): DeliveryResult {
+  delivery.all.runtime.emit({ ...aboutDelivery(delivery), type: "effect_retried", sends, ...what });
+  return "retried";
+}
+
+export function delivered<Tx>(
+  delivery: Delivery<Tx>,
+  { sends }: DeliveryState,
+  answered: boolean,
+): DeliveryResult {
+  const { all, row } = delivery;
+  const { tenant, scope, key, operation, recordId, effect, id: effectId } = row;
+  all.runtime.emit({
+    type: "effect_delivered",
+    operation,
+    tenant,
+    // The hash is a good part of what a delivery costs here, and few listeners look at it.
+    get keyHash() {
+      return all.runtime.about(operation, { tenant, scope, key }).keyHash;
+    },
+    recordId,
+    effect,
+    effectId,
+    sends,
+    answered,
+  });
+  return "delivered";
 }

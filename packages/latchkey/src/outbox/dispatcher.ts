@@ -74,16 +74,22 @@ export class Dispatcher<Tx> {
     this.#wake = wake;
     const { clock } = runtime.ports;
     const starts = new Map<number, Batches<EffectClaim>>();
-    const partOf = (id: string) => outbox.partOf?.(id);
+    const batched = <Item extends { readonly id: string }>(
+      write: (items: readonly Item[]) => Promise<readonly string[]>,
+    ) =>
+      outbox.partOf === undefined
+        ? createBatches(clock, write)
+        : createPartedBatches(
+            (id) => outbox.partOf?.(id),
+            () => createBatches(clock, write),
+          );
     this.#all = {
       runtime,
       outbox,
       transactions,
-      ends: createPartedBatches(partOf, () => createBatches(clock, (ends) => outbox.end(ends))),
+      ends: batched((ends) => outbox.end(ends)),
       starts(leaseMs) {
-        const batches =
-          starts.get(leaseMs) ??
-          createPartedBatches(partOf, () => createBatches(clock, (claims) => outbox.start(claims, leaseMs)));
+        const batches = starts.get(leaseMs) ?? batched((claims) => outbox.start(claims, leaseMs));
         starts.set(leaseMs, batches);
         return batches;
       },

@@ -2,7 +2,7 @@
 
 import { sameFence } from "../engine/record.ts";
 import { LatchkeyError } from "../errors.ts";
-import { encodeJson } from "../execution/json-bytes.ts";
+import { encodeEffectResult, encodeJson } from "../execution/stored-values.ts";
 import { pause } from "../ports.ts";
 import { isSerializationFailure } from "../sql/sql-state.ts";
 import type { DeliveryOutcome, DeliveryWork, OpenPhase } from "../stores/transactions.ts";
@@ -13,11 +13,16 @@ import {
   askUntil,
   type Delivery,
   type DeliveryResult,
+  delivered,
+  end,
+  type FailedVerdict,
+  fail,
+  left,
   plainPart,
-  storedResult,
+  retried,
+  retriedAfter,
   written,
 } from "./delivery.ts";
-import { delivered, end, type FailedVerdict, fail, left, retried, retriedAfter } from "./end-delivery.ts";
 import { type DeliveryState, unsentTries } from "./next-delivery.ts";
 
 const runsMax = 8;
@@ -40,7 +45,7 @@ export async function happened<Tx>(
   }
   let result: Uint8Array;
   try {
-    result = await storedResult(delivery, value);
+    result = await encodeEffectResult(delivery.all.runtime, delivery.row, value);
   } catch (error) {
     return fail(delivery, state, { ...otherwise.verdict, error }, returned);
   }

@@ -1,17 +1,14 @@
 /** The turn of an effect that may kill the process that sends it. */
 
-import { isSuspect } from "./crash-suspects.ts";
 import type { Delivery, DeliveryResult } from "./delivery.ts";
-import { end } from "./end-delivery.ts";
+import { end } from "./delivery.ts";
 
-/** Sends at once what is no suspect, or has the turn; gives back what has not. */
+/** Sends a suspect that has the turn; gives back one that has not. */
 export async function inTurn<Tx>(
   delivery: Delivery<Tx>,
   send: () => Promise<DeliveryResult>,
 ): Promise<DeliveryResult> {
-  const { all, row } = delivery;
-  if (!isSuspect(row)) return send();
-  const endTurn = all.suspects.take();
+  const endTurn = delivery.all.suspects.take();
   if (endTurn === null) return waitForTurn(delivery);
   try {
     return await send();

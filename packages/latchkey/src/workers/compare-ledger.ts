@@ -3,10 +3,9 @@
 import { recordIdOf } from "../effects/downstream-key.ts";
 import type { Effect } from "../effects/effect.ts";
 import type { RecordKey } from "../engine/record.ts";
-import { codecContext } from "../execution/admission.ts";
-import { decodeJson } from "../execution/json-bytes.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { plainJson } from "../execution/steps/attempt-context.ts";
+import { codecContext, decodeJson } from "../execution/stored-values.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { FinishedCallsQuery, JournalCall } from "../stores/journal.ts";
 import type { EffectKey, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";

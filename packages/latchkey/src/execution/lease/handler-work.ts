@@ -7,9 +7,9 @@ import type { Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import type { Limited } from "../../time/time-limit.ts";
-import { codecContext } from "../admission.ts";
 import type { AttemptHandle } from "../handle.ts";
 import type { Runtime } from "../runtime.ts";
+import { codecContext } from "../stored-values.ts";
 import { settleLate } from "./late-settlement.ts";
 import type { Conclusion, LeasedWork } from "./leased-work.ts";
 

@@ -6,11 +6,10 @@ import type { LeasedOperation } from "../../operations/owned-operation.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
 import { backoffMs } from "../../time/backoff.ts";
 import { retryUntil } from "../../time/retry-until.ts";
-import { codecContext } from "../admission.ts";
 import type { AttemptHandle } from "../handle.ts";
-import { decodeJson, encodeJson } from "../json-bytes.ts";
 import type { HeldLease } from "../lease/held-lease.ts";
 import type { Runtime } from "../runtime.ts";
+import { codecContext, decodeJson, encodeJson } from "../stored-values.ts";
 import type { PhaseEffects } from "../transaction/enqueue.ts";
 import type { Steps } from "./steps.ts";
 

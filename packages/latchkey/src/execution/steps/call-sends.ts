@@ -4,7 +4,7 @@ import { type Sent, sendEffect, takeSlot } from "../../effects/run-effect.ts";
 import { pause } from "../../ports.ts";
 import type { CallStep } from "../../stores/journal.ts";
 import { noteSent } from "../attempt-span.ts";
-import { decodeJson } from "../json-bytes.ts";
+import { decodeJson } from "../stored-values.ts";
 import { insist, lose } from "./attempt-context.ts";
 import {
   type Call,

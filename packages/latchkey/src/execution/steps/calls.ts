@@ -6,7 +6,7 @@ import { downstreamKey } from "../../effects/downstream-key.ts";
 import type { AnyEffect } from "../../effects/run-effect.ts";
 import { NotExecuted } from "../../errors.ts";
 import type { CallIntent, CallStep } from "../../stores/journal.ts";
-import { encodeJson } from "../json-bytes.ts";
+import { encodeJson } from "../stored-values.ts";
 import { type OwnedRun, plainJson, storedJson } from "./attempt-context.ts";
 import { type Call, doubt, ended } from "./call-ends.ts";
 import { begin } from "./call-sends.ts";

@@ -10,9 +10,10 @@ import type { OpenPhase, PhaseOutcome, PhaseWork, TransactionSupport } from "../
 import type { SpanStart } from "../../telemetry/tracing.ts";
 import { conflictPauses, retryPauseMs } from "../../time/retry-pause.ts";
 import { withLimit } from "../../time/time-limit.ts";
-import { codecContext, lookAgain } from "../admission.ts";
+import { lookAgain } from "../admission.ts";
 import { isAnswer } from "../lease/end-attempt.ts";
 import { answerOfRun } from "../run-answer.ts";
+import { codecContext } from "../stored-values.ts";
 import { EffectList } from "../transaction/enqueue.ts";
 import { lose, type OwnedRun, reportStep, stepResult, storedJson } from "./attempt-context.ts";
 import type { BegunStep } from "./steps.ts";

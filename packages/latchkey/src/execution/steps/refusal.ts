@@ -1,6 +1,6 @@
 /** How a refusal is kept: a resumed attempt throws the same again. */
 import { EffectRefused } from "../../errors.ts";
-import { encodeJson } from "../json-bytes.ts";
+import { encodeJson } from "../stored-values.ts";
 
 interface StoredRefusal {
   readonly message: string;

@@ -14,7 +14,6 @@ import {
   admissionRequest,
   type CountNewKey,
   checkSubmission,
-  codecContext,
   countingNewKey,
   giveUp,
   limited,
@@ -25,6 +24,7 @@ import { type Submitted, traceOf } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
+import { codecContext } from "../stored-values.ts";
 import { summarized } from "../summarize.ts";
 
 /** How often it starts over: each time the record was changed by another writer. */

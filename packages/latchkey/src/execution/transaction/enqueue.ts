@@ -9,10 +9,9 @@ import type { Enqueue, Enqueued, EnqueueOptions } from "../../operations/attempt
 import type { NewEffect } from "../../stores/outbox.ts";
 import { isStorable } from "../../stores/storable.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
-import { codecContext } from "../admission.ts";
 import { traceOf } from "../attempt-span.ts";
-import { encodeJson } from "../json-bytes.ts";
 import type { Runtime } from "../runtime.ts";
+import { codecContext, encodeJson } from "../stored-values.ts";
 
 /** Each is a statement of its own before COMMIT. */
 const effectsMax = 1_000;

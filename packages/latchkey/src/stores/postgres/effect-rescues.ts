@@ -2,11 +2,9 @@
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { OutboxRescue } from "../outbox.ts";
-import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
-import { QuarantinedRows } from "./quarantined-rows.ts";
-import { RescuePlace } from "./rescue-place.ts";
+import { isCausedByRow, QuarantinedRows } from "./refusing-rows.ts";
 import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 
 interface RescueTerms {
@@ -63,4 +61,34 @@ export class EffectRescues {
 
 function rescuedOf(row: SqlRow): OutboxRescue {
   return { unstarted: numberOf(row, "unstarted"), started: numberOf(row, "started") };
+}
+
+const marginMs = 10_000;
+const frontEveryMs = 60_000;
+
+/**
+ * Where a rescue enters the index of what is claimed: for the reason that `ClaimPlaces` in `effect-claims.ts` gives, not
+ * before the oldest claim that the last one saw. What committed late, or under a clock that has gone back, is within the
+ * margin, or found by the next rescue from the front.
+ */
+class RescuePlace {
+  readonly #clock: Clock;
+  #oldestMs: number | null = null;
+  #frontAt = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** By the store's clock; null: from the front. */
+  fromMs(): number | null {
+    const now = this.#clock.monotonicMs();
+    if (this.#oldestMs !== null && now - this.#frontAt < frontEveryMs) return this.#oldestMs - marginMs;
+    this.#frontAt = now;
+    return null;
+  }
+
+  looked(oldestMs: number): void {
+    this.#oldestMs = oldestMs;
+  }
 }

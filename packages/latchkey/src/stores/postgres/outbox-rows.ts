@@ -1,7 +1,8 @@
-/** Rows of the outbox, made into effects. */
+/** Rows of the outbox, made into effects; and what the outbox is called with, as values: lists of rows are JSON texts. */
 import type { SqlRow } from "../../sql/transaction.ts";
-import type { EffectState, OutboxEffect } from "../outbox.ts";
+import type { DeliveryEnd, EffectClaim, EffectState, NewEffect, OutboxEffect } from "../outbox.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
+import { checkStorable } from "./values.ts";
 
 export function effectOf(row: SqlRow): OutboxEffect {
   const result = nullableText(row, "result");
@@ -36,4 +37,102 @@ export function effectOf(row: SqlRow): OutboxEffect {
     finishedAt: nullableMoment(row, "finished_at"),
   };
   return trace === null ? effect : { ...effect, trace };
+}
+
+function hexOf(bytes: Uint8Array | null): string | null {
+  return bytes === null
+    ? null
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+}
+
+export function claimsList(claims: readonly EffectClaim[]): string {
+  return JSON.stringify(claims.map(claimRow));
+}
+
+function claimRow({ id, fence }: EffectClaim) {
+  return { id, attempt: fence.attempt, token: fence.token };
+}
+
+/** The text of an array of what needs no quotes. */
+function arrayOf<Item>(items: readonly Item[], textOf: (item: Item) => string | number | null): string {
+  return `{${items
+    .map(textOf)
+    .map((value) => (value === "" ? '""' : (value ?? "null")))
+    .join()}}`;
+}
+
+type Delivered = Extract<DeliveryEnd, { readonly event: "deliver" }>;
+
+export function areDeliveries(ends: readonly DeliveryEnd[]): ends is readonly Delivered[] {
+  return ends.every(({ event }) => event === "deliver");
+}
+
+/** A list for each column. */
+export function deliveryLists(ends: readonly Delivered[]) {
+  return {
+    ids: arrayOf(ends, ({ id }) => id),
+    attempts: arrayOf(ends, ({ fence }) => fence.attempt),
+    tokens: arrayOf(ends, ({ fence }) => fence.token),
+    results: arrayOf(ends, ({ result }) => hexOf(result)),
+    keeps_ms: arrayOf(ends, ({ keepMs }) => keepMs),
+  };
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function endsList(ends: readonly DeliveryEnd[]): string {
+  return JSON.stringify(ends.map((end) => ({ ...claimRow(end), event: end.event, ...endRow(end) })));
+}
+
+function endRow(end: DeliveryEnd) {
+  switch (end.event) {
+    case "deliver":
+      return { result: hexOf(end.result), keep_ms: end.keepMs };
+    case "keep_result":
+      return { result: hexOf(end.result) };
+    case "retry": {
+      checkStorable("errorCode", end.errorCode);
+      const { errorCode, afterMs, doubtful, returned, unsent } = end;
+      return { error_code: errorCode, after_ms: afterMs, doubtful, returned, unsent };
+    }
+    case "reopen":
+      checkStorable("downstreamKey", end.downstreamKey);
+      return { downstream_key: end.downstreamKey };
+    case "give_back":
+      return { unsent: end.unsent, doubtful: end.doubtful };
+    case "die":
+      checkStorable("errorCode", end.errorCode);
+      return { error_code: end.errorCode, returned: end.returned, unsent: end.unsent };
+    default:
+      return end satisfies never;
+  }
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function effectValues(effect: NewEffect) {
+  const { id, downstreamKey, step, index, aggregate, ordered, input, delayMs, trace = null } = effect;
+  for (const [what, text] of Object.entries({ effect: effect.effect, downstreamKey, step })) {
+    checkStorable(what, text);
+  }
+  if (aggregate !== null) checkStorable("aggregate", aggregate);
+  return {
+    effect_id: id,
+    effect: effect.effect,
+    downstream_key: downstreamKey,
+    step,
+    index,
+    aggregate,
+    ordered,
+    effect_input: input,
+    delay_ms: delayMs,
+    trace,
+  };
+}
+
+/** @throws {TypeError} when a text cannot be stored */
+export function effectsList(effects: readonly NewEffect[]): string {
+  const rows = effects.map((effect) => {
+    const { effect_input: input, ...rest } = effectValues(effect);
+    return { ...rest, input: hexOf(input) };
+  });
+  return JSON.stringify(rows);
 }

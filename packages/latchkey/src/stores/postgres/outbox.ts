@@ -4,14 +4,13 @@ import type { Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 import type { DeadDecision, DeadNote, EffectFilter, OutboxSupport } from "../outbox.ts";
 import type { Confirmation } from "./confirm.ts";
-import { eachAlone } from "./each-alone.ts";
 import { EffectClaims } from "./effect-claims.ts";
 import { EffectRescues } from "./effect-rescues.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { effectOf } from "./outbox-rows.ts";
+import { areDeliveries, claimsList, deliveryLists, effectOf, endsList } from "./outbox-rows.ts";
 import type { outboxStatements } from "./outbox-statements.ts";
-import { areDeliveries, claimsList, deliveryLists, endsList } from "./outbox-values.ts";
 import type { Positions } from "./positions.ts";
+import { eachAlone } from "./refusing-rows.ts";
 import { foundRows, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 

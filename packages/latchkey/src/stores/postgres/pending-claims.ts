@@ -3,9 +3,8 @@ import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { PendingWant } from "../store.ts";
 import type { deferredStatements } from "./deferred-statements.ts";
-import { isCausedByRow } from "./each-alone.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { QuarantinedRows } from "./quarantined-rows.ts";
+import { isCausedByRow, QuarantinedRows } from "./refusing-rows.ts";
 import { foundRows, textOf } from "./rows.ts";
 import { checkStorable } from "./values.ts";
 

@@ -9,7 +9,7 @@ import type {
   TransactionSupport,
 } from "../transactions.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { effectsList } from "./outbox-values.ts";
+import { effectsList } from "./outbox-rows.ts";
 import type { phaseStatements } from "./phase-statements.ts";
 import type { Positions } from "./positions.ts";
 import { refused } from "./refused.ts";

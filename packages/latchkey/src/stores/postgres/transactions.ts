@@ -21,7 +21,7 @@ import type {
 import { type Confirmation, isSameVersion, type Look, lookOf } from "./confirm.ts";
 import type { deliveryStatements } from "./delivery-statements.ts";
 import type { PostgresExecutor } from "./executor.ts";
-import { effectValues } from "./outbox-values.ts";
+import { effectValues } from "./outbox-rows.ts";
 import type { Positions } from "./positions.ts";
 import { refused } from "./refused.ts";
 import { booleanOf, momentOf, onlyRow, textOf } from "./rows.ts";
