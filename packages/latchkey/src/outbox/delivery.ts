@@ -108,7 +108,7 @@ export async function written<Tx>(
   return held === true;
 }
 
-export function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
+function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
   readonly recordId: string;
   readonly effect: string;
   readonly effectId: string;
