@@ -16,6 +16,8 @@ import { renderKnownBugs } from "../test/proof/known-bugs/render.ts";
 import { pagePath, renderProofPage } from "../test/proof/page.ts";
 import { renderThreats } from "../test/proof/threats/render.ts";
 import { threats } from "../test/proof/threats/threats.ts";
+import type { Framework } from "../test/registry/framework.ts";
+import { frameworks } from "../test/registry/frameworks.ts";
 import { renderDecisions } from "./support/decisions.ts";
 import { renderEvents } from "./support/events.ts";
 import { renderFloors } from "./support/floors.ts";
@@ -78,18 +80,9 @@ type Sections = Readonly<Record<string, () => string>>;
 const ofIdempotency = [...idempotencyBugs, ...peerBugs];
 
 const writtenPages: Readonly<Record<string, Sections>> = {
+  ...Object.fromEntries(frameworks.map((each) => [`docs/adapters/${each.name}.md`, capturedSections(each)])),
   "docs/adapters/README.md": { "stored headers": renderStoredHeaders },
-  "docs/adapters/express.md": { captured: () => renderCaptured("express") },
-  "docs/adapters/fastify.md": { captured: () => renderCaptured("fastify") },
-  "docs/adapters/fetch.md": { captured: () => renderCaptured("fetch") },
-  "docs/adapters/hono.md": { captured: () => renderCaptured("hono") },
-  "docs/adapters/koa.md": { captured: () => renderCaptured("koa") },
-  "docs/adapters/nest.md": {
-    "captured on Express": () => renderCaptured("nest on Express"),
-    "captured on Fastify": () => renderCaptured("nest on Fastify"),
-  },
   "docs/adapters/neighbours.md": { neighbours: renderNeighbours },
-  "docs/adapters/node.md": { captured: () => renderCaptured("node") },
   "docs/architecture.md": { floors: () => renderFloors() },
   "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
   "docs/decisions/README.md": { decisions: () => renderDecisions() },
@@ -110,6 +103,14 @@ const writtenPages: Readonly<Record<string, Sections>> = {
   "docs/upgrading.md": { migrations: () => renderMigrations() },
   "docs/threat-model.md": { threats: () => renderThreats(threats) },
 };
+
+/** What an adapter captures, on the page of its framework. */
+function capturedSections({ variants }: Framework): Sections {
+  const described = Object.values(variants).flatMap(({ captured, section = "captured" }) =>
+    captured === undefined ? [] : [[section, () => renderCaptured(captured)] as const],
+  );
+  return Object.fromEntries(described);
+}
 
 /** A page for each recipe, with its programs. */
 function recipePages(

@@ -1,22 +1,8 @@
 /**
- * What each HTTP adapter captures of an answer, and what it does not. The tables of docs/adapters are made from this;
- * `test/docs/captured.test.ts` serves every row of it and compares, and knows no row that is not here.
+ * What HTTP adapters capture of an answer, and what they do not. The tables of docs/adapters are made from this and from the
+ * registry of frameworks; `test/docs/captured.test.ts` serves every row and compares, and knows no row that is not here.
  */
-
-export const adapters = [
-  "express",
-  "fastify",
-  "hono",
-  "koa",
-  "nest on Express",
-  "nest on Fastify",
-  "node",
-  "fetch",
-] as const;
-export type Adapter = (typeof adapters)[number];
-
-/** What the first caller gets, and what the retry with the same key gets. */
-export type Seen = readonly [first: string, retry: string];
+import type { ObservedRow, Seen } from "../../test/registry/captured.ts";
 
 interface ProvenRow {
   /** What the handler does, as "The handler …". */
@@ -132,17 +118,6 @@ export const provenRows: readonly ProvenRow[] = [
   },
 ];
 
-export type ObservedRow =
-  | "phrase"
-  | "trailers"
-  | "hints"
-  | "before"
-  | "twice"
-  | "nothing"
-  | "endless"
-  | "aside"
-  | "socket";
-
 /** What the handler does, where frameworks differ. */
 export const observedRows: Readonly<Record<ObservedRow, string>> = {
   phrase: "chooses a reason phrase (`201 Made`)",
@@ -154,59 +129,4 @@ export const observedRows: Readonly<Record<ObservedRow, string>> = {
   endless: "begins an answer that never ends (server-sent events)",
   aside: "answers past its framework",
   socket: "writes to the socket itself",
-};
-
-const arrivesOnce: Seen = ["arrives", "left out"];
-const arrivesTwice: Seen = ["arrives", "the same"];
-const dropped: Seen = ["left out", "left out"];
-const ofEachRequest: Seen = ["arrives", "that of the retry"];
-const firstWins: Seen = ["the first one, `answer-twice`", "the same"];
-const atTheLimit: Seen = ["500, `attempt-limit`", "the handler again"];
-const missing: Seen = ["500, `answer-missing`", "the handler again"];
-const foundOut: Seen = ["arrives, `answer-twice`", "the handler again"];
-
-/** What answers through Node's own response. */
-const onNode = {
-  phrase: arrivesOnce,
-  trailers: dropped,
-  hints: dropped,
-  before: ofEachRequest,
-  twice: firstWins,
-  nothing: atTheLimit,
-  endless: atTheLimit,
-  aside: null,
-  socket: foundOut,
-} as const;
-
-/** What returns a `Response`. */
-const onFetch = {
-  ...onNode,
-  phrase: dropped,
-  trailers: null,
-  hints: null,
-  twice: null,
-  nothing: missing,
-  socket: null,
-} as const;
-
-/**
- * Observed under `transaction`. A code is that of the error which the event `attempt_failed` reports. Null: the framework
- * has no way to do it.
- */
-export const observed: Readonly<Record<Adapter, Readonly<Record<ObservedRow, Seen | null>>>> = {
-  express: onNode,
-  fastify: {
-    ...onNode,
-    trailers: arrivesOnce,
-    twice: ["the first one", "the same"],
-    nothing: ["200", "the same"],
-    aside: arrivesTwice,
-  },
-  // What goes past Hono cannot be seen from there: the answer that is stored is the one that was returned.
-  hono: { ...onFetch, aside: arrivesOnce, socket: arrivesOnce },
-  koa: { ...onNode, nothing: ["404", "the same"], aside: arrivesTwice },
-  "nest on Express": onNode,
-  "nest on Fastify": { ...onNode, twice: ["the first one", "the same"], aside: arrivesTwice },
-  node: onNode,
-  fetch: onFetch,
 };

@@ -18,7 +18,8 @@ import {
   tenantMetric,
   waitingKinds,
 } from "../../packages/latchkey/src/telemetry/metric-table.ts";
-import { type Adapter, type ObservedRow, observed, observedRows, provenRows } from "./captured.ts";
+import type { Captured, ObservedRow } from "../../test/registry/captured.ts";
+import { observedRows, provenRows } from "./captured.ts";
 import { repositoryRoot } from "./repository.ts";
 
 /**
@@ -41,11 +42,11 @@ export function renderProgram(path: string): string {
 }
 
 /** What an adapter captures of an answer, and what it does not. */
-export function renderCaptured(adapter: Adapter): string {
+export function renderCaptured(captured: Captured): string {
   const proven = provenRows.map(({ does, seen }) => [does, ...seen]);
   const names = Object.keys(observedRows) as ObservedRow[];
   const seen = names.flatMap((name) => {
-    const cells = observed[adapter][name];
+    const cells = captured[name];
     return cells === null ? [] : [[observedRows[name], ...cells]];
   });
   return renderTable(

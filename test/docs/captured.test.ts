@@ -7,19 +7,13 @@ import {
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
-import {
-  type Adapter,
-  adapters,
-  type ObservedRow,
-  observed,
-  observedRows,
-  provenRows,
-  type Seen,
-} from "../../scripts/support/captured.ts";
-import { frameworks } from "../http/apps.ts";
+import { observedRows, provenRows } from "../../scripts/support/captured.ts";
+import { apps } from "../http/apps.ts";
+import type { Captured, ObservedRow, Seen } from "../registry/captured.ts";
+import { frameworks } from "../registry/frameworks.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
-import { services } from "./services.ts";
+import type { MakeListener } from "./handlers.ts";
 
 const rows = Object.keys(observedRows) as ObservedRow[];
 
@@ -39,12 +33,12 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-async function observe(adapter: Adapter, row: ObservedRow): Promise<Seen | null> {
+async function observe(makeListener: MakeListener, row: ObservedRow): Promise<Seen | null> {
   const service = httpService();
   let starts = 0;
   let requests = 0;
   const parts = { service, row, ran: () => void starts++, nextRequest: () => String(++requests) };
-  const listener = await services[adapter](parts);
+  const listener = await makeListener(parts);
   if (listener === null) return null;
   const { url, close } = await listen(listener);
   closing.push(close);
@@ -79,9 +73,18 @@ function describeRetry(row: ObservedRow, text: string, starts: number): string {
   return sign === undefined || sign(text, 2) ? "the same" : "left out";
 }
 
-describe.each(adapters)("docs/adapters, %s", (adapter) => {
+/** Each way to use a framework that its page describes. */
+const described = frameworks.flatMap(({ name, documented, variants }) =>
+  Object.entries(variants).flatMap(([variant, { title, captured }]) =>
+    captured === undefined ? [] : [{ name, title, variant, captured, documented }],
+  ),
+);
+
+describe.each(described)("docs/adapters, $title", ({ variant, captured, documented }) => {
   test.each(rows)("a handler that %s", async (row) => {
-    expect(await observe(adapter, row)).toEqual(observed[adapter]?.[row]);
+    const { [variant]: makeListener } = (await documented()).services;
+    if (makeListener === undefined) throw new TypeError(`No service shows what ${variant} captures`);
+    expect(await observe(makeListener, row)).toEqual((captured as Captured)[row]);
   });
 });
 
@@ -95,8 +98,7 @@ describe("what is said of every adapter", () => {
   });
 
   test("is proven on every adapter", () => {
-    const served = frameworks.map(({ name }) => name.toLowerCase()).join("\n");
-    for (const adapter of adapters)
-      expect(served).toContain(adapter === "node" ? "node:http" : adapter.toLowerCase());
+    const served = apps.map(({ name }) => name.toLowerCase()).join("\n");
+    for (const { title } of described) expect(served).toContain(title.toLowerCase());
   });
 });

@@ -1,14 +1,27 @@
-/** What handlers do that frameworks differ in, written for each adapter; null where its framework has no way to do it. */
-import type { IncomingMessage, ServerResponse } from "node:http";
-import type { FastifyReply, FastifyRequest } from "fastify";
-import type { Context as HonoContext } from "hono";
-import type { Context as KoaContext } from "koa";
-import type { ObservedRow } from "../../scripts/support/captured.ts";
+/** What handlers do that frameworks differ in; null where a framework has no way to do it. */
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { ObservedRow } from "../registry/captured.ts";
+import type { HttpService } from "../support/http-service.ts";
 
-type Handlers<H> = Readonly<Record<ObservedRow, H | null>>;
+/** What a service is made of whose handler does what a row of the documentation says. */
+export interface Parts {
+  readonly service: HttpService;
+  readonly row: ObservedRow;
+  /** Called at the start of each run of the handler. */
+  readonly ran: () => void;
+  /** The value of the header that middleware before the handler sets on each request. */
+  readonly nextRequest: () => string;
+}
 
-const hint = { link: "</style.css>; rel=preload" };
-const pastTheHold = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\npast the hold";
+export type MakeListener = (parts: Parts) => RequestListener | null | Promise<RequestListener | null>;
+
+export const single = { singleTenant: true } as const;
+export const limit = { transactionLimitMs: 300 };
+
+export type Handlers<H> = Readonly<Record<ObservedRow, H | null>>;
+
+export const hint = { link: "</style.css>; rel=preload" };
+export const pastTheHold = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\npast the hold";
 
 /** For everything that answers through Node's own response. */
 export const nodeHandlers: Handlers<(req: IncomingMessage, res: ServerResponse) => unknown> = {
@@ -35,77 +48,12 @@ export const nodeHandlers: Handlers<(req: IncomingMessage, res: ServerResponse) 
   },
 };
 
-function endWithTrailers(res: ServerResponse): void {
+export function endWithTrailers(res: ServerResponse): void {
   res.writeHead(201, { Trailer: "X-Sum" });
   res.write("done");
   res.addTrailers({ "X-Sum": "1" });
   res.end();
 }
-
-export const fastifyHandlers: Handlers<(request: FastifyRequest, reply: FastifyReply) => unknown> = {
-  phrase(_request, reply) {
-    reply.raw.statusMessage = "Made";
-    return reply.code(201).send("done");
-  },
-  trailers: (_request, reply) => reply.trailer("x-sum", async () => "1").send("done"),
-  hints(_request, reply) {
-    reply.raw.writeEarlyHints(hint);
-    return reply.send("done");
-  },
-  twice(_request, reply) {
-    reply.send("one");
-    return reply.send("two");
-  },
-  nothing: async () => {},
-  endless(_request, reply) {
-    reply.raw.writeHead(200, { "Content-Type": "text/event-stream" });
-    reply.raw.write("data: 1\n\n");
-  },
-  before: (_request, reply) => reply.send("done"),
-  aside(_request, reply) {
-    reply.hijack();
-    reply.raw.end("aside");
-  },
-  socket(request, reply) {
-    request.raw.socket.write(pastTheHold);
-    return reply.send("done");
-  },
-};
-
-export const koaHandlers: Handlers<(ctx: KoaContext) => unknown> = {
-  phrase(ctx) {
-    ctx.status = 201;
-    ctx.message = "Made";
-    ctx.body = "done";
-  },
-  trailers(ctx) {
-    ctx.respond = false;
-    endWithTrailers(ctx.res);
-  },
-  hints(ctx) {
-    ctx.res.writeEarlyHints(hint);
-    ctx.body = "done";
-  },
-  twice(ctx) {
-    ctx.res.end("one");
-    ctx.res.end("two");
-  },
-  nothing: async () => {},
-  endless(ctx) {
-    ctx.body = endlessStream();
-  },
-  before(ctx) {
-    ctx.body = "done";
-  },
-  aside(ctx) {
-    ctx.respond = false;
-    ctx.res.end("aside");
-  },
-  socket(ctx) {
-    ctx.req.socket.write(pastTheHold);
-    ctx.body = "done";
-  },
-};
 
 /** For handlers that return a `Response`. */
 export const fetchHandlers: Handlers<() => Response | Promise<Response>> = {
@@ -120,18 +68,6 @@ export const fetchHandlers: Handlers<() => Response | Promise<Response>> = {
   socket: null,
 };
 
-export const honoHandlers: Handlers<(c: HonoContext) => Response | Promise<Response>> = {
-  ...fetchHandlers,
-  aside(c) {
-    c.env.outgoing.end("aside");
-    return c.text("done");
-  },
-  socket(c) {
-    c.env.incoming.socket.write(pastTheHold);
-    return c.text("done");
-  },
-};
-
-function endlessStream(): ReadableStream {
+export function endlessStream(): ReadableStream {
   return new ReadableStream({ start: (controller) => controller.enqueue(Buffer.from("data: 1\n\n")) });
 }

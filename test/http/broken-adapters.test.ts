@@ -2,7 +2,7 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { Execution } from "../../packages/latchkey/src/engine/classify.ts";
 import type { Attempt } from "../../packages/latchkey/src/operations/attempt.ts";
-import { recordedListener } from "./apps.ts";
+import { recordedListener } from "../registry/frameworks/express/suite.ts";
 import {
   type App,
   type Broken,

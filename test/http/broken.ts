@@ -5,8 +5,8 @@ import type { MemoryTransaction } from "../../packages/latchkey/src/stores/memor
 import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
+import { expressListener } from "../registry/frameworks/express/suite.ts";
 import { listen } from "../support/listen.ts";
-import { expressListener } from "./apps.ts";
 
 export type App = AppUnderTest<MemoryTransaction>;
 

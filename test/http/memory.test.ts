@@ -1,11 +1,12 @@
 import { describe, test } from "vitest";
 import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
 import { httpConformance } from "../../packages/latchkey-conformance/src/http-conformance.ts";
+import { recordedExpress } from "../registry/frameworks/express/suite.ts";
 import { isThorough } from "../support/thorough.ts";
-import { frameworks, recordedExpress } from "./apps.ts";
+import { apps } from "./apps.ts";
 
 /** One of each adapter; with `npm run test:all` each version, and with parsers of bodies. */
-const chosen = frameworks.filter(({ oneOfItsKind }) => isThorough || oneOfItsKind);
+const chosen = apps.filter(({ oneOfItsKind }) => isThorough || oneOfItsKind);
 
 /** Most are shown under a transaction and under a lease; by default under both with the first adapter only. */
 const once = (name: string, body: () => Promise<void>) =>

@@ -5,7 +5,7 @@ import { httpConformance } from "../../packages/latchkey-conformance/src/http-co
 import { emptyTables } from "../support/empty-tables.ts";
 import { readyPglite } from "../support/ready-pglite.ts";
 import { isThorough } from "../support/thorough.ts";
-import { frameworks } from "./apps.ts";
+import { apps } from "./apps.ts";
 
 const surroundings = `
   create table business (row text not null);
@@ -24,9 +24,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 
 /** Adapters know nothing of the store: without npm run test:all one meets it that meets no other database. */
-const adapters = frameworks.filter(({ name, oneOfItsKind }) =>
-  isThorough ? oneOfItsKind : name === "Fetch",
-);
+const adapters = apps.filter(({ name, oneOfItsKind }) => (isThorough ? oneOfItsKind : name === "Fetch"));
 
 for (const { name, seesFieldLines, serve } of adapters) {
   describe(`${name} keeps the HTTP protocol, on PGlite`, () => {

@@ -5,7 +5,7 @@ import { committedRows, openPool, prepareDatabase, type TestTx } from "../postgr
 import { emptyTables } from "../support/empty-tables.ts";
 import { forEachPostgres, postgresVersions } from "../support/shared-postgres.ts";
 import { isThorough } from "../support/thorough.ts";
-import { frameworks } from "./apps.ts";
+import { apps } from "./apps.ts";
 
 const turnableClock = `
   create table clock (at timestamptz not null);
@@ -13,10 +13,8 @@ const turnableClock = `
   create function my_clock() returns timestamptz language sql volatile as 'select at from public.clock';`;
 
 /** Adapters know nothing of the store: without npm run test:all two meet the newest server, and another one the others. */
-const adapters = frameworks.filter(({ name, oneOfItsKind }) =>
-  isThorough ? oneOfItsKind : name === "Express 5",
-);
-const one = frameworks.filter(({ name }) => name === "Hono");
+const adapters = apps.filter(({ name, oneOfItsKind }) => (isThorough ? oneOfItsKind : name === "Express 5"));
+const one = apps.filter(({ name }) => name === "Hono");
 
 forEachPostgres((version, database) => {
   const chosen = version === postgresVersions().at(-1) ? adapters : one;

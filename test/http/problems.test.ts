@@ -15,9 +15,11 @@ import { describe, expect, test } from "vitest";
 import { problemTypes } from "../../packages/latchkey/src/http/protocol/problem-types.ts";
 import type { AppUnderTest } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { type HttpCall, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { recordedExpress } from "../registry/frameworks/express/suite.ts";
 import { problemFaults } from "../support/problem-rules.ts";
 import { problemSchema } from "../vectors/problem-schema.ts";
-import { type Framework, frameworks, recordedExpress } from "./apps.ts";
+import { apps } from "./apps.ts";
+import type { SuiteApp } from "./suite-app.ts";
 
 /** What makes a request end in the problem: what is sent, or what its execution says. */
 type Provocation = { readonly call: HttpCall } | { readonly execution: Result | Error };
@@ -45,7 +47,7 @@ const comeBack = ["in-progress", "outcome-unknown", "commit-in-doubt", "too-many
 
 const schema = problemSchema();
 
-const all = [...frameworks, recordedExpress].flatMap((framework) =>
+const all = [...apps, recordedExpress].flatMap((framework) =>
   [ietf, stripe, acp, ucp].map((policy) => ({
     framework,
     name: framework.name,
@@ -84,7 +86,7 @@ function appOf(policy: Policy, told: { execution: Result | Error | null }): AppU
 
 describe.each(all)("$name under $practice", ({ framework, policy }) => {
   test("answers every problem as its rules and its schema ask for", async () => {
-    const { serve }: Framework = framework;
+    const { serve }: SuiteApp = framework;
     const told: { execution: Result | Error | null } = { execution: null };
     const server = await serve(appOf(policy, told));
     const faults: Record<string, readonly string[]> = {};

@@ -6,8 +6,10 @@ import { createLatchkey } from "latchkey";
 import { memoryStore } from "latchkey/memory";
 import { afterEach, expect, test } from "vitest";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { recordedExpress } from "../registry/frameworks/express/suite.ts";
 import { deferred } from "../support/until.ts";
-import { type Framework, frameworks, recordedExpress } from "./apps.ts";
+import { apps } from "./apps.ts";
+import type { SuiteApp } from "./suite-app.ts";
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -27,7 +29,7 @@ function nextConnection(): Promise<Socket> {
   return promise;
 }
 
-async function serveSlowly(framework: Framework) {
+async function serveSlowly(framework: SuiteApp) {
   const started = deferred<void>();
   const released = deferred<void>();
   const latchkey = createLatchkey({ store: memoryStore() });
@@ -52,7 +54,7 @@ async function serveSlowly(framework: Framework) {
   return { url, started: started.promise, release: () => released.resolve() };
 }
 
-const tested = [...frameworks.filter(({ oneOfItsKind }) => oneOfItsKind), recordedExpress];
+const tested = [...apps.filter(({ oneOfItsKind }) => oneOfItsKind), recordedExpress];
 
 test.each(tested)("$name keeps the answer whose client has reset the connection", async (framework) => {
   const { url, started, release } = await serveSlowly(framework);

@@ -10,8 +10,9 @@ import {
   send,
   sendBytes,
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { expressListener, frameworks, recordedExpress } from "../http/apps.ts";
+import { apps } from "../http/apps.ts";
 import { openPool, prepareDatabase } from "../postgres/harness.ts";
+import { expressListener, recordedExpress } from "../registry/frameworks/express/suite.ts";
 import { listen } from "../support/listen.ts";
 import { releaseAll } from "../support/resources.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
@@ -42,7 +43,7 @@ const hostile = [
   ["ETag", '"\0"'],
 ] as const;
 
-describe.each([...frameworks, recordedExpress])("$name", ({ serve }) => {
+describe.each([...apps, recordedExpress])("$name", ({ serve }) => {
   test("a header that was written into the store by hand cannot break out of its line", async () => {
     // Hono's server for Node prints what it could not send.
     const silenced = vi.spyOn(console, "error").mockImplementation(() => {});

@@ -1,4 +1,5 @@
 /** Where the fixture runs in tests. The code behind all front ends is the same, and so is the code before all stores. */
+import { frameworks } from "../registry/frameworks.ts";
 import { isThorough } from "../support/thorough.ts";
 
 export interface Place {
@@ -6,7 +7,6 @@ export interface Place {
   readonly store: string;
 }
 
-const frontEnds = ["express", "fastify", "hono", "koa", "node", "nest", "fetch"];
 export const stores = ["memory", "pglite", "postgres"];
 
 /** One of Node's kind and one of Fetch's, on two stores; with `npm run test:all` each store behind both. */
@@ -14,8 +14,8 @@ const mixed: readonly Place[] = [
   { http: "fetch", store: "memory" },
   { http: "express", store: "postgres" },
 ];
-const whole: readonly Place[] = frontEnds
-  .flatMap((http) => stores.map((store) => ({ http, store })))
+const whole: readonly Place[] = frameworks
+  .flatMap(({ name: http }) => stores.map((store) => ({ http, store })))
   .filter(({ http, store }) => store === "memory" || http === "express" || http === "fetch");
 
 /** For what several requests in a row show: no front end takes part in that. */

@@ -1,6 +1,7 @@
 /** What a client that means harm may try, on the fixture: other tenants' keys, odd keys, hostile bodies, leaks. */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { frameworks } from "../registry/frameworks.ts";
 import {
   type Fixture,
   type FixtureAnswer,
@@ -13,8 +14,8 @@ import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts
 import { isThorough, sample } from "../support/thorough.ts";
 
 const places = [
-  ...["express", "fastify", "hono", "koa", "node", "nest", "fetch"].map((http) => ({
-    http,
+  ...frameworks.map(({ name }) => ({
+    http: name,
     store: "memory",
   })),
   { http: "express", store: "postgres" },

@@ -1,15 +1,14 @@
 /** How tests and platforms ask an app without a port: supertest, inject, app.request, node-mocks-http. */
-import type { IncomingMessage, ServerResponse } from "node:http";
 import supertest from "supertest";
 import {
   type HttpAnswer,
   type HttpCall,
   newKey,
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import type { Neighbours } from "./frame.ts";
-import type { Served } from "./front-ends/served.ts";
+import type { Served } from "./served.ts";
+import type { Traits } from "./table.ts";
 
-function bySupertest(listener: unknown): Served {
+export function bySupertest(listener: unknown): Served {
   return {
     close: async () => {},
     async call(call) {
@@ -33,7 +32,7 @@ function bySupertest(listener: unknown): Served {
 }
 
 /** The request as these libraries take it. */
-function messageOf(call: HttpCall): {
+export function messageOf(call: HttpCall): {
   readonly headers: Record<string, string>;
   readonly body: string;
 } {
@@ -51,7 +50,7 @@ function messageOf(call: HttpCall): {
 type Fields = Readonly<Record<string, unknown>> | Iterable<readonly [string, string]>;
 
 /** An answer in the form in which the judge compares it. */
-function answerOf(status: number, fields: Fields, body: Buffer, statusText = ""): HttpAnswer {
+export function answerOf(status: number, fields: Fields, body: Buffer, statusText = ""): HttpAnswer {
   const entries =
     Symbol.iterator in fields ? [...(fields as Iterable<[string, string]>)] : Object.entries(fields);
   const lines = entries.flatMap(([name, value]) =>
@@ -67,69 +66,8 @@ function answerOf(status: number, fields: Fields, body: Buffer, statusText = "")
   };
 }
 
-async function answerOfFetch(response: Response): Promise<HttpAnswer> {
+export async function answerOfFetch(response: Response): Promise<HttpAnswer> {
   return answerOf(response.status, response.headers, Buffer.from(await response.arrayBuffer()));
 }
 
-export const callers: Neighbours<"callers"> = {
-  callers: {
-    on: {
-      express({ app, express, protect, handler }) {
-        app.use(express.json());
-        app.post("/run", protect(handler, { fingerprint: "parsed" }));
-        return bySupertest(app);
-      },
-      express4({ app, express, protect, handler }) {
-        app.use(express.json());
-        app.post("/run", protect(handler, { fingerprint: "parsed" }));
-        return bySupertest(app);
-      },
-      fastify({ app, protect, handler }) {
-        app.post("/run", protect(handler));
-        return {
-          async call(call) {
-            const { headers, body } = messageOf(call);
-            const answer = await app.inject({ method: "POST", url: "/run", headers, payload: body });
-            return answerOf(answer.statusCode, answer.headers, answer.rawPayload);
-          },
-        };
-      },
-      koa({ app, protect, handler }) {
-        app.use(protect(handler));
-        return bySupertest(app.callback());
-      },
-      hono({ app, protect, handler }) {
-        app.post("/run", protect(handler));
-        return {
-          async call(call) {
-            return answerOfFetch(await app.request("/run", { method: "POST", ...messageOf(call) }));
-          },
-        };
-      },
-      nest: { setUp: ({ app }) => bySupertest(app.getHttpServer()) },
-      nestFastify: {
-        setUp: ({ app }) => ({
-          async call(call) {
-            const { headers, body } = messageOf(call);
-            const answer = await app.inject({ method: "POST", url: "/run", headers, payload: body });
-            return answerOf(answer.statusCode, answer.headers, answer.rawPayload);
-          },
-        }),
-      },
-      fetch({ protect, handler }) {
-        const handle = protect(handler);
-        return {
-          async call(call: HttpCall) {
-            const request = new Request("http://service/run", { method: "POST", ...messageOf(call) });
-            return answerOfFetch(await handle(request));
-          },
-          close: async () => {},
-        };
-      },
-      node({ protect, handler }) {
-        const handle = protect(handler);
-        return bySupertest((req: IncomingMessage, res: ServerResponse) => void handle(req, res));
-      },
-    },
-  },
-};
+export const callers: Traits<"callers"> = { callers: {} };

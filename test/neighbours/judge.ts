@@ -9,16 +9,14 @@ import {
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
 import { httpService } from "../support/http-service.ts";
 import { until } from "../support/until.ts";
-import { type Mounts, type Neighbour, start } from "./frame.ts";
-import type { Served } from "./front-ends/served.ts";
-import type { FrontEnd } from "./table.ts";
+import type { Served } from "./served.ts";
+import type { Trait } from "./table.ts";
 import { type AnswerKind, type Execution, makeWorld, type World } from "./world.ts";
 
-export type AnyNeighbour = Omit<Neighbour, "on"> & { readonly on: Readonly<Partial<Mounts>> };
-
 export interface Case {
-  readonly frontEnd: FrontEnd;
-  readonly neighbour: AnyNeighbour;
+  /** Starts the app that has the neighbour. */
+  readonly start: (world: World) => Promise<Served>;
+  readonly neighbour: Trait;
   readonly execution: Execution;
   readonly answerKind: AnswerKind;
 }
@@ -27,11 +25,11 @@ export interface Case {
 const ofConnection = ["connection", "content-length", "date", "keep-alive", "transfer-encoding"];
 
 export async function judge(subject: Case): Promise<void> {
-  const { frontEnd, neighbour, execution, answerKind } = subject;
+  const { start, neighbour, execution, answerKind } = subject;
   const plain = await answerWithoutLatchkey(subject);
   const service = httpService();
   const world = makeWorld({ service, execution, answerKind });
-  const served = await start(frontEnd, neighbour, world);
+  const served = await start(world);
   const statuses: string[] = [];
   const asked: Served = { ...served, call: (call) => noting(served.call(call), statuses) };
   try {
@@ -47,9 +45,9 @@ export async function judge(subject: Case): Promise<void> {
 }
 
 async function answerWithoutLatchkey(subject: Case): Promise<HttpAnswer> {
-  const { frontEnd, neighbour, execution, answerKind } = subject;
+  const { start, neighbour, execution, answerKind } = subject;
   const world = makeWorld({ service: null, execution, answerKind });
-  const served = await start(frontEnd, neighbour, world);
+  const served = await start(world);
   try {
     const answer = await served.call({ ...neighbour.request, key: newKey() });
     expect(answer.status, answer.body.toString()).toBeLessThan(300);

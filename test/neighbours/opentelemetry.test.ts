@@ -22,10 +22,11 @@ import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
 import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { variantsWith } from "../registry/frameworks.ts";
 import { httpService } from "../support/http-service.ts";
 import { until } from "../support/until.ts";
-import { serveListener } from "./front-ends/served.ts";
 import { nestInstance } from "./nest-routes.ts";
+import { serveListener } from "./served.ts";
 
 const exporter = new InMemorySpanExporter();
 const provider = new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
@@ -118,6 +119,10 @@ const listeners = {
     return (req: Parameters<typeof handle>[0], res: Parameters<typeof handle>[1]) => void handle(req, res);
   },
 };
+
+test("are those that the registry names", () => {
+  expect(Object.keys(listeners).toSorted()).toEqual(variantsWith("openTelemetry").toSorted());
+});
 
 /** Who else has a span of each request. */
 const others: Readonly<Record<string, string>> = {

@@ -1,27 +1,20 @@
 import { renderTable } from "../../scripts/support/sections.ts";
-import { type FrontEnd, frontEnds, type Row, runAside, table } from "./table.ts";
-
-const titles: Readonly<Record<FrontEnd, string>> = {
-  express: "Express 5",
-  express4: "Express 4",
-  fastify: "Fastify",
-  koa: "Koa",
-  hono: "Hono",
-  nest: "Nest on Express",
-  nestFastify: "Nest on Fastify",
-  fetch: "Fetch",
-  node: "node:http",
-};
+import { frameworks } from "../registry/frameworks.ts";
+import { type NamedNeighbours, runAside, table } from "./table.ts";
 
 /** The part of docs/adapters/neighbours.md that names what was run with what. */
 export function renderNeighbours(): string {
-  const named: readonly Row[] = Object.values(table);
+  const variants = frameworks.flatMap((framework) => Object.values(framework.variants));
+  const rows: readonly (readonly [string, { readonly note?: string }])[] = Object.entries({
+    ...table,
+    ...runAside,
+  });
   return renderTable(
-    ["Neighbour", ...frontEnds.map((frontEnd) => titles[frontEnd]), "To heed"],
-    [...named, ...runAside].map(({ packages, on, note }) => [
-      packages.join(", "),
-      ...frontEnds.map((frontEnd) => (on.includes(frontEnd) ? "✓" : "")),
-      note ?? "",
-    ]),
+    ["Neighbour", ...variants.map(({ title }) => title), "To heed"],
+    rows.map(([row, { note = "" }]) => {
+      const named = variants.map(({ neighbours }) => neighbours[row as keyof NamedNeighbours]);
+      const packages = new Set(named.filter((name) => name !== undefined));
+      return [[...packages].join(", "), ...named.map((name) => (name === undefined ? "" : "✓")), note];
+    }),
   );
 }

@@ -9,6 +9,7 @@ import { expressProtect } from "../../packages/latchkey/src/http/express/express
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { variantsWith } from "../registry/frameworks.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 
@@ -33,9 +34,9 @@ const onExpress =
       );
 
 const apps: Readonly<Record<string, (service: Service) => RequestListener | Promise<RequestListener>>> = {
-  "Express 5": onExpress(express),
-  "Express 4": onExpress(express4),
-  Fastify: async ({ latchkey, lease }) => {
+  express: onExpress(express),
+  express4: onExpress(express4),
+  fastify: async ({ latchkey, lease }) => {
     const app: Loose = fastify({ trustProxy: true });
     const protect = fastifyProtect(app, latchkey, { tenant });
     const handler = async (request: Loose, reply: Loose) => {
@@ -48,7 +49,7 @@ const apps: Readonly<Record<string, (service: Service) => RequestListener | Prom
     await app.ready();
     return (req, res) => void app.routing(req, res);
   },
-  Koa: ({ latchkey, lease }) => {
+  koa: ({ latchkey, lease }) => {
     const app = new Koa({ proxy: true });
     app.use(
       koaProtect(latchkey, { tenant })(lease(), (ctx: Loose) => {
@@ -91,4 +92,8 @@ test.each(Object.entries(apps))("%s", async (_name, make) => {
   } finally {
     await close();
   }
+});
+
+test("are those that the registry names", () => {
+  expect(Object.keys(apps).toSorted()).toEqual(variantsWith("trustedProxy").toSorted());
 });

@@ -14,7 +14,7 @@ import { effectDispatcher } from "../../packages/latchkey/src/workers/effect-dis
 import { leaseRescuer } from "../../packages/latchkey/src/workers/lease-rescuer.ts";
 import { outcomeReconciler } from "../../packages/latchkey/src/workers/outcome-reconciler.ts";
 import { newKey } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { serveListener } from "../neighbours/front-ends/served.ts";
+import { serveListener } from "../neighbours/served.ts";
 import { api, ownSpan, recordSpans, type Spans } from "../support/spans.ts";
 import { until } from "../support/until.ts";
 import { expectNoLeak, migratedDatabase, openPool } from "./harness.ts";

@@ -13,7 +13,9 @@ import type {
 } from "../../packages/latchkey-conformance/src/http-conformance/case.ts";
 import { memorySubject } from "../../packages/latchkey-conformance/src/http-conformance/memory-subject.ts";
 import type { Report } from "../../packages/latchkey-probe/src/report/report.ts";
-import { type Framework, frameworks } from "../http/apps.ts";
+import { apps } from "../http/apps.ts";
+import type { SuiteApp } from "../http/suite-app.ts";
+import { frameworks } from "../registry/frameworks.ts";
 import { startFixture } from "../support/fixture.ts";
 import { scratchDirectory } from "../support/scratch.ts";
 import { isThorough } from "../support/thorough.ts";
@@ -36,7 +38,7 @@ async function handle({ readBody, write }: HandlerContextUnderTest): Promise<Han
 }
 
 async function probe(
-  framework: Framework,
+  framework: SuiteApp,
   execution: "transaction" | "lease",
   policy: Policy,
 ): Promise<Report> {
@@ -57,7 +59,7 @@ function expectNothing(report: Report): void {
   expect(report.summary.unjudgedTargets).toBe(0);
 }
 
-const chosen = frameworks.filter(({ oneOfItsKind }) => isThorough || oneOfItsKind);
+const chosen = apps.filter(({ oneOfItsKind }) => isThorough || oneOfItsKind);
 
 describe.each(chosen)("$name", (framework) => {
   test("under a transaction has no fault", async () => {
@@ -68,14 +70,14 @@ describe.each(chosen)("$name", (framework) => {
   });
 });
 
-const [first] = frameworks;
+const [first] = apps;
 test.each([stripe, acp, ucp])("the policy $name has no fault by the profile of that name", async (policy) => {
   if (first === undefined) throw new Error("no framework");
   expectNothing(await probe(first, "transaction", policy));
 });
 
 const places = isThorough
-  ? ["express", "fastify", "hono", "koa", "node", "nest", "fetch"].flatMap((http) => [
+  ? frameworks.flatMap(({ name: http }) => [
       { http, store: "memory" },
       { http, store: "pglite" },
     ])

@@ -1,16 +1,11 @@
 /** Every public factory and every nested object of options, called as JavaScript calls them. */
 import { expect, test } from "vitest";
+import { frameworks } from "../../../test/registry/frameworks.ts";
 import { cached } from "./caching/cached.ts";
 import { defineConfig } from "./config.ts";
 import { encryptionCodec } from "./encryption.ts";
-import { expressProtect, expressServe, expressStatus } from "./http/express/express.ts";
-import { fastifyProtect, fastifyServe, fastifyStatus } from "./http/fastify/fastify.ts";
-import { fetchProtect, fetchServe, fetchStatus } from "./http/fetch/fetch.ts";
-import { honoProtect, honoServe, honoStatus } from "./http/hono/hono.ts";
-import { koaProtect, koaServe, koaStatus } from "./http/koa/koa.ts";
+import { fetchProtect } from "./http/fetch/fetch.ts";
 import { LatchkeyModule } from "./http/nest/index.ts";
-import { nestProtect, nestServe, nestStatus } from "./http/nest/nest.ts";
-import { nodeProtect, nodeServe, nodeStatus } from "./http/node.ts";
 import { describeIdempotency } from "./http/openapi/openapi.ts";
 import { createLatchkey } from "./latchkey.ts";
 import { deadMessages } from "./messages/dead-messages.ts";
@@ -65,6 +60,23 @@ const settle = (target: object, settlement: object) => js(latchkey.settle)(targe
 const fetchAs = (settings: object) => js(fetchProtect)(latchkey, { singleTenant: true, ...settings });
 const worker = (service: string, options: object) => js(latchkey.startWorker)({ [service]: options });
 const message = { tenant: "main" };
+
+/** What every adapter of a framework exports. */
+const ofFrameworks = Object.fromEntries(
+  (
+    await Promise.all(
+      frameworks.map(async ({ name, adapter, givenApp = [] }) => {
+        const module = new Map(Object.entries(await adapter()));
+        const exported = ["Protect", "Serve", "Status"].map((kind) => `${name}${kind}`);
+        return exported.map((each) => {
+          const first = givenApp.includes(each) ? [{}, latchkey] : [latchkey];
+          const make = (more: object) => js(module.get(each))(...first, { singleTenant: true, ...more });
+          return [each, make] as const;
+        });
+      }),
+    )
+  ).flat(),
+);
 
 /** What takes options, as a function of the options that make no sense. */
 const factories: Readonly<Record<string, (more: object) => unknown>> = {
@@ -135,23 +147,7 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   "startWorker: leaseRescuer": (more) => worker("leaseRescuer", more),
   "startWorker: outcomeReconciler": (more) => worker("outcomeReconciler", more),
   "startWorker: recordCleaner": (more) => worker("recordCleaner", more),
-  ...Object.fromEntries(
-    Object.entries({
-      expressServe,
-      expressStatus,
-      fetchServe,
-      honoServe,
-      honoStatus,
-      koaServe,
-      koaStatus,
-      nestServe,
-      nestStatus,
-      nodeServe,
-      nodeStatus,
-    }).map(([name, make]) => [name, (more: object) => js(make)(latchkey, { singleTenant: true, ...more })]),
-  ),
-  fastifyServe: (more) => js(fastifyServe)({}, latchkey, { singleTenant: true, ...more }),
-  fastifyStatus: (more) => js(fastifyStatus)(latchkey, { singleTenant: true, ...more }),
+  ...ofFrameworks,
   "createLatchkey: policy": (more) => js(createLatchkey)({ store, policy: { ...ietf, ...more } }),
   "createLatchkey: policy.keyForm": (more) =>
     js(createLatchkey)({ store, policy: { ...ietf, keyForm: { ...ietf.keyForm, ...more } } }),
@@ -182,14 +178,6 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
     js(openPglite)(class {}, { dataDir: "memory://", ports: { ...systemPorts, ...more } }),
   "redisStore: ports": (more) => js(redisStore)({ client: {}, ports: { ...systemPorts, ...more } }),
   "cached: ports": (more) => js(cached)(store, null, { near: true, ports: { ...systemPorts, ...more } }),
-  expressProtect: (more) => js(expressProtect)(latchkey, { singleTenant: true, ...more }),
-  fastifyProtect: (more) => js(fastifyProtect)({}, latchkey, { singleTenant: true, ...more }),
-  fetchProtect: fetchAs,
-  fetchStatus: (more) => js(fetchStatus)(latchkey, { singleTenant: true, ...more }),
-  honoProtect: (more) => js(honoProtect)(latchkey, { singleTenant: true, ...more }),
-  koaProtect: (more) => js(koaProtect)(latchkey, { singleTenant: true, ...more }),
-  nodeProtect: (more) => js(nodeProtect)(latchkey, { singleTenant: true, ...more }),
-  nestProtect: (more) => js(nestProtect)(latchkey, { singleTenant: true, ...more }),
   "http: key": (key) => fetchAs({ key }),
   "http: fingerprint": (fingerprint) => fetchAs({ fingerprint }),
   "http: fingerprint.body": (more) => fetchAs({ fingerprint: { body: { fields: ["a"], ...more } } }),

@@ -1,0 +1,61 @@
+import { arrivesTwice, onNode } from "../../captured.ts";
+import type { Framework } from "../../framework.ts";
+
+export const nest: Framework = {
+  name: "nest",
+  docs: {
+    title: "Nest",
+    versions: "Nest 12 and 11, on Express and on Fastify",
+    gives: "`LatchkeyModule`, `@Idempotent` and `nestProtect` for Nest 12 and 11, on Express and on Fastify",
+    body: "`rawBody: true`",
+  },
+  variants: {
+    nest: {
+      title: "Nest on Express",
+      captured: onNode,
+      section: "captured on Express",
+      neighbours: {
+        helmet: "helmet",
+        cors: "cors",
+        compression: "compression",
+        etag: "Express's own ETag",
+        responseTime: "response-time",
+        sessions: "express-session",
+        accounts: "passport",
+        morgan: "morgan",
+        pino: "pino-http",
+        rateLimits: "express-rate-limit",
+        nestParts: "Nest's guards, pipes, interceptors and filters",
+        graphqlYoga: "graphql-yoga",
+        trpc: "@trpc/server",
+        callers: "supertest",
+        openTelemetry: "@opentelemetry/instrumentation-http",
+      },
+    },
+    nestFastify: {
+      title: "Nest on Fastify",
+      captured: { ...onNode, twice: ["the first one", "the same"], aside: arrivesTwice },
+      section: "captured on Fastify",
+      neighbours: {
+        helmet: "@fastify/helmet",
+        cors: "@fastify/cors",
+        compression: "@fastify/compress",
+        etag: "@fastify/etag",
+        sessions: "@fastify/session",
+        accounts: "@fastify/passport",
+        pino: "Fastify's logger",
+        rateLimits: "@fastify/rate-limit",
+        nestParts: "Nest's guards, pipes, interceptors and filters",
+        graphqlYoga: "graphql-yoga",
+        trpc: "@trpc/server",
+        callers: "Fastify's inject",
+        openTelemetry: "@fastify/otel",
+      },
+    },
+  },
+  adapter: () => import("../../../../packages/latchkey/src/http/nest/nest.ts"),
+  suite: () => import("./suite.ts"),
+  fixture: () => import("./fixture.ts"),
+  documented: () => import("./documented.ts"),
+  neighbours: () => import("./neighbours.ts"),
+};
