@@ -5,6 +5,7 @@ import { defineEffect } from "./effects/define-effect.ts";
 import type { Effect, EffectOptions } from "./effects/effect.ts";
 import type { AnyEffect } from "./effects/run-effect.ts";
 import type { DirectExecution, Execution } from "./engine/classify.ts";
+import { identityCheck } from "./execution/check-sent.ts";
 import { createCommitHints } from "./execution/commit-hints.ts";
 import { FactBuffer } from "./execution/fact-buffer.ts";
 import { FinishedKeys } from "./execution/finished-keys.ts";
@@ -29,7 +30,6 @@ import {
   type SettleWith,
   settle,
 } from "./execution/settle.ts";
-import { identityCheck } from "./execution/steps/check-sent.ts";
 import { submit, submitOwned } from "./execution/submit.ts";
 import { clientKeyOf, storedKey } from "./key/stored-key.ts";
 import { checkOptions } from "./known-options.ts";

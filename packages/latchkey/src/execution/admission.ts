@@ -239,13 +239,14 @@ export function report<Tx>(
   result: Result,
   began = false,
 ): void {
-  const about = runtime.about(operation.name, submission.key);
-  const event = eventOf(result, about);
-  if (event !== null) runtime.emit(event);
+  if (result.kind === "executed" || result.kind === "commit_in_doubt") return;
+  runtime.emit(eventOf(result, runtime.about(operation.name, submission.key)));
   if (!began) noteRepeat(runtime, operation, submission, result);
 }
 
-function eventOf(result: Result, about: About): LatchkeyEvent | null {
+type Reported = Exclude<Result, { readonly kind: "executed" | "commit_in_doubt" }>;
+
+function eventOf(result: Reported, about: About): LatchkeyEvent {
   switch (result.kind) {
     case "replay":
     case "timeout":
@@ -262,9 +263,6 @@ function eventOf(result: Result, about: About): LatchkeyEvent | null {
       return { ...about, type: "unknown", recordId: result.recordId };
     case "accepted":
       return { ...about, type: "accepted", recordId: result.recordId };
-    case "executed":
-    case "commit_in_doubt":
-      return null;
     default:
       return result satisfies never;
   }

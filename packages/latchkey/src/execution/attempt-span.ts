@@ -6,7 +6,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { NewLife } from "../stores/life.ts";
 import type { AttemptEnd } from "../stores/store.ts";
 import { parseTraceparent } from "../telemetry/traceparent.ts";
-import type { TraceSpan } from "../telemetry/tracing.ts";
+import type { TraceSpan, Tracing } from "../telemetry/tracing.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** A submission on its way, with its span where the service is traced. */
@@ -19,13 +19,12 @@ export function withSpan(submission: Submission, span: TraceSpan | null): Submit
 }
 
 /** Runs a request's submission in its span, which hangs below whatever runs around it. */
-export function inRequestSpan<Tx>(
-  { tracing }: Pick<Runtime<Tx>, "tracing">,
+export function inRequestSpan(
+  tracing: Tracing,
   operation: Operation,
   submission: Submission,
   run: (submission: Submitted) => Promise<Result>,
 ): Promise<Result> {
-  if (tracing === null) return run(submission);
   return tracing.inSpan(startOf(operation, "request"), (span) =>
     noted(span, () => run({ ...submission, span })),
   );
@@ -58,16 +57,13 @@ async function noted<R extends Result | null>(
 }
 
 /** A handler is about to run. */
-export function noteAttempt(
-  span: TraceSpan | undefined,
-  { id, fence }: Pick<InProgressRecord, "id" | "fence">,
-): void {
-  span?.set({ "latchkey.decision": "execute", "latchkey.record.id": id, "latchkey.attempt": fence.attempt });
+export function noteAttempt(span: TraceSpan, { id, fence }: Pick<InProgressRecord, "id" | "fence">): void {
+  span.set({ "latchkey.decision": "execute", "latchkey.record.id": id, "latchkey.attempt": fence.attempt });
 }
 
 /** What the record is after the attempt's own write; one that was released is not there. */
-export function noteEnd(span: TraceSpan | undefined, { event }: Pick<AttemptEnd, "event">): void {
-  if (event !== "release") span?.set({ "latchkey.state": stateAfter[event] });
+export function noteEnd(span: TraceSpan, { event }: Pick<AttemptEnd, "event">): void {
+  if (event !== "release") span.set({ "latchkey.state": stateAfter[event] });
 }
 
 const stateAfter = {

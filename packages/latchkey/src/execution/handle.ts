@@ -1,5 +1,5 @@
 import type { Fence, RecordKey } from "../engine/record.ts";
-import type { Enqueue, EnqueuingAttempt } from "../operations/attempt.ts";
+import type { Enqueue, EnqueuingAttempt, Submission } from "../operations/attempt.ts";
 import type { OperationSettings } from "../operations/operation.ts";
 import type { Retention } from "../stores/store.ts";
 import { enqueueNowhere } from "./transaction/enqueue.ts";
@@ -49,4 +49,9 @@ function checkedRetention(wanted: Partial<Retention>, current: Retention): Reten
     );
   }
   return { retentionMs, forgetAfterMs };
+}
+
+/** The key that the client sent. */
+export function clientKeyOf({ key, clientKey = key.key }: Submission): string | null {
+  return clientKey;
 }

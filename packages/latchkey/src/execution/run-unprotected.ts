@@ -1,10 +1,10 @@
 /** The store is not there and the operation says that its work matters more than its protection. */
 import { LatchkeyError } from "../errors.ts";
-import { clientKeyOf, type Result, type Submission, type Work } from "../operations/attempt.ts";
+import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { withLimit } from "../time/time-limit.ts";
 import { isStoreFailure } from "./guards/store-failure.ts";
-import { createHandle } from "./handle.ts";
+import { clientKeyOf, createHandle } from "./handle.ts";
 import type { Runtime } from "./runtime.ts";
 
 /** Runs a leased submission; where the store fails before the work has started, runs the work without a record. */

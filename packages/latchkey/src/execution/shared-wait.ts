@@ -30,17 +30,7 @@ const waitsOf = new WeakMap<object, Map<string, SharedWait>>();
 /**
  * Repeats `submit` while the key is running and the operation's wait has time left. Nothing is held between two tries.
  */
-export function waiting<Tx>(
-  runtime: Runtime<Tx>,
-  operation: Operation,
-  submission: Submission,
-  submit: Submit,
-): Promise<Result> {
-  const { waitMs } = operation.settings;
-  return waitMs === false ? submit(() => {}) : waitingFor(runtime, operation, submission, waitMs, submit);
-}
-
-async function waitingFor<Tx>(
+export async function waiting<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
   submission: Submission,

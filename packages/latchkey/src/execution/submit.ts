@@ -2,13 +2,13 @@
 import type { Execution } from "../engine/classify.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
-import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
+import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { inRequestSpan, type Submitted } from "./attempt-span.ts";
+import { checkSent } from "./check-sent.ts";
 import { runLease } from "./lease/run-lease.ts";
 import { guardNesting } from "./nesting.ts";
 import { orUnprotected } from "./run-unprotected.ts";
 import type { Runtime } from "./runtime.ts";
-import { checkSent } from "./steps/check-sent.ts";
 import { executeOwned } from "./steps/execute-owned.ts";
 import { runTransaction } from "./transaction/run-transaction.ts";
 
@@ -20,13 +20,14 @@ export async function submit<Tx, E extends Execution>(
   work: Work<Tx, E>,
 ): Promise<Result> {
   const submission = admitted(runtime, sent);
-  return inRequestSpan(runtime, operation, submission, (traced) =>
-    runtime.lifecycle.run(() =>
-      guardNesting(submission.key, (inside) =>
-        execute(runtime, operation, traced, (context) => inside(() => work(context))),
+  const { lifecycle, tracing } = runtime;
+  const run = (given: Submitted) =>
+    lifecycle.run(() =>
+      guardNesting(given.key, (inside) =>
+        execute(runtime, operation, given, (context) => inside(() => work(context))),
       ),
-    ),
-  );
+    );
+  return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
 }
 
 function execute<Tx, E extends Execution>(
@@ -35,7 +36,7 @@ function execute<Tx, E extends Execution>(
   submission: Submitted,
   work: Work<Tx, E>,
 ): Promise<Result> {
-  if (ownsItsWork(operation)) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
+  if ("work" in operation) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
   if (operation.execution === "transaction") {
     const transactionWork = work as Work<Tx, "transaction">;
     return runtime.guard(() => runTransaction(runtime, operation, submission, transactionWork));
@@ -54,15 +55,15 @@ export async function submitOwned<Tx, E extends Execution, I>(
   sent: Submission,
   input: I,
 ): Promise<Result> {
-  const { guard, lifecycle } = runtime;
+  const { guard, lifecycle, tracing } = runtime;
   const submission = admitted(runtime, sent);
-  return inRequestSpan(runtime, operation, submission, (traced) =>
+  const run = (given: Submitted) =>
     lifecycle.run(() =>
-      guardNesting(submission.key, (inside) =>
-        inside(() => guard(() => executeOwned(runtime, operation, traced, input))),
+      guardNesting(given.key, (inside) =>
+        inside(() => guard(() => executeOwned(runtime, operation, given, input))),
       ),
-    ),
-  );
+    );
+  return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
 }
 
 function admitted<Tx>(runtime: Runtime<Tx>, sent: Submission): Submission {

@@ -112,7 +112,3 @@ export type Result =
   /** A limit of the tenant's was reached; nothing ran and nothing was stored. */
   | { readonly kind: "too_many_keys"; readonly because: LimitName; readonly retryAfterMs: number }
   | { readonly kind: "commit_in_doubt"; readonly retryAfterMs: number };
-
-export function clientKeyOf({ key, clientKey = key.key }: Submission): string | null {
-  return clientKey;
-}

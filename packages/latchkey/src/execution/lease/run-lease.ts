@@ -3,7 +3,7 @@
  * For work that leaves the database.
  */
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../../engine/record.ts";
-import { clientKeyOf, type Result, type Work } from "../../operations/attempt.ts";
+import type { Result, Work } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import type { TraceSpan } from "../../telemetry/tracing.ts";
@@ -11,7 +11,7 @@ import { withLimit } from "../../time/time-limit.ts";
 import { checkSubmission, countingNewKey, limited, report, whatTheRecordSays } from "../admission.ts";
 import { noteAttempt, noteEnd, type Submitted, withSpan } from "../attempt-span.ts";
 import { settleWithEarly } from "../early-settlement.ts";
-import { createHandle } from "../handle.ts";
+import { clientKeyOf, createHandle } from "../handle.ts";
 import { answerOfCopy } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
 import { waiting } from "../shared-wait.ts";
@@ -44,8 +44,9 @@ export async function runLeasedWork<Tx>(
 ): Promise<Result> {
   checkSubmission(submission);
   const lookup = await limited(runtime, operation, submission, "lookups");
+  const { waitMs } = operation.settings;
   let began = false;
-  const begin = (started: () => void) =>
+  const begin = (started: () => void = () => {}) =>
     countingNewKey(runtime, operation, submission, (countNewKey) =>
       untilEnded(
         {
@@ -66,7 +67,7 @@ export async function runLeasedWork<Tx>(
   const result =
     lookup ??
     (await answerOfCopy(runtime, operation, submission)) ??
-    (await waiting(runtime, operation, submission, begin));
+    (await (waitMs === false ? begin() : waiting(runtime, operation, submission, waitMs, begin)));
   report(runtime, operation, submission, result, began);
   return result;
 }
@@ -152,7 +153,7 @@ async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Resul
     onLost: () => runtime.emit({ ...about, type: "lease_lost" }),
   });
   const handle = createHandle(record, held.signal, operation.settings, clientKeyOf(submission));
-  noteAttempt(submission.span, record);
+  if (submission.span !== undefined) noteAttempt(submission.span, record);
   const run = job.leasedWork.begin(held, handle, submission.span);
   try {
     const startedAt = runtime.ports.clock.monotonicMs();
@@ -189,7 +190,7 @@ async function conclude<Tx>(
   if (lost && !lostBefore) runtime.emit({ ...about, type: "lease_lost" });
   // A last phase has written its own end, which is a completion.
   const own = conclusion.ended === null ? end : { event: "complete" as const };
-  if (ended.kind === "ended") noteEnd(submission.span, own);
+  if (ended.kind === "ended" && submission.span !== undefined) noteEnd(submission.span, own);
   if (ended.kind === "ended" && conclusion.ended === null) reportEnd(runtime, record, end);
   // A last phase has reported its own doubt.
   if (ended.kind === "in_doubt" && conclusion.ended === null) {

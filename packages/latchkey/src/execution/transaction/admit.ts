@@ -71,7 +71,7 @@ export function newLife<Tx>(job: Job<Tx>, retried: Guard | null, token: string, 
     fingerprint,
     principal,
     fence: { attempt: (retried?.fence.attempt ?? 0) + 1, token },
-    ...traceOf(job.submission.span),
+    ...(job.submission.span === undefined ? {} : traceOf(job.submission.span)),
   };
 }
 

@@ -2,13 +2,13 @@
 import { classifyAnswer, type Disposition } from "../../engine/classify.ts";
 import { LatchkeyError } from "../../errors.ts";
 import { type Answer, encodeAnswer } from "../../operations/answer.ts";
-import { clientKeyOf, type Enqueue } from "../../operations/attempt.ts";
+import type { Enqueue } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { NewLife } from "../../stores/life.ts";
 import type { OpenTransaction, TransactionWork } from "../../stores/transactions.ts";
 import { withLimit } from "../../time/time-limit.ts";
 import { noteAttempt } from "../attempt-span.ts";
-import { type AttemptHandle, createHandle } from "../handle.ts";
+import { type AttemptHandle, clientKeyOf, createHandle } from "../handle.ts";
 import { codecContext } from "../stored-values.ts";
 import type { Admitted } from "./admit.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
@@ -36,7 +36,7 @@ export async function runHandler<Tx>(
   const { runtime, operation } = job;
   const abort = new AbortController();
   const { span } = job.submission;
-  noteAttempt(span, life);
+  if (span !== undefined) noteAttempt(span, life);
   const effects = new EffectList(runtime, { recordId: life.id, step: "", now, span });
   const enqueue: Enqueue = (effect, input, options) => effects.enqueue(effect, input, options);
   const handle = createHandle(life, abort.signal, operation.settings, clientKeyOf(job.submission), enqueue);

@@ -9,14 +9,7 @@ import type { Operation } from "../../operations/operation.ts";
 import { pause } from "../../ports.ts";
 import type { OpenTransaction, TransactionOutcome, TransactionWork } from "../../stores/transactions.ts";
 import { conflictPauses, retryPauseMs } from "../../time/retry-pause.ts";
-import {
-  admissionRequest,
-  type CountNewKey,
-  checkSubmission,
-  countingNewKey,
-  limited,
-  report,
-} from "../admission.ts";
+import { admissionRequest, checkSubmission, countingNewKey, limited, report } from "../admission.ts";
 import type { Submitted } from "../attempt-span.ts";
 import { answerOfSeen } from "../replay-lookup.ts";
 import type { Runtime } from "../runtime.ts";
@@ -39,29 +32,24 @@ export async function runTransaction<Tx>(
   const support = runtime.store.transactions;
   if (support === null) throw new TypeError(`Store ${runtime.store.name} has no transactions`);
   const lookup = runtime.limits.lookups && (await limited(runtime, operation, submission, "lookups"));
-  const jobOf = (countNewKey: CountNewKey, started: () => void): Job<Tx> => ({
-    runtime,
-    operation,
-    submission,
-    support,
-    work,
-    countNewKey,
-    stepless: { guard: null },
-    started,
-    early: { next: operation.settings.admission === "optimistic" },
-  });
+  const { admission, waitMs } = operation.settings;
+  const begin = (started: () => void) =>
+    countingNewKey(runtime, operation, submission, (countNewKey) => {
+      const early = { next: admission === "optimistic" };
+      const stepless = { guard: null };
+      const job = { runtime, operation, submission, support, work, countNewKey, stepless, started, early };
+      return untilDecided(job);
+    });
   const seen = lookup ?? (await answerOfSeen(runtime, operation, submission));
   const result =
     seen ??
-    (await waiting(runtime, operation, submission, (started) =>
-      countingNewKey(runtime, operation, submission, (countNewKey) =>
-        untilDecided(jobOf(countNewKey, started)),
-      ),
-    ));
+    (await (waitMs === false ? begin(nothing) : waiting(runtime, operation, submission, waitMs, begin)));
   if (seen === null && isFinished(result)) runtime.finishedKeys.note(submission.key);
   report(runtime, operation, submission, result);
   return result;
 }
+
+function nothing(): void {}
 
 function isFinished(result: Result): boolean {
   return result.kind === "replay" || (result.kind === "executed" && result.stored);

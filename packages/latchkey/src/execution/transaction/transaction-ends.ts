@@ -234,7 +234,7 @@ function rerun<Tx>(
 }
 
 function committed<Tx>({ runtime, submission }: Job<Tx>, ran: AnsweredRan, expiresAt: number | null): Result {
-  noteEnd(submission.span, { event: "complete" });
+  if (submission.span !== undefined) noteEnd(submission.span, { event: "complete" });
   if (ran.enqueued) runtime.hints.send("effects");
   return executed(ran, true, expiresAt);
 }

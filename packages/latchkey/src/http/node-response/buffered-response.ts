@@ -11,11 +11,11 @@ import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
 import { Bystander, detachedFrom, redirect } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
+import { beforeHandler } from "../protocol/exchange.ts";
 import { HeldAnswer } from "./buffered-answer.ts";
 import { overlayKey, runOver } from "./buffered-prototype.ts";
 import { type Head, isStandIn, readHead, restoreHead, restoreStatus } from "./head.ts";
 import { answeringMethods } from "./held-methods.ts";
-import { beforeHandler } from "./not-started.ts";
 import { keepCovered, layOverlay } from "./overlay.ts";
 
 export interface BufferedResponse<Res> {

@@ -21,9 +21,18 @@ import {
   prototypeBeneath,
   uncoverPrototype,
 } from "./buffered-prototype.ts";
-import { descriptors, heldMethods, original, overlayOf } from "./held-methods.ts";
+import {
+  descriptors,
+  type Held,
+  heldMethods,
+  noteWritten,
+  type Overlay,
+  original,
+  overlayOf,
+  show,
+  Watcher,
+} from "./held-methods.ts";
 import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./method-table.ts";
-import { type Held, noteWritten, type Overlay, show, Watcher } from "./overlay-state.ts";
 
 export interface LaidOverlay {
   /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */

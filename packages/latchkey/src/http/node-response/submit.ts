@@ -3,12 +3,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Execution } from "../../engine/classify.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Reply } from "../protocol/capture.ts";
-import { CannotRunAgain, type Submit } from "../protocol/exchange.ts";
+import { beforeHandler, CannotRunAgain, type Submit } from "../protocol/exchange.ts";
 import type { Incoming } from "../protocol/incoming.ts";
 import type { Answered, Outcome } from "../protocol/outcome.ts";
 import { type BufferedResponse, type HoldOptions, holdResponse } from "./buffered-response.ts";
 import { isReadAgain, sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
-import { beforeHandler } from "./not-started.ts";
 import { requireHoldable } from "./overlay.ts";
 
 export interface HeldPlace<Res> extends HoldOptions {

@@ -7,7 +7,7 @@
  */
 
 import type { Execution } from "../../engine/classify.ts";
-import { isLatchkeyError, StoreError } from "../../errors.ts";
+import { isLatchkeyError, NotExecuted, StoreError } from "../../errors.ts";
 import { nullAttempt, standInSubmission } from "../../execution/keyless.ts";
 import { scopeOf } from "../../execution/scope.ts";
 import type { Latchkey } from "../../latchkey.ts";
@@ -15,7 +15,6 @@ import type { Answer } from "../../operations/answer.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import { ownsItsWork } from "../../operations/owned-operation.ts";
-import { NotStarted } from "../node-response/not-started.ts";
 import { type Reply, storedForm, withoutFraming } from "./capture.ts";
 import { echoed } from "./echo-key.ts";
 import { type HttpOptions, type Identity, type RouteOptions, resolveHttpOptions } from "./http-options.ts";
@@ -26,6 +25,22 @@ import { type Route, resolveRoute } from "./route.ts";
 
 /** Thrown by an adapter whose framework has answered already, where the whole transaction would have to run again. */
 export class CannotRunAgain extends StoreError {}
+
+/** Its cause kept a handler from starting. The exchange throws the cause on. */
+export class NotStarted extends NotExecuted {}
+
+function notStarted(cause: unknown): NotStarted {
+  return new NotStarted({ cause });
+}
+
+/** A step before the handler: where it fails nothing was executed, and the key is free again, under a lease too. */
+export function beforeHandler<T>(step: () => T): T {
+  try {
+    return step();
+  } catch (cause) {
+    throw notStarted(cause);
+  }
+}
 
 /** Runs the handler once, on a clean response, and captures its answer. `report` takes errors that change nothing. */
 export type HttpWork<Tx, E extends Execution> = (

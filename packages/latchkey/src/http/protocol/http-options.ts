@@ -114,7 +114,8 @@ export type RouteOptions<R> = HttpSettings<R> & { readonly tenant?: TenantFuncti
 /** Whose request it is. */
 export interface Identity<R> {
   readonly tenant: TenantFunction<R>;
-  readonly principal: (request: R) => Possibly<string> | Promise<Possibly<string>>;
+  /** Null: all callers of a tenant count as one. */
+  readonly principal: ((request: R) => Possibly<string> | Promise<Possibly<string>>) | null;
 }
 
 /** The options that need no request, resolved and checked. */
@@ -202,7 +203,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
     storedHeaders: checkStoredHeaders(options.storedHeaders ?? []),
   };
   return {
-    identity: { tenant: resolveTenant(options), principal: options.principal ?? (() => null) },
+    identity: { tenant: resolveTenant(options), principal: options.principal ?? null },
     rules,
   };
 }

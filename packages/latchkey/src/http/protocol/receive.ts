@@ -3,8 +3,8 @@
 import type { Execution } from "../../engine/classify.ts";
 import type { Fingerprint, RecordKey } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
+import type { CheckIdentity } from "../../execution/check-sent.ts";
 import { originForm, scopeOf, scopePath } from "../../execution/scope.ts";
-import type { CheckIdentity } from "../../execution/steps/check-sent.ts";
 import { FINGERPRINT_VERSION, fingerprint } from "../../fingerprint/fingerprint.ts";
 import { parseKey } from "../../key/parse-key.ts";
 import type { Result } from "../../operations/attempt.ts";
@@ -51,7 +51,7 @@ export async function identify<R>(check: CheckIdentity, identity: Identity<R>, r
     throw new LatchkeyError("tenant-missing", { cause });
   }
   const checked = checkTenant(check, tenant);
-  const given: unknown = identity.principal(request);
+  const given: unknown = identity.principal?.(request) ?? null;
   return { tenant: checked, principal: checkPrincipal(check, isPromise(given) ? await given : given) };
 }
 

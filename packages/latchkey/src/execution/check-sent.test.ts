@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { looksLikeCredential } from "./looks-like-credential.ts";
+import { looksLikeCredential } from "../execution/check-sent.ts";
 
 /** Made here, because a scanner for leaked secrets would find them in a repository. */
 const some = (length: number) => "a1B2c3D4e5F6".repeat(9).slice(0, length);
