@@ -27,7 +27,7 @@ import { type Route, resolveRoute } from "./route.ts";
 export class CannotRunAgain extends StoreError {}
 
 /** Its cause kept a handler from starting. The exchange throws the cause on. */
-export class NotStarted extends NotExecuted {}
+class NotStarted extends NotExecuted {}
 
 function notStarted(cause: unknown): NotStarted {
   return new NotStarted({ cause });
