@@ -62,7 +62,7 @@ function addPayments(
         return;
       }
       const { rows } = await tx.query(
-        "insert into payments (account, amount, currency) values ($1, $2, $3) returning id",
+        "insert into demo_payments (account, amount, currency) values ($1, $2, $3) returning id",
         [accountOf(req), amount, currency],
       );
       const id = Number(rows[0]?.id);
@@ -72,7 +72,7 @@ function addPayments(
   );
 
   app.get("/payments", async (req, res) => {
-    const { rows } = await query("select id, amount, currency from payments where account = $1 order by id", [
+    const { rows } = await query("select id, amount, currency from demo_payments where account = $1 order by id", [
       accountOf(req),
     ]);
     res.json(rows);
@@ -110,7 +110,7 @@ function addCharges(
   app.get("/charges", async (req, res) => {
     const { rows } = await query(
       `select id, order_name as "order", amount, currency, state, provider_charge as charge
-       from charges where account = $1 order by id`,
+       from demo_charges where account = $1 order by id`,
       [accountOf(req)],
     );
     res.json(rows);

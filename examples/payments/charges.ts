@@ -22,7 +22,7 @@ export function chargeWork(provider: Effect<ProviderInput, Charge>) {
   return async ({ account, amount, currency, order }: ChargeInput, attempt: Steps): Promise<RunAnswer> => {
     const id = await attempt.phase("payment_recorded", async (tx) => {
       const { rows } = await tx.query(
-        `insert into charges (account, order_name, amount, currency, state)
+        `insert into demo_charges (account, order_name, amount, currency, state)
          values ($1, $2, $3, $4, 'begun') returning id`,
         [account, order, amount, currency],
       );
@@ -31,7 +31,7 @@ export function chargeWork(provider: Effect<ProviderInput, Charge>) {
     try {
       const charge = await attempt.call("charged", provider, { amount, currency, description: order });
       return await attempt.finish("payment_settled", async (tx) => {
-        await tx.query("update charges set state = 'charged', provider_charge = $2 where id = $1", [
+        await tx.query("update demo_charges set state = 'charged', provider_charge = $2 where id = $1", [
           id,
           charge.id,
         ]);
@@ -40,7 +40,7 @@ export function chargeWork(provider: Effect<ProviderInput, Charge>) {
     } catch (error) {
       if (!(error instanceof EffectRefused)) throw error;
       return await attempt.finish("payment_refused", async (tx) => {
-        await tx.query("update charges set state = 'refused' where id = $1", [id]);
+        await tx.query("update demo_charges set state = 'refused' where id = $1", [id]);
         return { status: 402, body: { id, order, error: "the card was declined" } };
       });
     }

@@ -14,7 +14,8 @@ export interface OpenDatabase {
   close(): Promise<void>;
 }
 
-const createPayments = `create table if not exists payments (
+// `demo_`: DATABASE_URL may still lead to a database that has a table `payments` of its own.
+const createPayments = `create table if not exists demo_payments (
   id integer generated always as identity primary key,
   account text not null,
   amount integer not null check (amount > 0),
@@ -22,7 +23,7 @@ const createPayments = `create table if not exists payments (
   created_at timestamptz not null default now()
 )`;
 
-const createCharges = `create table if not exists charges (
+const createCharges = `create table if not exists demo_charges (
   id integer generated always as identity primary key,
   account text not null,
   order_name text not null,

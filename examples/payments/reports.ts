@@ -17,7 +17,7 @@ export function addReports(
     run: async ({ account }: { readonly account: string }) => {
       const { rows } = await query(
         `select currency, count(*)::int as payments, sum(amount)::text as total
-         from payments where account = $1 group by currency order by currency`,
+         from demo_payments where account = $1 group by currency order by currency`,
         [account],
       );
       return { status: 200, body: rows };

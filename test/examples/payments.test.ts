@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import pg from "pg";
 import { afterAll, describe, expect, test } from "vitest";
 import { spawnWorker, type WorkerProcess } from "../support/processes.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
@@ -81,6 +82,19 @@ async function makeTrouble(shown: Shown) {
 /** Each meets one of the two; with `npm run test:all` both. */
 const runs = (where: string, test: "retries" | "receipts") =>
   isThorough || (where === "Postgres") === (test === "receipts");
+
+test("a database that has a table `payments` of its own, as the README's service makes one", async () => {
+  const database = await freshDatabase();
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  await client.query("create table payments (id integer generated always as identity, amount integer not null)");
+  const shown = await start(database.url);
+  expect(await pay(shown, shown.key, shown.bodies[0])).toMatchObject({ status: 201 });
+  expect((await client.query("select from payments")).rowCount).toBe(0);
+  await shown.worker.stop();
+  await client.end();
+  await database.drop();
+});
 
 describe.each(["the embedded database", "Postgres"])("on %s", (where) => {
   test.runIf(runs(where, "retries"))("pay, retry, retry with another amount, kill, retry", async () => {

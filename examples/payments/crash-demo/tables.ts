@@ -6,7 +6,7 @@ export interface OurTables {
   /** The record's state and steps; null: Latchkey knows nothing of it. */
   readonly record: string | null;
   readonly steps: readonly string[];
-  /** Rows of the table `charges` for the order. */
+  /** Rows of the table `demo_charges` for the order. */
   readonly rows: readonly string[];
 }
 
@@ -31,7 +31,7 @@ async function readOne({ store, query }: OpenDatabase, { order, key }: Purchase)
   const { record } = await store.read(place);
   const journal = record === null ? null : await store.journal.read(place, record.id);
   const { rows } = await query(
-    "select id, state, provider_charge from charges where order_name = $1 order by id",
+    "select id, state, provider_charge from demo_charges where order_name = $1 order by id",
     [order],
   );
   return {
@@ -43,8 +43,8 @@ async function readOne({ store, query }: OpenDatabase, { order, key }: Purchase)
     ),
     rows: rows.map(({ id, state, provider_charge: charge }) =>
       charge === null
-        ? `row ${id} of charges is ${state}`
-        : `row ${id} of charges is ${state} with ${charge}`,
+        ? `row ${id} of demo_charges is ${state}`
+        : `row ${id} of demo_charges is ${state} with ${charge}`,
     ),
   };
 }
