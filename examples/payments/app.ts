@@ -72,9 +72,10 @@ function addPayments(
   );
 
   app.get("/payments", async (req, res) => {
-    const { rows } = await query("select id, amount, currency from demo_payments where account = $1 order by id", [
-      accountOf(req),
-    ]);
+    const { rows } = await query(
+      "select id, amount, currency from demo_payments where account = $1 order by id",
+      [accountOf(req)],
+    );
     res.json(rows);
   });
 

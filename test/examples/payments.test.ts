@@ -87,7 +87,9 @@ test("a database that has a table `payments` of its own, as the README's service
   const database = await freshDatabase();
   const client = new pg.Client({ connectionString: database.url });
   await client.connect();
-  await client.query("create table payments (id integer generated always as identity, amount integer not null)");
+  await client.query(
+    "create table payments (id integer generated always as identity, amount integer not null)",
+  );
   const shown = await start(database.url);
   expect(await pay(shown, shown.key, shown.bodies[0])).toMatchObject({ status: 201 });
   expect((await client.query("select from payments")).rowCount).toBe(0);
