@@ -80,7 +80,8 @@ export async function receive<R, Tx, E extends Execution>(
   const key = { tenant, scope: scopeOf(route.operation, path), key: reading.key };
   const fingerprints = fingerprintsOf(route, incoming, body);
   const addressable = route.rules.inProgress === 202;
-  const summary = summaryOf(route.operation, () => summaryParts(incoming, body));
+  const keepsSummary = route.operation.settings.summary !== null;
+  const summary = keepsSummary ? summaryOf(route.operation, () => summaryParts(incoming, body)) : {};
   return { kind: "keyed", submission: { key, ...fingerprints, principal, addressable, ...summary } };
 }
 

@@ -71,7 +71,7 @@ async function alone(connection: Connection, statement: SqlStatement): Promise<P
   if (state.isolation === "read committed") {
     const reply = await connection.sendPipeline([statement]);
     // It cannot happen at this level: the session has another by now.
-    if (sqlStateOf(reply.error) === "40001") state.isolation = null;
+    if (reply.error !== null && sqlStateOf(reply.error) === "40001") state.isolation = null;
     return reply;
   }
   if (state.isolation === null) {
