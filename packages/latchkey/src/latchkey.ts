@@ -31,7 +31,7 @@ import {
   settle,
 } from "./execution/settle.ts";
 import { submit, submitOwned } from "./execution/submit.ts";
-import { clientKeyOf, storedKey } from "./key/stored-key.ts";
+import { clientKeyOf, storedKey } from "./key/hash-key.ts";
 import { checkOptions } from "./known-options.ts";
 import { requireNode } from "./node-version.ts";
 import type { HandlerContext, Result, Submission, Work } from "./operations/attempt.ts";

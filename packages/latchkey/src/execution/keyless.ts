@@ -1,6 +1,6 @@
 /** What stands in where a request without a key is allowed to run. */
 
-import { noKey } from "../key/stored-key.ts";
+import { noKey } from "../key/hash-key.ts";
 import type { Attempt, Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { Retention } from "../stores/store.ts";

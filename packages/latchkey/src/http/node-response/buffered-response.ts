@@ -66,7 +66,7 @@ export function holdResponse<Res extends ServerResponse>(
   res: Res,
   options: HoldOptions,
 ): BufferedResponse<Res> {
-  const { limitBytes, lends = false, yields = false, onLeave = () => {}, before = readHead(res) } = options;
+  const { limitBytes, lends = false, yields = false, onLeave = nothing, before = readHead(res) } = options;
   const { isHandlers = insideAttempt } = options;
   const first = new HeldAnswer(limitBytes);
   let current: HeldAnswer | null = first;
@@ -74,8 +74,8 @@ export function holdResponse<Res extends ServerResponse>(
   const helpers = new Helpers(res);
   const bystander = yields ? new Bystander(res, before, isHandlers, () => leave()) : null;
   let overlay = layOverlay(res, first, bystander);
-  const uncoverSend = coverSend(res);
-  let comeBack = () => {};
+  const uncoverSend = isStandIn(res) ? coverSend(res) : nothing;
+  let comeBack = nothing;
   let hasLeft = false;
   /** The handler goes on with a response of its own. */
   const leave = (given?: Head) => {
@@ -144,12 +144,14 @@ export function holdResponse<Res extends ServerResponse>(
   };
 }
 
+function nothing(): void {}
+
 export const emptyHead: Head = { statusCode: 200, statusMessage: "", sendDate: true, headers: [] };
 
 /** What tests use in a response's place may keep the body that `send` is given to itself, past `write` and `end`. */
 function coverSend(res: ServerResponse): () => void {
-  const send: unknown = isStandIn(res) ? Reflect.get(res, "send") : undefined;
-  if (typeof send !== "function") return () => {};
+  const send: unknown = Reflect.get(res, "send");
+  if (typeof send !== "function") return nothing;
   Reflect.set(res, "send", (body?: unknown) => {
     const isChunk = body === undefined || typeof body === "string" || body instanceof Uint8Array;
     return res.end(isChunk ? body : JSON.stringify(body));

@@ -2,8 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createLatchkey, type LatchkeyEvent, StoreError } from "../index.ts";
 import { type MemoryTransaction, memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import { hashKey, hashKeyForStorage } from "./hash-key.ts";
-import { storedKey } from "./stored-key.ts";
+import { hashKey, hashKeyForStorage, storedKey } from "./hash-key.ts";
 
 const secret = "0123456789abcdef0123456789abcdef";
 const logSecret = "another secret, for events alone";
