@@ -22,6 +22,14 @@ import { renderDecisions } from "./support/decisions.ts";
 import { renderEvents } from "./support/events.ts";
 import { renderFloors } from "./support/floors.ts";
 import { renderMigrations } from "./support/migrations.ts";
+import {
+  adapterSections,
+  indexSections,
+  moduleSections,
+  packageReadmeSections,
+  readmeSections,
+  transactionSections,
+} from "./support/registered.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 import {
   renderCaptured,
@@ -81,7 +89,10 @@ const ofIdempotency = [...idempotencyBugs, ...peerBugs];
 
 const writtenPages: Readonly<Record<string, Sections>> = {
   ...Object.fromEntries(frameworks.map((each) => [`docs/adapters/${each.name}.md`, capturedSections(each)])),
-  "docs/adapters/README.md": { "stored headers": renderStoredHeaders },
+  "README.md": readmeSections,
+  "packages/latchkey/README.md": packageReadmeSections,
+  "docs/README.md": indexSections,
+  "docs/adapters/README.md": { ...adapterSections, "stored headers": renderStoredHeaders },
   "docs/adapters/neighbours.md": { neighbours: renderNeighbours },
   "docs/architecture.md": { floors: () => renderFloors() },
   "docs/choosing-a-policy.md": { policies: renderPolicies, options: renderOptions },
@@ -93,6 +104,8 @@ const writtenPages: Readonly<Record<string, Sections>> = {
     "neighbour bugs": () => renderKnownBugs(neighbourBugs, knownBugs.length + ofIdempotency.length),
   },
   "docs/metrics.md": { metrics: renderMetrics },
+  "docs/modules.md": moduleSections,
+  "docs/transactions/README.md": transactionSections,
   ...recipePages({
     "five-states": ["service.ts"],
     "golden-path": ["app.ts", "routes.test.ts", "main.ts"],

@@ -23,16 +23,18 @@ import { observedRows, provenRows } from "./captured.ts";
 import { repositoryRoot } from "./repository.ts";
 
 /**
- * A document with the text between `<!-- generated: name -->` and `<!-- end: name -->` replaced.
+ * A document with the text between `<!-- generated: name -->` and `<!-- end: name -->` replaced: lines of their own, or a part
+ * of one line, as in a cell of a table.
  *
  * @throws {TypeError} when the document has no such part
  */
 export function replaceSection(document: string, name: string, text: string): string {
-  const begin = `<!-- generated: ${name} -->\n`;
+  const begin = `<!-- generated: ${name} -->`;
   const start = document.indexOf(begin);
   const end = document.indexOf(`<!-- end: ${name} -->`, start);
   if (start < 0 || end < 0) throw new TypeError(`The document has no part <!-- generated: ${name} -->`);
-  return `${document.slice(0, start + begin.length)}\n${text}\n\n${document.slice(end)}`;
+  const content = document[start + begin.length] === "\n" ? `\n\n${text}\n\n` : text;
+  return `${document.slice(0, start + begin.length)}${content}${document.slice(end)}`;
 }
 
 /** A program of `examples/`, as it is: readers may copy it, and `check:docs` compiles it there, too. */

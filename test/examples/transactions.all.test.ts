@@ -1,14 +1,13 @@
 /** The examples of clients, each as a user runs it: the second request is a replay, and there is one order. */
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { clients } from "../postgres/clients.ts";
+import { clients } from "../registry/clients.ts";
 import { spawnWorker } from "../support/processes.ts";
 import { freshDatabase } from "../support/shared-postgres.ts";
 
-const modules = Object.values(clients).map(({ module }) => module);
+const examples = clients.flatMap(({ name, moreExamples = [] }) => [name, ...moreExamples]);
 
-/** PGlite is a store of its own, without a server, and Objection is served by Knex's bridge: they are no entries of `clients`. */
-test.each([...new Set<string>([...modules, "pglite", "objection"])])("%s", async (client) => {
+test.each(examples)("%s", async (client) => {
   const script = new URL(`../../examples/transactions/${client}.ts`, import.meta.url);
   const { url } = await freshDatabase();
   const example = spawnWorker(fileURLToPath(script), { env: { DATABASE_URL: url } });

@@ -1,5 +1,6 @@
 /** Where the fixture runs in tests. The code behind all front ends is the same, and so is the code before all stores. */
 import { frameworks } from "../registry/frameworks.ts";
+import { stores as registered } from "../registry/stores.ts";
 import { isThorough } from "../support/thorough.ts";
 
 export interface Place {
@@ -7,7 +8,8 @@ export interface Place {
   readonly store: string;
 }
 
-export const stores = ["memory", "pglite", "postgres"];
+/** Redis has no transactions: `fixture-redis.all.test.ts` has its own tests. */
+export const stores = registered.filter(({ transactions }) => transactions).map(({ name }) => name);
 
 /** One of Node's kind and one of Fetch's, on two stores; with `npm run test:all` each store behind both. */
 const mixed: readonly Place[] = [

@@ -1,6 +1,8 @@
 /** Every public factory and every nested object of options, called as JavaScript calls them. */
 import { expect, test } from "vitest";
+import { clients } from "../../../test/registry/clients.ts";
 import { frameworks } from "../../../test/registry/frameworks.ts";
+import { stores } from "../../../test/registry/stores.ts";
 import { cached } from "./caching/cached.ts";
 import { defineConfig } from "./config.ts";
 import { encryptionCodec } from "./encryption.ts";
@@ -17,20 +19,10 @@ import { ietf } from "./operations/policies/ietf.ts";
 import { createOperator } from "./operator/index.ts";
 import { systemPorts } from "./ports.ts";
 import { routedStore } from "./routing/routed.ts";
-import { drizzleTransactions } from "./sql/drizzle.ts";
-import { knexTransactions } from "./sql/knex.ts";
-import { kyselyTransactions } from "./sql/kysely.ts";
-import { mikroOrmTransactions } from "./sql/mikro-orm.ts";
-import { pgTransactions } from "./sql/pg.ts";
-import { postgresJsTransactions } from "./sql/postgres-js.ts";
-import { prismaTransactions } from "./sql/prisma.ts";
-import { sequelizeTransactions } from "./sql/sequelize.ts";
-import { typeormTransactions } from "./sql/typeorm.ts";
 import { postgresArchive, postgresArchiveSql } from "./stores/archive.ts";
 import { memoryStore } from "./stores/memory.ts";
-import { migratePglite, openPglite, pgliteStore } from "./stores/pglite.ts";
-import { migratePostgres, migratePostgresSql, postgresStore } from "./stores/postgres.ts";
-import { redisStore } from "./stores/redis.ts";
+import { migratePglite, openPglite } from "./stores/pglite.ts";
+import { migratePostgres, migratePostgresSql } from "./stores/postgres.ts";
 import { aiSdkProtect, openaiAgentsProtect } from "./tools/agents.ts";
 import { mcpProtect, mcpServe } from "./tools/mcp.ts";
 import { webhookReceiver } from "./webhooks/webhooks.ts";
@@ -47,14 +39,6 @@ const operation = latchkey.operation("op");
 const http = { singleTenant: true };
 const run = async () => null;
 const pool = { connect: run, on() {}, options: { max: 4 } };
-const knex = { client: { driverName: "pg", acquireConnection: run }, transaction: run };
-const dataSource = { isInitialized: true, options: { type: "postgres" }, driver: { master: pool } };
-const sequelize = {
-  getDialect: () => "postgres",
-  connectionManager: { getConnection: run },
-  options: {},
-  transaction: run,
-};
 const effect = latchkey.effect("e", { deduplication: "none", execute: run });
 const settle = (target: object, settlement: object) => js(latchkey.settle)(target, settlement);
 const fetchAs = (settings: object) => js(fetchProtect)(latchkey, { singleTenant: true, ...settings });
@@ -73,6 +57,27 @@ const ofFrameworks = Object.fromEntries(
           const make = (more: object) => js(module.get(each))(...first, { singleTenant: true, ...more });
           return [each, make] as const;
         });
+      }),
+    )
+  ).flat(),
+);
+
+/** What makes a store or a bridge, alone and with ports. */
+const ofDatabases = Object.fromEntries(
+  (
+    await Promise.all(
+      [
+        ...stores.map(({ name, options, adapter }) => ({ factory: `${name}Store`, options, adapter })),
+        ...clients.flatMap(({ bridge, adapter }) => (bridge === undefined ? [] : [{ ...bridge, adapter }])),
+      ].map(async ({ factory, options, adapter }) => {
+        const make = js(new Map(Object.entries(await adapter())).get(factory));
+        return [
+          [factory, (more: object) => make({ ...options, ...more })] as const,
+          [
+            `${factory}: ports`,
+            (more: object) => make({ ...options, ports: { ...systemPorts, ...more } }),
+          ] as const,
+        ];
       }),
     )
   ).flat(),
@@ -100,23 +105,10 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   "settle: target": (more) => settle({ recordId: "x", ...more }, { completed: { body: null } }),
   "settle: settlement": (more) => settle({ recordId: "x" }, { completed: { body: null }, ...more }),
   compareLedger: (more) => js(latchkey.compareLedger)({ effect, objects: [], from: 0, to: 1, ...more }),
-  postgresStore: (more) => js(postgresStore)({ pool, ...more }),
   migratePostgres: (more) => js(migratePostgres)(pool, more),
   migratePostgresSql: js(migratePostgresSql),
-  pgTransactions: (more) => js(pgTransactions)({ pool, ...more }),
-  drizzleTransactions: (more) => js(drizzleTransactions)({ db: { $client: pool }, ...more }),
-  kyselyTransactions: (more) => js(kyselyTransactions)({ db: {}, pool, ...more }),
-  prismaTransactions: (more) => js(prismaTransactions)({ prisma: {}, pool, ...more }),
-  mikroOrmTransactions: (more) => js(mikroOrmTransactions)({ orm: {}, pool, ...more }),
-  postgresJsTransactions: (more) => js(postgresJsTransactions)({ sql: {}, ...more }),
-  knexTransactions: (more) => js(knexTransactions)({ knex, ...more }),
-  sequelizeTransactions: (more) => js(sequelizeTransactions)({ sequelize, ...more }),
-  typeormTransactions: (more) => js(typeormTransactions)({ dataSource, ...more }),
-  pgliteStore: (more) => js(pgliteStore)({ database: { transaction: run }, ...more }),
   migratePglite: (more) => js(migratePglite)({ transaction: run }, more),
   openPglite: (more) => js(openPglite)(class {}, { dataDir: "memory://", ...more }),
-  redisStore: (more) => js(redisStore)({ client: {}, ...more }),
-  memoryStore: js(memoryStore),
   cached: (more) => js(cached)(store, null, { near: true, ...more }),
   routedStore: (more) => js(routedStore)({ route: () => store, stores: () => [store], ...more }),
   "cached: near": (near) => js(cached)(store, null, { near }),
@@ -148,35 +140,15 @@ const factories: Readonly<Record<string, (more: object) => unknown>> = {
   "startWorker: outcomeReconciler": (more) => worker("outcomeReconciler", more),
   "startWorker: recordCleaner": (more) => worker("recordCleaner", more),
   ...ofFrameworks,
+  ...ofDatabases,
   "createLatchkey: policy": (more) => js(createLatchkey)({ store, policy: { ...ietf, ...more } }),
   "createLatchkey: policy.keyForm": (more) =>
     js(createLatchkey)({ store, policy: { ...ietf, keyForm: { ...ietf.keyForm, ...more } } }),
   "createLatchkey: policy.statuses": (more) =>
     js(createLatchkey)({ store, policy: { ...ietf, statuses: { ...ietf.statuses, ...more } } }),
   "createLatchkey: ports": (more) => js(createLatchkey)({ store, ports: { ...systemPorts, ...more } }),
-  "memoryStore: ports": (more) => js(memoryStore)({ ports: { ...systemPorts, ...more } }),
-  "postgresStore: ports": (more) => js(postgresStore)({ pool, ports: { ...systemPorts, ...more } }),
-  "pgTransactions: ports": (more) => js(pgTransactions)({ pool, ports: { ...systemPorts, ...more } }),
-  "drizzleTransactions: ports": (more) =>
-    js(drizzleTransactions)({ db: { $client: pool }, ports: { ...systemPorts, ...more } }),
-  "kyselyTransactions: ports": (more) =>
-    js(kyselyTransactions)({ db: {}, pool, ports: { ...systemPorts, ...more } }),
-  "prismaTransactions: ports": (more) =>
-    js(prismaTransactions)({ prisma: {}, pool, ports: { ...systemPorts, ...more } }),
-  "mikroOrmTransactions: ports": (more) =>
-    js(mikroOrmTransactions)({ orm: {}, pool, ports: { ...systemPorts, ...more } }),
-  "postgresJsTransactions: ports": (more) =>
-    js(postgresJsTransactions)({ sql: {}, ports: { ...systemPorts, ...more } }),
-  "knexTransactions: ports": (more) => js(knexTransactions)({ knex, ports: { ...systemPorts, ...more } }),
-  "sequelizeTransactions: ports": (more) =>
-    js(sequelizeTransactions)({ sequelize, ports: { ...systemPorts, ...more } }),
-  "typeormTransactions: ports": (more) =>
-    js(typeormTransactions)({ dataSource, ports: { ...systemPorts, ...more } }),
-  "pgliteStore: ports": (more) =>
-    js(pgliteStore)({ database: { transaction: run }, ports: { ...systemPorts, ...more } }),
   "openPglite: ports": (more) =>
     js(openPglite)(class {}, { dataDir: "memory://", ports: { ...systemPorts, ...more } }),
-  "redisStore: ports": (more) => js(redisStore)({ client: {}, ports: { ...systemPorts, ...more } }),
   "cached: ports": (more) => js(cached)(store, null, { near: true, ports: { ...systemPorts, ...more } }),
   "http: key": (key) => fetchAs({ key }),
   "http: fingerprint": (fingerprint) => fetchAs({ fingerprint }),
