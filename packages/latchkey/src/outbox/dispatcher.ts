@@ -221,9 +221,9 @@ export class Dispatcher<Tx> {
     this.#turn += 1;
     const wants: Want[] = [];
     for (const [at, lane] of lanes.entries()) {
-      const places = takeFreeSlots(lane.effect, Math.min(most, shares[at] ?? 0)).map(
-        (slot): Place => ({ slot, rate: lane.rate?.take() ?? null }),
-      );
+      const places: Place[] = [];
+      for (const slot of takeFreeSlots(lane.effect, Math.min(most, shares[at] ?? 0)))
+        places.push({ slot, rate: lane.rate?.take() ?? null });
       if (places.length === 0) continue;
       lane.inFlight += places.length;
       const starts = startsWithClaim(lane.effect);

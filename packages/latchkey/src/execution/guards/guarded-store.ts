@@ -70,17 +70,18 @@ export function createBreaker(
     async watch(call) {
       const begunMs = clock.monotonicMs();
       let noted = false;
-      const noteOnce = (ok: boolean) => {
-        if (!noted) note(ok, begunMs);
+      const answered = () => {
+        if (!noted) note(true, begunMs);
         noted = true;
       };
       try {
-        const result = await call(() => noteOnce(true));
-        noteOnce(true);
+        const result = await call(answered);
+        if (!noted) note(true, begunMs);
         return result;
       } catch (error) {
         // The store has not been asked, so this is neither a success nor a failure of its.
-        if (error instanceof StoreError && !error.overload) noteOnce(!isStoreFailure(error));
+        const asked = error instanceof StoreError && !error.overload;
+        if (asked && !noted) note(!isStoreFailure(error), begunMs);
         throw error;
       }
     },

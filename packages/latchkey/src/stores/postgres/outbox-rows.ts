@@ -54,11 +54,8 @@ function claimRow({ id, fence }: EffectClaim) {
 }
 
 /** The text of an array of what needs no quotes. */
-function arrayOf<Item>(items: readonly Item[], textOf: (item: Item) => string | number | null): string {
-  return `{${items
-    .map(textOf)
-    .map((value) => (value === "" ? '""' : (value ?? "null")))
-    .join()}}`;
+function arrayOf(items: readonly (string | number | null)[]): string {
+  return `{${items.map((item) => (item === "" ? '""' : (item ?? "null"))).join()}}`;
 }
 
 type Delivered = Extract<DeliveryEnd, { readonly event: "deliver" }>;
@@ -69,12 +66,24 @@ export function areDeliveries(ends: readonly DeliveryEnd[]): ends is readonly De
 
 /** A list for each column. */
 export function deliveryLists(ends: readonly Delivered[]) {
+  const ids: string[] = [];
+  const attempts: number[] = [];
+  const tokens: string[] = [];
+  const results: (string | null)[] = [];
+  const keeps: number[] = [];
+  for (const { id, fence, result, keepMs } of ends) {
+    ids.push(id);
+    attempts.push(fence.attempt);
+    tokens.push(fence.token);
+    results.push(hexOf(result));
+    keeps.push(keepMs);
+  }
   return {
-    ids: arrayOf(ends, ({ id }) => id),
-    attempts: arrayOf(ends, ({ fence }) => fence.attempt),
-    tokens: arrayOf(ends, ({ fence }) => fence.token),
-    results: arrayOf(ends, ({ result }) => hexOf(result)),
-    keeps_ms: arrayOf(ends, ({ keepMs }) => keepMs),
+    ids: arrayOf(ids),
+    attempts: arrayOf(attempts),
+    tokens: arrayOf(tokens),
+    results: arrayOf(results),
+    keeps_ms: arrayOf(keeps),
   };
 }
 

@@ -26,16 +26,14 @@ export function template(kind: string, sql: string): StatementTemplate {
   return {
     name,
     text,
-    bind: (values) => ({
-      name,
-      text,
-      values: order.map((parameter) => parameterOf(name, values, parameter)),
-    }),
+    bind(values) {
+      const bound: SqlValue[] = [];
+      for (const parameter of order) {
+        const value = values[parameter];
+        if (value === undefined) throw new TypeError(`Statement ${name} needs a value for ${parameter}`);
+        bound.push(value);
+      }
+      return { name, text, values: bound };
+    },
   };
-}
-
-function parameterOf(name: string, values: Readonly<Record<string, SqlValue>>, parameter: string): SqlValue {
-  const value = values[parameter];
-  if (value === undefined) throw new TypeError(`Statement ${name} needs a value for ${parameter}`);
-  return value;
 }
