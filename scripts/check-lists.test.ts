@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
-import { readListFacts } from "./check-lists.ts";
+import { stores } from "../test/proof/p3-stores/stores.ts";
+import { stores as registered } from "../test/registry/stores.ts";
+import { readListFacts, readRegistryFacts } from "./check-lists.ts";
 import { renderDecisions } from "./support/decisions.ts";
 import { findListProblems, type ListFacts } from "./support/lists.ts";
 import { renderMigrations } from "./support/migrations.ts";
+import { findRegistryProblems, type RegistryFacts } from "./support/registry.ts";
 
 const facts = await readListFacts();
 
@@ -60,4 +63,66 @@ test("migrations are listed, and one that the code does not ask for is a mistake
   const migrations = [{ version: 1, name: "0001_records", sql: "" }];
   expect(renderMigrations(migrations, 1)).toContain("| 1 | `0001_records` |");
   expect(() => renderMigrations(migrations, 2)).toThrow(TypeError);
+});
+
+const registry = readRegistryFacts();
+
+function without(path: string): RegistryFacts {
+  expect(registry.files).toContain(path);
+  return { ...registry, files: new Set([...registry.files].filter((one) => one !== path)) };
+}
+
+function unexported(name: string): RegistryFacts {
+  expect(registry.sources.has(name)).toBe(true);
+  return { ...registry, sources: new Map([...registry.sources].filter(([one]) => one !== name)) };
+}
+
+/** Without the entry in its list; its folder and its module are still there. */
+function unlisted(name: string): RegistryFacts {
+  const families = registry.families.map((family) => ({
+    ...family,
+    entries: family.entries.filter((entry) => entry.name !== name),
+  }));
+  return { ...registry, families };
+}
+
+test("what is registered is everywhere, and nothing is left out", () => {
+  expect(registry.families.map(({ entries }) => entries.length)).toEqual([7, 10, 4]);
+  expect(findRegistryProblems(registry)).toEqual([]);
+});
+
+test.each([
+  ["koa", without("docs/adapters/koa.md"), "has no file docs/adapters/koa.md"],
+  [
+    "koa",
+    without("test/registry/frameworks/koa/neighbours.ts"),
+    "has no file test/registry/frameworks/koa/neighbours.ts",
+  ],
+  ["koa", unexported("koa"), "has no row in exports of packages/latchkey/package.json"],
+  ["knex", without("docs/transactions/knex.md"), "has no file docs/transactions/knex.md"],
+  ["knex", without("examples/transactions/knex.ts"), "has no file examples/transactions/knex.ts"],
+  [
+    "redis",
+    without("test/registry/stores/redis/fixture.ts"),
+    "has no file test/registry/stores/redis/fixture.ts",
+  ],
+  ["test/registry/frameworks.ts", unlisted("koa"), 'leaves out "koa"'],
+  ["test/registry/clients.ts", unlisted("knex"), 'leaves out "knex"'],
+  ["test/registry/stores.ts", unlisted("redis"), 'leaves out "redis"'],
+])("a place that is missing is found: %s, %#", (where, facts, message) => {
+  expect(findRegistryProblems(facts)).toContainEqual({ where, message });
+});
+
+test("a store that its page does not name is found", () => {
+  const families = registry.families.map((family) => ({
+    ...family,
+    documents: new Map([...family.documents].map(([path]) => [path, "latchkey/postgres"])),
+  }));
+  const message = "is not named in docs/stores.md";
+  expect(findRegistryProblems({ ...registry, families })).toContainEqual({ where: "redis", message });
+});
+
+test("the proofs compare every store that has transactions", () => {
+  const withTransactions = registered.filter(({ transactions }) => transactions).map(({ name }) => name);
+  expect(stores.map(({ name }) => name).toSorted()).toEqual(withTransactions.toSorted());
 });
