@@ -7,6 +7,7 @@ import { migratePostgres, type PgTx, postgresStore } from "latchkey/postgres";
 import pg from "pg";
 import { type Listening, listen } from "../../test/support/listen.ts";
 import { startPostgres } from "../../test/support/private-postgres.ts";
+import { until } from "../../test/support/until.ts";
 
 /** What spec and docs/architecture.md set as the aim: the most files and functions that a job enters. */
 export const budgets = {
@@ -36,7 +37,7 @@ export async function startJobs(): Promise<TracedJobs> {
   const latchkey = createLatchkey({ store, onEvent: report });
   const listening = await listen(serviceOf(latchkey));
   return {
-    prepare: prepareOn(latchkey, listening),
+    prepare: prepareOn(latchkey, listening, pool),
     async close() {
       await listening.close();
       await latchkey.close();
@@ -67,7 +68,11 @@ function serviceOf(latchkey: Latchkey<PgTx<pg.Pool>>): express.Express {
   return app;
 }
 
-function prepareOn(latchkey: Latchkey<PgTx<pg.Pool>>, { url }: Listening): TracedJobs["prepare"] {
+function prepareOn(
+  latchkey: Latchkey<PgTx<pg.Pool>>,
+  { url }: Listening,
+  pool: pg.Pool,
+): TracedJobs["prepare"] {
   const enqueue = enqueueOn(latchkey);
   const dispatcher = effectDispatcher(latchkey);
   const order = (path: string, key: string, isReplay = false) => post(`${url}${path}`, key, isReplay);
@@ -83,6 +88,8 @@ function prepareOn(latchkey: Latchkey<PgTx<pg.Pool>>, { url }: Listening): Trace
         return () => order("/transaction", key, true);
       case "delivery":
         await enqueue(key);
+        // The NOTIFY that follows the commit is no part of the delivery.
+        await until(() => pool.waitingCount === 0 && pool.idleCount === pool.totalCount, { intervalMs: 1 });
         return async () => {
           const { delivered } = await dispatcher.runOnce();
           if (delivered !== 1) throw new Error(`The dispatcher delivered ${delivered} effects instead of 1`);
