@@ -54,7 +54,14 @@ export function readRegistryFacts(): RegistryFacts {
           name,
           files: [
             `docs/adapters/${name}.md`,
-            ...inFolder("frameworks", name, [name, "suite", "fixture", "documented", "neighbours"]),
+            ...inFolder("frameworks", name, [
+              name,
+              "suite",
+              "fixture",
+              "documented",
+              "services",
+              "neighbours",
+            ]),
           ],
         })),
       },

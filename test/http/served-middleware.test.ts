@@ -1,122 +1,16 @@
 /** Middleware around served operations: what it sets is on every answer, and what it is thrown it answers. */
 import type { RequestListener } from "node:http";
-import { getRequestListener } from "@hono/node-server";
-import express, { type ErrorRequestHandler } from "express";
 import fastify from "fastify";
-import { Hono } from "hono";
-import { HTTPException } from "hono/http-exception";
-import Koa from "koa";
 import { afterEach, describe, expect, test } from "vitest";
-import { expressServe } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyServe } from "../../packages/latchkey/src/http/fastify/fastify.ts";
-import { honoServe } from "../../packages/latchkey/src/http/hono/hono.ts";
-import { koaServe } from "../../packages/latchkey/src/http/koa/koa.ts";
-import { nodeServe } from "../../packages/latchkey/src/http/node.ts";
 import { newKey, send } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
-import { httpService } from "../support/http-service.ts";
+import { smallServices } from "../registry/frameworks.ts";
 import { listen } from "../support/listen.ts";
+import { amountIn, ownedParts, single } from "./small-services.ts";
 
-const single = { singleTenant: true } as const;
-
-function service() {
-  const { latchkey } = httpService();
-  const run = async (input: { readonly amount: number }) => ({ status: 201, body: input });
-  return { latchkey, operation: latchkey.operation("charge", { execution: "lease", version: "1", run }) };
-}
-
-function amountIn(body: unknown): number {
-  const { amount } = body as { amount?: number };
-  if (amount === 422) throw Object.assign(new Error("no such amount"), { status: 422, statusCode: 422 });
-  return Number(amount);
-}
-
-/** Services whose middleware numbers the requests. */
-const services: Record<string, () => RequestListener | Promise<RequestListener>> = {
-  Express() {
-    const { latchkey, operation } = service();
-    const serve = expressServe(latchkey, single);
-    let requests = 0;
-    const app = express().use((_req, res, next) => {
-      res.set("X-Request", String(++requests));
-      next();
-    });
-    app.post(
-      "/run",
-      serve(operation, (req) => ({ amount: amountIn(req.body) })),
-    );
-    const answer: ErrorRequestHandler = (error, _req, res, _next) => {
-      res.status(error.status ?? 500).end("failed");
-    };
-    return app.use(answer);
-  },
-  async Fastify() {
-    const { latchkey, operation } = service();
-    let requests = 0;
-    const app = fastify();
-    app.addHook("onRequest", async (_request, reply) => {
-      reply.header("X-Request", ++requests);
-    });
-    const serve = fastifyServe(app, latchkey, single);
-    app.post(
-      "/run",
-      serve(operation, (request) => ({ amount: amountIn(request.body) })),
-    );
-    await app.ready();
-    return app.routing;
-  },
-  Hono() {
-    const { latchkey, operation } = service();
-    const serve = honoServe(latchkey, single);
-    let requests = 0;
-    const app = new Hono().use(async (c, next) => {
-      c.header("X-Request", String(++requests));
-      await next();
-    });
-    app.onError((error, c) => (error instanceof HTTPException ? error.getResponse() : c.text("failed", 500)));
-    app.post(
-      "/run",
-      serve(operation, async (c) => {
-        const { amount } = await c.req.json();
-        c.header("X-Half", "done");
-        if (amount === 422) throw new HTTPException(422);
-        return { amount };
-      }),
-    );
-    return getRequestListener(app.fetch);
-  },
-  Koa() {
-    const { latchkey, operation } = service();
-    const serve = koaServe(latchkey, single);
-    let requests = 0;
-    const app = new Koa();
-    app.silent = true;
-    app.use(async (ctx, next) => {
-      try {
-        await next();
-      } catch (error) {
-        ctx.status = (error as { status?: number }).status ?? 500;
-      }
-      ctx.set("X-Request", String(++requests));
-    });
-    app.use(
-      serve(operation, (ctx) => {
-        if (ctx.request.body.amount === 422) ctx.throw(422);
-        return { amount: ctx.request.body.amount };
-      }),
-    );
-    return app.callback();
-  },
-  "node:http"() {
-    const { latchkey, operation } = service();
-    const serve = nodeServe(latchkey, single);
-    const handle = serve(operation, (_req, { body }) => ({ amount: amountIn(JSON.parse(String(body))) }));
-    let requests = 0;
-    return (req, res) => {
-      res.setHeader("X-Request", String(++requests));
-      handle(req, res).catch((error) => res.writeHead(error.status ?? 500).end());
-    };
-  },
-};
+const services = (await smallServices()).flatMap(({ title, served }) =>
+  served ? [[title, served] as const] : [],
+);
 
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -129,9 +23,9 @@ async function start(listener: RequestListener) {
   return (key: string, body: string) => send(url, { key, body });
 }
 
-describe.each(Object.entries(services))("%s", (_name, makeListener) => {
+describe.each(services)("%s", (_title, serve) => {
   test("what middleware sets is on first answers, replays and problems, each time anew", async () => {
-    const call = await start(await makeListener());
+    const call = await start(await serve(ownedParts()));
     const key = newKey();
     const answers = [
       await call(key, '{"amount":1}'),
@@ -146,7 +40,7 @@ describe.each(Object.entries(services))("%s", (_name, makeListener) => {
   });
 
   test("a refusal that the route throws is the framework's, and the key stays unused", async () => {
-    const call = await start(await makeListener());
+    const call = await start(await serve(ownedParts()));
     const key = newKey();
     const refused = await call(key, '{"amount":422}');
     expect([refused.status, refused.header("x-half")]).toEqual([422, null]);
@@ -157,7 +51,7 @@ describe.each(Object.entries(services))("%s", (_name, makeListener) => {
 });
 
 test("hooks of Fastify act on every answer of a served operation, wherever they were added", async () => {
-  const { latchkey, operation } = service();
+  const { latchkey, operation } = ownedParts();
   const app = fastify();
   const shout = async (_request: unknown, _reply: unknown, payload: unknown) => `${String(payload)}!`;
   app.addHook("onSend", shout);

@@ -1,8 +1,6 @@
 /** What tells one route from another. A retry finds its first request; no route gets another one's answer. */
 import "reflect-metadata";
-import { request as httpRequest, type RequestListener } from "node:http";
-import { getRequestListener } from "@hono/node-server";
-import Router from "@koa/router";
+import { request as httpRequest } from "node:http";
 import {
   Controller,
   type INestApplication,
@@ -17,85 +15,35 @@ import {
 import { NestFactory } from "@nestjs/core";
 import { ExpressAdapter } from "@nestjs/platform-express";
 import { FastifyAdapter } from "@nestjs/platform-fastify";
-import express from "express";
 import fastify from "fastify";
 import { Hono } from "hono";
-import Koa from "koa";
 import { afterEach, describe, expect, test } from "vitest";
-import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
 import { fastifyProtect } from "../../packages/latchkey/src/http/fastify/fastify.ts";
 import { fetchProtect } from "../../packages/latchkey/src/http/fetch/fetch.ts";
 import { honoProtect } from "../../packages/latchkey/src/http/hono/hono.ts";
-import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";
 import { nestProtect } from "../../packages/latchkey/src/http/nest/nest.ts";
-import { nodeProtect } from "../../packages/latchkey/src/http/node.ts";
 import type { OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
 import {
   type HttpCall,
   newKey,
   send,
 } from "../../packages/latchkey-conformance/src/http-conformance/client.ts";
+import { smallServices } from "../registry/frameworks.ts";
 import { httpService } from "../support/http-service.ts";
 import { listen } from "../support/listen.ts";
 
 const one = { singleTenant: true } as const;
 type Service = ReturnType<typeof httpService>;
 type Loose = ReturnType<JSON["parse"]>;
-type Make = (service: Service, options: OperationOptions) => RequestListener | Promise<RequestListener>;
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
-/** Each serves every path below `/items`. */
-const apps: Readonly<Record<string, Make>> = {
-  express: ({ latchkey, lease }, options) =>
-    express().post(
-      "/items/*rest",
-      expressProtect(latchkey, one)(lease(options), (_req, res) => void res.end("done")),
-    ),
-  koa: ({ latchkey, lease }, options) => {
-    const router = new Router().post(
-      "/items/*rest",
-      koaProtect(latchkey, one)(lease(options), (ctx) => {
-        ctx.body = "done";
-      }) as never,
-    );
-    return new Koa().use(router.routes()).callback();
-  },
-  hono: ({ latchkey, lease }, options) =>
-    getRequestListener(
-      new Hono().basePath("/items").post(
-        "/*",
-        honoProtect(latchkey, one)(lease(options), (c) => c.text("done")),
-      ).fetch,
-    ),
-  fastify: async ({ latchkey, lease }, options) => {
-    const app = fastify();
-    const handler: Loose = fastifyProtect(app as Loose, latchkey, one)(lease(options), async () => "done");
-    const routes = (inner: Loose, _options: Loose, done: () => void) => {
-      inner.post("/*", handler);
-      done();
-    };
-    await app.register(routes, { prefix: "/items" });
-    await app.ready();
-    return (req, res) => void app.routing(req, res);
-  },
-  node: ({ latchkey, lease }, options) =>
-    nodeProtect(latchkey, one)(lease(options), (_req, res) => void res.end("done")),
-  fetch: ({ latchkey, lease }, options) =>
-    getRequestListener(fetchProtect(latchkey, one)(lease(options), () => new Response("done"))),
-  nest: async ({ latchkey, lease }, options) => {
-    const protect = nestProtect(latchkey, one)(lease(options));
-    const app = await nestApp(new ExpressAdapter(), [controllerOf("items", [["*rest", protect]])]);
-    return app.getHttpAdapter().getInstance();
-  },
-};
-
-describe.each(Object.entries(apps))("%s", (_name, make) => {
+describe.each(await smallServices())("$name", ({ routed }) => {
   async function serve(options: OperationOptions = {}) {
-    const { url, close } = await listen(await make(httpService(), options));
+    const { url, close } = await listen(await routed(httpService(), options));
     closing.push(close);
     const key = newKey();
     return {

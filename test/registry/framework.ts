@@ -1,6 +1,7 @@
 /** What a framework's entry in the registry says. Everything that loads the framework itself is loaded on demand. */
 import type { MakeListener } from "../docs/handlers.ts";
 import type { FrontEndFactory } from "../fixture/http/front-end.ts";
+import type { SmallServices } from "../http/small-services.ts";
 import type { SuiteApp } from "../http/suite-app.ts";
 import type { Starts } from "../neighbours/starts.ts";
 import type { NamedNeighbours } from "../neighbours/table.ts";
@@ -22,6 +23,8 @@ export interface Framework {
   fixture(): Promise<{ readonly frontEnd: FrontEndFactory }>;
   /** For each variant that is `captured`, a service whose handlers do what the page's table says. */
   documented(): Promise<{ readonly services: Readonly<Record<string, MakeListener>> }>;
+  /** Services that tests over all frameworks put one question to each. */
+  services(): Promise<{ readonly services: SmallServices }>;
   /** For each variant, the app with each neighbour that the variant names. */
   neighbours(): Promise<{ readonly neighbours: Readonly<Record<string, Starts>> }>;
 }

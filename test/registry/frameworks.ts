@@ -18,3 +18,14 @@ export function variantsWith(neighbour: keyof NamedNeighbours): readonly string[
     .filter(([, { neighbours }]) => neighbours[neighbour] !== undefined)
     .map(([variant]) => variant);
 }
+
+/** The small services of every framework. */
+export function smallServices() {
+  return Promise.all(
+    frameworks.map(async ({ name, docs, services }) => ({
+      name,
+      title: docs.title,
+      ...(await services()).services,
+    })),
+  );
+}

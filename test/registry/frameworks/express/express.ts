@@ -46,5 +46,6 @@ export const express: Framework = {
   suite: () => import("./suite.ts"),
   fixture: () => import("./fixture.ts"),
   documented: () => import("./documented.ts"),
+  services: () => import("./services.ts"),
   neighbours: () => import("./neighbours.ts"),
 };

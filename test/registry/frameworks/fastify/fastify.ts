@@ -42,5 +42,6 @@ export const fastify: Framework = {
   suite: () => import("./suite.ts"),
   fixture: () => import("./fixture.ts"),
   documented: () => import("./documented.ts"),
+  services: () => import("./services.ts"),
   neighbours: () => import("./neighbours.ts"),
 };

@@ -26,5 +26,6 @@ export const fetch: Framework = {
   suite: () => import("./suite.ts"),
   fixture: () => import("./fixture.ts"),
   documented: () => import("./documented.ts"),
+  services: () => import("./services.ts"),
   neighbours: () => import("./neighbours.ts"),
 };

@@ -57,5 +57,6 @@ export const nest: Framework = {
   suite: () => import("./suite.ts"),
   fixture: () => import("./fixture.ts"),
   documented: () => import("./documented.ts"),
+  services: () => import("./services.ts"),
   neighbours: () => import("./neighbours.ts"),
 };

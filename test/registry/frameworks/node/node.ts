@@ -34,5 +34,6 @@ export const node: Framework = {
   suite: () => import("./suite.ts"),
   fixture: () => import("./fixture.ts"),
   documented: () => import("./documented.ts"),
+  services: () => import("./services.ts"),
   neighbours: () => import("./neighbours.ts"),
 };
