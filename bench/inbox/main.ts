@@ -21,13 +21,17 @@ const root = resolve(import.meta.dirname, "../..");
 const prefetch = 20;
 const insert = "insert into shipments (order_id) values ($1)";
 const limitMs = 120_000;
-const kinds = ["bare", "by hand", "inbox"] as const;
+const batchSize = 50;
+const batchPrefetch = 2 * batchSize;
+const kinds = ["bare", "by hand", "inbox", "bare, more", "batch"] as const;
 type Kind = (typeof kinds)[number];
 /** What each does, and how often it waits for Postgres. */
 const about: Record<Kind, string> = {
   bare: "bare: one autocommitted insert for each message | 1",
   "by hand": "by hand: BEGIN, the id into a table of its own, the insert, COMMIT | 4",
   inbox: "**inbox** | 3",
+  "bare, more": `bare, prefetch ${batchPrefetch} | 1`,
+  batch: `**inbox, \`batchSize: ${batchSize}\`**, prefetch ${batchPrefetch}, one connection | 1 and a little`,
 };
 
 try {
@@ -49,7 +53,7 @@ async function run(): Promise<void> {
   await migratePostgres(pool);
   await pool.query("create table shipments (order_id integer); create table seen (id text primary key)");
   const connection = new Connection({ url: broker.url });
-  const turns: Record<Kind, Turn[]> = { bare: [], "by hand": [], inbox: [] };
+  const turns: Record<Kind, Turn[]> = { bare: [], "by hand": [], inbox: [], "bare, more": [], batch: [] };
   const where = { pool, connection, postmaster: postgres.pid };
   for (let round = 1; round <= rounds; round += 1) {
     for (const kind of round % 2 === 0 ? kinds.toReversed() : kinds) {
@@ -97,7 +101,9 @@ async function workOff(kind: Kind, where: Where, messages: number): Promise<Turn
   await pool.query("truncate shipments, seen, latchkey.records");
   const [beginMs, cpu, database] = [performance.now(), process.cpuUsage(), databaseCpuMicros(postmaster)];
   const stop =
-    kind === "inbox" ? consumeInbox(pool, connection, queue) : consumePlain(kind, pool, connection, queue);
+    kind === "inbox" || kind === "batch"
+      ? consumeInbox(kind, pool, connection, queue)
+      : consumePlain(kind, pool, connection, queue);
   const count = async () => (await pool.query("select count(*)::int as n from shipments")).rows[0]?.n;
   await until(async () => (await count()) === messages, { timeoutMs: limitMs, intervalMs: 100 });
   const tookMs = performance.now() - beginMs;
@@ -125,14 +131,15 @@ async function fill(connection: Connection, queue: string, messages: number): Pr
 }
 
 function consumePlain(kind: Kind, pool: pg.Pool, connection: Connection, queue: string) {
+  const concurrency = kind === "bare, more" ? batchPrefetch : prefetch;
   const settings = {
     queue,
     queueOptions: { passive: true },
-    qos: { prefetchCount: prefetch },
-    concurrency: prefetch,
+    qos: { prefetchCount: concurrency },
+    concurrency,
   };
   const consumer = connection.createConsumer(settings, async ({ body, messageId }) => {
-    if (kind === "bare") await pool.query(insert, [body.order]);
+    if (kind !== "by hand") await pool.query(insert, [body.order]);
     else await byHand(pool, messageId ?? "", body.order);
   });
   return () => consumer.close();
@@ -151,9 +158,14 @@ async function byHand(pool: pg.Pool, id: string, order: number): Promise<void> {
   }
 }
 
-function consumeInbox(pool: pg.Pool, connection: Connection, queue: string) {
+function consumeInbox(kind: Kind, pool: pg.Pool, connection: Connection, queue: string) {
   const latchkey = createLatchkey({ store: postgresStore({ pool }) });
-  const options = { connection, queue, prefetch, tenant: "bench" };
+  const options = {
+    connection,
+    queue,
+    tenant: "bench",
+    ...(kind === "batch" ? { batchSize, prefetch: batchPrefetch } : { prefetch }),
+  };
   const operation = latchkey.operation("shipments.create");
   const consumer = rabbitmqConsumer(
     latchkey,

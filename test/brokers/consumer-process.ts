@@ -22,8 +22,9 @@ export interface ConsumerSettings {
   readonly queue: string;
   readonly databaseUrl: string;
   readonly size?: number;
-  /** Dies between the COMMIT of its first message and the acknowledgement. */
-  readonly dieAfterCommit?: boolean;
+  readonly batchSize?: number;
+  /** Dies between the COMMIT of so many messages and the last one's acknowledgement. */
+  readonly dieAfterCommit?: number;
   readonly transactionLimitMs?: number;
 }
 
@@ -34,10 +35,12 @@ pool.on("error", () => {});
 const released = Promise.withResolvers<void>();
 createInterface({ input: process.stdin }).on("line", () => released.resolve());
 
+let executed = 0;
 const latchkey = createLatchkey({
   store: postgresStore({ pool, notify: false }),
   onEvent(event) {
-    if (event.type === "executed" && settings.dieAfterCommit) process.kill(process.pid, "SIGKILL");
+    if (event.type === "executed" && ++executed === settings.dieAfterCommit)
+      process.kill(process.pid, "SIGKILL");
     if (event.type === "replayed") tell({ replayed: true });
     if (event.type === "service_error" || event.type === "store_error")
       tell({ ...event, error: String(event.error) });
@@ -53,7 +56,18 @@ const client = await drivers[settings.broker].connect(settings.url, settings.que
 const consumer = await client.consume<pg.PoolClient, Order>(
   latchkey as never,
   operation,
-  { tenant: "shop", backoffMs: 50, failuresMax: 3, size: settings.size ?? 20 },
+  {
+    tenant: "shop",
+    backoffMs: 50,
+    failuresMax: 3,
+    size: settings.size ?? 20,
+    batchSize: settings.batchSize ?? false,
+    decode({ body }) {
+      const order: Order = JSON.parse(Buffer.from(body).toString());
+      tell({ read: order.order });
+      return order;
+    },
+  },
   async ({ tx, input }) => {
     await tx.query("insert into business values ($1)", [input.order]);
     if (input.trap === "fail") throw new Error("it never works");

@@ -11,20 +11,26 @@ import { orUnprotected } from "./run-unprotected.ts";
 import type { Runtime } from "./runtime.ts";
 import { executeOwned } from "./steps/execute-owned.ts";
 import { runTransaction } from "./transaction/run-transaction.ts";
+import type { Batches } from "./transaction/transaction-ends.ts";
 
-/** Runs a handler for this submission, or says why not. Throws as `latchkey.execute` does. */
+/**
+ * Runs a handler for this submission, or says why not. Throws as `latchkey.execute` does.
+ *
+ * @param batches whose transactions it shares; for an operation under `transaction`
+ */
 export async function submit<Tx, E extends Execution>(
   runtime: Runtime<Tx>,
   operation: Operation<E>,
   sent: Submission,
   work: Work<Tx, E>,
+  batches: Batches<Tx> | null = null,
 ): Promise<Result> {
   const submission = admitted(runtime, sent);
   const { lifecycle, tracing } = runtime;
   const run = (given: Submitted) =>
     lifecycle.run(() =>
       guardNesting(given.key, (inside) =>
-        execute(runtime, operation, given, (context) => inside(() => work(context))),
+        execute(runtime, operation, given, (context) => inside(() => work(context)), batches),
       ),
     );
   return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);
@@ -35,11 +41,12 @@ function execute<Tx, E extends Execution>(
   operation: Operation<E>,
   submission: Submitted,
   work: Work<Tx, E>,
+  batches: Batches<Tx> | null,
 ): Promise<Result> {
   if ("work" in operation) throw new TypeError(`Operation ${operation.name} owns its work: use serve`);
   if (operation.execution === "transaction") {
     const transactionWork = work as Work<Tx, "transaction">;
-    return runtime.guard(() => runTransaction(runtime, operation, submission, transactionWork));
+    return runtime.guard(() => runTransaction(runtime, operation, submission, transactionWork, batches));
   }
   const run = (leaseWork: Work<Tx, "lease">) =>
     runtime.guard(() => runLease(runtime, operation, submission, leaseWork));
@@ -54,13 +61,14 @@ export async function submitOwned<Tx, E extends Execution, I>(
   operation: OwnedOperation<E, I>,
   sent: Submission,
   input: I,
+  batches: Batches<Tx> | null = null,
 ): Promise<Result> {
   const { guard, lifecycle, tracing } = runtime;
   const submission = admitted(runtime, sent);
   const run = (given: Submitted) =>
     lifecycle.run(() =>
       guardNesting(given.key, (inside) =>
-        inside(() => guard(() => executeOwned(runtime, operation, given, input))),
+        inside(() => guard(() => executeOwned(runtime, operation, given, input, batches))),
       ),
     );
   return tracing === null ? run(submission) : inRequestSpan(tracing, operation, submission, run);

@@ -2,6 +2,7 @@
 import type { Runtime } from "../execution/runtime.ts";
 import { pause } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
+import type { InboxOptions } from "./inbox-options.ts";
 
 /** Pauses that end all at once: when the consumer stops, and when what is unacknowledged has been lost with its connection. */
 export class Pauses<Tx> {
@@ -37,6 +38,11 @@ export function reportConsumer<Tx>({ emit }: Runtime<Tx>, source: string, error:
 /** The consumer, stopped by `latchkey.close()` unless it is stopped before. */
 export function stoppedOnClose<Tx>({ lifecycle }: Runtime<Tx>, consumer: MessageConsumer): MessageConsumer {
   return { ...consumer, stop: lifecycle.stopping(() => consumer.stop()) };
+}
+
+/** How many messages a consumer has under way unless it says so. The batch size is checked with the inbox. */
+export function underWayDefault({ batchSize = false }: Pick<InboxOptions<never>, "batchSize">): number {
+  return typeof batchSize === "number" ? Math.max(1, 2 * batchSize) : 20;
 }
 
 /** @throws {TypeError} */

@@ -26,6 +26,12 @@ export interface InboxOptions<I> {
   readonly backoffMs?: number;
   /** Default 60,000. */
   readonly backoffMaxMs?: number;
+  /**
+   * So many messages at most share a transaction, from 2 to 64: what has come while one transaction ran goes into the next.
+   * Each has a savepoint of its own. For operations under `transaction` whose handlers are short and do nothing but write
+   * through their `tx`. Default false: a transaction for each message.
+   */
+  readonly batchSize?: number | false;
   /** How long failures of a message that does not come again are remembered. Default 30 days. */
   readonly keepMs?: number;
 }
@@ -43,6 +49,7 @@ export const inboxOptionNames = {
   holdMs: true,
   backoffMs: true,
   backoffMaxMs: true,
+  batchSize: true,
   keepMs: true,
 } as const satisfies OptionNames<InboxOptions<never>>;
 
@@ -72,10 +79,19 @@ export function resolveInboxOptions<I>(options: InboxOptions<I>): InboxSettings<
   checkNumbers(numbers);
   return {
     ...numbers,
+    batchSize: checkedBatchSize(options.batchSize ?? false),
     tenant: isText ? () => tenant : (tenant as (message: Message) => string),
     key,
     decode,
   };
+}
+
+/** Postgres keeps 64 subtransactions of a transaction in memory; with more, every other transaction gets slower. */
+const batchSizeMax = 64;
+
+function checkedBatchSize(size: number | false): number | false {
+  if (size === false || (Number.isSafeInteger(size) && size >= 2 && size <= batchSizeMax)) return size;
+  throw new TypeError(`batchSize must be false, or a whole number from 2 to ${batchSizeMax} (got ${size})`);
 }
 
 function checkNumbers({ keepMs, ...rest }: Readonly<Record<string, number>>): void {

@@ -5,8 +5,10 @@
 
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import { submit, submitOwned } from "../execution/submit.ts";
+import { TransactionBatches } from "../execution/transaction/batches.ts";
 import type { Latchkey } from "../latchkey.ts";
-import type { HandlerContext } from "../operations/attempt.ts";
+import type { HandlerContext, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { type OwnedOperation, ownsItsWork } from "../operations/owned-operation.ts";
 import type { Message } from "./broker.ts";
@@ -52,10 +54,12 @@ export function createInbox<Tx, E extends DirectExecution, I>(
   if (typeof options.tenant === "string") requireNoCredential(runtime, options.tenant);
   const { messages: support, name } = runtime.store;
   if (support === null) throw new TypeError(`Store ${name} keeps no messages, so there is no inbox on it`);
-  const submit = submitter(latchkey, operation, handler);
+  const submitMessage = submitter(latchkey, operation, handler);
   checkRemembered(operation, settings);
+  const { batchSize } = settings;
+  const batches = batchSize === false ? null : batchesOf(runtime, operation, batchSize);
   const tallies = new Tallies(runtime, support, settings.keepMs);
-  return new MessageInbox(runtime, operation, settings, submit, tallies);
+  return new MessageInbox(runtime, operation, settings, submitMessage, tallies, batches);
 }
 
 /** A text for every message is a mistake of the program; what a function makes of one message is that message's death. */
@@ -67,12 +71,35 @@ function requireNoCredential<Tx>({ checkIdentity }: Runtime<Tx>, tenant: string)
   }
 }
 
+/** @throws {TypeError} when the operation's transactions cannot be shared */
+function batchesOf<Tx>(runtime: Runtime<Tx>, operation: Operation, size: number): TransactionBatches<Tx> {
+  const { name, execution, settings } = operation;
+  const { store } = runtime;
+  if (execution !== "transaction") {
+    throw new TypeError(
+      `batchSize: operation ${name} has execution "${execution}", and only transactions are shared`,
+    );
+  }
+  if (settings.isolation === "serializable") {
+    throw new TypeError(
+      `batchSize: operation ${name} has isolation "serializable": one conflict would undo every message`,
+    );
+  }
+  if (store.transactions?.runBatch === undefined) {
+    throw new TypeError(
+      `batchSize: store ${store.name} has no transaction for several messages. postgresStore over a \`pg\` pool has`,
+    );
+  }
+  return new TransactionBatches(runtime, operation, size);
+}
+
 function submitter<Tx, E extends DirectExecution, I>(
   latchkey: Latchkey<Tx>,
   operation: Operation<E> | OwnedOperation<E, I>,
   handler: MessageHandler<Tx, E, I> | undefined,
-): Submit<I> {
-  if (latchkey.runtime.operations.get(operation.name) !== operation) {
+): Submit<Tx, I> {
+  const { runtime } = latchkey;
+  if (runtime.operations.get(operation.name) !== operation) {
     throw new TypeError(`Operation ${operation.name} was defined on another latchkey`);
   }
   if (operation.settings.onStoreFailure !== "refuse") {
@@ -88,14 +115,16 @@ function submitter<Tx, E extends DirectExecution, I>(
     if (handler !== undefined)
       throw new TypeError(`Operation ${operation.name} owns its work: leave out the handler`);
     const owned = operation as OwnedOperation<E, I>;
-    return (_, { submission, input }) => latchkey.executeOwned(owned, submission, input);
+    return (_, { submission, input }, batches) => submitOwned(runtime, owned, submission, input, batches);
   }
   if (typeof handler !== "function") {
     throw new TypeError(`Operation ${operation.name} has no \`run\`: hand over a handler for its messages`);
   }
-  return (message, { submission, input }) =>
-    latchkey.execute(operation, submission, async (context) => {
+  return (message, { submission, input }, batches) => {
+    const work: Work<Tx, E> = async (context) => {
       await handler({ ...context, input, message });
       return { status: 204, headers: [], body: new Uint8Array(), omitted: null };
-    });
+    };
+    return submit(runtime, operation, submission, work, batches);
+  };
 }

@@ -2,6 +2,7 @@
 
 import type { RecordKey } from "../engine/record.ts";
 import type { Runtime } from "../execution/runtime.ts";
+import type { TransactionBatches } from "../execution/transaction/batches.ts";
 import type { Result } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { pause } from "../ports.ts";
@@ -24,9 +25,11 @@ export interface Inbox {
   counts(): ConsumerCounts;
 }
 
-export type Submit<I> = (
+/** @param batches whose transactions it shares; null: it has its own */
+export type Submit<Tx, I> = (
   message: Message,
   read: Extract<ReadMessage<I>, { kind: "readable" }>,
+  batches: TransactionBatches<Tx> | null,
 ) => Promise<Result>;
 
 /** While a message is held: the first pause, which doubles up to the last. */
@@ -58,8 +61,9 @@ export class MessageInbox<Tx, I> implements Inbox {
   readonly #runtime: Runtime<Tx>;
   readonly #operation: Operation;
   readonly #settings: InboxSettings<I>;
-  readonly #submit: Submit<I>;
+  readonly #submit: Submit<Tx, I>;
   readonly #tallies: Tallies<Tx>;
+  readonly #batches: TransactionBatches<Tx> | null;
   readonly #counts = new VerdictCounts();
   readonly #closing = new AbortController();
   /** What may have killed its process runs while nothing else does: then it is known what a death says. */
@@ -69,14 +73,16 @@ export class MessageInbox<Tx, I> implements Inbox {
     runtime: Runtime<Tx>,
     operation: Operation,
     settings: InboxSettings<I>,
-    submit: Submit<I>,
+    submit: Submit<Tx, I>,
     tallies: Tallies<Tx>,
+    batches: TransactionBatches<Tx> | null,
   ) {
     this.#runtime = runtime;
     this.#operation = operation;
     this.#settings = settings;
     this.#submit = submit;
     this.#tallies = tallies;
+    this.#batches = batches;
   }
 
   async consume(message: Message): Promise<Verdict> {
@@ -94,6 +100,7 @@ export class MessageInbox<Tx, I> implements Inbox {
 
   close(): void {
     this.#closing.abort();
+    this.#batches?.close();
   }
 
   counts(): ConsumerCounts {
@@ -236,7 +243,9 @@ export class MessageInbox<Tx, I> implements Inbox {
   async #submitted(message: Message, read: Readable<I>, watch: Watch): Promise<Outcome> {
     const { clock } = this.#runtime.ports;
     const beganMs = clock.monotonicMs();
-    const outcome = await this.#submit(message, read).then(outcomeOf, outcomeOfError);
+    // What comes again may have failed or killed its process: that would be its neighbours' affair, too.
+    const batches = watch.counted ? null : this.#batches;
+    const outcome = await this.#submit(message, read, batches).then(outcomeOf, outcomeOfError);
     if (outcome.kind === "busy" && outcome.mayHaveHappened) watch.doubtedAtMs ??= beganMs;
     return outcome;
   }

@@ -10,7 +10,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { timerMaxMs } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
-import { checkCount, stoppedOnClose } from "./consuming.ts";
+import { checkCount, stoppedOnClose, underWayDefault } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
 import { inboxOptionNames } from "./inbox-options.ts";
 import type { NatsConsumer, NatsJetStream } from "./nats/client.ts";
@@ -24,7 +24,10 @@ export interface NatsConsumerOptions<I> extends InboxOptions<I> {
   readonly consumer: NatsConsumer;
   /** What dead letters say it came from. Default: the message's subject. */
   readonly source?: string;
-  /** How many messages are under way or held at once. Default 20. */
+  /**
+   * How many messages are under way or held at once. Default 20, or twice `batchSize`, so that as many wait as share a
+   * transaction.
+   */
   readonly concurrency?: number;
   /**
    * Whether a dead letter is terminated, for which the server publishes an advisory, besides being kept in Latchkey's table.
@@ -80,7 +83,7 @@ export function natsConsumer<Tx, E extends DirectExecution, I>(
   if (typeof options.consumer?.consume !== "function") {
     throw new TypeError("consumer must be a pull consumer of @nats-io/jetstream");
   }
-  const size = checkCount("concurrency", options.concurrency ?? 20, 10_000);
+  const size = checkCount("concurrency", options.concurrency ?? underWayDefault(options), 10_000);
   const workingMs = checkCount("workingMs", options.workingMs ?? 5_000, timerMaxMs);
   const inbox = createInbox(latchkey, operation, inboxOptions, handler as MessageHandler<Tx, E, I>);
   const consuming = new JetStreamConsuming(latchkey.runtime, options, inbox, { size, workingMs });

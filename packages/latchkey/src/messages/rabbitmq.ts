@@ -12,7 +12,7 @@ import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { plainText } from "../plain-text.ts";
 import { pause } from "../ports.ts";
 import type { MessageConsumer, Verdict } from "./broker.ts";
-import { checkCount, Pauses, reportConsumer, stoppedOnClose } from "./consuming.ts";
+import { checkCount, Pauses, reportConsumer, stoppedOnClose, underWayDefault } from "./consuming.ts";
 import { createInbox, type InboxOptions, type MessageHandler } from "./inbox.ts";
 import { inboxOptionNames } from "./inbox-options.ts";
 import type { RabbitmqConnection, RabbitmqConsumerProps } from "./rabbitmq/client.ts";
@@ -25,7 +25,10 @@ export interface RabbitmqConsumerOptions<I> extends InboxOptions<I> {
   readonly connection: RabbitmqConnection;
   /** It must exist, unless `consumer.queueOptions` declares it. */
   readonly queue: string;
-  /** How many messages are under way or held at once. Default 20. */
+  /**
+   * How many messages are under way or held at once. Default 20, or twice `batchSize`, so that as many wait as share a
+   * transaction.
+   */
   readonly prefetch?: number;
   /**
    * Further options for the client: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: the
@@ -83,7 +86,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
     prefetch: _prefetch,
     ...inboxOptions
   } = options;
-  const prefetch = checkCount("prefetch", options.prefetch ?? 20, 65_535);
+  const prefetch = checkCount("prefetch", options.prefetch ?? underWayDefault(options), 65_535);
   if (typeof connection?.createConsumer !== "function") {
     throw new TypeError("connection must be a Connection of rabbitmq-client");
   }

@@ -64,6 +64,30 @@ export interface EarlySession<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
   admitted(): Promise<boolean>;
 }
 
+/**
+ * One of several pieces of work that run one after the other in a transaction, each of which can be undone without the
+ * others. The bridge sets a savepoint under a name of its own before the part's first statement; savepoints of the handler's
+ * own are inside it.
+ */
+export interface BridgePart<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
+  /**
+   * `failed`: an error has left the transaction unusable, until the part is undone. `ended`: the part has ended the
+   * transaction; nothing may follow it.
+   */
+  state(): "usable" | "failed" | "ended";
+  /**
+   * Undoes what the part has sent. Called after `revoke`.
+   *
+   * @throws when that is not possible: then the whole transaction must be rolled back
+   */
+  undo(): Promise<void>;
+}
+
+export interface PartedSession<Tx> extends Pick<BridgeSession<Tx>, "opened"> {
+  /** Begins the next part; the one before it has been revoked, and undone if it was not to stay. */
+  part(): BridgePart<Tx>;
+}
+
 export type BridgeWork<T> =
   | { readonly end: "rollback"; readonly value: T }
   /** End the connection without waiting for it: the handler may still hold it. */
@@ -115,5 +139,15 @@ export interface TransactionBridge<Tx> {
     request: BridgeRequest,
     admit: (opened: BridgeSession<Tx>["opened"]) => Promise<boolean>,
     work: (session: EarlySession<Tx>) => Promise<BridgeWork<T>>,
+  ): Promise<BridgeOutcome<T>>;
+
+  /**
+   * As `transact`, for work in several parts. Absent: this owner of transactions cannot do it.
+   *
+   * @throws as `transact` does.
+   */
+  transactParts?<T>(
+    request: BridgeRequest,
+    work: (session: PartedSession<Tx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>>;
 }

@@ -98,6 +98,56 @@ export type TransactionOutcome<T> =
   /** The transaction that admission opened is not the one that reached the end: the handler committed or rolled back. */
   | { readonly kind: "changed"; readonly value: T };
 
+/** Several keys in one transaction. */
+export interface BatchRequest extends Pick<TransactionRequest, "isolation" | "idleLimitMs"> {
+  /** Each once. */
+  readonly keys: readonly RecordKey[];
+}
+
+/** One of several pieces of work in a transaction, each of which can be undone without the others. */
+export interface TransactionPart<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke"> {
+  /**
+   * `failed`: an error has left the transaction unusable, until the part is undone. `ended`: the part has ended the
+   * transaction, so that what ran in it may stay.
+   */
+  state(): "usable" | "failed" | "ended";
+  /** Whether later parts would meet what it has set for the transaction. */
+  leavesBehind(): boolean;
+  /**
+   * Undoes what the part has written. Called after `revoke`.
+   *
+   * @throws when that is not possible: then the whole batch must be rolled back
+   */
+  undo(): Promise<void>;
+}
+
+export interface OpenBatch<Tx> {
+  /** Of each key, in the order of the request. Null: only a transaction of its own can decide about it. */
+  readonly admissions: readonly (Admission | null)[];
+  /** Begins the next part; the one before it has been revoked, and undone if it was not to stay. */
+  part(): TransactionPart<Tx>;
+}
+
+/** A finished record where there was none, with its effects in their order. */
+export type BatchedRecord = Pick<CommitWork, "life" | "answer" | "retention" | "effects">;
+
+type CommitWork = Extract<TransactionWork<unknown>, { readonly end: "commit" }>;
+
+export type BatchWork<T> =
+  | { readonly end: "rollback"; readonly value: T }
+  | { readonly end: "abandon"; readonly value: T }
+  /** Write the records, and COMMIT: all of them or none. */
+  | { readonly end: "commit"; readonly value: T; readonly records: readonly BatchedRecord[] };
+
+export type BatchOutcome<T> =
+  | {
+      readonly kind: "committed";
+      readonly value: T;
+      /** Of each record, in their order. */
+      readonly expiresAt: readonly number[];
+    }
+  | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
+
 /** One phase of a lease: a transaction that also writes its step. */
 export interface PhaseRequest {
   readonly owner: Owner;
@@ -211,6 +261,17 @@ export interface TransactionSupport<Tx> {
     admit: (seen: Admission) => Promise<boolean>,
     work: (open: EarlyTransaction<Tx>) => Promise<TransactionWork<T>>,
   ): Promise<TransactionOutcome<T>>;
+
+  /**
+   * As `run`, for several keys, whose handlers run one after the other in parts of one transaction. Absent: the store cannot
+   * do it.
+   *
+   * @throws as `run` does.
+   */
+  runBatch?<T>(
+    request: BatchRequest,
+    work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
+  ): Promise<BatchOutcome<T>>;
 
   /**
    * Finds out, on a new connection, what became of a COMMIT in doubt: waits until the doubtful transaction cannot commit

@@ -139,7 +139,7 @@ export type LatchkeyEvent =
   | (About & { readonly type: "transaction_changed" })
   | (About & {
       readonly type: "transaction_rerun";
-      readonly because: "serialization" | "lost" | "commit_rolled_back" | "admission";
+      readonly because: "serialization" | "lost" | "commit_rolled_back" | "admission" | "batch";
     })
   | (About & { readonly type: "tx_unused" })
   /** The summary of a request could not be redacted or encoded: its record has none. */

@@ -152,6 +152,7 @@ function guardedTransactions<Tx>(
 ): TransactionSupport<Tx> {
   return {
     ...guardedEarlyTransactions(inner, watch),
+    ...guardedBatches(inner, watch),
     deliver: (request, work) =>
       watch((answered) =>
         inner.deliver(request, (open: OpenPhase<Tx>) => {
@@ -175,6 +176,22 @@ function guardedTransactions<Tx>(
       ),
     // "In doubt" is an answer of it, too, that comes from a store that is not there.
     resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
+  };
+}
+
+function guardedBatches<Tx>(
+  { runBatch }: TransactionSupport<Tx>,
+  watch: Breaker["watch"],
+): Pick<TransactionSupport<Tx>, "runBatch"> {
+  if (runBatch === undefined) return {};
+  return {
+    runBatch: (request, work) =>
+      watch((answered) =>
+        runBatch(request, (open) => {
+          answered();
+          return work(open);
+        }),
+      ),
   };
 }
 

@@ -1,7 +1,7 @@
 /** Running an operation that owns its work: for a request, and for a worker that goes on with a record. */
 import type { Execution } from "../../engine/classify.ts";
 import type { InProgressRecord, LatchkeyRecord } from "../../engine/record.ts";
-import type { Result } from "../../operations/attempt.ts";
+import type { Result, Work } from "../../operations/attempt.ts";
 import { leasedOperation, type OwnedOperation } from "../../operations/owned-operation.ts";
 import type { Run } from "../../operations/owned-work.ts";
 import { inWorkerSpan, type Submitted } from "../attempt-span.ts";
@@ -11,6 +11,7 @@ import { answerOfRun } from "../run-answer.ts";
 import type { Runtime } from "../runtime.ts";
 import { decodeJson, encodeJson } from "../stored-values.ts";
 import { runTransaction } from "../transaction/run-transaction.ts";
+import type { Batches } from "../transaction/transaction-ends.ts";
 import { stepWork } from "./owned-attempt.ts";
 import { runDeferred } from "./run-deferred.ts";
 
@@ -20,6 +21,7 @@ export async function executeOwned<Tx, E extends Execution, I>(
   operation: OwnedOperation<E, I>,
   submission: Submitted,
   input: I,
+  batches: Batches<Tx> | null = null,
 ): Promise<Result> {
   const { name } = operation;
   if (runtime.operations.get(name) !== operation || !("work" in operation)) {
@@ -33,9 +35,9 @@ export async function executeOwned<Tx, E extends Execution, I>(
     return runLeasedWork(runtime, leased, submission, leasedWork);
   }
   const run = operation.work.run as unknown as Run<I, Tx, "transaction">;
-  return runTransaction(runtime, operation, submission, async ({ tx, attempt }) =>
-    answerOfRun(await run(decodeJson(bytes) as I, { ...attempt, tx })),
-  );
+  const transactionWork: Work<Tx, "transaction"> = async ({ tx, attempt }) =>
+    answerOfRun(await run(decodeJson(bytes) as I, { ...attempt, tx }));
+  return runTransaction(runtime, operation, submission, transactionWork, batches);
 }
 
 /** A worker goes on with a record. Null: this process does not know how. */

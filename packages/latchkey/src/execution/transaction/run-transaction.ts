@@ -17,7 +17,15 @@ import { waiting } from "../shared-wait.ts";
 import { admit, newLife } from "./admit.ts";
 import { runEarly } from "./run-early.ts";
 import { rollback, runHandler } from "./run-handler.ts";
-import { type Job, type Ran, type Round, type Started, settle, settleChanged } from "./transaction-ends.ts";
+import {
+  type Batches,
+  type Job,
+  type Ran,
+  type Round,
+  type Started,
+  settle,
+  settleChanged,
+} from "./transaction-ends.ts";
 
 /** How often one submission starts over: each time some other transaction has made progress. */
 const roundsMax = 8;
@@ -27,6 +35,7 @@ export async function runTransaction<Tx>(
   operation: Operation,
   submission: Submitted,
   work: Work<Tx, "transaction">,
+  batches: Batches<Tx> | null = null,
 ): Promise<Result> {
   checkSubmission(submission);
   const support = runtime.store.transactions;
@@ -37,7 +46,18 @@ export async function runTransaction<Tx>(
     countingNewKey(runtime, operation, submission, (countNewKey) => {
       const early = { next: admission === "optimistic" };
       const stepless = { guard: null };
-      const job = { runtime, operation, submission, support, work, countNewKey, stepless, started, early };
+      const job = {
+        runtime,
+        operation,
+        submission,
+        support,
+        work,
+        countNewKey,
+        stepless,
+        started,
+        early,
+        batches,
+      };
       return untilDecided(job);
     });
   const seen = lookup ?? (await answerOfSeen(runtime, operation, submission));
@@ -58,6 +78,8 @@ function isFinished(result: Result): boolean {
 /** No round begins after the time that the operation gives its handler: by then its caller has waited long enough. */
 async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
   const { clock, random } = job.runtime.ports;
+  const shared = await (job.batches?.round(job) ?? null);
+  if (shared !== null) return shared;
   const deadline = clock.monotonicMs() + job.operation.settings.transactionLimitMs;
   for (let round = 1; ; round++) {
     const result = await runRound(job);
@@ -72,9 +94,8 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
 
 async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   const { runtime, operation, submission } = job;
-  const startedAt = runtime.ports.clock.monotonicMs();
   const request = admissionRequest(operation, submission, runtime.ports.random.token());
-  const started: Started = { start: null, atMs: startedAt };
+  const started: Started = { start: null, atMs: runtime.ports.clock.monotonicMs() };
   let outcome: TransactionOutcome<Ran>;
   try {
     outcome = await runOnce(job, request, started);
@@ -84,18 +105,7 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
     if (started.start === null || !changed) throw error;
     return settleChanged(job, started.start);
   }
-  const result = await settle(job, outcome, started);
-  if (result?.kind === "executed" && outcome.value.kind === "answered") {
-    runtime.emit({
-      type: "executed",
-      ...runtime.about(operation.name, submission.key),
-      recordId: result.recordId,
-      execution: "transaction",
-      attempt: outcome.value.life.fence.attempt,
-      durationMs: runtime.ports.clock.monotonicMs() - startedAt,
-    });
-  }
-  return result;
+  return settle(job, outcome, started);
 }
 
 function runOnce<Tx>(

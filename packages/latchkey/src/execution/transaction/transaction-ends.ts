@@ -8,6 +8,7 @@ import type { Operation } from "../../operations/operation.ts";
 import { isSerializationFailure } from "../../sql/sql-state.ts";
 import type { Retention } from "../../stores/retention.ts";
 import type { TransactionOutcome, TransactionSupport } from "../../stores/transactions.ts";
+import type { LatchkeyEvent } from "../../telemetry/events.ts";
 import { type CountNewKey, giveUp, resultOf, whatTheRecordSays } from "../admission.ts";
 import { noteEnd, type Submitted } from "../attempt-span.ts";
 import type { Runtime } from "../runtime.ts";
@@ -52,6 +53,14 @@ export interface Job<Tx> {
   readonly started: () => void;
   /** Whether the next round may start its handler before it is admitted: the first one, where its operation says so. */
   readonly early: { next: boolean };
+  /** Whose transaction its first round shares with others; null: each round has its own. */
+  readonly batches: Batches<Tx> | null;
+}
+
+/** Where the first rounds of several submissions share transactions. */
+export interface Batches<Tx> {
+  /** Null: it goes on in transactions of its own. Throws as a round of its own does. */
+  round(job: Job<Tx>): Promise<Round>;
 }
 
 /** `null`: what was decided on has changed; start over on what is there now. */
@@ -64,8 +73,28 @@ export interface Started {
   readonly atMs: number;
 }
 
-/** What a transaction's outcome means to its caller. */
-export function settle<Tx>(
+/** What a transaction's outcome means to its caller, which is reported where it has executed something. */
+export async function settle<Tx>(
+  job: Job<Tx>,
+  outcome: TransactionOutcome<Ran>,
+  started: Started,
+): Promise<Round> {
+  const result = await roundAfter(job, outcome, started);
+  if (result?.kind === "executed" && outcome.value.kind === "answered") {
+    const { runtime, operation, submission } = job;
+    runtime.emit({
+      type: "executed",
+      ...runtime.about(operation.name, submission.key),
+      recordId: result.recordId,
+      execution: "transaction",
+      attempt: outcome.value.life.fence.attempt,
+      durationMs: runtime.ports.clock.monotonicMs() - started.atMs,
+    });
+  }
+  return result;
+}
+
+function roundAfter<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
   { start, atMs }: Started,
@@ -220,9 +249,9 @@ async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null)
   throw error;
 }
 
-function rerun<Tx>(
+export function rerun<Tx>(
   job: Job<Tx>,
-  because: "serialization" | "lost" | "commit_rolled_back" | "admission",
+  because: Extract<LatchkeyEvent, { readonly type: "transaction_rerun" }>["because"],
 ): null {
   const { runtime, submission, operation } = job;
   runtime.emit({

@@ -1,11 +1,12 @@
 /** The transaction bridge over a `pg` pool: BEGIN rides with the opening statements, COMMIT with the closing ones. */
 
 import { LatchkeyError } from "../../errors.ts";
-import { guardClient } from "../guard-client.ts";
+import { type GuardRules, guardClient } from "../guard-client.ts";
 import { certaintyOf, isForbidden } from "../sql-errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
 import type {
   BridgeOutcome,
+  BridgePart,
   BridgeRequest,
   BridgeSession,
   BridgeWork,
@@ -18,7 +19,8 @@ import { TransactionWatch } from "./connection-state.ts";
 import type { Connection, Connections } from "./connections.ts";
 import { begin, commit, hasJoined, noteIsolation, openError, rollback } from "./control-statements.ts";
 import { EarlyOpening } from "./early-opening.ts";
-import { HandlerStatements } from "./handler-statements.ts";
+import { HandlerStatements, type SentStatements } from "./handler-statements.ts";
+import { PartedTransaction } from "./parts.ts";
 import { type PipelineReply, PipelineTimeout } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
 import { namingSchemas, sameSchemas } from "./statement-names.ts";
@@ -30,7 +32,7 @@ const openTriesMax = 3;
 const rollbackGraceMs = 200;
 
 /** `connect` and `end` would take the connection out of Latchkey's hands, as `release` would. */
-const rules = { statementMethods: ["query"], refusedMethods: ["release", "end", "connect"] };
+const rules: GuardRules = { statementMethods: ["query"], refusedMethods: ["release", "end", "connect"] };
 
 export function pgBridge<P extends PgPool>(connections: Connections): TransactionBridge<PgTx<P>> {
   return {
@@ -46,6 +48,20 @@ export function pgBridge<P extends PgPool>(connections: Connections): Transactio
         const start: Start = { connection, repeated, schemas: () => schemas, early: null };
         return await inTransaction<P, Awaited<ReturnType<typeof work>>["value"]>(start, (session) =>
           work({ opened: rows, ...session }),
+        );
+      } finally {
+        leave();
+      }
+    },
+    async transactParts(request, work) {
+      const leave = await connections.enterTransaction();
+      try {
+        const { connection, rows } = await open(connections, request);
+        const { repeatedStatements: repeated } = connections;
+        const schemas = repeated === null ? null : namingSchemas(connection.state, rows[0]?.[0]);
+        return await inParts<P, Awaited<ReturnType<typeof work>>["value"]>(
+          { connection, repeated, schemas: () => schemas, early: null },
+          (part) => work({ opened: rows, part }),
         );
       } finally {
         leave();
@@ -130,7 +146,7 @@ async function inTransaction<P extends PgPool, T>(
   } catch (error) {
     revoke();
     if (early?.opened === false) endUnopened(connection, early, watch);
-    else await rollBack(connection, watch, error, statements);
+    else await rollBack({ connection, watch, statements }, error);
     throw error;
   }
   revoke();
@@ -140,38 +156,34 @@ async function inTransaction<P extends PgPool, T>(
     return { kind: "rolled_back", value: result.value };
   }
   if (early?.admitted === false && result.end === "commit") {
-    await rollBack(connection, watch, undefined, statements);
+    await rollBack({ connection, watch, statements });
     throw notAdmitted();
   }
-  // The handler has seen an error that it should not have: whatever it made of it, it runs again.
-  const { failure } = statements;
-  if (failure !== null && result.end !== "abandon") {
-    await rollBack(connection, watch, failure, statements);
-    return refusedByName(result.value, failure);
-  }
-  switch (result.end) {
-    case "rollback":
-      await rollBack(connection, watch, undefined, statements);
-      return { kind: "rolled_back", value: result.value };
-    case "abandon":
-      statements.openQueries.abandon();
-      await abandon(connection, watch);
-      return { kind: "rolled_back", value: result.value };
-    case "commit": {
-      const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
-      const guard = namedIn === null ? [] : [sameSchemas(namedIn)];
-      const outcome = await finish(connection, watch, result, statements, guard);
-      // Of a statement that the handler did not await.
-      const late = outcome.kind === "refused" ? statements.failure : null;
-      return late === null ? outcome : refusedByName(result.value, late);
-    }
-    default:
-      return result satisfies never;
-  }
+  const ending = { connection, watch, statements, mayHaveChangedSession, schemas };
+  return endTransaction(ending, result);
 }
 
-function refusedByName<T>(value: T, error: unknown): BridgeOutcome<T> {
-  return { kind: "refused", value, sqlState: "26000", during: "closing", error };
+async function inParts<P extends PgPool, T>(
+  { connection, repeated, schemas }: Start,
+  work: (part: () => BridgePart<PgTx<P>>) => Promise<BridgeWork<T>>,
+): Promise<BridgeOutcome<T>> {
+  const watch = new TransactionWatch(connection.client.connection);
+  const mayName = () => schemas() !== null;
+  const parted = new PartedTransaction({ connection, watch, repeated, mayName, rules });
+  let result: BridgeWork<T>;
+  try {
+    result = await work(() => {
+      const part = parted.part();
+      return { ...part, tx: asUsersClient<P>(part.tx) };
+    });
+  } catch (error) {
+    parted.revoke();
+    await rollBack({ connection, watch, statements: parted }, error);
+    throw error;
+  }
+  parted.revoke();
+  const { mayHaveChangedSession } = parted;
+  return endTransaction({ connection, watch, statements: parted, mayHaveChangedSession, schemas }, result);
 }
 
 function notAdmitted(): TypeError {
@@ -190,13 +202,55 @@ function asUsersClient<P>(client: PgClient): PgTx<P> {
   return client as PgClient & PgTx<P>;
 }
 
+/** A transaction whose work is over. */
+interface Ending {
+  readonly connection: Connection;
+  readonly watch: TransactionWatch;
+  readonly statements: SentStatements;
+  readonly mayHaveChangedSession: () => boolean;
+  /** Where statements that have names look for their tables; null: none may have one. */
+  readonly schemas: () => string | null;
+}
+
+async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise<BridgeOutcome<T>> {
+  const { connection, watch, statements, mayHaveChangedSession, schemas } = ending;
+  // The handler has seen an error that it should not have: whatever it made of it, it runs again.
+  const { failure } = statements;
+  if (failure !== null && result.end !== "abandon") {
+    await rollBack(ending, failure);
+    return refusedByName(result.value, failure);
+  }
+  switch (result.end) {
+    case "rollback":
+      await rollBack(ending);
+      return { kind: "rolled_back", value: result.value };
+    case "abandon":
+      statements.openQueries.abandon();
+      await abandon(connection, watch);
+      return { kind: "rolled_back", value: result.value };
+    case "commit": {
+      const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
+      const guard = namedIn === null ? [] : [sameSchemas(namedIn)];
+      const outcome = await finish(ending, result, guard);
+      // Of a statement that the handler did not await.
+      const late = outcome.kind === "refused" ? statements.failure : null;
+      return late === null ? outcome : refusedByName(result.value, late);
+    }
+    default:
+      return result satisfies never;
+  }
+}
+
+function refusedByName<T>(value: T, error: unknown): BridgeOutcome<T> {
+  return { kind: "refused", value, sqlState: "26000", during: "closing", error };
+}
+
 /** @throws {LatchkeyError} `transaction-changed` when the handler has committed: nothing is left to roll back. */
 async function rollBack(
-  connection: Connection,
-  watch: TransactionWatch,
-  cause: unknown,
-  { openQueries }: HandlerStatements,
+  { connection, watch, statements }: Pick<Ending, "connection" | "watch" | "statements">,
+  cause?: unknown,
 ): Promise<void> {
+  const { openQueries } = statements;
   const { blocked } = openQueries;
   const reply = await connection.sendPipeline([rollback], { canSend: () => watch.stopUnended(), blocked });
   openQueries.abandon();
@@ -225,10 +279,8 @@ async function rollbackAndRelease(connection: Connection, reply: PipelineReply):
 type CommitWork<T> = Extract<BridgeWork<T>, { readonly end: "commit" }>;
 
 async function finish<T>(
-  connection: Connection,
-  watch: TransactionWatch,
+  { connection, watch, statements }: Ending,
   { value, closing }: CommitWork<T>,
-  statements: HandlerStatements,
   guard: readonly SqlStatement[],
 ): Promise<BridgeOutcome<T>> {
   const { openQueries } = statements;

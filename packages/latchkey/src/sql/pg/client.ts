@@ -101,6 +101,7 @@ export interface PgConnection {
   readonly parsedStatements?: Record<string, string>;
   sendCopyFail(reason: string): void;
   prependListener(event: "readyForQuery", listener: (message: PgReady) => void): unknown;
+  prependListener(event: "errorMessage", listener: () => void): unknown;
   on(event: "notice", listener: (message: PgMessage) => void): unknown;
   on(event: "parameterStatus", listener: (message: { readonly parameterName: string }) => void): unknown;
   on(event: "commandComplete", listener: (message: { readonly text: string }) => void): unknown;

@@ -19,7 +19,7 @@ export interface PipelineListener {
 export class ConnectionState {
   /** Kept apart from `pg`'s own list, whose names never begin alike. */
   readonly known: KnownStatements = new Map();
-  /** What the server has said last when it was ready; null: not since Latchkey listens. */
+  /** What the server has said last when it was ready, or since by an error; null: not since Latchkey listens. */
   status: TransactionStatus | null = null;
   /** The level of the session's own transactions; null: not known, or perhaps not any more. */
   isolation: string | null = null;
@@ -34,6 +34,10 @@ export class ConnectionState {
       this.status = status ?? null;
       this.pipeline?.onReady(status);
       this.watch?.onReady(status);
+    });
+    // `pg` hands an error to its query at once, and the server's "ready" may come in a later packet.
+    connection.prependListener("errorMessage", () => {
+      if (this.status === "T") this.status = "E";
     });
     connection.on("commandComplete", ({ text }) => this.watch?.onComplete?.(text));
     connection.on("parameterStatus", ({ parameterName }) => {
@@ -67,6 +71,10 @@ export class TransactionWatch implements PipelineListener {
   constructor(connection: PgConnection | undefined) {
     this.#state = connection === undefined ? null : stateOf(connection);
     if (this.#state !== null) this.#state.watch = this;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
   }
 
   /** Stops looking; the first call decides. False: the transaction had ended before. */

@@ -5,7 +5,7 @@ import type { BridgeRequest, BridgeSession, IsolationLevel, SqlStatement } from 
 import type { Connection } from "./connections.ts";
 import type { PipelineReply } from "./pipeline.ts";
 
-function control(name: string, text: string): SqlStatement {
+export function control(name: string, text: string): SqlStatement {
   return { name, text, values: [] };
 }
 

@@ -4,11 +4,12 @@ import type { BridgeRequest, BridgeSession } from "../transaction.ts";
 import type { PgRider } from "./client.ts";
 import type { Connection } from "./connections.ts";
 import { begin, hasJoined, noteIsolation, openError } from "./control-statements.ts";
+import type { FirstFlight } from "./handler-statements.ts";
 import { namingSchemas } from "./statement-names.ts";
 
 type Opened = BridgeSession<never>["opened"];
 
-export class EarlyOpening {
+export class EarlyOpening implements FirstFlight {
   readonly #connection: Connection;
   readonly #request: BridgeRequest;
   readonly #admit: (opened: Opened) => Promise<boolean>;

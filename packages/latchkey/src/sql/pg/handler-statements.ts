@@ -2,7 +2,6 @@
 import { LatchkeyError } from "../../errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
 import type { PgClient, PgRider } from "./client.ts";
-import type { EarlyOpening } from "./early-opening.ts";
 import { namePrefix, type RepeatedStatements } from "./statement-names.ts";
 
 type Query = (...args: unknown[]) => unknown;
@@ -18,31 +17,50 @@ interface PgQuery extends PgRider {
   readonly _result?: { _types?: unknown };
 }
 
-/** The statements of one transaction. */
+/** What travels in the flight of the first statement: what opens the transaction, or the savepoint of a part of one. */
+export interface FirstFlight {
+  readonly sent: boolean;
+  /** From then on statements need not wait. */
+  readonly admitted: boolean;
+  /**
+   * @param rider sent along if this is what sends the flight, else ignored
+   * @returns false: the rider's reply is not for the handler
+   */
+  open(rider?: PgRider | null): Promise<boolean>;
+}
+
+/** What has to be known of what handlers have sent when their transaction ends. */
+export type SentStatements = Pick<HandlerStatements, "openQueries" | "failure" | "named" | "nameNothing">;
+
+/** The statements of one transaction, or of one part of it. */
 export class HandlerStatements {
   readonly #client: PgClient;
   readonly #repeated: RepeatedStatements | null;
   readonly #mayName: () => boolean;
-  readonly #early: EarlyOpening | null;
+  readonly #early: FirstFlight | null;
   #named = false;
   #failure: unknown = null;
-  readonly openQueries = new OpenQueries();
+  #queued: Promise<unknown> | null = null;
+  readonly openQueries: OpenQueries;
 
   /**
    * @param repeated null: nothing gets a name
    * @param mayName asked before each statement
-   * @param early what the first statement opens; null: the transaction is open
+   * @param early what goes with the first statement; null: nothing
+   * @param openQueries of the whole transaction
    */
   constructor(
     client: PgClient,
     repeated: RepeatedStatements | null,
     mayName: () => boolean,
-    early: EarlyOpening | null,
+    early: FirstFlight | null,
+    openQueries = new OpenQueries(),
   ) {
     this.#client = client;
     this.#repeated = repeated;
     this.#mayName = mayName;
     this.#early = early;
+    this.openQueries = openQueries;
   }
 
   /** Whether a statement went under a name. */
@@ -67,7 +85,25 @@ export class HandlerStatements {
     this.openQueries.note(args[0]);
     const early = this.#early;
     if (early === null || early.admitted) return this.#sendNow(query, args);
-    return this.#sendFirst(args, early) ?? sendAfter(early, args, () => this.#sendNow(query, args));
+    return this.#sendFirst(args, early) ?? this.#sendLater(early, query, args);
+  }
+
+  /** Resolves when everything that was to wait for the first flight stands in the client's queue, or never will. */
+  async queued(): Promise<void> {
+    await this.#queued;
+  }
+
+  #sendLater(early: FirstFlight, query: Query, args: readonly unknown[]): unknown {
+    const { promise: queued, resolve } = Promise.withResolvers<void>();
+    this.#queued = Promise.all([this.#queued, queued]);
+    early.open().then(
+      (ok) => ok || resolve(),
+      () => resolve(),
+    );
+    return sendAfter(early, args, () => {
+      resolve();
+      return this.#sendNow(query, args);
+    });
   }
 
   #sendNow(query: Query, args: readonly unknown[]): unknown {
@@ -101,10 +137,10 @@ export class HandlerStatements {
   }
 
   /**
-   * Sends the statement in one flight with what opens the transaction. Null: it was not sent. Only what `pg` prepares can be:
+   * Sends the statement in the first flight. Null: it was not sent. Only what `pg` prepares can be:
    * the server skips the rest of a flight after an error, and takes a simple query for no part of one.
    */
-  #sendFirst(args: readonly unknown[], early: EarlyOpening): Promise<unknown> | null {
+  #sendFirst(args: readonly unknown[], early: FirstFlight): Promise<unknown> | null {
     const Query = queryClassOf(this.#client);
     if (early.sent || Query === undefined || nameable(args) === null) return null;
     const statement = this.#namedStatement(args) ?? nameable(args);
@@ -154,7 +190,7 @@ function notAdmitted(): LatchkeyError {
 }
 
 /** Sends a statement once the transaction is open and its run admitted; in the way that the caller has asked for. */
-function sendAfter(early: EarlyOpening, args: readonly unknown[], send: () => unknown): unknown {
+function sendAfter(early: FirstFlight, args: readonly unknown[], send: () => unknown): unknown {
   const admitted = early.open().then((ok) => (ok ? undefined : Promise.reject(notAdmitted())));
   const [first] = args;
   if (typeof first === "object" && first !== null && "submit" in first) {
@@ -223,7 +259,7 @@ const ends = ["handleReadyForQuery", "handleError"] as const;
 const closingMs = 1_000;
 
 /** Query objects that a handler sends: cursors, streams and COPYs hold the connection until they are read or closed. */
-class OpenQueries {
+export class OpenQueries {
   readonly #open = new Set<QueryObject>();
 
   /** Notes what a handler sends, if it is an object that `pg` lets write its own messages. */

@@ -11,7 +11,7 @@ export function refused<T>(
   schema: string,
   sessions: SeenSessions,
   outcome: Refused<T>,
-): TransactionOutcome<T> {
+): Exclude<TransactionOutcome<T>, { readonly kind: "committed" }> {
   const { value, sqlState, during, error } = outcome;
   if (isViolationOf(error, { schema, table: "records", constraint: "records_pkey" }))
     return { kind: "lost", value };

@@ -13,6 +13,8 @@ import type { HintSupport } from "../hints.ts";
 import type { NewLife } from "../life.ts";
 import type { AttemptEnd, Store, StoreCapabilities } from "../store.ts";
 import { activeKeyStatements, countKeysOf } from "./active-keys.ts";
+import { batchStatements } from "./batch-statements.ts";
+import { postgresBatches } from "./batches.ts";
 import { Confirmation } from "./confirm.ts";
 import { postgresDeferred } from "./deferred.ts";
 import { deferredStatements } from "./deferred-statements.ts";
@@ -95,21 +97,23 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const settings = new Settings(executor, maintenance.settings, schema);
   const confirmation = new Confirmation(executor, transaction);
   const positions = new Positions(executor, parts.clock, names);
+  const transactionParts = {
+    bridge,
+    schema,
+    executor,
+    settings,
+    statements: { ...transaction, ...delivery },
+    confirmation,
+    sessions,
+    positions,
+  };
   return {
     name: parts.name,
     capabilities,
     keepsTraces: true,
     transactions: {
-      ...postgresTransactions({
-        bridge,
-        schema,
-        executor,
-        settings,
-        statements: { ...transaction, ...delivery },
-        confirmation,
-        sessions,
-        positions,
-      }),
+      ...postgresTransactions(transactionParts),
+      ...postgresBatches({ ...transactionParts, batch: batchStatements(names) }),
       phase: postgresPhases({ bridge, schema, executor, sessions, statements: phase, positions }),
       deliver: postgresDeliveries({ bridge, schema, sessions, statements: { ...delivery, ...phase } }),
     },

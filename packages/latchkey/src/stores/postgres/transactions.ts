@@ -11,6 +11,7 @@ import type {
 import type { Reading } from "../life.ts";
 import type {
   Admission,
+  BatchedRecord,
   EarlyTransaction,
   OpenTransaction,
   TransactionOutcome,
@@ -236,39 +237,56 @@ async function closed<Tx, T>(
 }
 
 function closing<Tx, T>(
-  { statements }: TransactionParts<Tx>,
+  parts: TransactionParts<Tx>,
   began: string,
   commit: Extract<TransactionWork<T>, { readonly end: "commit" }>,
 ): readonly SqlStatement[] {
-  const isTraced = commit.life.trace !== undefined;
-  const [first, over] = isTraced
-    ? [statements.completeTraced, statements.completeOverTraced]
-    : [statements.complete, statements.completeOver];
-  const statement = commit.replaces === null ? first : over;
-  const life = lifeValues(commit.life);
-  const complete = statement.bind({
-    ...life,
-    ...guardValues(commit.replaces),
-    ...retentionValues(commit.retention),
-    answer: commit.answer,
-    began,
-  });
-  if (commit.undoWrites) return [statements.undo.bind({}), complete];
-  const { effects } = commit;
+  const { undo } = parts.statements;
+  if (commit.undoWrites) return [undo.bind({}), completeStatement(parts, began, commit)];
+  return recordStatements(parts, began, commit);
+}
+
+type CompletedRecord = BatchedRecord &
+  Partial<Pick<Extract<TransactionWork<unknown>, { readonly end: "commit" }>, "replaces">>;
+
+/** Writes a finished record after its effects. */
+export function recordStatements<Tx>(
+  parts: TransactionParts<Tx>,
+  began: string,
+  record: CompletedRecord,
+): readonly SqlStatement[] {
+  const { effects } = record;
+  const complete = completeStatement(parts, began, record);
   if (effects.length === 0) return [complete];
+  const { enqueue, enqueueTraced } = parts.statements;
+  const life = lifeValues(record.life);
   return [
-    ...effects.map((effect) => {
-      const enqueue = effect.trace === undefined ? statements.enqueue : statements.enqueueTraced;
-      return enqueue.bind({ ...life, ...effectValues(effect) });
-    }),
+    ...effects.map((effect) =>
+      (effect.trace === undefined ? enqueue : enqueueTraced).bind({ ...life, ...effectValues(effect) }),
+    ),
     complete,
   ];
 }
 
-function outcomeOf<Tx, T>(
-  { schema, sessions }: TransactionParts<Tx>,
-  outcome: BridgeOutcome<T>,
-): TransactionOutcome<T> {
+function completeStatement<Tx>(
+  { statements }: TransactionParts<Tx>,
+  began: string,
+  { life, replaces = null, retention, answer }: CompletedRecord,
+): SqlStatement {
+  const isTraced = life.trace !== undefined;
+  const [first, over] = isTraced
+    ? [statements.completeTraced, statements.completeOverTraced]
+    : [statements.complete, statements.completeOver];
+  return (replaces === null ? first : over).bind({
+    ...lifeValues(life),
+    ...guardValues(replaces),
+    ...retentionValues(retention),
+    answer,
+    began,
+  });
+}
+
+function outcomeOf<Tx, T>(parts: TransactionParts<Tx>, outcome: BridgeOutcome<T>): TransactionOutcome<T> {
   const { kind, value } = outcome;
   switch (kind) {
     case "committed":
@@ -277,11 +295,19 @@ function outcomeOf<Tx, T>(
     case "in_doubt":
       return outcome;
     case "refused":
-      // An effect that is there has been committed by this very work: a repetition, which the record would refuse, too.
-      if (isViolationOf(outcome.error, { schema, table: "outbox", constraint: "outbox_pkey" }))
-        return { kind: "lost", value };
-      return refused(schema, sessions, outcome);
+      return refusedOutcome(parts, outcome);
     default:
       return kind satisfies never;
   }
+}
+
+export function refusedOutcome<Tx, T>(
+  { schema, sessions }: TransactionParts<Tx>,
+  outcome: Extract<BridgeOutcome<T>, { readonly kind: "refused" }>,
+) {
+  const { error, value } = outcome;
+  // An effect that is there has been committed by this very work: a repetition, which the record would refuse, too.
+  if (isViolationOf(error, { schema, table: "outbox", constraint: "outbox_pkey" }))
+    return { kind: "lost", value } as const;
+  return refused(schema, sessions, outcome);
 }

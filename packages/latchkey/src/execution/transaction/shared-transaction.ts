@@ -1,0 +1,228 @@
+/** One transaction of several submissions, and what becomes of each of them. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { AdmissionRequest } from "../../engine/decide.ts";
+import { isLatchkeyError } from "../../errors.ts";
+import type { Operation } from "../../operations/operation.ts";
+import { isSerializationFailure } from "../../sql/sql-state.ts";
+import type {
+  Admission,
+  BatchedRecord,
+  BatchOutcome,
+  BatchWork,
+  OpenBatch,
+  TransactionOutcome,
+  TransactionPart,
+  TransactionWork,
+} from "../../stores/transactions.ts";
+import type { Runtime } from "../runtime.ts";
+import { admit, newLife } from "./admit.ts";
+import { runHandler } from "./run-handler.ts";
+import type { Job, Ran, Started } from "./transaction-ends.ts";
+
+type Outcome = TransactionOutcome<Ran>;
+
+export interface BatchMember<Tx> {
+  readonly job: Job<Tx>;
+  readonly request: AdmissionRequest;
+  readonly started: Started;
+  /** Runs its handler where its caller is, for what hangs on that: spans, and what the user keeps there. */
+  readonly inContext: ReturnType<typeof AsyncLocalStorage.snapshot>;
+  /** Null: it needs a transaction of its own. */
+  readonly decide: (outcome: Outcome | null) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+export function memberOf<Tx>(job: Job<Tx>, request: AdmissionRequest, started: Started) {
+  const { promise: decided, resolve: decide, reject: fail } = Promise.withResolvers<Outcome | null>();
+  const inContext = AsyncLocalStorage.snapshot();
+  const member: BatchMember<Tx> = { job, request, started, inContext, decide, fail };
+  return { member, decided };
+}
+
+/** What has become of a member inside the transaction. */
+type Fate =
+  /** Its turn has not come. */
+  | { readonly kind: "waiting" }
+  /** Nothing ran for it, and nothing will in here. */
+  | { readonly kind: "alone" }
+  | { readonly kind: "refused"; readonly error: unknown }
+  /** What was decided without its handler, from what is committed: true whatever becomes of the transaction. */
+  | { readonly kind: "decided"; readonly ran: Ran }
+  /** Its handler runs, or what it has written could not be undone. */
+  | { readonly kind: "running" }
+  | { readonly kind: "timed_out"; readonly ran: Ran }
+  /** It has written its part, and its record is to be committed. */
+  | { readonly kind: "kept"; readonly ran: Ran; readonly place: number }
+  /** Nothing of it is left. The outcome holds only where the transaction's other parts stay: it may have met them. */
+  | { readonly kind: "undone"; readonly outcome: Outcome };
+
+/** How the transaction goes on after a member. */
+type Next = "on" | "commit" | "rollback" | "abandon";
+
+/** Each is a statement before COMMIT. */
+const effectsMax = 1_000;
+
+export class SharedTransaction<Tx> {
+  readonly #runtime: Runtime<Tx>;
+  readonly #operation: Operation;
+  readonly #members: readonly BatchMember<Tx>[];
+  readonly #fates: Fate[];
+  readonly #records: BatchedRecord[] = [];
+  #effects = 0;
+
+  constructor(runtime: Runtime<Tx>, operation: Operation, members: readonly BatchMember<Tx>[]) {
+    this.#runtime = runtime;
+    this.#operation = operation;
+    this.#members = members;
+    this.#fates = members.map(() => ({ kind: "waiting" }));
+  }
+
+  /** Decides about its members, but for those that it returns: their turn has not come. Never rejects. */
+  async run(): Promise<readonly BatchMember<Tx>[]> {
+    const { isolation, transactionLimitMs: idleLimitMs } = this.#operation.settings;
+    const keys = this.#members.map(({ job }) => job.submission.key);
+    const { runBatch } = this.#runtime.store.transactions ?? {};
+    try {
+      if (runBatch === undefined) throw new TypeError(`Store ${this.#runtime.store.name} has no batches`);
+      const outcome = await runBatch<boolean>({ keys, isolation, idleLimitMs }, (open) => this.#work(open));
+      return this.#decide(outcome);
+    } catch (error) {
+      return this.#failed(error);
+    }
+  }
+
+  async #work(open: OpenBatch<Tx>): Promise<BatchWork<boolean>> {
+    for (const [place, member] of this.#members.entries()) {
+      const next = await this.#next(open, place, member);
+      if (next === "commit") break;
+      if (next !== "on") return { end: next, value: false };
+    }
+    const records = this.#records;
+    return records.length === 0 ? { end: "rollback", value: true } : { end: "commit", value: true, records };
+  }
+
+  async #next(open: OpenBatch<Tx>, place: number, member: BatchMember<Tx>): Promise<Next> {
+    this.#fates[place] = { kind: "alone" };
+    const admission = open.admissions[place] ?? null;
+    const begun = admission === null ? null : await this.#admitted(place, member, admission);
+    if (begun === null) return "on";
+    const part = open.part();
+    this.#fates[place] = { kind: "running" };
+    try {
+      const work = await begun(part);
+      return await this.#after(place, part, work);
+    } catch (error) {
+      return this.#undo(place, part, threw(error));
+    }
+  }
+
+  /** Null: its handler does not run in here. */
+  async #admitted(place: number, member: BatchMember<Tx>, admission: Admission) {
+    const { job, request, started, inContext } = member;
+    try {
+      const admitted = await admit(job, admission, request, (retried, now) =>
+        newLife(job, retried, request.token, now),
+      );
+      if (admitted.kind === "ends") {
+        this.#fates[place] = { kind: "decided", ran: admitted.ran };
+        return null;
+      }
+      const { start } = admitted;
+      if (start.replaces !== null) return null;
+      started.start = start;
+      return (part: TransactionPart<Tx>) =>
+        inContext(() => runHandler(job, part, start.life, admission.reading.now, { result: () => admitted }));
+    } catch (error) {
+      this.#fates[place] = { kind: "refused", error };
+      return null;
+    }
+  }
+
+  async #after(place: number, part: TransactionPart<Tx>, work: TransactionWork<Ran>): Promise<Next> {
+    // Rolling back finds nothing to roll back, and says so.
+    if (part.state() === "ended") return "rollback";
+    const { value: ran } = work;
+    if (work.end === "abandon") {
+      this.#fates[place] = { kind: "timed_out", ran };
+      return "abandon";
+    }
+    if (work.end === "rollback") return this.#undo(place, part, { kind: "rolled_back", value: ran });
+    if (part.state() === "failed") {
+      const error = new Error("A statement has failed, and its error was swallowed");
+      return this.#undo(place, part, { kind: "refused", value: ran, because: "aborted", error });
+    }
+    if (work.undoWrites) await part.undo();
+    const { life, answer, retention, effects } = work;
+    this.#fates[place] = { kind: "kept", ran, place: this.#records.length };
+    this.#records.push({ life, answer, retention, effects });
+    this.#effects += effects.length;
+    return part.leavesBehind() || this.#effects >= effectsMax ? "commit" : "on";
+  }
+
+  async #undo(place: number, part: TransactionPart<Tx>, outcome: Outcome): Promise<Next> {
+    part.revoke();
+    const { value } = outcome;
+    // The database may refuse all that follows, or has ended more than this part.
+    if (value.kind === "threw" && isSerializationFailure(value.error)) return "rollback";
+    try {
+      await part.undo();
+    } catch {
+      return "rollback";
+    }
+    this.#fates[place] = { kind: "undone", outcome };
+    return "on";
+  }
+
+  #failed(error: unknown): readonly BatchMember<Tx>[] {
+    if (isLatchkeyError(error) && error.code === "transaction-changed")
+      return this.#decide({ kind: "changed" });
+    const isOpened = this.#fates.some(({ kind }) => kind !== "waiting");
+    if (isOpened) return this.#decide({ kind: "lost" });
+    for (const { fail } of this.#members) fail(error);
+    return [];
+  }
+
+  #decide(end: End): readonly BatchMember<Tx>[] {
+    return this.#members.filter((member, place) => {
+      const fate = this.#fates[place] ?? { kind: "alone" };
+      if (fate.kind === "refused") member.fail(fate.error);
+      else if (fate.kind !== "waiting") member.decide(outcomeOf(fate, end));
+      return fate.kind === "waiting";
+    });
+  }
+}
+
+/** How the transaction has ended; its value is whether all parts that ran are as their members left them. */
+type End =
+  | Exclude<BatchOutcome<boolean>, { readonly kind: "changed" | "lost" }>
+  | { readonly kind: "changed" | "lost" };
+
+function outcomeOf(fate: Exclude<Fate, { readonly kind: "waiting" | "refused" }>, end: End): Outcome | null {
+  switch (fate.kind) {
+    case "alone":
+      return null;
+    case "decided":
+      return { kind: "rolled_back", value: fate.ran };
+    case "timed_out":
+      return end.kind === "rolled_back" ? { kind: "rolled_back", value: fate.ran } : changedOr(end, fate.ran);
+    case "running":
+      return changedOr(end, { kind: "again" });
+    case "undone":
+      return end.kind === "committed" || (end.kind === "rolled_back" && end.value) ? fate.outcome : null;
+    case "kept":
+      if (end.kind === "in_doubt") return { ...end, value: fate.ran };
+      if (end.kind !== "committed") return changedOr(end, fate.ran);
+      return { kind: "committed", value: fate.ran, expiresAt: end.expiresAt[fate.place] ?? Number.NaN };
+    default:
+      return fate satisfies never;
+  }
+}
+
+/** What ran in a transaction that its work has ended may have been committed, so it does not run again. */
+function changedOr({ kind }: End, value: Ran): Outcome | null {
+  return kind === "changed" ? { kind, value } : null;
+}
+
+function threw(error: unknown): Outcome {
+  return { kind: "rolled_back", value: { kind: "threw", error } };
+}

@@ -1,0 +1,460 @@
+/** Messages that share transactions, on Postgres: what stays, what goes, and what each of them hears. */
+import { AsyncLocalStorage } from "node:async_hooks";
+import type pg from "pg";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { expectNoLeak, migratedDatabase, openPool, type TestTx } from "../../../../test/postgres/harness.ts";
+import { isCommit, isCommitReply } from "../../../../test/support/postgres-messages.ts";
+import { startProxy, type TcpProxy } from "../../../../test/support/tcp-proxy.ts";
+import { deferred, until, within } from "../../../../test/support/until.ts";
+import { MessageRefused } from "../errors.ts";
+import { createLatchkey, type LatchkeyEvent, type OperationOptions } from "../index.ts";
+import { pgTransactions } from "../sql/pg.ts";
+import { postgresStore } from "../stores/postgres.ts";
+import type { Message, Verdict } from "./broker.ts";
+import { createInbox, type MessageHandler } from "./inbox.ts";
+import type { InboxOptions } from "./inbox-options.ts";
+
+interface Order {
+  readonly order: string;
+}
+
+type Handler = MessageHandler<TestTx, "transaction", Order>;
+
+let url: string;
+let proxy: TcpProxy;
+let direct: pg.Pool;
+beforeAll(async () => {
+  url = await migratedDatabase();
+  direct = openPool(url);
+  await direct.query(
+    "create table orders (name text unique deferrable initially deferred, by xid8 default pg_current_xact_id())",
+  );
+  proxy = await startProxy({
+    to: { port: Number(new URL(url).port), host: new URL(url).hostname },
+    protocol: "postgres",
+  });
+});
+beforeEach(() =>
+  direct.query("truncate orders, business, latchkey.records, latchkey.messages, latchkey.outbox cascade"),
+);
+
+const insert = "insert into orders (name) values ($1)";
+const insertOrder: Handler = async ({ tx, input }) => void (await tx.query(insert, [input.order]));
+
+interface Change {
+  readonly options?: Partial<InboxOptions<Order>>;
+  readonly operation?: OperationOptions<"transaction">;
+  readonly proxied?: boolean;
+}
+
+/** An inbox whose first message, `gate`, holds its transaction until `go`, so that the others gather. */
+function setUp(
+  handler: Handler = insertOrder,
+  { options = {}, operation = {}, proxied = false }: Change = {},
+) {
+  const through = new URL(url);
+  if (proxied) Object.assign(through, { port: String(proxy.port), hostname: "127.0.0.1" });
+  const pool = openPool(String(through));
+  const events: LatchkeyEvent[] = [];
+  const latchkey = createLatchkey({
+    store: postgresStore({ pool, notify: false }),
+    onEvent: (event) => events.push(event),
+  });
+  const begun = deferred();
+  const opened = deferred();
+  const ran: string[] = [];
+  const inbox = createInbox<TestTx, "transaction", Order>(
+    latchkey as never,
+    latchkey.operation("shipments.create", operation),
+    { tenant: "shop", batchSize: 20, backoffMs: 1, ...options },
+    async (context) => {
+      ran.push(context.input.order);
+      if (context.input.order === "gate") {
+        begun.resolve();
+        await opened.promise;
+      }
+      await handler(context);
+    },
+  );
+  return {
+    pool,
+    latchkey,
+    inbox,
+    events,
+    ran,
+    go: opened.resolve,
+    /** The verdicts of messages that come while the gate's transaction runs. */
+    async gathered(messages: readonly Message[]): Promise<Verdict["because"][]> {
+      const gate = inbox.consume(message("gate"));
+      await within(begun.promise, "the gate's handler runs");
+      const rest = messages.map((one) => inbox.consume(one));
+      opened.resolve();
+      const verdicts = await Promise.all([gate, ...rest]);
+      return verdicts.slice(1).map(({ because }) => because);
+    },
+    of: (type: LatchkeyEvent["type"]) => events.filter((event) => event.type === type),
+  };
+}
+
+function message(order: string, change: Partial<Message> = {}): Message {
+  return {
+    id: order,
+    source: "orders",
+    body: Buffer.from(JSON.stringify({ order })),
+    contentType: "application/json",
+    headers: {},
+    redelivered: false,
+    ...change,
+  };
+}
+
+const messages = (...orders: string[]) => orders.map((order) => message(order));
+
+/** The names of committed orders, in groups that a transaction has written. */
+async function committed(): Promise<string[][]> {
+  const { rows } = await direct.query<{ names: string[] }>(
+    "select array_agg(name order by name) as names from orders where name <> 'gate' group by by order by min(name)",
+  );
+  return rows.map(({ names }) => names);
+}
+
+async function records(): Promise<Record<string, string>> {
+  const { rows } = await direct.query<{ key: string; state: string }>(
+    "select key, state from latchkey.records where key <> 'gate' order by key",
+  );
+  return Object.fromEntries(rows.map(({ key, state }) => [key, state]));
+}
+
+const done = "completed";
+
+describe("what has gathered while a transaction ran", () => {
+  test("shares the next one, and each message has its record", async () => {
+    const { gathered, pool } = setUp();
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "executed", "executed"]);
+    expect(await committed()).toEqual([["a", "b", "c"]]);
+    expect(await records()).toEqual({ a: done, b: done, c: done });
+    await expectNoLeak(pool);
+  });
+
+  test("is at most batchSize, and runs in the order in which it came", async () => {
+    const { gathered, ran } = setUp(insertOrder, { options: { batchSize: 2 } });
+    await gathered(messages("c", "b", "a"));
+    expect(await committed()).toEqual([["a"], ["b", "c"]]);
+    expect(ran).toEqual(["gate", "c", "b", "a"]);
+  });
+
+  test("without batchSize every message has its own", async () => {
+    const { gathered } = setUp(insertOrder, { options: { batchSize: false } });
+    await gathered(messages("a", "b"));
+    expect(await committed()).toEqual([["a"], ["b"]]);
+  });
+
+  test("what comes again has its own, too", async () => {
+    const { gathered } = setUp();
+    await gathered([message("a", { redelivered: true }), ...messages("b", "c")]);
+    expect(await committed()).toEqual([["a"], ["b", "c"]]);
+  });
+
+  test("runs each handler where its message came from", async () => {
+    const place = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const { inbox, go } = setUp(async (context) => {
+      seen.push([context.input.order, place.getStore()]);
+      await insertOrder(context);
+    });
+    const all = ["gate", "a", "b"].map((order) =>
+      place.run(`of ${order}`, () => inbox.consume(message(order))),
+    );
+    go();
+    await Promise.all(all);
+    expect(seen).toEqual([
+      ["gate", "of gate"],
+      ["a", "of a"],
+      ["b", "of b"],
+    ]);
+  });
+
+  test("is given back when the inbox is closed before its turn", async () => {
+    const { gathered, inbox, ran } = setUp(async (context) => {
+      if (context.input.order === "gate") inbox.close();
+      await insertOrder(context);
+    });
+    expect(await gathered(messages("a", "b"))).toEqual(["stopping", "stopping"]);
+    expect(ran).toEqual(["gate"]);
+    expect((await inbox.consume(message("late"))).because).toBe("stopping");
+  });
+});
+
+describe("duplicates", () => {
+  test("of a message in the same batch, and of one that is finished, do not run", async () => {
+    const { inbox, gathered, ran } = setUp();
+    await inbox.consume(message("old"));
+    const verdicts = await gathered(messages("a", "a", "old", "b"));
+    expect(verdicts).toEqual(["executed", "duplicate", "duplicate", "executed"]);
+    expect(ran).toEqual(["old", "gate", "a", "b"]);
+  });
+
+  test("that say something else are dead letters", async () => {
+    const { inbox, gathered } = setUp();
+    await inbox.consume(message("old"));
+    const other = Buffer.from(JSON.stringify({ order: "other" }));
+    const verdicts = await gathered([
+      ...messages("a"),
+      message("a", { body: other }),
+      message("old", { body: other }),
+    ]);
+    expect(verdicts).toEqual(["executed", "key-misuse", "key-misuse"]);
+    expect(await committed()).toEqual([["a"], ["old"]]);
+  });
+
+  test("of what runs elsewhere are held, and the others commit", async () => {
+    const over = deferred();
+    const elsewhere = setUp(async (context) => {
+      await insertOrder(context);
+      await over.promise;
+    });
+    const running = elsewhere.inbox.consume(message("a"));
+    await until(() => elsewhere.ran.length === 1);
+    const { gathered, ran } = setUp(insertOrder, { options: { holdMs: 1 } });
+    expect(await gathered(messages("a", "b"))).toEqual(["in-progress", "executed"]);
+    expect(ran).toEqual(["gate", "b"]);
+    over.resolve();
+    expect((await running).because).toBe("executed");
+  });
+});
+
+describe("a message whose handler fails", () => {
+  test("is undone by itself, its effects too, and counted; the others commit", async () => {
+    const { latchkey, gathered, of } = setUp(async ({ tx, input, attempt }) => {
+      await tx.query(insert, [input.order]);
+      attempt.enqueue(mail, input.order);
+      if (input.order === "b") throw new Error("it does not work");
+    });
+    const mail = latchkey.effect<string, null>("mail", { deduplication: "none", execute: async () => null });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(await committed()).toEqual([["a", "c"]]);
+    expect(await records()).toEqual({ a: done, c: done });
+    const { rows } = await direct.query(
+      "select r.key from latchkey.outbox o join latchkey.records r on r.id = o.record_id order by 1",
+    );
+    expect(rows).toEqual([{ key: "a" }, { key: "c" }, { key: "gate" }]);
+    expect((await direct.query("select count(*)::int as n from latchkey.outbox")).rows).toEqual([{ n: 3 }]);
+    expect(of("message_failed")).toMatchObject([{ failures: 1, errorCode: "handler-threw" }]);
+    expect(of("transaction_rerun")).toEqual([]);
+  });
+
+  test("is a dead letter in the end, or at once where it is refused", async () => {
+    const { inbox, gathered } = setUp(
+      async (context) => {
+        await insertOrder(context);
+        if (context.input.order === "b") throw new Error("never");
+        if (context.input.order === "c") throw new MessageRefused();
+      },
+      { options: { failuresMax: 2 } },
+    );
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "refused"]);
+    expect((await inbox.consume(message("b", { redelivered: true }))).because).toBe("failed");
+    expect(await committed()).toEqual([["a"]]);
+  });
+
+  test.each(["throws its error", "swallows its error"])("with a statement's error, and %s", async (how) => {
+    const { gathered, of } = setUp(async (context) => {
+      await insertOrder(context);
+      if (context.input.order !== "b") return;
+      const failing = context.tx.query("insert into business values ($1, 2)", ["one"]);
+      await (how === "throws its error" ? failing : failing.catch(() => {}));
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(await committed()).toEqual([["a", "c"]]);
+    expect(of("message_failed")).toHaveLength(1);
+    expect(of("transaction_rerun")).toEqual([]);
+  });
+
+  test("when all fail, each is counted once and runs once", async () => {
+    const { gathered, ran, of } = setUp(async ({ input, ...context }) => {
+      await insertOrder({ input, ...context });
+      if (input.order !== "gate") throw new Error("no");
+    });
+    expect(await gathered(messages("a", "b"))).toEqual(["handler-failed", "handler-failed"]);
+    expect(ran).toEqual(["gate", "a", "b"]);
+    expect(of("message_failed")).toHaveLength(2);
+    expect(await committed()).toEqual([]);
+  });
+});
+
+describe("savepoints of the handler's own", () => {
+  test("work as ever, also under one name", async () => {
+    const { gathered } = setUp(async ({ tx, input }) => {
+      await tx.query("savepoint mine");
+      await tx.query(insert, [`${input.order} undone`]);
+      await tx.query("rollback to savepoint mine");
+      await tx.query(insert, [input.order]);
+      await tx.query("savepoint mine");
+      await tx.query(insert, [`${input.order} kept`]);
+      if (input.order === "b") throw new Error("all of it goes");
+      await tx.query("release savepoint mine");
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    const { rows } = await direct.query("select name from orders where name not like 'gate%' order by 1");
+    expect(rows.map(({ name }) => name)).toEqual(["a", "a kept", "c", "c kept"]);
+  });
+
+  test("by a name that looks like Latchkey's do not keep half of a failed message", async () => {
+    const names = ["latchkey_handler", "latchkey_part", "latchkey_message"];
+    const { gathered } = setUp(async ({ tx, input }) => {
+      await tx.query(insert, [input.order]);
+      for (const name of names) await tx.query(`savepoint ${name}`);
+      if (input.order === "b") throw new Error("all of it goes");
+    });
+    await gathered(messages("a", "b", "c"));
+    expect(await committed()).toEqual([["a", "c"]]);
+  });
+});
+
+describe("what ends the transaction for all", () => {
+  test.each(["40001", "40P01"])(
+    "a failure of class %s: all that ran run again, each by itself",
+    async (code) => {
+      let failures = 1;
+      const { gathered, of, ran } = setUp(async (context) => {
+        await insertOrder(context);
+        if (context.input.order === "b" && failures-- > 0)
+          await context.tx.query(`do $$ begin raise exception 'busy' using errcode = '${code}'; end $$`);
+      });
+      expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "executed", "executed"]);
+      expect(ran.toSorted()).toEqual(["a", "a", "b", "b", "c", "gate"]);
+      expect(of("transaction_rerun")).toMatchObject([{ because: "batch" }, { because: "batch" }]);
+      expect(of("message_failed")).toEqual([]);
+      expect((await committed()).flat().sort()).toEqual(["a", "b", "c"]);
+    },
+  );
+
+  test("a constraint that is checked at COMMIT: only the message that breaks it fails", async () => {
+    await direct.query(insert, ["b"]);
+    const { gathered, of } = setUp();
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(of("message_failed")).toMatchObject([{ errorCode: "sqlstate-23505" }]);
+    expect(await committed()).toEqual([["a"], ["b"], ["c"]]);
+  });
+
+  test("a statement that was not waited for, and fails behind its message", async () => {
+    const { gathered, of } = setUp(async ({ tx, input }) => {
+      await tx.query(insert, [input.order]);
+      if (input.order === "a") tx.query("insert into business values ('one', 2)").catch(() => {});
+    });
+    expect(await gathered(messages("a", "b"))).toEqual(["handler-failed", "executed"]);
+    expect(await committed()).toEqual([["b"]]);
+    expect(of("message_failed")).toHaveLength(1);
+  });
+
+  test("a message whose time is over fails; the others run again", async () => {
+    const { gathered, ran } = setUp(
+      async (context) => {
+        await insertOrder(context);
+        if (context.input.order === "b") await new Promise(() => {});
+      },
+      { operation: { transactionLimitMs: 300 } },
+    );
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(ran.toSorted()).toEqual(["a", "a", "b", "c", "gate"]);
+    expect((await committed()).flat()).toEqual(["a", "c"]);
+  });
+
+  test("a handler that commits: what has run in its transaction is unknown and does not run again", async () => {
+    const clients: pg.PoolClient[] = [];
+    const { pool, gathered, ran } = setUp(async (context) => {
+      await insertOrder(context);
+      if (context.input.order === "b")
+        for (const client of clients) await client.query("commit").catch(() => {});
+    });
+    pool.on("acquire", (client) => clients.push(client));
+    const verdicts = await gathered(messages("a", "b", "c"));
+    expect(verdicts).toEqual(["outcome-unknown", "outcome-unknown", "executed"]);
+    expect(ran).toEqual(["gate", "a", "b", "c"]);
+    expect(await records()).toEqual({ a: "unknown", b: "unknown", c: done });
+    await expectNoLeak(pool);
+  });
+
+  test("what a message sets for its transaction is not there for the next one", async () => {
+    const seen: unknown[] = [];
+    const { gathered } = setUp(async (context) => {
+      const { rows } = await context.tx.query("select current_setting('app.of', true) as of");
+      seen.push(rows[0].of || null);
+      await context.tx.query(`set local app.of = '${context.input.order}'`);
+      await insertOrder(context);
+    });
+    await gathered(messages("a", "b"));
+    expect(seen).toEqual([null, null, null]);
+    expect(await committed()).toEqual([["a"], ["b"]]);
+  });
+
+  test("the tx of a message is of no use after it", async () => {
+    const kept: TestTx[] = [];
+    const errors: unknown[] = [];
+    const { gathered } = setUp(async (context) => {
+      await insertOrder(context);
+      for (const tx of kept) await tx.query(insert, ["stray"]).catch(({ code }) => errors.push(code));
+      kept.push(context.tx);
+    });
+    await gathered(messages("a", "b"));
+    expect(errors).toEqual(["tx-revoked", "tx-revoked", "tx-revoked"]);
+    expect(await committed()).toEqual([["a", "b"]]);
+  });
+});
+
+describe("a connection that is lost", () => {
+  test("at the batch's COMMIT, unsent: nothing is acknowledged, and all run again", async () => {
+    const { gathered, ran, of } = setUp(insertOrder, { proxied: true });
+    const hold = proxy.holdWhen((one) => of("executed").length === 1 && isCommit(one));
+    const verdicts = gathered(messages("a", "b"));
+    await hold.held();
+    expect([of("executed").length, await committed()]).toEqual([1, []]);
+    hold.drop();
+    expect(await verdicts).toEqual(["executed", "executed"]);
+    expect(ran.toSorted()).toEqual(["a", "a", "b", "b", "gate"]);
+    expect((await committed()).flat()).toEqual(["a", "b"]);
+  });
+
+  test("before COMMIT's answer: the records say that it happened, and nothing runs again", async () => {
+    const { gathered, ran, of } = setUp(insertOrder, { proxied: true });
+    const hold = proxy.holdReplyWhen((one) => of("executed").length === 1 && isCommitReply(one));
+    const verdicts = gathered(messages("a", "b"));
+    await hold.held();
+    expect(of("executed")).toHaveLength(1);
+    hold.drop();
+    expect(await verdicts).toEqual(["executed", "executed"]);
+    expect(ran).toEqual(["gate", "a", "b"]);
+    expect(await committed()).toEqual([["a", "b"]]);
+    const resolved = { resolved: "committed" };
+    expect(of("commit_in_doubt")).toMatchObject([resolved, resolved]);
+  });
+});
+
+describe("is refused", () => {
+  const pool = () => openPool(url);
+  const make = (
+    options: object,
+    operation: object = {},
+    store: object = postgresStore({ pool: pool(), notify: false }),
+  ) => {
+    const latchkey = createLatchkey({ store: store as never });
+    return () =>
+      createInbox(latchkey, latchkey.operation("op", operation), { tenant: "t", ...options }, async () => {});
+  };
+
+  test.each([1, 65, 2.5, 0, "many"])("a batchSize of %s", (batchSize) => {
+    expect(make({ batchSize })).toThrow(/batchSize must be false, or a whole number from 2 to 64/);
+  });
+
+  test("for operations whose transactions cannot be shared", () => {
+    expect(make({ batchSize: 2 }, { execution: "lease" })).toThrow(/only transactions are shared/);
+    expect(make({ batchSize: 2 }, { isolation: "serializable" })).toThrow(/serializable/);
+  });
+
+  test("over a bridge without parts", () => {
+    const { transactParts: _, ...bridge } = pgTransactions({ pool: pool() });
+    const store = postgresStore({ pool: pool(), transactions: bridge, notify: false });
+    expect(make({ batchSize: 2 }, {}, store)).toThrow(TypeError);
+    expect(make({}, {}, store)).not.toThrow();
+  });
+});

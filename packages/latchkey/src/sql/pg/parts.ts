@@ -1,0 +1,169 @@
+/** A transaction in parts: each sets a savepoint in the flight of its first statement, and can be undone by itself. */
+import { systemPorts } from "../../ports.ts";
+import { type GuardRules, guardClient } from "../guard-client.ts";
+import type { BridgePart } from "../transaction.ts";
+import type { PgClient, PgRider } from "./client.ts";
+import type { TransactionWatch } from "./connection-state.ts";
+import type { Connection } from "./connections.ts";
+import { control, openError } from "./control-statements.ts";
+import {
+  type FirstFlight,
+  HandlerStatements,
+  OpenQueries,
+  type SentStatements,
+} from "./handler-statements.ts";
+import type { PipelineOptions } from "./pipeline.ts";
+import type { RepeatedStatements } from "./statement-names.ts";
+
+/**
+ * A handler that set a savepoint of the same name inside its part would have only half of the part undone, so it is one that
+ * no code can have written down.
+ */
+const name = `latchkey_${systemPorts.random.token().replaceAll(/[^0-9a-f]/g, "")}`;
+const savepoint = control("lk_savepoint", `savepoint ${name}`);
+const release = control("lk_release", `release savepoint ${name}`);
+const undo = control("lk_undo", `rollback to savepoint ${name}`);
+
+/** What later parts would meet: settings, cursors and prepared statements of the transaction. */
+const leavesBehind = /(?:^|;)\s*(?:set|declare|prepare)\b/i;
+
+export interface PartedStart {
+  readonly connection: Connection;
+  readonly watch: TransactionWatch;
+  readonly repeated: RepeatedStatements | null;
+  /** Whether statements may have names. */
+  readonly mayName: () => boolean;
+  readonly rules: GuardRules;
+}
+
+export class PartedTransaction implements SentStatements {
+  readonly #start: PartedStart;
+  readonly openQueries = new OpenQueries();
+  readonly #statements: HandlerStatements[] = [];
+  #changedSession = false;
+  /** Whether a savepoint stands. */
+  #marked = false;
+  #revokeLast = () => {};
+
+  constructor(start: PartedStart) {
+    this.#start = start;
+  }
+
+  get failure(): unknown {
+    return this.#statements.find(({ failure }) => failure !== null)?.failure ?? null;
+  }
+
+  get named(): boolean {
+    return this.#statements.some(({ named }) => named);
+  }
+
+  nameNothing(): void {
+    this.#start.repeated?.end();
+  }
+
+  readonly mayHaveChangedSession = (): boolean => this.#changedSession;
+
+  revoke(): void {
+    this.#revokeLast();
+  }
+
+  part(): BridgePart<PgClient> {
+    const { connection, watch, repeated, mayName, rules } = this.#start;
+    const options = { canSend: () => !watch.ended, blocked: this.openQueries.blocked };
+    const mark = new Mark(connection, options, this.#marked, () => {
+      this.#marked = true;
+    });
+    const { client } = connection;
+    const allowed = () => mayName() && !this.#changedSession;
+    const statements = new HandlerStatements(client, repeated, allowed, mark, this.openQueries);
+    this.#statements.push(statements);
+    let changed = false;
+    const guarded = guardClient(client, rules, (method, args) => {
+      changed ||= guarded.mayHaveChangedSession() || leavesBehind.test(textOf(args[0]));
+      this.#changedSession ||= changed;
+      return statements.send(method, args);
+    });
+    this.#revokeLast = guarded.revoke;
+    return {
+      tx: guarded.tx,
+      used: guarded.used,
+      flush: () => statements.queued(),
+      revoke: guarded.revoke,
+      mayHaveChangedSession: () => changed,
+      state() {
+        if (watch.ended) return "ended";
+        return connection.state?.status === "E" ? "failed" : "usable";
+      },
+      undo: () => this.#undo(mark, statements),
+    };
+  }
+
+  async #undo(mark: Mark, statements: HandlerStatements): Promise<void> {
+    if (!mark.sent) return;
+    // Where it was not set, the name would still be that of the part before.
+    await mark.open();
+    await statements.queued();
+    const { connection, watch } = this.#start;
+    const { blocked } = this.openQueries;
+    const reply = await connection.sendPipeline([undo], { canSend: () => !watch.ended, blocked });
+    if (reply.error !== null || reply.status !== "T") throw openError(reply);
+  }
+}
+
+/** The savepoint of a part, which is set when the part sends something. */
+class Mark implements FirstFlight {
+  readonly #connection: Connection;
+  readonly #options: Pick<PipelineOptions, "canSend" | "blocked">;
+  readonly #follows: boolean;
+  readonly #onSent: () => void;
+  #opening: Promise<boolean> | null = null;
+  #set = false;
+
+  /** @param follows whether the one of an earlier part stands, which is released */
+  constructor(
+    connection: Connection,
+    options: Pick<PipelineOptions, "canSend" | "blocked">,
+    follows: boolean,
+    onSent: () => void,
+  ) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#follows = follows;
+    this.#onSent = onSent;
+  }
+
+  get sent(): boolean {
+    return this.#opening !== null;
+  }
+
+  get admitted(): boolean {
+    return this.#set;
+  }
+
+  open(rider: PgRider | null = null): Promise<boolean> {
+    if (this.#opening === null) {
+      this.#onSent();
+      this.#opening = this.#open(rider);
+      // What waits for it gets its error; a handler need not wait.
+      this.#opening.catch(() => {});
+    }
+    return this.#opening;
+  }
+
+  async #open(rider: PgRider | null): Promise<boolean> {
+    const statements = this.#follows ? [release, savepoint] : [savepoint];
+    const reply = await this.#connection.sendPipeline(
+      statements,
+      rider === null ? this.#options : { ...this.#options, rider, timeoutMs: null },
+    );
+    if (reply.replies.length < statements.length) throw openError(reply);
+    this.#set = true;
+    return true;
+  }
+}
+
+function textOf(statement: unknown): string {
+  if (typeof statement === "string") return statement;
+  if (typeof statement !== "object" || statement === null || !("text" in statement)) return "";
+  return typeof statement.text === "string" ? statement.text : "";
+}

@@ -1,0 +1,138 @@
+/** Several keys in one transaction of any bridge that has parts. */
+import type { RecordKey } from "../../engine/record.ts";
+import type {
+  BridgeOutcome,
+  PartedSession,
+  SqlRow,
+  SqlStatement,
+  TransactionBridge,
+} from "../../sql/transaction.ts";
+import type {
+  Admission,
+  BatchedRecord,
+  BatchOutcome,
+  BatchRequest,
+  BatchWork,
+  OpenBatch,
+  TransactionPart,
+  TransactionSupport,
+} from "../transactions.ts";
+import type { batchStatements } from "./batch-statements.ts";
+import { lookOf } from "./confirm.ts";
+import { momentOf, onlyRow, textOf } from "./rows.ts";
+import { inOpenedSession, openedSession } from "./session-statements.ts";
+import { asSchemaError } from "./settings.ts";
+import { recordStatements, refusedOutcome, type TransactionParts } from "./transactions.ts";
+import { keyValues, timeoutText } from "./values.ts";
+
+type PartedBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactParts">>;
+
+export interface BatchParts<Tx> extends TransactionParts<Tx> {
+  readonly batch: ReturnType<typeof batchStatements>;
+}
+
+export function postgresBatches<Tx>(parts: BatchParts<Tx>): Pick<TransactionSupport<Tx>, "runBatch"> {
+  const { bridge } = parts;
+  return hasParts(bridge) ? { runBatch: (request, work) => runBatch(parts, bridge, request, work) } : {};
+}
+
+function hasParts<Tx>(bridge: TransactionBridge<Tx>): bridge is PartedBridge<Tx> {
+  return bridge.transactParts !== undefined;
+}
+
+async function runBatch<Tx, T>(
+  parts: BatchParts<Tx>,
+  bridge: PartedBridge<Tx>,
+  { keys, isolation, idleLimitMs }: BatchRequest,
+  work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
+): Promise<BatchOutcome<T>> {
+  const { batch, settings, sessions } = parts;
+  const locks = await Promise.all(keys.map((key) => settings.lockOf(key)));
+  const opening = [
+    batch.openBatch.bind({ locks: JSON.stringify(locks), limit_ms: timeoutText(idleLimitMs) }),
+    batch.lookBatch.bind({ keys: keysList(keys) }),
+  ];
+  let started = false;
+  try {
+    const outcome = await bridge.transactParts<T>({ isolation, opening }, async (session) => {
+      const opened = openedSession(onlyRow(session.opened[0]));
+      if (isolation === null) sessions.isolation = opened.isolation;
+      const closing = async (records: readonly BatchedRecord[], changed: boolean) => {
+        if (records.some(({ effects }) => effects.some(({ ordered }) => ordered)))
+          await parts.positions.ensureBeside();
+        const began = textOf(onlyRow(session.opened[0]), "began");
+        const statements = records.flatMap((record) => recordStatements(parts, began, record));
+        return inOpenedSession(opened, changed, statements);
+      };
+      started = true;
+      return inBatch(parts, session, admissionsOf(session.opened, opened), closing, work);
+    });
+    return outcomeOf(parts, outcome);
+  } catch (error) {
+    throw started ? error : asSchemaError(error);
+  }
+}
+
+function keysList(keys: readonly RecordKey[]): string {
+  return JSON.stringify(keys.map((key, place) => ({ place, ...keyValues(key) })));
+}
+
+function admissionsOf(
+  [first, looks = []]: PartedSession<never>["opened"],
+  { isolation, refusal }: ReturnType<typeof openedSession>,
+): readonly (Admission | null)[] {
+  // There a look-up inside would make different keys of a small table fail each other.
+  if (isolation === "serializable") return looks.map(() => null);
+  const exclusive = textOf(onlyRow(first), "exclusive");
+  return looks.map((row, place) => admissionOf(row, exclusive[place] === "t", refusal));
+}
+
+/** Null for what has a lease, which has not been read, and for what a standby may not have yet. */
+function admissionOf(row: SqlRow, exclusive: boolean, refusal: Admission["refusal"]): Admission | null {
+  const { reading, unconfirmed } = lookOf([row]);
+  if (unconfirmed || reading.record?.state === "in_progress") return null;
+  return { reading, exclusive, refusal: refusal ?? null };
+}
+
+async function inBatch<Tx, T>(
+  { sessions }: BatchParts<Tx>,
+  session: PartedSession<Tx>,
+  admissions: OpenBatch<Tx>["admissions"],
+  closing: (records: readonly BatchedRecord[], changed: boolean) => Promise<readonly SqlStatement[]>,
+  work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
+) {
+  let changed = false;
+  const part = (): TransactionPart<Tx> => {
+    const { tx, used, flush, revoke, state, undo, mayHaveChangedSession } = session.part();
+    const leavesBehind = () => mayHaveChangedSession?.() ?? true;
+    const left = () => {
+      changed ||= sessions.mayHaveChanged({ mayHaveChangedSession });
+      revoke();
+    };
+    return { tx, used, flush, revoke: left, state, undo, leavesBehind };
+  };
+  const result = await work({ admissions, part });
+  if (result.end !== "commit") return result;
+  const { end, value, records } = result;
+  return { end, value, closing: await closing(records, changed) };
+}
+
+function outcomeOf<Tx, T>(parts: BatchParts<Tx>, outcome: BridgeOutcome<T>): BatchOutcome<T> {
+  const { kind, value } = outcome;
+  switch (kind) {
+    case "committed":
+      return { kind, value, expiresAt: outcome.closed.flatMap(expiryOf) };
+    case "rolled_back":
+    case "in_doubt":
+      return outcome;
+    case "refused":
+      return refusedOutcome(parts, outcome);
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** Only statements that have written a record say when it expires. */
+function expiryOf([row]: readonly SqlRow[]): readonly number[] {
+  return row !== undefined && "expires_at" in row ? [momentOf(row, "expires_at")] : [];
+}
