@@ -72,7 +72,11 @@ function driverOf(
   mockSpared: NonNullable<BrokerDriver["spared"]>,
   long: NonNullable<BrokerDriver["spared"]>,
 ): BrokerDriver {
-  const spared = [oneByOne, ...(process.env.LATCHKEY_KAFKA_URL ? [] : mockSpared), ...(isThorough ? [] : long)];
+  const spared = [
+    oneByOne,
+    ...(process.env.LATCHKEY_KAFKA_URL ? [] : mockSpared),
+    ...(isThorough ? [] : long),
+  ];
   return {
     name,
     spared,

@@ -3,10 +3,10 @@ import { randomBytes } from "node:crypto";
 import { expect } from "vitest";
 import { drawFrom } from "../proof/harness/seeded.ts";
 import { notRun } from "../support/not-run.ts";
+import type { WorkerProcess } from "../support/processes.ts";
 import { isProof, isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import type { BrokerDriver } from "./driver.ts";
-import type { WorkerProcess } from "../support/processes.ts";
 import { order, type Town } from "./town.ts";
 
 /** How much goes through, and what befalls it meanwhile, at moments that the seed draws. */
