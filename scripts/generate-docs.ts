@@ -1,5 +1,6 @@
 /**
- * Writes the documents that are made from tables in the code, or with `--check` says which are out of date.
+ * Writes the documents that are made from tables in the code, and the modules that are made from files of SQL and Lua, or
+ * with `--check` says which are out of date.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,6 +22,7 @@ import { frameworks } from "../test/registry/frameworks.ts";
 import { renderDecisions } from "./support/decisions.ts";
 import { renderEvents } from "./support/events.ts";
 import { renderFloors } from "./support/floors.ts";
+import { inlinedModules } from "./support/inlined.ts";
 import { renderMigrations } from "./support/migrations.ts";
 import {
   adapterSections,
@@ -77,6 +79,7 @@ export async function generatePages(): Promise<{
         path,
         text: withSections(path, sections),
       })),
+      ...inlinedModules(),
     ],
     missing: problemTypes ? [] : [`${sourceFolder}/http/protocol/problem-types.ts`],
   };

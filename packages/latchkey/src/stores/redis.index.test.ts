@@ -19,12 +19,19 @@ import {
 import { callEnds, intentOf } from "../../../latchkey-conformance/src/store-conformance/journal-arrange.ts";
 import { guardOf } from "../engine/record.ts";
 import { linkOf } from "./redis/client.ts";
+import { recordFields } from "./redis/fields.ts";
 import { Layout } from "./redis/keys.ts";
+import { lua } from "./redis/scripts/texts.ts";
 import { partitionTags, slotOf } from "./redis/slots.ts";
 import type { Store } from "./store.ts";
 
 const startMs = Date.UTC(2026, 0, 1);
 const operation = "payments.create";
+
+test("scripts read the fields of a record in the order in which replies are decoded", () => {
+  const [, list = ""] = /^local F = \{([^}]*)\}/mu.exec(lua.prelude) ?? [];
+  expect(list.split(",").map((name) => name.trim())).toEqual(recordFields.map((name) => `'${name}'`));
+});
 
 describe("slots", () => {
   test.each([1, 2, 3, 16, 32, 512])("of %d partitions lie in equal parts", (count) => {

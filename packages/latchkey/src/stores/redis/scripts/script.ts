@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { prelude } from "./prelude.ts";
+import { lua } from "./texts.ts";
 
 /** One step on the server. */
 export interface Script {
@@ -14,6 +14,6 @@ export interface Script {
 }
 
 export function script(name: string, body: string, { begins = false, timed = false } = {}): Script {
-  const text = `-- latchkey: ${name}\n${prelude}\n${body}`;
+  const text = `-- latchkey: ${name}\n${lua.prelude}\n${body}`;
   return { name, text, sha: createHash("sha1").update(text).digest("hex"), begins, timed };
 }

@@ -1,26 +1,24 @@
-/**
- * What every script begins with: reading a record, writing it, and keeping the index beside it.
- *
- * - KEYS: 1 index, 2 look-up table, 3 record, 4 steps, 5 audit. All of them are in one slot.
- * - ARGV: 1 the time, or nothing for the server's own, or "<" and a time by the server's clock after which the script must
- *   not run any more; 2 the record's digest; then what the script takes.
- * - A record is a hash of short fields, all of which every script reads; Redis keeps such a hash in a third of the memory
- *   that it takes with one long field. What may be long is in the hash of the steps: the answer (`A`), the input (`I`), early settlements (`K` …),
- *   and for each step its fields as JSON (`m` and its name), its input (`i` …) and its result (`r` …).
- * - The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. A script that writes a
- *   record says what it was and what it is (`save`), and the entries follow from these two.
- * - Only a primary decides. A write that changes nothing is refused by a replica; every script that writes nothing else makes
- *   one (`primary`, `no`). Those that do write do not, because Redis asks whether there is memory only before the first.
- * - Redis does not undo a script that fails in the middle. So everything is checked before the first write.
- */
-import { recordFields } from "../fields.ts";
-
-const fieldList = recordFields.map((name) => `'${name}'`).join(",");
-
-export const prelude = `
+-- What every script begins with: reading a record, writing it, and keeping the index beside it.
+-- * KEYS: 1 index, 2 look-up table, 3 record, 4 steps, 5 audit. All of them are in one slot.
+-- * ARGV: 1 the time, or nothing for the server's own, or "<" and a time by the server's clock after which the
+-- script must not run any more; 2 the record's digest; then what the script takes.
+-- * A record is a hash of short fields, all of which every script reads; Redis keeps such a hash in a third of
+-- the memory that it takes with one long field. What may be long is in the hash of the steps: the answer
+-- (`A`), the input (`I`), early settlements (`K` …), and for each step its fields as JSON (`m` and its name),
+-- its input (`i` …) and its result (`r` …).
+-- * The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. A
+-- script that writes a record says what it was and what it is (`save`), and the entries follow from these two.
+-- * Only a primary decides. A write that changes nothing is refused by a replica; every script that writes
+-- nothing else makes one (`primary`, `no`). Those that do write do not, because Redis asks whether there is
+-- memory only before the first.
+-- * Redis does not undo a script that fails in the middle. So everything is checked before the first write.
 local ix, look, rec, steps, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local d = ARGV[2]
-local F = {${fieldList}}
+-- As recordFields in fields.ts, which says what they are.
+local F = {
+  'id', 'st', 'at', 'tk', 'op', 'fv', 'fd', 'pr', 'ca', 'le', 'ex', 'lend', 'am', 'fi', 'fg',
+  'er', 'ra', 'rs', 'rp', 'tr', 'cl', 'x', 'ad', 'ks', 'tp', 't', 's', 'k'
+}
 
 local function num(n) return string.format('%.0f', n) end
 
@@ -73,25 +71,25 @@ end
 
 local function entries(r)
   local st = r.st
-  local e = { 's' .. st .. '\\0' .. pad(r.ca) .. r.id .. '\\0' .. d }
+  local e = { 's' .. st .. '\0' .. pad(r.ca) .. r.id .. '\0' .. d }
   if st == 'pending' then
-    e[2] = 'p\\0' .. pad(r.ex) .. d
-    e[3] = 'P' .. r.op .. '\\0' .. pad(r.ca) .. pad(r.ex) .. d
+    e[2] = 'p\0' .. pad(r.ex) .. d
+    e[3] = 'P' .. r.op .. '\0' .. pad(r.ca) .. pad(r.ex) .. d
   elseif st == 'in_progress' then
-    e[2] = 'l\\0' .. pad(rescueAt(r)) .. d
+    e[2] = 'l\0' .. pad(rescueAt(r)) .. d
     if r.lend == 'resume' and tonumber(r.at) < tonumber(r.am) then
-      e[3] = 'R' .. r.op .. '\\0' .. pad(r.le) .. d
+      e[3] = 'R' .. r.op .. '\0' .. pad(r.le) .. d
     end
   elseif st == 'completed' or st == 'failed' then
-    e[2] = 'f\\0' .. pad(r.ex) .. d
+    e[2] = 'f\0' .. pad(r.ex) .. d
   elseif st == 'expired' then
-    e[2] = 'e\\0' .. pad(r.fg) .. d
+    e[2] = 'e\0' .. pad(r.fg) .. d
   elseif st == 'unknown' and r.ra then
-    e[2] = 'U' .. r.op .. '\\0' .. pad(r.ra) .. d
+    e[2] = 'U' .. r.op .. '\0' .. pad(r.ra) .. d
   elseif st == 'retryable' and r.rs then
-    e[2] = 'R' .. r.op .. '\\0' .. pad(r.rs) .. d
+    e[2] = 'R' .. r.op .. '\0' .. pad(r.rs) .. d
   end
-  if st == 'unknown' and r.ks then e[#e + 1] = 'K\\0' .. pad(r.ca) .. d end
+  if st == 'unknown' and r.ks then e[#e + 1] = 'K\0' .. pad(r.ca) .. d end
   return e
 end
 
@@ -141,7 +139,7 @@ local function meta(name)
 end
 
 local function callEntry(m)
-  return 'c' .. m.ef .. '\\0' .. pad(m.fi) .. m.dk .. '\\0' .. d
+  return 'c' .. m.ef .. '\0' .. pad(m.fi) .. m.dk .. '\0' .. d
 end
 
 local function listed(m) return m.st == 'finished' end
@@ -199,4 +197,3 @@ local function finish(r, st, answer, retentionMs, forgetMs, er, x)
   save(r, n)
   return n
 end
-`;

@@ -1,0 +1,2 @@
+primary()
+return redis.call('LRANGE', audit, 0, -1)
