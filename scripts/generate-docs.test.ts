@@ -31,6 +31,8 @@ test("a part of a written document is replaced and nothing else; a document with
   const replaced = replaceSection(written, "table", "new");
   expect(replaced).toBe("# Page\n\n<!-- generated: table -->\n\nnew\n\n<!-- end: table -->\n\nEnd\n");
   expect(replaceSection(replaced, "table", "new")).toBe(replaced);
+  const cell = "| Have | <!-- generated: cell -->old<!-- end: cell --> |";
+  expect(replaceSection(cell, "cell", "new")).toBe(cell.replace("old", "new"));
   expect(() => replaceSection(written, "other", "new")).toThrow("no part");
 });
 

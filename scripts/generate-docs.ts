@@ -26,6 +26,7 @@ import { inlinedModules } from "./support/inlined.ts";
 import { renderMigrations } from "./support/migrations.ts";
 import {
   adapterSections,
+  fixtureSections,
   indexSections,
   moduleSections,
   packageReadmeSections,
@@ -117,6 +118,7 @@ const writtenPages: Readonly<Record<string, Sections>> = {
     "uncertain-outcome": ["service.ts"],
   }),
   "docs/upgrading.md": { migrations: () => renderMigrations() },
+  "test/fixture/README.md": fixtureSections,
   "docs/threat-model.md": { threats: () => renderThreats(threats) },
 };
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { clients } from "../../test/registry/clients.ts";
 import { frameworks } from "../../test/registry/frameworks.ts";
+import { addressOf } from "../../test/registry/store.ts";
 import { stores } from "../../test/registry/stores.ts";
 import { repositoryRoot } from "./repository.ts";
 import { renderTable } from "./sections.ts";
@@ -39,6 +40,12 @@ export const packageReadmeSections = {
   frameworks: () => shortNames(frameworks),
   clients: () => shortNames(clients),
   stores: () => shortNames(stores),
+};
+
+/** test/fixture/README.md. */
+export const fixtureSections = {
+  frameworks: () => frameworks.map(({ name }) => code(name)).join(", "),
+  stores: () => stores.map((store) => code(addressOf(store))).join(", "),
 };
 
 /** docs/README.md, from which the site has its sidebar. */

@@ -52,3 +52,8 @@ export function urlOf({ url }: StorePlace): URL {
   if (url === null) throw new TypeError("The store is on a server, and there is no URL");
   return url;
 }
+
+/** How the fixture's `--store` names a store. */
+export function addressOf({ name, protocols: [protocol] }: RegisteredStore): string {
+  return protocol === undefined ? name : `${protocol}//…`;
+}
