@@ -329,6 +329,31 @@ describe("what ends the transaction for all", () => {
     },
   );
 
+  test("what comes after such a message is still at most batchSize", async () => {
+    const { gathered } = setUp(
+      async ({ tx, input }) => {
+        await tx.query(insert, [input.order]);
+        if (input.order === "a") await tx.query("set local statement_timeout = 5000");
+      },
+      { options: { batchSize: 3 } },
+    );
+    await gathered(messages("a", "b", "c", "d", "e"));
+    expect(await committed()).toEqual([["a"], ["b", "c", "d"], ["e"]]);
+  });
+
+  test("a failure before it counts only if it comes again: it may have met what is gone", async () => {
+    const first = new Set(["b", "c"]);
+    const { gathered, of } = setUp(async ({ tx, input }) => {
+      await tx.query(insert, [input.order]);
+      if (!first.delete(input.order)) return;
+      if (input.order === "b") throw new Error("a neighbour's row is in its way");
+      throw Object.assign(new Error("busy"), { code: "40001" });
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "executed", "executed"]);
+    expect(of("message_failed")).toEqual([]);
+    expect((await committed()).flat().sort()).toEqual(["a", "b", "c"]);
+  });
+
   test("a constraint that is checked at COMMIT: only the message that breaks it fails", async () => {
     await direct.query(insert, ["b"]);
     const { gathered, of } = setUp();

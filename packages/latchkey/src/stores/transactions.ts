@@ -143,8 +143,8 @@ export type BatchOutcome<T> =
   | {
       readonly kind: "committed";
       readonly value: T;
-      /** Of each record, in their order. */
-      readonly expiresAt: readonly number[];
+      /** Of each record, by its life's id. */
+      readonly expiresAt: ReadonlyMap<string, number>;
     }
   | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
 

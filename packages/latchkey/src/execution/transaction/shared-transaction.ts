@@ -52,7 +52,7 @@ type Fate =
   | { readonly kind: "running" }
   | { readonly kind: "timed_out"; readonly ran: Ran }
   /** It has written its part, and its record is to be committed. */
-  | { readonly kind: "kept"; readonly ran: Ran; readonly place: number }
+  | { readonly kind: "kept"; readonly ran: Ran; readonly id: string }
   /** Nothing of it is left. The outcome holds only where the transaction's other parts stay: it may have met them. */
   | { readonly kind: "undone"; readonly outcome: Outcome };
 
@@ -153,7 +153,7 @@ export class SharedTransaction<Tx> {
     }
     if (work.undoWrites) await part.undo();
     const { life, answer, retention, effects } = work;
-    this.#fates[place] = { kind: "kept", ran, place: this.#records.length };
+    this.#fates[place] = { kind: "kept", ran, id: life.id };
     this.#records.push({ life, answer, retention, effects });
     this.#effects += effects.length;
     return part.leavesBehind() || this.#effects >= effectsMax ? "commit" : "on";
@@ -212,7 +212,7 @@ function outcomeOf(fate: Exclude<Fate, { readonly kind: "waiting" | "refused" }>
     case "kept":
       if (end.kind === "in_doubt") return { ...end, value: fate.ran };
       if (end.kind !== "committed") return changedOr(end, fate.ran);
-      return { kind: "committed", value: fate.ran, expiresAt: end.expiresAt[fate.place] ?? Number.NaN };
+      return { kind: "committed", value: fate.ran, expiresAt: end.expiresAt.get(fate.id) ?? Number.NaN };
     default:
       return fate satisfies never;
   }

@@ -1,13 +1,19 @@
 /** Statements of a batch: what locks its keys and looks them all up. Lists are JSON texts. */
 import { sessionColumns } from "./session-statements.ts";
-import { exactly, recordColumn, type SqlNames, whereRead } from "./sql-parts.ts";
+import { commitSettingsOnce, exactly, recordColumn, type SqlNames, whereRead } from "./sql-parts.ts";
 import { template } from "./template.ts";
-import { limits, transactionTime } from "./transaction-statements.ts";
+import { limits, timeInTransaction, transactionTime } from "./transaction-statements.ts";
 
 export function batchStatements(names: SqlNames) {
   return {
     openBatch: template("open_batch", openBatch(names)),
     lookBatch: template("look_batch", lookBatch(names)),
+    completeBatch: template("complete_batch", completeBatch(names, lifeColumns)),
+    // A service that is not traced has no such column to write.
+    completeBatchTraced: template(
+      "complete_batch_traced",
+      completeBatch(names, { ...lifeColumns, trace: "x.trace" }),
+    ),
   };
 }
 
@@ -28,4 +34,40 @@ function lookBatch(names: SqlNames): string {
     from (select ${clock} as at, ${whereRead(names)} offset 0) t,
       pg_catalog.json_to_recordset(@keys::text::json) k(place int, tenant text, scope text, key text)
     order by k.place`;
+}
+
+const lifeColumns = {
+  id: "x.id",
+  operation: "x.operation",
+  fingerprint_version: "x.fingerprint_version",
+  fingerprint: bytes("fingerprint"),
+  principal: "x.principal",
+  attempt: "x.attempt",
+  token: "x.token",
+  summary: bytes("summary"),
+};
+
+const completedColumns = {
+  state: "'completed'",
+  answer: bytes("answer"),
+  response_schema_version: "1",
+  finished_at: "t.at",
+  expires_at: "t.at + x.retention_ms * interval '1 millisecond'",
+  forget_at: "t.at + x.forget_after_ms * interval '1 millisecond'",
+};
+
+function bytes(column: string): string {
+  return `pg_catalog.decode(x.${column}, 'hex')`;
+}
+
+/** As `complete`, for many records. */
+function completeBatch(names: SqlNames, life: Readonly<Record<string, string>>): string {
+  const all = { ...life, ...completedColumns };
+  return `insert into ${names.records} (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})
+    select x.tenant, x.scope, x.key, t.at, ${Object.values(all).join(", ")}
+    from (select ${timeInTransaction(names)} as at offset 0) t,
+      pg_catalog.json_to_recordset(@lives::text::json) x(tenant text, scope text, key text, id uuid, operation text,
+        fingerprint_version smallint, fingerprint text, principal text, attempt int, token uuid, summary text, trace text,
+        answer text, retention_ms float8, forget_after_ms float8)
+    returning id::text as id, ${exactly("expires_at")} as expires_at, ${commitSettingsOnce(names)}`;
 }

@@ -19,11 +19,12 @@ import type {
 } from "../transactions.ts";
 import type { batchStatements } from "./batch-statements.ts";
 import { lookOf } from "./confirm.ts";
+import { hexOf } from "./outbox-rows.ts";
 import { momentOf, onlyRow, textOf } from "./rows.ts";
 import { inOpenedSession, openedSession } from "./session-statements.ts";
 import { asSchemaError } from "./settings.ts";
-import { recordStatements, refusedOutcome, type TransactionParts } from "./transactions.ts";
-import { keyValues, timeoutText } from "./values.ts";
+import { effectStatements, refusedOutcome, type TransactionParts } from "./transactions.ts";
+import { keyValues, lifeValues, retentionValues, timeoutText } from "./values.ts";
 
 type PartedBridge<Tx> = TransactionBridge<Tx> & Required<Pick<TransactionBridge<Tx>, "transactParts">>;
 
@@ -61,8 +62,10 @@ async function runBatch<Tx, T>(
         if (records.some(({ effects }) => effects.some(({ ordered }) => ordered)))
           await parts.positions.ensureBeside();
         const began = textOf(onlyRow(session.opened[0]), "began");
-        const statements = records.flatMap((record) => recordStatements(parts, began, record));
-        return inOpenedSession(opened, changed, statements);
+        return inOpenedSession(opened, changed, [
+          ...records.flatMap((record) => effectStatements(parts, record)),
+          completing(batch, records, began),
+        ]);
       };
       started = true;
       return inBatch(parts, session, admissionsOf(session.opened, opened), closing, work);
@@ -71,6 +74,27 @@ async function runBatch<Tx, T>(
   } catch (error) {
     throw started ? error : asSchemaError(error);
   }
+}
+
+function completing(
+  { completeBatch, completeBatchTraced }: BatchParts<never>["batch"],
+  records: readonly BatchedRecord[],
+  began: string,
+): SqlStatement {
+  const isTraced = records.some(({ life }) => life.trace !== undefined);
+  const lives = JSON.stringify(records.map(rowOf));
+  return (isTraced ? completeBatchTraced : completeBatch).bind({ lives, began });
+}
+
+function rowOf({ life, answer, retention }: BatchedRecord) {
+  const { fingerprint, summary, ...values } = lifeValues(life);
+  return {
+    ...values,
+    ...retentionValues(retention),
+    fingerprint: hexOf(fingerprint),
+    summary: hexOf(summary),
+    answer: hexOf(answer),
+  };
 }
 
 function keysList(keys: readonly RecordKey[]): string {
@@ -121,7 +145,7 @@ function outcomeOf<Tx, T>(parts: BatchParts<Tx>, outcome: BridgeOutcome<T>): Bat
   const { kind, value } = outcome;
   switch (kind) {
     case "committed":
-      return { kind, value, expiresAt: outcome.closed.flatMap(expiryOf) };
+      return { kind, value, expiresAt: expiriesOf(outcome.closed) };
     case "rolled_back":
     case "in_doubt":
       return outcome;
@@ -132,7 +156,8 @@ function outcomeOf<Tx, T>(parts: BatchParts<Tx>, outcome: BridgeOutcome<T>): Bat
   }
 }
 
-/** Only statements that have written a record say when it expires. */
-function expiryOf([row]: readonly SqlRow[]): readonly number[] {
-  return row !== undefined && "expires_at" in row ? [momentOf(row, "expires_at")] : [];
+/** By the ids of the records. */
+function expiriesOf(closed: readonly (readonly SqlRow[])[]): ReadonlyMap<string, number> {
+  const rows = closed.flat().filter((row) => "expires_at" in row);
+  return new Map(rows.map((row) => [textOf(row, "id"), momentOf(row, "expires_at")]));
 }

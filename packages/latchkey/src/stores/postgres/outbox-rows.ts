@@ -39,7 +39,7 @@ export function effectOf(row: SqlRow): OutboxEffect {
   return trace === null ? effect : { ...effect, trace };
 }
 
-function hexOf(bytes: Uint8Array | null): string | null {
+export function hexOf(bytes: Uint8Array | null): string | null {
   return bytes === null
     ? null
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");

@@ -236,42 +236,35 @@ async function closed<Tx, T>(
   return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };
 }
 
+type CommitWork<T> = Extract<TransactionWork<T>, { readonly end: "commit" }>;
+
 function closing<Tx, T>(
   parts: TransactionParts<Tx>,
   began: string,
-  commit: Extract<TransactionWork<T>, { readonly end: "commit" }>,
+  commit: CommitWork<T>,
 ): readonly SqlStatement[] {
   const { undo } = parts.statements;
-  if (commit.undoWrites) return [undo.bind({}), completeStatement(parts, began, commit)];
-  return recordStatements(parts, began, commit);
+  const complete = completeStatement(parts, began, commit);
+  return commit.undoWrites ? [undo.bind({}), complete] : [...effectStatements(parts, commit), complete];
 }
 
-type CompletedRecord = BatchedRecord &
-  Partial<Pick<Extract<TransactionWork<unknown>, { readonly end: "commit" }>, "replaces">>;
-
-/** Writes a finished record after its effects. */
-export function recordStatements<Tx>(
-  parts: TransactionParts<Tx>,
-  began: string,
-  record: CompletedRecord,
+/** In their order. */
+export function effectStatements<Tx>(
+  { statements }: TransactionParts<Tx>,
+  { life, effects }: BatchedRecord,
 ): readonly SqlStatement[] {
-  const { effects } = record;
-  const complete = completeStatement(parts, began, record);
-  if (effects.length === 0) return [complete];
-  const { enqueue, enqueueTraced } = parts.statements;
-  const life = lifeValues(record.life);
-  return [
-    ...effects.map((effect) =>
-      (effect.trace === undefined ? enqueue : enqueueTraced).bind({ ...life, ...effectValues(effect) }),
-    ),
-    complete,
-  ];
+  if (effects.length === 0) return [];
+  const { enqueue, enqueueTraced } = statements;
+  const owner = lifeValues(life);
+  return effects.map((effect) =>
+    (effect.trace === undefined ? enqueue : enqueueTraced).bind({ ...owner, ...effectValues(effect) }),
+  );
 }
 
 function completeStatement<Tx>(
   { statements }: TransactionParts<Tx>,
   began: string,
-  { life, replaces = null, retention, answer }: CompletedRecord,
+  { life, replaces, retention, answer }: CommitWork<unknown>,
 ): SqlStatement {
   const isTraced = life.trace !== undefined;
   const [first, over] = isTraced
