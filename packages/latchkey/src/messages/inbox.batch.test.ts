@@ -428,6 +428,20 @@ describe("what ends the transaction for all", () => {
 });
 
 describe("a connection that is lost", () => {
+  test("in the middle of the batch: no message counts as failed, and all run again", async () => {
+    const { gathered, of } = setUp(insertOrder, { proxied: true });
+    let inserts = 0;
+    const hold = proxy.holdWhen(
+      ({ sql }) => of("executed").length === 1 && /insert into orders/.test(sql ?? "") && ++inserts === 2,
+    );
+    const verdicts = gathered(messages("a", "b", "c"));
+    await hold.held();
+    hold.drop();
+    expect(await verdicts).toEqual(["executed", "executed", "executed"]);
+    expect(of("message_failed")).toEqual([]);
+    expect((await committed()).flat().sort()).toEqual(["a", "b", "c"]);
+  });
+
   test("at the batch's COMMIT, unsent: nothing is acknowledged, and all run again", async () => {
     const { gathered, ran, of } = setUp(insertOrder, { proxied: true });
     const hold = proxy.holdWhen((one) => of("executed").length === 1 && isCommit(one));
