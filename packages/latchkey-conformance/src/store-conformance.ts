@@ -57,6 +57,7 @@ import { takeOverCases } from "./store-conformance/take-over.ts";
 import { tenantDataCases } from "./store-conformance/tenant-data.ts";
 import { traceCases } from "./store-conformance/traces.ts";
 import { transactionCases } from "./store-conformance/transactions.ts";
+import { batchCases } from "./store-conformance/transactions-batch.ts";
 import { earlyTransactionCases } from "./store-conformance/transactions-early.ts";
 import { transactionGuardCases } from "./store-conformance/transactions-guard.ts";
 import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
@@ -92,6 +93,7 @@ const groups: readonly (readonly StoreCase[])[] = [
   raceCases,
   transactionCases,
   earlyTransactionCases,
+  batchCases,
   transactionGuardCases,
   transactionResolveCases,
   journalCases,

@@ -59,14 +59,18 @@ export {
   tenantParts,
 } from "../stores/tenant-data.ts";
 export type {
+  BatchOutcome,
+  BatchWork,
   DeliveryRequest,
   DeliveryWork,
   EarlyTransaction,
+  OpenBatch,
   OpenPhase,
   OpenTransaction,
   PhaseRequest,
   PhaseWork,
   TransactionOutcome,
+  TransactionPart,
   TransactionRequest,
   TransactionSupport,
   TransactionWork,

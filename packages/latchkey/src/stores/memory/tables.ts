@@ -78,9 +78,14 @@ export class WriteBuffer {
     this.#state = "ended-by-store";
   }
 
-  /** Forgets all writes. */
-  undo(): void {
-    this.#writes = [];
+  /** How much has been written. */
+  get length(): number {
+    return this.#writes.length;
+  }
+
+  /** Forgets the writes from the given one on: all, by default. */
+  undo(from = 0): void {
+    this.#writes = this.#writes.slice(0, from);
   }
 
   apply(): void {

@@ -6,6 +6,7 @@ import type {
   TransactionSupport,
   TransactionWork,
 } from "../transactions.ts";
+import { memoryBatch } from "./batch.ts";
 import { commit } from "./begin.ts";
 import { memoryDeliver } from "./deliver.ts";
 import { EarlyBuffer } from "./early-buffer.ts";
@@ -55,6 +56,7 @@ export function memoryTransactions(state: MemoryState): TransactionSupport<Memor
         early.close();
       }
     },
+    runBatch: memoryBatch(state, locks),
     async resolve(key, id, fence, timeoutMs) {
       const ended = await locks.waitUntilFreed(key, state.clock, timeoutMs);
       if (!ended) return "in_doubt";
