@@ -6,24 +6,35 @@ import { readdirSync, readFileSync } from "node:fs";
 import { basename, extname, join } from "node:path";
 import { repositoryRoot } from "./repository.ts";
 
-const folders = [{ folder: "packages/latchkey/src/stores/redis/scripts", extension: ".lua", name: "lua" }];
+interface Inlined {
+  readonly folder: string;
+  readonly extension: string;
+  /** Of the constant in the generated module. */
+  readonly name: string;
+  /** Between lines. */
+  readonly separator: string;
+}
+
+const folders: readonly Inlined[] = [
+  { folder: "packages/latchkey/src/stores/redis/scripts", extension: ".lua", name: "lua", separator: "\n" },
+  { folder: "packages/latchkey/src/stores/postgres/sql", extension: ".sql", name: "sql", separator: " " },
+];
 
 /** The generated module of every folder. */
 export function inlinedModules(): readonly { readonly path: string; readonly text: string }[] {
-  return folders.map(({ folder, extension, name }) => {
-    const files = readdirSync(join(repositoryRoot, folder))
-      .filter((file) => extname(file) === extension)
-      .sort();
-    const rows = files.map(
-      (file) =>
-        `  ${keyOf(basename(file, extension))}: ${literal(readFileSync(join(repositoryRoot, folder, file), "utf8"))},`,
-    );
-    const origin = `/** Generated from the ${extension} files of this folder by \`npm run docs:generate\`. Do not edit. */`;
-    return {
-      path: `${folder}/texts.ts`,
-      text: `${origin}\nexport const ${name} = {\n${rows.join("\n")}\n};\n`,
-    };
+  return folders.map((of) => ({ path: `${of.folder}/texts.ts`, text: moduleOf(of) }));
+}
+
+function moduleOf({ folder, extension, name, separator }: Inlined): string {
+  const files = readdirSync(join(repositoryRoot, folder))
+    .filter((file) => extname(file) === extension)
+    .sort();
+  const rows = files.map((file) => {
+    const text = readFileSync(join(repositoryRoot, folder, file), "utf8");
+    return `  ${keyOf(basename(file, extension))}: ${literal(withoutComments(text).join(separator))},`;
   });
+  const origin = `/** Generated from the ${extension} files of this folder by \`npm run docs:generate\`. Do not edit. */`;
+  return `${origin}\nexport const ${name} = {\n${rows.join("\n")}\n};\n`;
 }
 
 /** `start-call` is `startCall`. */
@@ -31,15 +42,15 @@ function keyOf(file: string): string {
   return file.replaceAll(/-([a-z])/gu, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Lines that are comments, and indents, go: they would be sent, and packed. */
-function withoutComments(text: string): string {
+/** Lines that are comments, indents, and the semicolon that ends a file go: they would be sent, and packed. */
+function withoutComments(text: string): readonly string[] {
   return text
+    .replace(/;\s*$/u, "")
     .split("\n")
     .map((line) => line.trim())
-    .filter((line) => line !== "" && !line.startsWith("--"))
-    .join("\n");
+    .filter((line) => line !== "" && !line.startsWith("--"));
 }
 
 function literal(text: string): string {
-  return `\`${withoutComments(text).replaceAll(/\\|`|\$\{/gu, "\\$&")}\``;
+  return `\`${text.replaceAll(/\\|`|\$\{/gu, "\\$&")}\``;
 }

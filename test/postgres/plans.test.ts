@@ -15,6 +15,7 @@ import { outboxStatements } from "../../packages/latchkey/src/stores/postgres/ou
 import { overviewStatements } from "../../packages/latchkey/src/stores/postgres/overview.ts";
 import { phaseStatements } from "../../packages/latchkey/src/stores/postgres/phase-statements.ts";
 import { settlementStatements } from "../../packages/latchkey/src/stores/postgres/settlement-statements.ts";
+import { sql } from "../../packages/latchkey/src/stores/postgres/sql/texts.ts";
 import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { tenantStatements } from "../../packages/latchkey/src/stores/postgres/tenant-statements.ts";
 import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transaction-statements.ts";
@@ -265,6 +266,21 @@ const expected: Readonly<Record<string, readonly string[]>> = {
 
 /** A death that is named needs no look for decisions before it. */
 const withKnownValues = { decideEffect: ["audit_pkey", "outbox_pkey"] } satisfies typeof expected;
+
+/** Files of SQL whose statements have no row in `expected`. */
+const notExpected = {
+  isRunning: "reads the locks of the server alone",
+  settings: "reads a table of a few rows",
+  list: "reads the whole table for what is finished",
+  listEffects: "reads the whole table for what is delivered",
+  listRunning: "has a test of its own below",
+};
+
+test("every file of SQL is one of these statements, and its plan is looked at or there is a reason", () => {
+  expect(Object.keys(sql).filter((name) => !(name in statements))).toEqual([]);
+  const others = Object.keys(sql).filter((name) => !(name in expected));
+  expect(others.sort()).toEqual(Object.keys(notExpected).sort());
+});
 
 forEachPostgres((_version, database) => {
   let client: pg.Client;

@@ -34,7 +34,7 @@ export function whereRead(names: SqlNames): string {
 }
 
 /** Whether COMMITs of this server wait for a standby. */
-export function standbys({ synced }: SqlNames): string {
+function standbys({ synced }: SqlNames): string {
   return `${synced ? "pg_catalog.current_setting('synchronous_standby_names') <> ''" : "false"} as standbys`;
 }
 

@@ -1,0 +1,22 @@
+-- A row where there is none, or over exactly the row that was decided on.
+-- Looking first keeps a duplicate from waiting behind a transaction that has changed the row.
+with t as materialized (select pg_catalog.clock_timestamp() as at),
+r as (insert into latchkey.records (tenant, scope, key, id, operation, state, fingerprint_version,
+    fingerprint, principal, attempt, token, input, addressable, summary, created_at, expires_at, trace)
+  select :'tenant'::text, :'scope'::text, :'key'::text, :'id'::uuid, :'operation'::text, 'pending',
+    :'fingerprint_version'::smallint, :'fingerprint'::bytea, :'principal'::text, :'attempt'::int,
+    :'token'::uuid, :'input'::bytea, :'addressable'::boolean, :'summary'::bytea, t.at,
+    t.at + :'expires_after_ms'::float8 * interval '1 millisecond' , :'trace'::text
+  from t
+  where not exists (select 1
+    from latchkey.records x
+    where x.tenant = :'tenant'::text and x.scope = :'scope'::text and x.key = :'key'::text)
+  on conflict (tenant, scope, key) do nothing
+  returning created_at, expires_at)
+select pg_catalog.encode(pg_catalog.timestamptz_send(r.created_at), 'hex') as created_at,
+  pg_catalog.encode(pg_catalog.timestamptz_send(r.expires_at), 'hex') as expires_at,
+  case when pg_catalog.current_setting('client_min_messages') not in ('notice', 'warning') then
+  pg_catalog.set_config('client_min_messages', 'warning', true) end as commit_messages/*[synced*/,
+  case when pg_catalog.current_setting('synchronous_commit') = 'off' then
+  pg_catalog.set_config('synchronous_commit', 'on', true) end as commit_synced/*]*/
+from r;

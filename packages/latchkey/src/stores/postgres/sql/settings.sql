@@ -1,0 +1,2 @@
+select name, value
+from latchkey.settings;
