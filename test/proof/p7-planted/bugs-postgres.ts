@@ -1,5 +1,15 @@
 /** Mistakes in the statements on Postgres, and in what is believed of a COMMIT. */
-import type { Bug } from "./bug.ts";
+import type { Bug, Change } from "./bug.ts";
+
+/** In every statement of a file that has it. */
+function inFiles(find: string, replace: string): Change {
+  const last = '.replaceAll(parameter, "@$1");';
+  return {
+    file: "stores/postgres/statement.ts",
+    find: last,
+    replace: `.replaceAll(${JSON.stringify(find)}, ${JSON.stringify(replace)})${last}`,
+  };
+}
 
 export const postgresBugs: readonly Bug[] = [
   {
@@ -74,6 +84,10 @@ export const postgresBugs: readonly Bug[] = [
         replace:
           "\"r.id = @id::uuid and r.state = 'in_progress' and @attempt::int > 0 and @token::uuid is not null\";",
       },
+      inFiles(
+        "r.id = :'id'::uuid and r.state = 'in_progress' and r.attempt = :'attempt'::int and r.token = :'token'::uuid",
+        "r.id = :'id'::uuid and r.state = 'in_progress' and :'attempt'::int > 0 and :'token'::uuid is not null",
+      ),
     ],
     tiers: ["P4", "P3"],
   },
@@ -86,6 +100,10 @@ export const postgresBugs: readonly Bug[] = [
         find: '"l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";',
         replace: '"l.record_id = @id::uuid and @attempt::int > 0 and @token::uuid is not null";',
       },
+      inFiles(
+        "l.record_id = :'id'::uuid and l.attempt = :'attempt'::int and l.token = :'token'::uuid",
+        "l.record_id = :'id'::uuid and :'attempt'::int > 0 and :'token'::uuid is not null",
+      ),
     ],
     tiers: ["P4", "P3"],
   },
@@ -94,9 +112,9 @@ export const postgresBugs: readonly Bug[] = [
     recreates: "river #1302 → PR #1373",
     changes: [
       {
-        file: "stores/postgres/lease-statements.ts",
-        find: '${ended ? `and ${leaseHasEnded(names)}` : ""}',
-        replace: "",
+        file: "stores/postgres/sql/texts.ts",
+        find: ":'fingerprint'::bytea and (exists (select 1 from lease) or",
+        replace: ":'fingerprint'::bytea and (true or",
       },
     ],
     tiers: ["P4", "P3"],
@@ -106,9 +124,9 @@ export const postgresBugs: readonly Bug[] = [
     recreates: "dbos-transact-java #477",
     changes: [
       {
-        file: "stores/postgres/lease-statements.ts",
-        find: "and r.state = 'in_progress' and ${leaseHasEnded(names)}\n",
-        replace: "and r.state = 'in_progress'\n",
+        file: "stores/postgres/sql/texts.ts",
+        find: "r.state = 'in_progress' and (exists (select 1 from lease) or",
+        replace: "r.state = 'in_progress' and (true or",
       },
     ],
     tiers: ["P4", "P3"],
@@ -117,12 +135,10 @@ export const postgresBugs: readonly Bug[] = [
     name: "what is settled is not the version that was judged",
     recreates: null,
     changes: [
-      {
-        file: "stores/postgres/settlement-statements.ts",
-        find: "const isUnknown = `${guardHolds} and r.state = 'unknown'`;",
-        replace:
-          "const isUnknown = `r.state = 'unknown' and @guard_id::uuid is not null and @guard_state::text is not null and @guard_attempt::int is not null and @guard_token::uuid is not null`;",
-      },
+      inFiles(
+        "r.id = :'guard_id'::uuid and r.state = :'guard_state'::text and r.attempt = :'guard_attempt'::int and r.token = :'guard_token'::uuid and r.state = 'unknown'",
+        "r.state = 'unknown' and :'guard_id'::uuid is not null and :'guard_state'::text is not null and :'guard_attempt'::int is not null and :'guard_token'::uuid is not null",
+      ),
     ],
     tiers: ["P3", "P4"],
   },
@@ -131,17 +147,16 @@ export const postgresBugs: readonly Bug[] = [
     recreates: "protocol-review.md 4",
     changes: [
       {
-        file: "stores/postgres/maintenance-statements.ts",
-        find: 'return `with ${due(names, "expires_at", `${finished} and r.expires_at < r.forget_at`)},',
-        replace:
-          "return `with ${due(names, \"expires_at\", \"r.state in ('completed', 'failed', 'in_progress')\")},",
+        file: "stores/postgres/sql/texts.ts",
+        find: "r.state in ('completed', 'failed') and r.expires_at < r.forget_at and r.expires_at <=",
+        replace: "r.state in ('completed', 'failed', 'in_progress') and r.expires_at <=",
       },
       {
-        file: "stores/postgres/maintenance-statements.ts",
-        find: "response_schema_version = null\n      where ${isDue} and r.state in ('completed', 'failed')\n",
+        file: "stores/postgres/sql/texts.ts",
+        find: "response_schema_version = null where r.ctid = any (array(select row_id from due)) and r.state in ('completed', 'failed')",
         // With the times that the table's constraint asks for.
         replace:
-          "response_schema_version = null, finished_at = coalesce(r.finished_at, r.created_at), forget_at = coalesce(r.forget_at, r.expires_at), input = null\n      where ${isDue}\n",
+          "response_schema_version = null, finished_at = coalesce(r.finished_at, r.created_at), forget_at = coalesce(r.forget_at, r.expires_at), input = null where r.ctid = any (array(select row_id from due))",
       },
     ],
     tiers: ["P3", "P4"],
