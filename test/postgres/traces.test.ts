@@ -7,6 +7,7 @@ import type expressModule from "express";
 import type pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { expressProtect } from "../../packages/latchkey/src/http/express/express.ts";
+import { createInbox } from "../../packages/latchkey/src/index.ts";
 import { createLatchkey } from "../../packages/latchkey/src/latchkey.ts";
 import { postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
 import { openTelemetryTracing } from "../../packages/latchkey/src/telemetry/opentelemetry.ts";
@@ -261,4 +262,34 @@ test("what somebody has written into the column is no link, and breaks nothing",
     expect((await run()).kind, text.slice(0, 60)).toBe("replay");
     expect(spans.one("execute hostile").links).toEqual([]);
   }
+});
+
+test("messages that share a transaction keep traces of their own, and records as others have", async () => {
+  const latchkey = service();
+  const operation = latchkey.operation("shipments.create", {
+    summary: { fields: ["order"] },
+  });
+  const make = (batchSize: number | false) =>
+    createInbox(latchkey, operation, { tenant: "t", batchSize }, async ({ tx }) => {
+      await tx.query("insert into business values ($1)", ["shipped"]);
+    });
+  const [inBatches, alone] = [make(10), make(false)];
+  const message = (id: string) => ({
+    id,
+    source: "orders",
+    body: Buffer.from('{"order":"1"}'),
+    contentType: "application/json",
+    headers: {},
+    redelivered: false,
+  });
+  await Promise.all(["first", "a", "b"].map((id) => inBatches.consume(message(id))));
+  await alone.consume(message("c"));
+  const { rows } = await pool.query(
+    "select key, trace, xmin::text as by, to_jsonb(r) - '{key,id,token,trace,created_at,finished_at,expires_at,forget_at}'::text[] as rest, extract(epoch from expires_at - finished_at)::int as kept_s from latchkey.records r where operation = 'shipments.create' order by key",
+  );
+  const [a, b, c] = rows;
+  expect([b.by, c.by === a.by]).toEqual([a.by, false]);
+  for (const row of [a, b]) expect([row.rest, row.kept_s]).toEqual([c.rest, c.kept_s]);
+  expect(rows.map(({ trace }) => traceparent.test(trace))).toEqual([true, true, true, true]);
+  expect(new Set(rows.map(({ trace }) => trace)).size).toBe(4);
 });
