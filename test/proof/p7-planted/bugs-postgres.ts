@@ -78,12 +78,6 @@ export const postgresBugs: readonly Bug[] = [
     name: "an owner's writes on Postgres are not fenced",
     recreates: "river #1302",
     changes: [
-      {
-        file: "stores/postgres/lease-statements.ts",
-        find: "\"r.id = @id::uuid and r.state = 'in_progress' and r.attempt = @attempt::int and r.token = @token::uuid\";",
-        replace:
-          "\"r.id = @id::uuid and r.state = 'in_progress' and @attempt::int > 0 and @token::uuid is not null\";",
-      },
       inFiles(
         "r.id = :'id'::uuid and r.state = 'in_progress' and r.attempt = :'attempt'::int and r.token = :'token'::uuid",
         "r.id = :'id'::uuid and r.state = 'in_progress' and :'attempt'::int > 0 and :'token'::uuid is not null",
@@ -95,11 +89,6 @@ export const postgresBugs: readonly Bug[] = [
     name: "a lease is renewed by whoever had it",
     recreates: "solid_queue #589: heartbeats of a zombie",
     changes: [
-      {
-        file: "stores/postgres/lease-statements.ts",
-        find: '"l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";',
-        replace: '"l.record_id = @id::uuid and @attempt::int > 0 and @token::uuid is not null";',
-      },
       inFiles(
         "l.record_id = :'id'::uuid and l.attempt = :'attempt'::int and l.token = :'token'::uuid",
         "l.record_id = :'id'::uuid and :'attempt'::int > 0 and :'token'::uuid is not null",

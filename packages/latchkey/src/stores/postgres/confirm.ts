@@ -78,7 +78,7 @@ export class Confirmation {
   }
 
   /**
-   * What an `onPrimary` look-up with `standbys` in each row finds, once it is known to stay.
+   * What a look-up with `standby` and `standbys` in each row finds, once it is known to stay.
    *
    * @throws {StoreError} when the standby did not have it in time, or answered
    */

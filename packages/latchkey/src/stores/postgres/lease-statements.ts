@@ -23,11 +23,3 @@ export function leaseStatements(names: SqlNames) {
     giveUp: statement("give_up", sql.giveUp, names),
   };
 }
-
-export const leaseIsOwned =
-  "l.record_id = @id::uuid and l.attempt = @attempt::int and l.token = @token::uuid";
-
-export const recordIsOwned =
-  "r.id = @id::uuid and r.state = 'in_progress' and r.attempt = @attempt::int and r.token = @token::uuid";
-
-export const afterLease = "(select pg_catalog.count(*) from gone) is not null";

@@ -73,7 +73,10 @@ export function primaryRows(rows: readonly SqlRow[] | undefined): readonly SqlRo
   throw new StoreError("rolled_back", { message: "The database is a standby; decisions need the primary" });
 }
 
-/** What an `onPrimary` look-up has found, recognised by a column that is never null. */
+/**
+ * What a look-up has found that decides something, so that a standby must not answer it. It has a column `standby`, and always
+ * a row: the one that stands for nothing found is null in every other column, also in this one, which is else never null.
+ */
 export function foundRows(rows: readonly SqlRow[], column: string): readonly SqlRow[] {
   return primaryRows(rows).filter((row) => row[column] !== null);
 }

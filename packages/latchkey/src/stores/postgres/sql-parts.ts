@@ -19,15 +19,6 @@ export interface SqlNames {
   readonly serverLimits: boolean;
 }
 
-/**
- * Rows of a look-up whose answer decides something, so that a standby must not give it. There is always a row:
- * the one that stands for nothing found is null in every other column.
- */
-export function onPrimary(rows: string): string {
-  return `select b.standby, x.* from (select pg_catalog.pg_is_in_recovery() as standby) b
-    left join lateral (${rows}) x on true`;
-}
-
 /** Whether a standby answers, and whether COMMITs of this server wait for one. */
 export function whereRead(names: SqlNames): string {
   return `pg_catalog.pg_is_in_recovery() as standby, ${standbys(names)}`;
