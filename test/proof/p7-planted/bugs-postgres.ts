@@ -16,12 +16,10 @@ export const postgresBugs: readonly Bug[] = [
     name: "the last write of a transaction affects no row, and COMMIT succeeds",
     recreates: "protocol-review.md 1",
     changes: [
-      {
-        file: "stores/postgres/transaction-statements.ts",
-        find: 'select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written,\n      ${exactly("pg_catalog.max(w.expires_at)")} as expires_at,',
-        replace:
-          'select pg_catalog.count(*)::int as written, ${exactly("coalesce(pg_catalog.max(w.expires_at), pg_catalog.now())")} as expires_at,',
-      },
+      inFiles(
+        "select 1 / (pg_catalog.count(*) filter (where w.attempt > 0))::int as written, pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.max(w.expires_at)), 'hex') as expires_at,",
+        "select pg_catalog.count(*)::int as written, pg_catalog.encode(pg_catalog.timestamptz_send(coalesce(pg_catalog.max(w.expires_at), pg_catalog.now())), 'hex') as expires_at,",
+      ),
     ],
     tiers: ["P4", "P3"],
   },
@@ -30,16 +28,10 @@ export const postgresBugs: readonly Bug[] = [
     recreates: "protocol-review.md 1",
     changes: [
       {
-        file: "stores/postgres/transaction-statements.ts",
-        find: "from (select ${timeInTransaction(names)} as at offset 0) t\n    returning",
+        file: "stores/postgres/statement.ts",
+        find: "return template(kind, own);",
         replace:
-          "from (select ${timeInTransaction(names)} as at offset 0) t\n    on conflict (tenant, scope, key) do update set operation = r.operation returning",
-      },
-      {
-        file: "stores/postgres/transaction-statements.ts",
-        find: 'return `insert into ${names.records} (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})',
-        replace:
-          'return `insert into ${names.records} as r (tenant, scope, key, created_at, ${Object.keys(all).join(", ")})',
+          'return template(kind, /^complete(_traced)?$/.test(kind) ? own.replace(/^insert into \\S+ /, "$&as r ").replace(" offset 0) t returning", " offset 0) t on conflict (tenant, scope, key) do update set operation = r.operation returning") : own);',
       },
     ],
     tiers: ["P4", "P3"],

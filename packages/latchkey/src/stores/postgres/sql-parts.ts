@@ -29,31 +29,9 @@ function standbys({ synced }: SqlNames): string {
   return `${synced ? "pg_catalog.current_setting('synchronous_standby_names') <> ''" : "false"} as standbys`;
 }
 
-/** The store's time once per statement. In predicates it must come from a sub-select, or no index is used. */
-export function timeOf({ clock }: SqlNames): string {
-  return `t as materialized (select ${clock} as at)`;
-}
-
-export function keyIs(alias: string): string {
-  return `${alias}.tenant = @tenant::text and ${alias}.scope = @scope::text and ${alias}.key = @key::text`;
-}
-
-/** The record is exactly the version that was decided on. */
-export const guardHolds =
-  "r.id = @guard_id::uuid and r.state = @guard_state::text and r.attempt = @guard_attempt::int " +
-  "and r.token = @guard_token::uuid";
-
-/** Where a new life may begin over an old one, whatever the guard says. */
-export const mayBeginOver =
-  "(r.state = 'expired' or (r.state in ('completed', 'failed') and r.expires_at <= (select at from t)))";
-
 /** As `momentOf` reads it: exact, and the same under all settings of a session. */
 export function exactly(time: string): string {
   return `pg_catalog.encode(pg_catalog.timestamptz_send(${time}), 'hex')`;
-}
-
-export function after(time: string, parameter: string): string {
-  return `${time} + @${parameter}::float8 * interval '1 millisecond'`;
 }
 
 /**
@@ -79,10 +57,3 @@ const onDisk = `case when pg_catalog.current_setting('synchronous_commit') = 'of
 
 /** The record `r` as `recordOf` reads it. */
 export const recordColumn = "pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record";
-
-/** Besides, what an attempt in progress has in its lease `l`. */
-export const recordColumns = `${recordColumn}, ${exactly("l.locked_until")} as lease_ends_at`;
-
-/** The lease that belongs to the record's present attempt; one left by another attempt counts for nothing. */
-export const leaseOfRecord =
-  "l.tenant = r.tenant and l.scope = r.scope and l.key = r.key and l.record_id = r.id and l.token = r.token";

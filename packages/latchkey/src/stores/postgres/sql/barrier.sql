@@ -1,0 +1,1 @@
+select pg_catalog.pg_logical_emit_message(true, 'latchkey', '')::text as lsn;

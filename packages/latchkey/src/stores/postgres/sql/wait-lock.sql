@@ -1,0 +1,2 @@
+select 1 as held
+from pg_catalog.pg_advisory_xact_lock(:'lock'::text::bigint);
