@@ -269,6 +269,8 @@ const withKnownValues = { decideEffect: ["audit_pkey", "outbox_pkey"] } satisfie
 
 /** Files of SQL whose statements have no row in `expected`. */
 const notExpected = {
+  barrier: "writes a message to the log alone",
+  waitLock: "takes an advisory lock alone",
   isRunning: "reads the locks of the server alone",
   settings: "reads a table of a few rows",
   list: "reads the whole table for what is finished",
