@@ -35,10 +35,21 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
     replication = await startProxy({ to: { port: primary.port } });
     standby = await startStandby(primary, { synchronous: true, through: replication });
     pool = openPool(primary.url, { max: 6 });
-    await writing(postgresStore({ pool }), newLife(newKey()));
+    await writing(openStore(), newLife(newKey()));
   });
   afterEach(() => replication.pass());
-  afterAll(() => pool?.end());
+  afterAll(async () => {
+    // A lease that nothing ends keeps a connection for its heartbeats, and the pool waits for that.
+    for (const store of stores) await store.close();
+    await pool?.end();
+  });
+
+  const stores: ReturnType<typeof postgresStore>[] = [];
+  function openStore() {
+    const store = postgresStore({ pool });
+    stores.push(store);
+    return store;
+  }
 
   const waiting = "wait_event = 'SyncRep' and backend_type = 'client backend'";
 
@@ -92,7 +103,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   );
 
   test("a completion under a lease whose wait was cancelled is confirmed by a later one", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const life = newLife(newKey());
     await store.create(life, null, terms);
     replication.stall();
@@ -110,7 +121,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("and is in doubt when that cannot be confirmed either", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const life = newLife(newKey());
     await store.create(life, null, terms);
     replication.stall();
@@ -130,7 +141,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("a phase whose wait was cancelled is in doubt, until a refence is replicated", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const owner = ownerOf(await begin(store));
     replication.stall();
     const run = writingPhase(store, owner);
@@ -151,7 +162,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("an intent whose wait was cancelled is confirmed before its call is sent", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const owner = ownerOf(await begin(store));
     replication.stall();
     const started = store.journal.startCall(owner, intent("charge"));
@@ -190,7 +201,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   }
 
   test("a start or an end of a send whose wait was cancelled is told only once it is replicated", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const outbox = outboxOf(store);
     await enqueuing(store, [newEffect({ effect: "unconfirmed" })]);
     const [claimed] = await claim(store, 1, "unconfirmed");
@@ -203,7 +214,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("what a person decides, and a wait was cancelled for, is told only once it is replicated", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const { owner, guard } = await beginUnknown(store);
     const [settling, redriving, removing] = [note(), note(), note()];
     const settlement = { event: "settle_failed", answer, retention, errorCode: "given-up" } as const;
@@ -233,7 +244,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("a message whose death waited in vain for the standby is dead only once it is replicated", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const { bury, count, find } = messagesOf(store);
     const [refused, killer] = [newMessage(), newMessage()];
     const tally = await count(killer, oneStart, newId());
@@ -275,7 +286,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   );
 
   test("on a standby nobody is told what is unknown, resumable or in the ledger", async () => {
-    const { owner, guard } = await beginUnknown(postgresStore({ pool }));
+    const { owner, guard } = await beginUnknown(openStore());
     await standby.untilCaughtUp();
     const copy = openPool(standby.url, { max: 4 });
     const store = postgresStore({ pool: copy });
@@ -307,7 +318,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("on a standby no effect is claimed, started, ended, shown or decided, and nobody listens", async () => {
-    const primaryStore = postgresStore({ pool });
+    const primaryStore = openStore();
     const life = newLife(newKey());
     await enqueuing(primaryStore, [newEffect({ effect: "standby" })], async () => {}, life);
     const [claimed] = await claim(primaryStore, 1, "standby");
@@ -349,8 +360,8 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   test("on a standby nothing starts, and nothing is replayed", async () => {
     const key = newKey();
     const life = newLife(key);
-    await writing(postgresStore({ pool }), life);
-    const owner = ownerOf(await begin(postgresStore({ pool })));
+    await writing(openStore(), life);
+    const owner = ownerOf(await begin(openStore()));
     await standby.untilCaughtUp();
     const copy = openPool(standby.url, { max: 4 });
     const store = postgresStore({ pool: copy });
@@ -383,7 +394,7 @@ describe.each(postgresVersions())("a primary with a synchronous standby, Postgre
   });
 
   test("after a synchronous failover every acknowledged completion is there", async () => {
-    const store = postgresStore({ pool });
+    const store = openStore();
     const lives = Array.from({ length: 20 }, () => newLife(newKey()));
     for (const life of lives) expect((await writing(store, life)).kind).toBe("committed");
     await replication.cut();

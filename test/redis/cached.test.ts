@@ -124,7 +124,8 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
   });
 
   test("that is emptied, killed or away costs time and nothing else", async () => {
-    const [one, two] = [await open(), await open()];
+    // Each request waits for it that long while it is away, and the requests are many.
+    const [one, two] = [await open({ timeoutMs: 200 }), await open({ timeoutMs: 200 })];
     const key = newKey();
     const first = await one.pay(key);
     const check = async () => {

@@ -19,10 +19,21 @@ import type { RepeatedStatements } from "./statement-names.ts";
  * A handler that set a savepoint of the same name inside its part would have only half of the part undone, so it is one that
  * no code can have written down.
  */
-const name = `latchkey_${systemPorts.random.token().replaceAll(/[^0-9a-f]/g, "")}`;
-const savepoint = control("lk_savepoint", `savepoint ${name}`);
-const release = control("lk_release", `release savepoint ${name}`);
-const undo = control("lk_undo", `rollback to savepoint ${name}`);
+function nameSavepoint() {
+  const name = `latchkey_${systemPorts.random.token().replaceAll(/[^0-9a-f]/g, "")}`;
+  return {
+    savepoint: control("lk_savepoint", `savepoint ${name}`),
+    release: control("lk_release", `release savepoint ${name}`),
+    undo: control("lk_undo", `rollback to savepoint ${name}`),
+  };
+}
+
+/** Made at the first use: Cloudflare's runtime has no randomness while modules load. One for the process: statements are named. */
+let made: ReturnType<typeof nameSavepoint> | null = null;
+const savepoints = () => {
+  made ??= nameSavepoint();
+  return made;
+};
 
 /** What later parts would meet: settings, cursors and prepared statements of the transaction. */
 const leavesBehind = /(?:^|;)\s*(?:set|declare|prepare)\b/i;
@@ -105,7 +116,7 @@ export class PartedTransaction implements SentStatements {
     await statements.queued();
     const { connection, watch } = this.#start;
     const { blocked } = this.openQueries;
-    const reply = await connection.sendPipeline([undo], { canSend: () => !watch.ended, blocked });
+    const reply = await connection.sendPipeline([savepoints().undo], { canSend: () => !watch.ended, blocked });
     if (reply.error !== null || reply.status !== "T") throw openError(reply);
   }
 }
@@ -151,6 +162,7 @@ class Mark implements FirstFlight {
   }
 
   async #open(rider: PgRider | null): Promise<boolean> {
+    const { release, savepoint } = savepoints();
     const statements = this.#follows ? [release, savepoint] : [savepoint];
     const reply = await this.#connection.sendPipeline(
       statements,
