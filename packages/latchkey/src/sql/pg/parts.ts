@@ -116,7 +116,10 @@ export class PartedTransaction implements SentStatements {
     await statements.queued();
     const { connection, watch } = this.#start;
     const { blocked } = this.openQueries;
-    const reply = await connection.sendPipeline([savepoints().undo], { canSend: () => !watch.ended, blocked });
+    const reply = await connection.sendPipeline([savepoints().undo], {
+      canSend: () => !watch.ended,
+      blocked,
+    });
     if (reply.error !== null || reply.status !== "T") throw openError(reply);
   }
 }
