@@ -152,9 +152,14 @@ function misuseOf(record: LatchkeyRecord, request: AdmissionRequest, now: number
 
 /** Its time to be started is over. Any other end, also a failure, may come after steps that have happened. */
 function wasNeverStarted(record: LatchkeyRecord, now: number): boolean {
-  return record.state === "pending"
-    ? now >= record.expiresAt
-    : record.state === "failed" && record.answer === null;
+  switch (record.state) {
+    case "pending":
+      return now >= record.expiresAt;
+    case "failed":
+      return record.answer === null;
+    default:
+      return false;
+  }
 }
 
 /** Equality of two digests of one version; digests of different versions never compare equal. */
