@@ -1,9 +1,9 @@
-/** The codec port: what is stored of requests and answers passes through it. Identity by default. */
+/** The codec port: every stored part of a request or an answer passes through it. Identity by default. */
 import type { RecordKey } from "./engine/record.ts";
 
 /**
- * Which piece of a record. What stands behind the colon is a step's name, or, in the outbox, the name of the effect's definition and the
- * effect's id: an input does not decode for another definition.
+ * Which piece of a record. After the colon stands a step's name, or, in the outbox, the name of the effect's definition and the
+ * effect's id, so that an input does not decode for another definition.
  */
 export type CodecPart =
   | "answer"
@@ -13,7 +13,7 @@ export type CodecPart =
   | "message"
   | "input"
   | `call-input:${string}`
-  /** What a phase or a call gave, or why the other side refused the call. */
+  /** The result of a phase or a call, or the reason why the other side refused the call. */
   | `step-result:${string}`
   | `effect-input:${string}`
   | `effect-result:${string}`;
@@ -35,7 +35,7 @@ export const identityCodec: Codec = { encode: (plain) => plain, decode: (stored)
 
 const registry = Symbol.for("latchkey.identityCodecs");
 
-/** Two copies of this package may be in one process: a command's, and that of the service's config. */
+/** Shared between copies of this package: one process may load two, the command's own and that of the service's config. */
 function identityCodecs(): WeakSet<Codec> {
   const known: unknown = Reflect.get(globalThis, registry);
   if (known instanceof WeakSet) return known;
@@ -44,7 +44,7 @@ function identityCodecs(): WeakSet<Codec> {
   return made;
 }
 
-/** Whether what is stored is what was given. One that was made from it by spreading is another. */
+/** Whether the codec stores exactly the bytes that it is given. A codec made by spreading the identity is not the identity. */
 export function isIdentityCodec(codec: Codec): boolean {
   return codec === identityCodec || identityCodecs().has(codec);
 }

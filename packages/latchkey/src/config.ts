@@ -1,4 +1,4 @@
-/** What `latchkey.config.ts` exports by default: what processes beside a service need of it. */
+/** The default export of `latchkey.config.ts`: what the command and separate worker processes need from the service. */
 import { checkOptions, type OptionNames } from "./known-options.ts";
 import type { Latchkey } from "./latchkey.ts";
 import type { Republish } from "./messages/dead-messages.ts";
@@ -6,19 +6,18 @@ import type { Metrics } from "./telemetry/metrics.ts";
 import type { WorkerOptions } from "./workers/worker.ts";
 
 export interface LatchkeyConfig<Tx> {
-  /** With every operation and effect that the worker is to know. */
+  /** With every operation and effect that the worker is to run. */
   readonly latchkey: Latchkey<Tx>;
   /** Options of `startWorker`. */
   readonly worker?: WorkerOptions;
-  /** What `latchkey worker --health-port` serves at `/metrics`, with gauges of what waits. Its listener is yours to connect. */
+  /** Served by `latchkey worker --health-port` at `/metrics`, with gauges of the backlog. Connect its listener yourself. */
   readonly metrics?: Metrics;
-  /** Publishes a dead message again: what `latchkey redrive` does with one. It resolves once the broker has confirmed it. */
+  /** Publishes a dead message again; `latchkey redrive` calls it. It resolves once the broker has confirmed the message. */
   readonly republish?: Republish;
-  /** Called at the end: closes pools and what else is open. */
+  /** Called at the end: closes pools and everything else that is open. */
   close?(): Promise<void> | void;
 }
 
-/** Every field of a config. */
 export const configNames = {
   latchkey: true,
   worker: true,
@@ -28,7 +27,7 @@ export const configNames = {
 } as const satisfies OptionNames<LatchkeyConfig<unknown>>;
 
 /**
- * Gives the config back as it is: for its type.
+ * Returns the config unchanged; it exists for its type.
  *
  * @example export default defineConfig({ latchkey, close: () => pool.end() });
  */

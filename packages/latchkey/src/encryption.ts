@@ -4,8 +4,8 @@
  * A stored piece is: 0xFE "LK", the format version (1), the length of the key's id, the id, a 96-bit nonce, the
  * ciphertext, a 128-bit tag. No plain piece begins with 0xFE: plain pieces are UTF-8.
  *
- * Each record has a key of its own, derived from the named one: a nonce can only meet the few others of its record, so
- * that there is no number of records after which a key is used up.
+ * Each record has a key of its own, derived from the named one. A nonce can therefore collide only with the few others of
+ * its record, and a key is never used up, however many records there are.
  */
 
 import { createCipheriv, createDecipheriv, createHmac, createSecretKey, KeyObject } from "node:crypto";
@@ -24,8 +24,8 @@ export interface EncryptionOptions {
   /** Id of the key that new pieces are encrypted under. */
   readonly current: string;
   /**
-   * What becomes of pieces that are not encrypted. `refuse`: they do not decode. `read`: they do, and what is new is
-   * encrypted. `write`: they do, and what is new is not encrypted yet; for the time in which some processes cannot decode.
+   * How pieces that are not encrypted are treated. `refuse`: they do not decode. `read`: they decode, and new pieces are
+   * encrypted. `write`: they decode, and new pieces are not encrypted yet; for as long as some processes cannot decode.
    * Under `read` and `write`, anyone with write access to the tables can forge answers. Default `refuse`.
    */
   readonly plaintext?: "refuse" | "read" | "write";
@@ -45,8 +45,8 @@ const keyLength = 32;
 const algorithm = "aes-256-gcm";
 
 /**
- * Makes the codec that encrypts answers, inputs, results and effects. What it cannot decode is an error for the caller,
- * never a reason to run anything again.
+ * Makes the codec that encrypts answers, inputs, results and effects. A piece that it cannot decode is an error for the
+ * caller and never makes anything run again.
  *
  * Decoding throws {LatchkeyError} `encryption-key-unknown`, `decryption-failed` or `not-encrypted`.
  *

@@ -24,16 +24,17 @@ export const errorCodes = {
     remedy: "Raise `transactionLimitMs` or `attemptLimitMs`, or do less inside the handler.",
   },
   "attempt-lost": {
-    summary: "Another attempt owns the record by now, or the lease could not be shown to hold.",
+    summary:
+      "Another attempt owns the record by now, or the attempt could not prove in time that it still holds the lease.",
     remedy:
-      "Let the error through. The caller gets what the record says; a retry goes on after the last step.",
+      "Let the error through. The caller gets the answer that is in the record; a retry goes on after the last step.",
   },
   "body-consumed": {
     summary: "A body parser read the request before Latchkey could see its bytes.",
     remedy: 'Keep them: `express.json({ verify: keepRawBody })`, or opt in to `fingerprint: "parsed"`.',
   },
   "commit-in-doubt": {
-    summary: "Whether the attempt's last write happened could not be found out in time.",
+    summary: "Latchkey could not find out in time whether the attempt's last write happened.",
     remedy: "Retry with the same key: the answer will be the first one or a first execution, never both.",
   },
   "data-directory-locked": {
@@ -42,9 +43,9 @@ export const errorCodes = {
   },
   "decryption-failed": {
     summary:
-      "A stored piece is not what was encrypted for this place: it was altered, moved from another record, tenant or step, or its key has other bytes than then.",
+      "A stored piece does not decrypt in this place: it was altered, it was moved from another record, tenant or step, or its key's bytes have changed since it was stored.",
     remedy:
-      "Nothing ran. Find out who wrote to Latchkey's tables; where a key's bytes were changed under its old name, give the old bytes back.",
+      "Nothing ran. Find out what wrote to Latchkey's tables; if a key's bytes were changed under its old name, restore the old bytes.",
   },
   "effect-refused": {
     summary: "The other side refused a call for good.",
@@ -71,7 +72,8 @@ export const errorCodes = {
   },
   "message-refused": {
     summary: "The handler of a message refused it for good.",
-    remedy: "Nothing to do: it is a dead letter, and nothing that its handler did has stayed.",
+    remedy:
+      "Nothing to do: the message is a dead letter, and everything that its handler wrote is rolled back.",
   },
   "nested-key": {
     summary: "A handler started the same operation with the key it is running under.",
@@ -83,13 +85,13 @@ export const errorCodes = {
   },
   "not-admitted": {
     summary:
-      'A handler under `admission: "optimistic"` was started for a key that is finished or runs elsewhere. Its transaction is rolled back, and its caller gets the first answer or hears that the key is running.',
+      'A handler under `admission: "optimistic"` was started for a key that is finished or runs elsewhere. Its transaction is rolled back, and its caller gets the first answer or an answer that the key is in progress.',
     remedy: "Let the error through, and do not report it: the handler has done nothing.",
   },
   "not-encrypted": {
     summary: "A stored piece is not encrypted, and this process reads only what is.",
     remedy:
-      'Nothing ran. While old records are still about, set `plaintext: "read"` on `encryptionCodec`; otherwise find out who wrote it.',
+      'Nothing ran. As long as there are records from before encryption, set `plaintext: "read"` on `encryptionCodec`; otherwise find out what wrote the piece.',
   },
   "outcome-in-doubt": {
     summary: "A call of this attempt may have happened, or not.",
@@ -98,7 +100,7 @@ export const errorCodes = {
   },
   "query-open": {
     summary:
-      "A cursor, a stream or a COPY that the handler had sent through its `tx` was still open when the handler had answered, so the transaction could not end. All was rolled back.",
+      "A cursor, a stream or a COPY that the handler had started through its `tx` was still open after the handler had answered, so the transaction could not end. Everything was rolled back.",
     remedy:
       "Close cursors, read streams to their end or destroy them, and finish every COPY before you answer.",
   },
@@ -112,7 +114,7 @@ export const errorCodes = {
       "Run `npx latchkey migrate`, or paste the output of `npx latchkey migrate --sql` into your migrations.",
   },
   "steps-changed": {
-    summary: "A resumed attempt asked for other steps than the ones before it had finished.",
+    summary: "A resumed attempt asked for steps that differ from those that earlier attempts have finished.",
     remedy:
       "Steps must follow from the input and from earlier results alone. Give a changed operation another `version`; this record waits for a person.",
   },
@@ -126,15 +128,15 @@ export const errorCodes = {
     remedy: "Retry with the same key once the store is back.",
   },
   "store-unsuitable": {
-    summary: "The store's server is set up in a way that Latchkey cannot be safe on.",
-    remedy: "Nothing ran. The message says which setting to change; `docs/stores.md` says why.",
+    summary: "Latchkey cannot be safe with the way the store's server is configured.",
+    remedy: "Nothing ran. The message names the setting to change; `docs/stores.md` gives the reason.",
   },
   "tenant-missing": {
     summary: "The tenant function threw or returned nothing.",
     remedy: "Authenticate before Latchkey, and return a non-empty string for every authenticated caller.",
   },
   "tool-call-refused": {
-    summary: "An agent's tool was called, and the result of that call cannot be given.",
+    summary: "An agent's tool was called, and the result of that call cannot be returned.",
     remedy:
       "Let the error through: its message tells the model what to do, and its `reason` is the code of the problem that an HTTP client would get.",
   },
@@ -144,7 +146,7 @@ export const errorCodes = {
   },
   "transaction-changed": {
     summary:
-      "The transaction Latchkey opened was ended inside the handler, so record and writes are separated.",
+      "The transaction that Latchkey opened was ended inside the handler, so the record and the handler's writes were not committed together.",
     remedy:
       "Never COMMIT or ROLLBACK inside a handler. The key's outcome is now unknown and waits for a person.",
   },
@@ -158,16 +160,19 @@ export const errorCodes = {
   },
   "tx-unused": {
     summary:
-      "A handler under `transaction` execution finished with 2xx and never used its `tx`. What it wrote elsewhere has happened, and every retry does it again.",
-    remedy: 'Write through `tx`; if there is nothing to write, say `writes: "none"` on the operation.',
+      "A handler under `transaction` execution finished with 2xx and never used its `tx`. Anything that it wrote elsewhere has happened, and every retry writes it again.",
+    remedy: 'Write through `tx`; if there is nothing to write, set `writes: "none"` on the operation.',
   },
   "archive-failed": {
-    summary: "`archive` of the record-cleaner rejected. Its records stay, and come again in the next round.",
-    remedy: "Find the cause in `cause`. Until it is mended, records that are due to be forgotten stay.",
+    summary:
+      "The record-cleaner's `archive` rejected. The records stay, and are passed to it again in the next round.",
+    remedy: "Find the reason in `cause`. Until it is fixed, records that are due to be forgotten stay.",
   },
   "work-failed": {
-    summary: "A service of a one-shot worker could not use the store. What the others did stays done.",
-    remedy: "Find the cause in `cause`; what was left is due at the next start. `report` says what was done.",
+    summary:
+      "A service of a one-shot worker could not use the store. The work that the other services did stays done.",
+    remedy:
+      "Find the reason in `cause`; the remaining work is due at the next start. `report` lists what was done.",
   },
 } as const satisfies Record<string, { readonly summary: string; readonly remedy: string }>;
 
@@ -175,7 +180,7 @@ export type ErrorCode = keyof typeof errorCodes;
 
 export interface LatchkeyErrorOptions {
   readonly cause?: unknown;
-  /** What happened this time; the code's summary and remedy when absent. */
+  /** The message of this one error. Default: the code's summary and remedy. */
   readonly message?: string;
 }
 
@@ -194,7 +199,7 @@ export class LatchkeyError extends Error {
 /**
  * What is known after a store call failed.
  * - `not_sent`: nothing reached the store.
- * - `rolled_back`: the store itself said that nothing happened.
+ * - `rolled_back`: the store itself confirmed that nothing happened.
  * - `in_doubt`: it may have happened.
  */
 export type Certainty = "not_sent" | "rolled_back" | "in_doubt";
@@ -206,11 +211,11 @@ export interface StoreErrorOptions extends LatchkeyErrorOptions {
   readonly retryAfterMs?: number | null;
 }
 
-/** A store call that failed. Nothing is known to have happened; `certainty` says how sure that is. */
+/** A store call that failed. It is not known to have taken effect; `certainty` tells how far that can be relied on. */
 export class StoreError extends LatchkeyError {
   override readonly name = "StoreError";
   readonly certainty: Certainty;
-  /** This process asked for more than its own client gives out, such as a pool whose connections are all in use. */
+  /** This process asked its own client for more than it has, such as a connection of a pool whose connections are all in use. */
   readonly overload: boolean;
   /** When another try may succeed, where that can be estimated. */
   readonly retryAfterMs: number | null;
@@ -224,8 +229,8 @@ export class StoreError extends LatchkeyError {
 }
 
 /**
- * Throw this from a handler under `lease` execution to say, with certainty, that nothing happened outside: the
- * key is released and may be retried.
+ * Throw this from a handler under `lease` execution to report that certainly nothing happened outside: the key is
+ * released and may be retried.
  */
 export class NotExecuted extends LatchkeyError {
   override readonly name = "NotExecuted";
@@ -236,8 +241,8 @@ export class NotExecuted extends LatchkeyError {
 }
 
 /**
- * Throw this from the handler of a message that can never go through, however often it comes: everything is rolled back, and
- * it is a dead letter at once.
+ * Throw this from the handler of a message that can never succeed, however often it is delivered: everything is rolled back,
+ * and the message becomes a dead letter at once.
  */
 export class MessageRefused extends LatchkeyError {
   override readonly name = "MessageRefused";
@@ -248,13 +253,13 @@ export class MessageRefused extends LatchkeyError {
 }
 
 export interface EffectRefusedOptions extends LatchkeyErrorOptions {
-  /** What the other side said, as JSON. */
+  /** The other side's reply, as JSON. */
   readonly detail?: unknown;
 }
 
 /**
- * Throw this from an effect to say that the other side's answer is its last word (a declined card, for one). It is kept
- * like a result: a resumed attempt gets the same again, without a call.
+ * Throw this from an effect when the other side has refused for good (a declined card, for example). The refusal is stored
+ * like a result: a resumed attempt gets the same refusal again, without a call.
  */
 export class EffectRefused extends LatchkeyError {
   override readonly name = "EffectRefused";
@@ -277,7 +282,7 @@ export interface ToolCallRefusedOptions extends LatchkeyErrorOptions {
   readonly retryAfterMs: number | null;
 }
 
-/** A tool of an agent was called, and its result cannot be given. The message is for the model. */
+/** An agent's tool was called, and its result cannot be returned. The message is written for the model. */
 export class ToolCallRefused extends LatchkeyError {
   override readonly name = "ToolCallRefused";
   readonly reason: string;

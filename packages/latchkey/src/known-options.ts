@@ -1,11 +1,11 @@
-/** What an object of options may hold: a name that means nothing is a mistake, and silence about it a promise not kept. */
+/** Checks the names in an object of options: an unknown name is a mistake, and an option ignored in silence is a promise not kept. */
 
-/** Every option of `T`, by name. `satisfies` beside it makes a list that has fallen behind its type an error. */
+/** Every option of `T`, by name. With `satisfies`, a list that lacks an option of its type does not compile. */
 export type OptionNames<T> = Readonly<Record<keyof T, true>>;
 
 /**
- * @param what whose options they are, as an error begins
- * @throws {TypeError} when it is no object of options, or holds a name that is not known.
+ * @param what whose options they are; errors begin with it
+ * @throws {TypeError} when `given` is not an object, or holds an unknown name.
  */
 export function checkOptions(what: string, given: unknown, known: Readonly<Record<string, true>>): void {
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
@@ -21,7 +21,7 @@ export function checkOptions(what: string, given: unknown, known: Readonly<Recor
 }
 
 /**
- * @param ports what a factory was given as `ports`; a misspelt one would leave the system's in its place
+ * @param ports the `ports` that a factory was given; under a misspelt name the system's own would be used
  * @throws {TypeError} as `checkOptions`
  */
 export function checkPorts(what: string, ports: unknown): void {
@@ -33,7 +33,7 @@ function shortly(value: unknown): string {
   return Array.isArray(value) ? "an array" : typeof value === "function" ? "a function" : String(value);
 }
 
-/** The known name that was probably meant: the beginning of one, or one that a few strokes make of it. */
+/** The known name that was probably meant: one that begins with the given name, or is a few edits away from it. */
 function nearest(name: string, known: readonly string[]): string | null {
   const wanted = name.toLowerCase();
   const begins = known.filter((one) => wanted.length > 2 && one.toLowerCase().startsWith(wanted));
@@ -45,7 +45,7 @@ function nearest(name: string, known: readonly string[]): string | null {
   return best !== undefined && best.strokes <= Math.max(2, Math.floor(name.length / 3)) ? best.one : null;
 }
 
-/** Levenshtein's distance. Names of options are short; a longer name is like none. */
+/** The Levenshtein distance. Names of options are short, so a longer name resembles none of them. */
 function distance(left: string, right: string): number {
   if (left.length > 64) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: right.length + 1 }, (_, index) => index);

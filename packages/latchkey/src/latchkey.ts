@@ -90,7 +90,7 @@ export interface Latchkey<Tx> {
   effect<I, R>(name: string, options: EffectOptions<I, R, Tx>): Effect<I, R>;
 
   /**
-   * Runs `work` once for this submission, or says why not. What HTTP adapters and other front ends are built on. The
+   * Runs `work` once for this submission, or returns why not. HTTP adapters and other front ends are built on it. The
    * submission's key is the one that the client sent.
    *
    * @throws {LatchkeyError} `identity-is-credential`, `invalid-key`.
@@ -136,45 +136,45 @@ export interface Latchkey<Tx> {
   ): Promise<RunResult<R>>;
 
   /**
-   * Settles an `unknown` record: what became of it is known now. For webhooks and operators. Repeating it changes nothing.
+   * Settles an `unknown` record once its outcome is known. For webhooks and operators. Repeating the call changes nothing.
    *
-   * @param by who says so; default: a webhook of the other side's
+   * @param by who settles it; default: a webhook of the other side
    * @throws {TypeError} without a proof, or when a result has no JSON form.
-   * @throws {StoreError} when the store could not be used; say it again.
+   * @throws {StoreError} when the store could not be used; repeat the call.
    */
   settle(target: SettleTarget, settlement: SettleWith, by?: SettledBy): Promise<SettleResult>;
 
   /**
-   * Starts a worker in this process: it runs deferred operations, delivers the outbox, goes on with dead attempts, finds
-   * out what became of unknowns, and cleans. Any number of processes may have one, and none needs an option. It keeps its
-   * process alive until its `stop` has ended.
+   * Starts a worker in this process: it runs deferred operations, delivers the outbox, resumes dead attempts, reconciles
+   * unknown outcomes, and cleans up. Any number of processes may have one, and no option is required. It keeps its process
+   * alive until its `stop` has ended.
    *
    * @throws {TypeError} when an option is out of range.
    */
   startWorker(options?: WorkerOptions): Worker;
 
   /**
-   * A worker that runs once: does what a worker would do, until nothing is due or `untilMs` is over, and ends. For functions
-   * and jobs that a timetable starts. Any number may run at once, beside workers too. One that is killed leaves its work to
-   * the next one, which goes on once the leases have ended.
+   * A worker that runs once: it does a worker's work until nothing is due or `untilMs` has passed, and ends. For functions
+   * and jobs that a scheduler starts. Any number may run at once, also beside workers. When one is killed, the next one goes
+   * on with its work once the leases have ended.
    *
    * @throws {TypeError} when an option is out of range.
-   * @throws {WorkFailed} when a service could not use the store; what the others did is in its `report`.
+   * @throws {WorkFailed} when a service could not use the store; its `report` has the work of the others.
    */
   work(options?: WorkOptions): Promise<WorkReport>;
 
   /**
-   * Shuts down in order: from now on requests are refused (503), workers and consumers of this latchkey are stopped, what is
-   * under way is waited for, and the store gives back the connections that it holds. What you have created (pool, broker's
-   * connection, HTTP server) stays open: close it afterwards. Answers whether everything ended in time; what did not is left
-   * to its lease. Calling it again changes nothing.
+   * Shuts down in order: refuses requests from now on (503), stops the workers and consumers of this latchkey, waits for
+   * the attempts that are running, and makes the store release the connections that it holds. What you have created (pool,
+   * broker's connection, HTTP server) stays open: close it afterwards. Resolves to whether everything ended in time; an
+   * attempt that did not is left to its lease. Calling it again changes nothing.
    *
    * @throws {TypeError} when the limit is out of range.
    */
   close(options?: CloseOptions): Promise<boolean>;
 
   /**
-   * Counts what waits in the store and says since when: for gauges, alerts and dashboards. On Postgres it is one statement
+   * Counts what waits in the store and reports since when: for gauges, alerts and dashboards. On Postgres it is one statement
    * whose work does not grow with the number of records.
    *
    * @throws {TypeError} when an option is unknown or out of range.
@@ -193,7 +193,7 @@ export interface Latchkey<Tx> {
 }
 
 /**
- * Makes the object that operations and adapters hang on. It opens nothing and starts no timer.
+ * Makes the object on which operations are defined and from which adapters are built. It opens nothing and starts no timer.
  *
  * @throws {TypeError} when an option is out of range.
  * @throws {LatchkeyError} `store-cannot-count`: `limits.activeKeys` on a store that cannot count.
@@ -222,7 +222,7 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
       const given = summary === undefined ? operationOptions : { ...operationOptions, summary };
       const operation = definedOperation(name, given, policy, options.store);
       operations.set(name, operation);
-      // The overloads say which of the two it is.
+      // The overloads decide which of the two types it has.
       return operation as OwnedOperation<E, I>;
     },
     effect(name, effectOptions) {
@@ -254,7 +254,7 @@ export function createLatchkey<Tx>(options: LatchkeyOptions<Tx>): Latchkey<Tx> {
     work: (workOptions) => work(runtime, workOptions),
     close: (closeOptions = {}) =>
       lifecycle.close(closeOptions, async () => {
-        // Behind the last request, which may have been a repeated one.
+        // After the last request, because that one may still have reported a fact.
         await runtime.facts?.stop();
         await options.store.close?.();
       }),

@@ -1,4 +1,4 @@
-/** Text that others chose, inside text of ours: it must not steer a terminal, forge a line of a log or hide in it. */
+/** Text from clients and other sources, to be put into our own: it must not control a terminal, forge a line of a log or hide in it. */
 
 /** C0, DEL, C1, lone surrogates, line separators, and what turns the direction of text or hides in it. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
@@ -11,10 +11,7 @@ export function plainText(text: string): string {
   });
 }
 
-/**
- * Lines, of which everything but their ends that a terminal might obey is an escape. It means the same where the text is
- * JSON.
- */
+/** As `plainText`, but line feeds stay. Where the text is JSON, it still means the same. */
 export function plainLines(text: string): string {
   return text.replace(unsafe, (character) =>
     character === "\n"

@@ -9,24 +9,24 @@ export type CancelTimer = () => void;
 
 /**
  * `awaited`, the default: a caller's promise depends on the timer, so it keeps the process alive; Node would otherwise end
- * in the middle of an `await`, with exit code 0 and without a word. `background`: loops, heartbeats and idle limits.
+ * in the middle of an `await`, with exit code 0 and without a message. `background`: loops, heartbeats and idle limits.
  */
 export type TimerKind = "awaited" | "background";
 
 /**
- * Process time. It is used only to stop early and to wait; what a record says is always judged by database time.
+ * Process time. It is used only to stop early and to wait; times in a record are always compared with database time.
  */
 export interface Clock {
   /** Milliseconds from an arbitrary start; never goes back, is not wall-clock time. */
   monotonicMs(): number;
   /**
    * Wall-clock milliseconds since the Unix epoch. For logs, key suggestions and the age of a request by its client's clock;
-   * never for what becomes of a record.
+   * never to decide about a record.
    */
   wallMs(): number;
   /** Runs `task` once after `delayMs` milliseconds. */
   startTimer(delayMs: number, task: () => void, kind?: TimerKind): CancelTimer;
-  /** Keeps the process alive, without a timer, until the answer is called. Calling it twice does nothing. */
+  /** Keeps the process alive, without a timer, until the returned function is called. Calling that twice does nothing. */
   keepAlive(): () => void;
 }
 
@@ -52,7 +52,7 @@ const systemClock: Clock = {
   wallMs: () => Date.now(),
   startTimer(delayMs, task, kind = "awaited") {
     const timer = setTimeout(task, delayMs);
-    // Workers' runtimes give a number, and have no process to keep alive.
+    // The runtimes of edge workers return a number, and have no process to keep alive.
     if (kind === "background" && typeof timer === "object") timer.unref();
     return () => clearTimeout(timer);
   },

@@ -1,8 +1,8 @@
-/** What becomes of an attempt that answered. Pure. */
+/** How an attempt that answered ends. Pure. */
 
 export type Execution = "transaction" | "lease" | "deferred";
 
-/** Those under which a request runs its own work. */
+/** The executions under which a request runs its own work. */
 export type DirectExecution = Exclude<Execution, "deferred">;
 
 /**
@@ -31,7 +31,7 @@ export type Disposition =
   /** Something may have happened: the record becomes `unknown`. */
   | "doubt";
 
-/** Answers that say "not now": they describe the moment, not the request, so a retry must run again. */
+/** Statuses that mean "not now": they describe the moment, not the request, so a retry must run again. */
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
 
 export function classifyAnswer(answered: Answered): Disposition {

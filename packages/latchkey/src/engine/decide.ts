@@ -8,15 +8,15 @@ import {
   type LeaseEnd,
 } from "./record.ts";
 
-/** What admission answers. `execute` is not in here: it is an act, and comes as a `Verdict`. */
+/** The decisions that admission returns. `execute` is not one of them, because it is an act: it is a `Verdict`. */
 export type Decision =
   | { readonly kind: "replay"; readonly record: FinishedRecord }
-  /** It has waited for a worker for too long; it will not be started any more. */
+  /** The record has waited too long for a worker and will not be started any more. */
   | { readonly kind: "timeout"; readonly recordId: string }
   | {
       readonly kind: "in_progress";
       readonly recordId: string | null;
-      /** When its life began; null where the store cannot see it. */
+      /** When the record's life began; null where the store cannot read it. */
       readonly createdAt: number | null;
       readonly leaseEndsAt: number | null;
     }
@@ -27,7 +27,7 @@ export type Decision =
 export interface Misuse {
   readonly kind: "key_misuse";
   readonly because: "fingerprint" | "principal" | "operation";
-  /** The record proves that its request has had no effect and will have none. Absent: it may have, or another's caller asks. */
+  /** The record proves that its request has had no effect and will have none. Absent: it may have one, or the caller is not the record's. */
   readonly nothingHappened?: true;
 }
 
@@ -36,7 +36,7 @@ export type GiveUpReason = "lease-ended" | "attempts-spent" | "past-expiry";
 
 /**
  * What to do next. `answer` is final; each of the others is one guarded write, and when that write finds the record
- * changed, the whole decision runs again on what is there.
+ * changed, the whole decision runs again on the changed record.
  */
 export type Verdict =
   /** Start a new life; `replaces` names the forgotten or expired record to overwrite, if its row is still there. */
@@ -54,7 +54,7 @@ export interface AdmissionRequest {
   readonly principal: string | null;
   /** The token this caller would own the record with. */
   readonly token: string;
-  /** What a key does between `expiresAt` and `forgetAt`. */
+  /** How a request is treated whose key is between `expiresAt` and `forgetAt`. */
   readonly reuse: "reject" | "execute";
   readonly leaseEnd: LeaseEnd;
   /** How often one life may be started, the first time included. */
@@ -150,7 +150,7 @@ function misuseOf(record: LatchkeyRecord, request: AdmissionRequest, now: number
   return { kind: "key_misuse", because: "fingerprint", ...idle };
 }
 
-/** Its time to be started is over. Any other end, also a failure, may come after steps that have happened. */
+/** Whether the record timed out before it was started. After any other end, a failure included, steps may have happened. */
 function wasNeverStarted(record: LatchkeyRecord, now: number): boolean {
   switch (record.state) {
     case "pending":

@@ -25,7 +25,7 @@ export interface Fence {
   readonly token: string;
 }
 
-/** What the end of a lease means: nothing is known; or go on after the last finished step; or run all of it again. */
+/** What follows when a lease ends: the outcome is unknown; go on after the last finished step; or run everything again. */
 export type LeaseEnd = "reconcile" | "resume" | "rerun";
 
 interface RecordBase extends RecordKey {
@@ -94,7 +94,7 @@ export type LatchkeyRecord =
 
 export type RecordState = LatchkeyRecord["state"];
 
-/** What a guarded write names: the exact version of the record it was decided on. */
+/** Names the exact version of the record that a guarded write was decided on. */
 export interface Guard {
   readonly id: string;
   readonly state: RecordState;

@@ -1,4 +1,4 @@
-/** An answer as the owner of work gives it: `run`, a settlement, or the end of a delivery. */
+/** An answer as your code gives it: from `run`, a settlement, or the end of a delivery. */
 
 /** What `run` answers. */
 export interface RunAnswer {

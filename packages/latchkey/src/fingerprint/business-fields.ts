@@ -20,7 +20,7 @@ export function checkFieldNames(names: readonly string[]): readonly string[] {
 /**
  * The chosen members of a JSON object: for each a list of its name and its canonical value, or of its name and
  * null where it is missing (a JSON `null` is the text `null`). Null if the value is not an object or has none of
- * them, for then they would say nothing about it.
+ * them, because every such value would get the same digest.
  */
 export function pickFields(root: JsonNode, sortedNames: readonly string[]): Field[] | null {
   const picked = sortedNames.map((name) => ({ name, node: findMember(root, name) }));

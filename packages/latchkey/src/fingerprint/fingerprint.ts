@@ -15,8 +15,8 @@ import { sortedQuery } from "./query.ts";
 export const FINGERPRINT_VERSION = 1;
 
 /**
- * Of the few requests that version 1 is wrong about: multipart bodies, whose boundary is no part of what is asked for, and
- * requests with conditions, which are. All others keep version 1, so that their records are compared with it.
+ * For the few requests that version 1 is wrong about: it counts the boundary of a multipart body, which is not part of what
+ * is asked for, and leaves out conditions, which are. All others keep version 1, so that their records are compared with it.
  */
 const FINGERPRINT_VERSION_SPECIAL = 2;
 
@@ -62,8 +62,8 @@ export interface FingerprintOptions {
    * (`customer.id`; a name that itself has a dot, or an element of an array, cannot be chosen). A body that has no
    * canonical form, is not an object or has none of them is treated as under `"auto"`.
    *
-   * `"parsed"`: the body is a value a parser made. Weaker: what the parser has merged or rounded (duplicate names,
-   * 9007199254740993) is the same request.
+   * `"parsed"`: the body is a value that a parser made. Weaker: bodies that the parser has merged or rounded to the same
+   * value (duplicate names, 9007199254740993) are the same request.
    */
   readonly body?: "auto" | "raw" | "parsed" | { readonly fields: readonly string[] } | undefined;
   /** With a secret the digest is an HMAC-SHA-256, so that guessing a body from the digest is of no use. Default none. */
@@ -96,7 +96,7 @@ function needsSpecial({ mediaType, conditions = [] }: FingerprintRequest): boole
   return conditions.length > 0 || (mediaType !== null && parseMediaType(mediaType).multipart !== null);
 }
 
-/** The boundary counts where the body has not been taken apart. */
+/** The boundary is left out only where the body was hashed as its parts. */
 function specialPrefix(request: FingerprintRequest, version: number, { form }: Body): Uint8Array {
   const { operation, method, path, query, mediaType, headers, conditions = [] } = request;
   const media = mediaType === null ? null : parseMediaType(mediaType);
@@ -120,7 +120,7 @@ function prefixOf(request: FingerprintRequest, version: number): Uint8Array {
   const type = mediaType === null ? null : parseMediaType(mediaType).normalized;
   const subject = [operation, method, path, sortedQuery(query), type, sortedHeaders(headers)];
   const prefix = encoded(version, "request", subject);
-  // Without the body, which would stay in memory.
+  // A copy without the body, because `latest` would keep that in memory.
   if (headers.length === 0)
     latest = { request: { operation, method, path, query, mediaType }, version, prefix };
   return prefix;
@@ -128,7 +128,7 @@ function prefixOf(request: FingerprintRequest, version: number): Uint8Array {
 
 type Subject = Omit<FingerprintRequest, "headers" | "body">;
 
-/** Of the last request without chosen headers: at a busy route the next one is for the same. */
+/** Of the last request without chosen headers, because on a busy route the next request has mostly the same prefix. */
 let latest: { readonly request: Subject | null; readonly version: number; readonly prefix: Uint8Array } = {
   request: null,
   version: 0,
@@ -168,7 +168,7 @@ export function fingerprintOf(
   return seal(version, encoded(version, "value", [operation]), body, options);
 }
 
-/** Whether two fingerprints are of one version and digest; in a time that does not depend on the digests. */
+/** Whether two fingerprints have the same version and digest; takes a time that does not depend on the digests. */
 export function equalFingerprints(
   left: Pick<Fingerprint, "version" | "digest">,
   right: Pick<Fingerprint, "version" | "digest">,
@@ -237,7 +237,7 @@ function sortedHeaders(headers: FingerprintRequest["headers"]): Field[] {
     .sort(([left], [right]) => compareCodeUnits(left, right));
 }
 
-/** @param newest of this request */
+/** @param newest the newest version that applies to this request */
 function checkedVersion(options: FingerprintOptions, newest: number): number {
   const { secret, version = newest } = options;
   if (version !== newest && version !== FINGERPRINT_VERSION)
@@ -263,7 +263,7 @@ function digestOf(chunks: readonly Uint8Array[], secret: FingerprintOptions["sec
   return new Uint8Array(digest.digest());
 }
 
-/** The bytes that latin-1 text stands for. */
+/** The bytes of a text in latin-1. */
 function bytesOf(text: string): Uint8Array {
   const bytes = new Uint8Array(text.length);
   for (let index = 0; index < text.length; index++) bytes[index] = text.charCodeAt(index);

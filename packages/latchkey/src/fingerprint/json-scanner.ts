@@ -2,7 +2,7 @@ import { isDigit } from "./characters.ts";
 
 /**
  * Receives the tokens of a JSON text in order. Positions are indexes into the scanned text, `end` exclusive; those
- * of names and strings include the quotes, and `escaped` says whether there is a backslash between them.
+ * of names and strings include the quotes, and `escaped` is whether there is a backslash between them.
  */
 export interface JsonSink {
   open(kind: "object" | "array"): void;

@@ -34,8 +34,8 @@ export type TreeResult =
 /**
  * Parses a JSON text into canonical parts, without recursion.
  *
- * `too-deep` ends the reading, so what follows is not looked at. `not-json` outranks the other faults; among those
- * the first one met is given.
+ * `too-deep` ends the reading, so the rest of the text is not read. `not-json` outranks the other faults; of those, the
+ * first one in the text is returned.
  */
 export function parseJsonTree(text: string, maxDepth: number): TreeResult {
   const builder = new TreeBuilder(text);
@@ -114,7 +114,7 @@ class TreeBuilder implements JsonSink {
   }
 
   string(start: number, end: number, escaped: boolean): void {
-    // Without escapes the source is the canonical form; with them JSON.stringify escapes as RFC 8785 wants.
+    // Without escapes the source is the canonical form; with them JSON.stringify escapes as RFC 8785 requires.
     this.#add(escaped ? JSON.stringify(this.#unescape(start, end)) : this.#text.slice(start, end));
   }
 
@@ -146,7 +146,7 @@ class TreeBuilder implements JsonSink {
     }
   }
 
-  /** Equal names are found beside each other after sorting: no hash table that chosen names could make slow. */
+  /** After sorting, equal names are neighbours. A hash table could be made slow by names that a client chose. */
   #sortMembers(members: JsonMember[]): void {
     members.sort((left, right) => compareCodeUnits(left.name, right.name));
     for (let index = 1; index < members.length; index++) {

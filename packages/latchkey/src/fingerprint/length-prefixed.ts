@@ -15,7 +15,7 @@ const TAG_LIST = 0x6c; // "l": the length is the number of fields that follow
 /** Larger byte fields are not copied. */
 const copiedBytesMax = 16_384;
 const headerBytes = 5;
-/** Up to this length a loop is faster than the way to Node's own code. */
+/** Up to this length a loop is faster than a call into Node's native code. */
 const loopedTextMax = 48;
 
 /**

@@ -9,11 +9,11 @@ export interface MediaType {
   readonly isJson: boolean;
   /**
    * `type/subtype;name=value…`, parameters sorted by name, repeated ones in their order. Values are unquoted, each
-   * written as a JSON string; that of charset is in lower case. For JSON the charset `utf-8` is left out, since
-   * it says nothing. A value that breaks the grammar stays as it was sent.
+   * written as a JSON string; that of charset is in lower case. For JSON the charset `utf-8` is left out, since it
+   * makes no difference. A value that breaks the grammar stays as it was sent.
    */
   readonly normalized: string;
-  /** Null: it is no multipart type, or names no usable boundary. */
+  /** Null if the type is not multipart or names no usable boundary. */
   readonly multipart: MultipartType | null;
 }
 
@@ -30,7 +30,7 @@ export function parseMediaType(raw: string): MediaType {
   return latest.parsed;
 }
 
-/** RFC 2046 has 70. Some clients' are longer. */
+/** RFC 2046 allows 70. Some clients send longer ones. */
 const boundaryMaxLength = 200;
 
 function normalize(essence: string, parameters: readonly Parameter[]): string {
@@ -38,7 +38,7 @@ function normalize(essence: string, parameters: readonly Parameter[]): string {
   return [essence, ...sorted.map(([name, value]) => `${name}=${JSON.stringify(value)}`)].join(";");
 }
 
-/** Nearly all requests have the same, and each is asked about several times. */
+/** The last parsed value, because nearly all requests have the same one and each request needs it several times. */
 let latest = {
   raw: "",
   parsed: { essence: null, isJson: false, normalized: "", multipart: null } as MediaType,
@@ -65,7 +65,7 @@ function parse(raw: string): MediaType {
 function multipartType(essence: string, parameters: readonly Parameter[]): MultipartType | null {
   const boundaries = parameters.filter(([name]) => name === "boundary");
   const boundary = boundaries[0]?.[1] ?? "";
-  // Which of two counts depends on the reader.
+  // Of two boundaries, different parsers use different ones.
   if (boundaries.length !== 1 || boundary === "" || boundary.length > boundaryMaxLength) return null;
   const others = parameters.filter(([name]) => name !== "boundary");
   return { boundary, withoutBoundary: normalize(essence, others) };

@@ -4,9 +4,9 @@ import type { Field } from "./length-prefixed.ts";
 const lineEnd = "\r\n";
 
 /**
- * What is between the boundaries: of each part its header lines and its content, as they were sent; before and after them
- * what no part has. Null where the body is not what RFC 2046 asks for, to the letter: two readers could then see different
- * parts in it.
+ * The bytes between the boundaries: the header lines and the content of each part, as they were sent, and the bytes before
+ * the first and after the last part. Null where the body does not follow RFC 2046 to the letter, because two parsers could
+ * then find different parts in it.
  */
 export function multipartFields(bytes: Uint8Array, boundary: string): readonly Field[] | null {
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,7 +1,7 @@
 /**
- * Whether an object keeps what it says where JSON does not look: a Map or a Set, a stream, a Blob, a FormData, an Error, an
- * instance that has private members alone. JSON writes them all as `{}`, and two that differ would be the same. Not asked of
- * what has a `toJSON`.
+ * Whether an object keeps its content where JSON does not read it: a Map or a Set, a stream, a Blob, a FormData, an Error, an
+ * instance that has only private members. JSON writes all of them as `{}`, so two that differ would have the same
+ * fingerprint. Not called for an object with a `toJSON`.
  */
 export function isOpaque(value: object): boolean {
   if (Array.isArray(value) || isIndexed(value) || isBoxed(value) || isPlain(value)) return false;
@@ -9,7 +9,7 @@ export function isOpaque(value: object): boolean {
   return Object.keys(value).length === 0;
 }
 
-/** An object literal's, of whatever realm, and one without a prototype. */
+/** An object literal, of any realm, or an object without a prototype. */
 function isPlain(value: object): boolean {
   const prototype: object | null = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
@@ -19,7 +19,7 @@ function isIndexed(value: object): boolean {
   return ArrayBuffer.isView(value) && !(value instanceof DataView);
 }
 
-/** JSON writes the text, number or truth value that is in it. */
+/** JSON writes the string, number or boolean inside. */
 function isBoxed(value: object): boolean {
   return value instanceof String || value instanceof Number || value instanceof Boolean;
 }

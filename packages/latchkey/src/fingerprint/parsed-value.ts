@@ -1,7 +1,7 @@
 import { type CanonicalJsonLimits, canonicalJson } from "./canonical-json.ts";
 import { isOpaque } from "./opaque.ts";
 
-/** A value that JSON cannot carry, so that no fingerprint can be made of it. */
+/** Thrown for a value that JSON cannot carry, so that it has no fingerprint. */
 export class NotFingerprintableError extends TypeError {
   override readonly name = "NotFingerprintableError";
 }
@@ -22,7 +22,7 @@ export function parsedValueBytes(
 }
 
 /**
- * The JSON of a value that may be compared by it. Members that are undefined, functions or symbols are left out, as
+ * The JSON of a value, for comparing values by it. Members that are undefined, functions or symbols are left out, as
  * JSON.stringify leaves them out.
  *
  * @throws NotFingerprintableError if JSON cannot carry the value, or would write it as it writes others: undefined, a function

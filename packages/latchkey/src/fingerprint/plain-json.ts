@@ -2,7 +2,7 @@ import { isDigit } from "./characters.ts";
 import { canonicalNumber } from "./json-number.ts";
 import { decodeUtf8 } from "./utf8.ts";
 
-/** Beyond these a text is not plain: the members of one object are put in order one by one, and values are read by recursion. */
+/** Beyond these a text is not plain, because members of one object are put in order one by one and values are read by recursion. */
 const membersMax = 32;
 const depthMax = 32;
 /** A double holds every whole number of so many digits. */
@@ -13,7 +13,7 @@ const fractionMax = 32;
 /**
  * The canonical form (RFC 8785) of a plain JSON text, in a fifth of the time of `parseJsonTree`. Null: it is not plain (it
  * has an exponent, an escape that is not needed, many members, deep nesting, a name beyond U+CFFF), or has no canonical
- * form; `parseJsonTree` then says which.
+ * form; `parseJsonTree` then finds out which.
  */
 export function plainCanonical(source: Uint8Array, maxDepth: number): Uint8Array | null {
   return new PlainReader(source, Math.min(maxDepth, depthMax)).read();
@@ -25,14 +25,14 @@ const COMMA = 0x2c;
 const COLON = 0x3a;
 /** Where the source ends; no byte has it. */
 const END = -1;
-/** From here on bytes begin characters whose order in UTF-16 is not that of their bytes. */
+/** From this byte on, a character's order in UTF-16 is not that of its bytes. */
 const unorderedFrom = 0xed;
 
-/** For members while they are put in order. */
+/** Holds members while they are put in order. */
 const spare = Buffer.alloc(2_048);
 /** Longer members are not copied byte by byte. */
 const loopedMemberMax = 64;
-/** How often a text's bytes are moved at most: objects inside objects, none in order, would move the inner ones each time. */
+/** How often a text's bytes are moved at most, because in nested objects that are all out of order every level moves the inner ones again. */
 const movesMax = 4;
 
 /**
@@ -80,7 +80,7 @@ class PlainReader {
     return code;
   }
 
-  /** Passes the next byte that is no whitespace, and writes it, if it is this one. */
+  /** Passes the next byte that is not whitespace, and writes it, if it is `code`. */
   #pass(code: number): boolean {
     if (this.#next() !== code) return false;
     this.#from++;
@@ -150,7 +150,7 @@ class PlainReader {
     }
   }
 
-  /** The source is the canonical form where its only escapes are those that have to be there. */
+  /** The source is the canonical form if its only escapes are the necessary ones. */
   #string(): boolean {
     this.#from++;
     this.#write(QUOTE);
@@ -180,7 +180,7 @@ class PlainReader {
     }
   }
 
-  /** Of two names as they are written, from their first quotes on. */
+  /** Compares two written names, from their opening quotes on. */
   #compareNames(left: number, right: number): number {
     for (let at = 1; ; at++) {
       const one = this.#target[left + at] as number;
@@ -191,7 +191,7 @@ class PlainReader {
     }
   }
 
-  /** Writes the members of an object again, which are all that is written from `first` on. */
+  /** Writes the members of an object again in order; they are everything that was written from `first` on. */
   #putInOrder(first: number, starts: readonly number[], ends: readonly number[]): boolean {
     const size = this.#to - first;
     this.#moved += size;

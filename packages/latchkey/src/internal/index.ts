@@ -1,4 +1,4 @@
-/** What `latchkey-conformance` of the same version needs of the inside. Nobody else should import it: it changes without notice. */
+/** Internals that `latchkey-conformance` of the same version needs. Do not import this from anywhere else: it changes without notice. */
 export { decide } from "../engine/decide.ts";
 export {
   type Fingerprint,

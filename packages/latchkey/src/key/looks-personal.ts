@@ -1,7 +1,7 @@
 import { isDigit, isLetter } from "../fingerprint/characters.ts";
 
 /**
- * Says whether a key looks as if it were, or contained, an e-mail address or a phone number; null if not.
+ * Which of the two a key looks as if it were, or contained: an e-mail address or a phone number; null if neither.
  *
  * A guess, in one pass over the key:
  * - e-mail: a character, `@` (or `%40`), a host name, a dot and at least two letters;

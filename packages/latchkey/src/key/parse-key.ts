@@ -32,7 +32,7 @@ export interface ParseKeyOptions {
   readonly joined?: boolean | undefined;
 }
 
-/** `detail` says what to correct and never contains the key. */
+/** `detail` names what to correct and never contains the key. */
 export type KeyResult =
   | { readonly ok: true; readonly key: string }
   | { readonly ok: false; readonly reason: "missing" | "invalid"; readonly detail: string };

@@ -1,4 +1,4 @@
-/** For a service's own tests: that no state-changing route has been forgotten. */
+/** For a service's own tests: checks that every state-changing route is protected. */
 import { type Audit, auditOf, routesOf } from "../http/coverage/audit.ts";
 import { watchFastify } from "../http/coverage/fastify-table.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -18,7 +18,7 @@ watchFastify();
  * `expressRecord` counts for the routes after it that it covers.
  *
  * @param app of Express 4 or 5, Fastify (after `ready()`), Hono, Koa with `@koa/router`, or Nest; or a router of Express or Koa
- * @throws {TypeError} for what is no such app, or cannot be read yet
+ * @throws {TypeError} when `app` is not such an app, or cannot be read yet
  * @throws {Error} with a list of the routes that are not protected, and of exceptions that fit none; also when the app has no
  * state-changing route at all.
  */

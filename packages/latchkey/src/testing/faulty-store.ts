@@ -1,7 +1,7 @@
 /**
  * A store seen through a network that fails on purpose. Every call is one scheduling point: it can be parked before it
- * reaches the store and after, fail, lose its request or its reply, arrive late, or never be heard of because the
- * process that made it died.
+ * reaches the store and after, fail, lose its request or its reply, arrive late, or never return because the process that
+ * made it died.
  */
 import type { Store } from "../stores/store.ts";
 import type { FaultPlan } from "./faulty-store/fault.ts";
@@ -19,8 +19,8 @@ import { faultyTransactions } from "./faulty-store/transactions.ts";
 export interface FaultyStore<Tx> {
   readonly store: Store<Tx>;
   /**
-   * The process dies: no call of it is answered any more, and its open transactions are ended by the store, as when
-   * connections break.
+   * The process dies: none of its calls is answered any more, and the store ends its open transactions, as when connections
+   * break.
    */
   kill(): void;
 }

@@ -1,4 +1,4 @@
-/** Ports a test drives: time moves only when told, and randomness repeats. */
+/** Ports that a test drives: time moves only by `advance`, and randomness repeats. */
 import { type Clock, type Ports, type Random, uuidVersion7 } from "../ports.ts";
 
 export interface ManualClock extends Clock {
@@ -7,7 +7,7 @@ export interface ManualClock extends Clock {
    * waits again.
    */
   advance(ms: number): Promise<void>;
-  /** How many keep the process alive now. */
+  /** How many calls of `keepAlive` keep the process alive now. */
   keepers(): number;
 }
 
@@ -62,7 +62,7 @@ function manualClock(): ManualClock {
   };
 }
 
-/** Lets promise reactions run until none is left that does not wait for input or output. */
+/** Lets promise reactions run until all that remain wait for input or output. */
 async function settle(): Promise<void> {
   const turns = 20;
   for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve));

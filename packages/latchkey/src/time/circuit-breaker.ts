@@ -1,6 +1,6 @@
 /**
- * A circuit breaker's state, without a store and without a clock of its own: closed (everything may ask the store), open
- * (nothing may, until a time), half-open (one may, to find out).
+ * A circuit breaker's state, without a store and without a clock of its own: closed (every call may go to the store), open
+ * (none may, until a time), half-open (one may, as a probe).
  */
 import { checkOptions, type OptionNames } from "../known-options.ts";
 
@@ -51,7 +51,7 @@ export function enter(
   return { state: probing, admitted: true, probe: true };
 }
 
-/** The state after a call that began at `begunMs`. Calls from before a state began say nothing about it. */
+/** The state after a call that began at `begunMs`. A call that began before the current state does not change it. */
 export function settle(
   state: CircuitState,
   settings: CircuitSettings,

@@ -1,4 +1,4 @@
-/** The pause before the next try, for everything that is tried again. */
+/** The pause before the next try, for everything that is retried. */
 import type { Random } from "../ports.ts";
 
 export interface RetryPauses {
@@ -12,8 +12,8 @@ export interface RetryPauses {
 const doublingsMax = 20;
 
 /**
- * Doubles from try to try, and draws each pause from its upper half: transactions that have met once come back at
- * different times, and none comes back at once.
+ * Doubles from try to try, and draws each pause from its upper half, so that transactions that have conflicted come back
+ * at different times, and none comes back at once.
  *
  * @param tries how many there were, at least 1
  */

@@ -23,10 +23,11 @@ export type Retried<T> =
   | { readonly kind: "gave_up"; readonly error: unknown };
 
 /**
- * Repeats `ask` until it returns. A try that never settles is bounded, too: its attempt would keep the heartbeat, and with
- * it the key, for as long as the process lives. `ask` must be safe to repeat, also while an abandoned try is still running.
+ * Repeats `ask` until it returns. A try that never settles is bounded, too; otherwise its attempt would keep the heartbeat,
+ * and with it the key, for as long as the process lives. `ask` must be safe to repeat, also while an abandoned try is still
+ * running.
  *
- * @param ask gets the milliseconds that are left, at least 1
+ * @param ask called with the milliseconds that are left, at least 1
  * @throws what `isRetryable` rejects
  */
 export async function retryUntil<T>(

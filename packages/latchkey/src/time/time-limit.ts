@@ -27,7 +27,7 @@ export function withLimit<T>(
     signal?.addEventListener("abort", timeOut, { once: true });
     const fail = (error: unknown) => settle({ kind: "threw", error });
     try {
-      // Not every promise of a user's code is one of the language's own.
+      // A thenable that user code returns need not be a native promise.
       Promise.resolve(work()).then((value) => settle({ kind: "returned", value }), fail);
     } catch (error) {
       fail(error);

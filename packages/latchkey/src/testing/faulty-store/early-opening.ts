@@ -59,11 +59,11 @@ export class EarlyOpening<Tx> {
 
   async #openNow(): Promise<boolean> {
     const course = await this.#process.courseOf("open", this.#key);
-    // A request that comes late opens a transaction which nothing goes on with.
+    // A request that arrives late opens a transaction that is never used.
     const admitted = course.effect === "now" ? await this.#inner.admitted() : false;
-    if (course.hears === "reply") await this.#process.hears(course);
-    await this.#process.hearing(course);
-    if (course.hears !== "reply") throw failureOf("open", course);
+    if (course.callerGets === "reply") await this.#process.replied(course);
+    await this.#process.stopIfDead(course);
+    if (course.callerGets !== "reply") throw failureOf("open", course);
     return admitted;
   }
 }

@@ -92,9 +92,9 @@ export interface StoreCall {
  * - `not_sent`: it fails before it reaches the store, and the caller knows that.
  * - `request_lost`: it never reaches the store; the caller cannot know (`in_doubt`).
  * - `reply_lost`: it takes effect; the caller cannot know (`in_doubt`).
- * - `crash_before`, `crash_after`: the caller's process dies before or after the effect and never hears anything.
+ * - `crash_before`, `crash_after`: the caller's process dies before or after the effect, and the call never settles.
  * - `reply`: it takes effect at once, its reply comes when the promise resolves.
- * - `late`: the caller hears `in_doubt` at once; the effect comes when the promise resolves.
+ * - `late`: the caller gets `in_doubt` at once; the effect comes when the promise resolves.
  */
 export type Fault =
   | "proceed"
@@ -106,38 +106,38 @@ export type Fault =
   | { readonly kind: "reply"; readonly until: Promise<void> }
   | { readonly kind: "late"; readonly until: Promise<void> };
 
-/** Says what happens to each call. A promise that is still pending keeps the call from reaching the store. */
+/** Decides what happens to each call. A promise that is still pending keeps the call from reaching the store. */
 export type FaultPlan = (call: StoreCall) => Fault | Promise<Fault>;
 
-/** How a fault shows: what becomes of the effect, and what the caller hears. */
+/** How a fault shows: whether and when the effect comes, and how the call ends for the caller. */
 export interface Course {
   readonly effect: "none" | "now" | "late";
-  readonly hears: "reply" | "not_sent" | "in_doubt" | "nothing";
+  readonly callerGets: "reply" | "not_sent" | "in_doubt" | "nothing";
   readonly until: Promise<void>;
 }
 
 export const atOnce = Promise.resolve();
 
-/** Nothing befalls the call: what nearly all of them meet. */
-export const proceeds: Course = { effect: "now", hears: "reply", until: atOnce };
+/** Of a call without a fault, as nearly all are. */
+export const proceeds: Course = { effect: "now", callerGets: "reply", until: atOnce };
 
 export function courseOf(fault: Fault): Course {
   switch (fault) {
     case "proceed":
       return proceeds;
     case "not_sent":
-      return { effect: "none", hears: "not_sent", until: atOnce };
+      return { effect: "none", callerGets: "not_sent", until: atOnce };
     case "request_lost":
-      return { effect: "none", hears: "in_doubt", until: atOnce };
+      return { effect: "none", callerGets: "in_doubt", until: atOnce };
     case "reply_lost":
-      return { effect: "now", hears: "in_doubt", until: atOnce };
+      return { effect: "now", callerGets: "in_doubt", until: atOnce };
     case "crash_before":
-      return { effect: "none", hears: "nothing", until: atOnce };
+      return { effect: "none", callerGets: "nothing", until: atOnce };
     case "crash_after":
-      return { effect: "now", hears: "nothing", until: atOnce };
+      return { effect: "now", callerGets: "nothing", until: atOnce };
     default:
       return fault.kind === "reply"
-        ? { effect: "now", hears: "reply", until: fault.until }
-        : { effect: "late", hears: "in_doubt", until: fault.until };
+        ? { effect: "now", callerGets: "reply", until: fault.until }
+        : { effect: "late", callerGets: "in_doubt", until: fault.until };
   }
 }

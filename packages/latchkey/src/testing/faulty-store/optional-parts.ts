@@ -1,4 +1,4 @@
-/** What a store may have beside what every store has. What `inner` lacks, the faulty store lacks. */
+/** The optional parts of a store. Those that `inner` lacks, the faulty store lacks. */
 import type { Archival } from "../../stores/archival.ts";
 import type { EarlySettlements } from "../../stores/early.ts";
 import type { Store } from "../../stores/store.ts";
@@ -43,7 +43,7 @@ export function faultyOptional(inner: Optional, process: FaultyProcess): Optiona
     }),
     ...(archival && { archival: faultyArchival(archival, process) }),
     ...(tenantData && { tenantData: faultyTenantData(tenantData, process) }),
-    // A copy that is not to be had quickly is none, so it has no faults of its own.
+    // A copy that is not at hand at once counts as none, so it needs no faults of its own.
     ...(finished && { finished }),
     ...faultyCalls(inner, process),
   };

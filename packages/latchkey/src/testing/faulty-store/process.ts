@@ -13,7 +13,7 @@ import {
 
 export class FaultyProcess {
   readonly #plan: FaultPlan;
-  /** What is told of its death, while it waits for something. */
+  /** Called when the process dies, for everything that it waits for. */
   readonly #waiting = new Set<() => void>();
   #dead = false;
   #calls = 0;
@@ -24,7 +24,7 @@ export class FaultyProcess {
 
   kill(): void {
     this.#dead = true;
-    for (const tell of this.#waiting) tell();
+    for (const notify of this.#waiting) notify();
     this.#waiting.clear();
   }
 
@@ -37,14 +37,16 @@ export class FaultyProcess {
     this.#calls += 1;
     const call = { number: this.#calls, port, key };
     const fault = this.#dead ? "crash_before" : this.#plan(call);
-    return fault instanceof Promise ? fault.then((told) => this.#courseOf(told)) : this.#courseOf(fault);
+    return fault instanceof Promise
+      ? fault.then((settled) => this.#courseOf(settled))
+      : this.#courseOf(fault);
   }
 
   #courseOf(fault: Fault): Course {
     return courseOf(this.#dead ? "crash_before" : fault);
   }
 
-  /** What `task` brings, or null when the process dies first. Throws what `task` throws. */
+  /** The value of `task`, or null when the process dies first. Throws what `task` throws. */
   outlives<T>(task: Promise<T>): Promise<{ readonly value: T } | null> {
     return new Promise((resolve, reject) => {
       if (this.#dead) return resolve(null);
@@ -63,20 +65,20 @@ export class FaultyProcess {
     });
   }
 
-  /** The reply is on its way. False: the process dies first. */
-  async hears({ until }: Course): Promise<boolean> {
+  /** Waits until the reply has arrived. False if the process dies first. */
+  async replied({ until }: Course): Promise<boolean> {
     if (until === atOnce) return !this.#dead;
     return (await this.outlives(until)) !== null;
   }
 
-  /** Ends here for a process that is dead or, by this course, dies now. */
-  async hearing(course: Course): Promise<void> {
-    if (course.hears === "nothing") this.kill();
+  /** Never returns for a process that is dead or that this course kills now. */
+  async stopIfDead(course: Course): Promise<void> {
+    if (course.callerGets === "nothing") this.kill();
     if (this.#dead) await never();
   }
 
-  /** A reply of which a process that has died meanwhile hears nothing. */
-  async #heard<T>(reply: Promise<T>): Promise<T> {
+  /** The reply; never settles for a process that has died in the meantime. */
+  async #unlessDead<T>(reply: Promise<T>): Promise<T> {
     try {
       const value = await reply;
       return this.#dead ? await never() : value;
@@ -89,14 +91,14 @@ export class FaultyProcess {
   /** Makes one call that either takes effect as a whole or not at all. */
   async call<T>(port: StorePort, key: RecordKey | null, act: () => Promise<T>): Promise<T> {
     const course = await this.courseOf(port, key);
-    if (course === proceeds) return this.#heard(act());
+    if (course === proceeds) return this.#unlessDead(act());
     if (course.effect === "late") void course.until.then(act).catch(() => {});
     const reply = course.effect === "now" ? act() : null;
-    // What nobody hears may fail unheard.
+    // The caller may never get this reply, so its rejection must count as handled.
     await reply?.catch(() => {});
-    if (course.hears === "reply") await this.hears(course);
-    await this.hearing(course);
-    if (course.hears !== "reply" || reply === null) throw failureOf(port, course);
+    if (course.callerGets === "reply") await this.replied(course);
+    await this.stopIfDead(course);
+    if (course.callerGets !== "reply" || reply === null) throw failureOf(port, course);
     return reply;
   }
 }
@@ -105,7 +107,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-export function failureOf(port: StorePort, { hears }: Course): StoreError {
-  const certainty = hears === "not_sent" ? "not_sent" : "in_doubt";
+export function failureOf(port: StorePort, { callerGets }: Course): StoreError {
+  const certainty = callerGets === "not_sent" ? "not_sent" : "in_doubt";
   return new StoreError(certainty, { message: `Planned fault in ${port}: ${certainty}` });
 }

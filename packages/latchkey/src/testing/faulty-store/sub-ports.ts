@@ -70,16 +70,16 @@ export function faultyMessages(inner: MessageSupport, process: FaultyProcess): M
   };
 }
 
-/** A hint that is lost fails nowhere: it is not heard of. */
+/** A lost hint is an error for neither side: the listener just does not get it. */
 export function faultyHints(inner: HintSupport, process: FaultyProcess): HintSupport {
   return {
     send(hint) {
       process.call("sendHint", null, async () => inner.send(hint)).catch(() => {});
     },
-    listen: (hear) =>
+    listen: (listener) =>
       process.call("listenToHints", null, () =>
         inner.listen((hint) => {
-          process.call("hearHint", null, async () => hear(hint)).catch(() => {});
+          process.call("hearHint", null, async () => listener(hint)).catch(() => {});
         }),
       ),
   };

@@ -47,15 +47,18 @@ type Ports = Readonly<Record<"open" | End, StorePort>>;
 
 const lost = { end: "abandon", value: null } as const;
 
-/** What is told to a caller that did not hear the store's own word. */
-type Unheard<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" | "in_doubt" }>;
+/** The outcome for a caller that did not get the store's reply. */
+type WithoutReply<T> = Extract<
+  TransactionOutcome<T>,
+  { readonly kind: "rolled_back" | "refused" | "in_doubt" }
+>;
 
-/** A transaction, a phase or a delivery. `begin` runs it on the store and brings the outcome, for the value that it is to carry. */
+/** A transaction, a phase or a delivery. `begin` runs it on the store and returns a function from the value to the outcome that carries it. */
 interface Subject<Open, Work, Outcome, T> {
-  /** Null: a delivery knows its effect and no key. */
+  /** Null for a delivery, which has an effect and no key. */
   readonly key: RecordKey | null;
   readonly ports: Ports;
-  /** Whether the work itself opens it, when it needs it. */
+  /** Whether the work itself opens it, at its first use. */
   readonly early?: true;
   readonly work: (open: Open) => Promise<Work>;
   begin(inside: (open: Open) => Promise<Work | typeof lost>): Promise<(value: T) => Outcome>;
@@ -131,7 +134,7 @@ export function faultyTransactions<Tx>(
   };
 }
 
-/** How the work ended, once it is the store's turn. */
+/** How the work ended, for the store to write. */
 interface Ending<T> {
   readonly end: End;
   readonly value: T;
@@ -141,8 +144,8 @@ interface Ending<T> {
 class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: T }, Outcome, T> {
   readonly #process: FaultyProcess;
   readonly #subject: Subject<Open, Work, Outcome, T>;
-  readonly #heard = Promise.withResolvers<Outcome | Unheard<T>>();
-  /** Null while the store does not hear of the work's end. */
+  readonly #result = Promise.withResolvers<Outcome | WithoutReply<T>>();
+  /** Null as long as the work's end has not been passed to the store. */
   #ending: Ending<T> | null = null;
 
   constructor(process: FaultyProcess, subject: Subject<Open, Work, Outcome, T>) {
@@ -150,25 +153,25 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     this.#subject = subject;
   }
 
-  async run(): Promise<Outcome | Unheard<T>> {
+  async run(): Promise<Outcome | WithoutReply<T>> {
     const { key, ports, early } = this.#subject;
     const opening = early === true ? proceeds : await this.#process.courseOf(ports.open, key);
     if (opening.effect === "none") {
-      await this.#process.hearing(opening);
+      await this.#process.stopIfDead(opening);
       throw failureOf(ports.open, opening);
     }
     this.#subject
       .begin((open) => this.#inside(open, opening))
-      .then((outcome) => this.#hear(outcome))
+      .then((outcome) => this.#finish(outcome))
       .catch((error: unknown) => {
-        if (!this.#process.isDead) this.#heard.reject(error);
+        if (!this.#process.isDead) this.#result.reject(error);
       });
-    return this.#heard.promise;
+    return this.#result.promise;
   }
 
   async #inside(open: Open, opening: Course): Promise<Work | typeof lost> {
-    if (opening.hears !== "reply") return this.#loseOpening(opening);
-    if (!(await this.#process.hears(opening))) return lost;
+    if (opening.callerGets !== "reply") return this.#loseOpening(opening);
+    if (!(await this.#process.replied(opening))) return lost;
     const ran = await this.#runWork(open);
     if (ran === null) return lost;
     const { key, ports } = this.#subject;
@@ -178,8 +181,8 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
       course: await this.#process.courseOf(ports[ran.end], key),
     };
     if (ending.course.effect !== "now") {
-      if (ending.course.hears === "nothing") this.#process.kill();
-      else this.#heard.resolve(this.#unheard(ending));
+      if (ending.course.callerGets === "nothing") this.#process.kill();
+      else this.#result.resolve(this.#withoutReply(ending));
       if (ending.course.effect === "none") return lost;
       await ending.course.until;
     }
@@ -187,10 +190,10 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     return ran;
   }
 
-  /** It is open, but nobody has heard of it. `late`: the other side needs that long to notice. */
+  /** The transaction is open, but the process never learns of it. `late`: the store needs that long to notice. */
   async #loseOpening(opening: Course): Promise<typeof lost> {
-    if (opening.hears === "nothing") this.#process.kill();
-    else this.#heard.reject(failureOf(this.#subject.ports.open, opening));
+    if (opening.callerGets === "nothing") this.#process.kill();
+    else this.#result.reject(failureOf(this.#subject.ports.open, opening));
     await opening.until;
     return lost;
   }
@@ -202,26 +205,26 @@ class FaultyTransaction<Open, Work extends { readonly end: End; readonly value: 
     } catch (error) {
       const { key, ports } = this.#subject;
       const course = await this.#process.courseOf(ports.rollback, key);
-      if (course.hears === "nothing") this.#process.kill();
-      else await this.#process.hears(course);
+      if (course.callerGets === "nothing") this.#process.kill();
+      else await this.#process.replied(course);
       throw error;
     }
   }
 
-  async #hear(outcome: (value: T) => Outcome): Promise<void> {
+  async #finish(outcome: (value: T) => Outcome): Promise<void> {
     const ending = this.#ending;
     if (ending === null) return;
     const { course, value } = ending;
-    if (course.hears === "reply") await this.#process.hears(course);
-    await this.#process.hearing(course);
-    this.#heard.resolve(course.hears === "reply" ? outcome(value) : this.#unheard(ending));
+    if (course.callerGets === "reply") await this.#process.replied(course);
+    await this.#process.stopIfDead(course);
+    this.#result.resolve(course.callerGets === "reply" ? outcome(value) : this.#withoutReply(ending));
   }
 
-  /** What a caller is told whose connection broke at the end. Only a COMMIT can be in doubt. */
-  #unheard({ end, value, course }: Ending<T>): Unheard<T> {
+  /** The outcome for a caller whose connection broke at the end. Only a COMMIT can be in doubt. */
+  #withoutReply({ end, value, course }: Ending<T>): WithoutReply<T> {
     if (end !== "commit") return { kind: "rolled_back", value };
     const error = failureOf(this.#subject.ports[end], course);
-    return course.hears === "not_sent"
+    return course.callerGets === "not_sent"
       ? { kind: "refused", value, because: "other", error }
       : { kind: "in_doubt", value, error };
   }
