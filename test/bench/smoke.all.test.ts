@@ -92,3 +92,25 @@ it("measures the JavaScript of a request without network and database", async ()
   expect(rows.map(([, name]) => name).toSorted()).toEqual(["hono/order/latchkey", "hono/replay/none"]);
   for (const [, , ...micros] of rows) expect(Math.min(...micros.map(Number))).toBeGreaterThan(0);
 });
+
+it("measures what changes with the number of records, the size of answers, processes and time", async () => {
+  const out = scratchDirectory(undefined);
+  watchDirectory(out);
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--conditions=latchkey-source",
+    join(import.meta.dirname, "../../bench/scale/main.ts"),
+    ...["--rows", "1000,40000", "--rounds", "1", "--seconds", "0.5", "--churn-minutes", "0.1", "--out", out],
+  ]);
+  const page = readFileSync(join(out, "performance.md"), "utf8");
+  expect(page).toContain(stdout.trim());
+  const cells = String.raw`( [\d.,]+ \|)`;
+  for (const row of ["first request", "replay"]) {
+    expect(stdout).toMatch(new RegExp(String.raw`\| ${row} \| 40,000 \|${cells}{6}`));
+    expect(stdout).toMatch(new RegExp(String.raw`\| ${row} \| 1,000,000 \|${cells}{5}`));
+    expect(stdout).toMatch(new RegExp(String.raw`\| ${row} \| 8 \|${cells}{5}`));
+  }
+  expect(stdout).toMatch(new RegExp(String.raw`\| clean-up alone \| [1-9]\d* \|${cells}{2}`));
+  // Every sample of the churn forgets what it made.
+  const churn = stdout.slice(stdout.indexOf("Churn:")).match(/^\| 0\.1 .*$/gm) ?? [];
+  expect(churn.length).toBeGreaterThan(0);
+});
