@@ -17,7 +17,7 @@ export type { DrizzleDatabase, DrizzleTx };
 export interface DrizzleOptions<D extends DrizzleDatabase> extends Omit<PgOptions<PgPool>, "pool"> {
   /**
    * A database of `drizzle-orm/node-postgres` on a `pg` Pool, or of `drizzle-orm/pglite`, in the same database as the
-   * store's records. The other options are for the pool and mean nothing to PGlite.
+   * store's records. The other options are for the pool and have no effect with PGlite.
    */
   readonly db: D;
 }

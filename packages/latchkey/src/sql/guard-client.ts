@@ -1,7 +1,7 @@
 /**
- * The guard around a client that a handler gets as `tx`: it lets statements through, refuses what would end the
+ * The guard around a client that a handler gets as `tx`: it lets statements through, refuses those that would end the
  * transaction or take the connection away, and can be revoked. It catches accidents, such as an ORM's `transaction()`
- * on the raw client; what it cannot see is caught by the guard that travels with COMMIT.
+ * on the raw client; the guard that travels with COMMIT catches those that this one cannot see.
  */
 import { LatchkeyError } from "../errors.ts";
 import { findTransactionControl } from "./transaction-control.ts";
@@ -17,19 +17,19 @@ export interface GuardedClient<C> {
   readonly tx: C;
   /** Whether a statement was let through. */
   used(): boolean;
-  /** Whether one was let through that names what belongs to the session: a role, a search path, temporary tables. */
+  /** Whether a statement was let through that names something of the session: a role, a search path, temporary tables. */
   mayHaveChangedSession(): boolean;
   /** From now on every call throws, or rejects with, `tx-revoked`. */
   revoke(): void;
 }
 
-/** Such a word as the name of a column only costs time. */
+/** A false match, such as a column of that name, only costs time. */
 const changesSession =
   /\b(?:set_config|role|authorization|search_path|schema|row_security|client_encoding|names|reset|discard|temp|temporary)\b/i;
 
 type Method = (...args: unknown[]) => unknown;
 
-/** @param send how a statement that was let through reaches the client; default: as the handler has called it */
+/** @param send passes a statement on to the client; default: the call is made as the handler made it */
 export function guardClient<C extends object>(
   client: C,
   rules: GuardRules,
@@ -85,7 +85,7 @@ function textOf(statement: unknown): string {
   return typeof statement.text === "string" ? statement.text : "";
 }
 
-/** In the way that the caller asked for: its callback, an exception for a query object, else a rejected promise. */
+/** Reports the error in the way that the call expects: to its callback, as an exception for a query object, else as a rejected promise. */
 function refuse(args: readonly unknown[], error: LatchkeyError): unknown {
   const callback = args.at(-1);
   if (typeof callback === "function") {

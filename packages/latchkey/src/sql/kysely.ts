@@ -30,10 +30,10 @@ export interface KyselyOptions<D extends KyselyDatabase> extends Omit<PgOptions<
   readonly db: D;
   /**
    * The `pg` Pool or the PGlite database under `db`, which Kysely does not reveal. Transactions run on it, in the same
-   * database as the store's records. The options for connections and statements mean nothing to PGlite.
+   * database as the store's records. The options for connections and statements have no effect with PGlite.
    */
   readonly pool: PgPool | PgliteDatabase;
-  /** Kysely's own `log`, for what handlers send. Default: nothing is logged, whatever `db` logs. */
+  /** Kysely's own `log`, for the statements of handlers. Default: nothing is logged, whatever `db` logs. */
   readonly log?: KyselyLog;
   /** The class of `pg-cursor`, as in Kysely's `PostgresDialect`, for `stream()` in handlers. Default: none, `stream()` throws. */
   readonly cursor?: CursorClass;
@@ -55,7 +55,7 @@ const kyselyOptionNames = {
  *   `transaction-control`: return to commit, throw to roll back.
  * - Kysely sends one statement of a transaction after the other, also under `Promise.all`.
  *
- * @throws {TypeError} when `db` is no supported Kysely for Postgres, or an option is out of range
+ * @throws {TypeError} when `db` is not a supported Kysely for Postgres, or an option is out of range
  */
 export function kyselyTransactions<D extends KyselyDatabase>(
   options: KyselyOptions<D>,

@@ -34,12 +34,12 @@ const mikroOrmOptionNames = {
  * `pool`, with its own statements pipelined and COMMIT's tag checked; MikroORM's unit of work writes on that client.
  *
  * - `tx` is a fork of `orm.em`, and `orm.em` itself stands for it while the handler runs, as in `em.transactional()`.
- * - It is flushed when the handler has answered: an error of the flush is the handler's, and nothing is committed.
+ * - `tx` is flushed when the handler has answered: an error of the flush counts as the handler's, and nothing is committed.
  * - `tx.transactional()` is a savepoint. `tx.begin()`, `tx.commit()` and `tx.rollback()` are refused with
  *   `transaction-control`: return to commit, throw to roll back.
  * - Of subscribers, `afterTransactionCommit` is called after Postgres has confirmed COMMIT.
  *
- * @throws {TypeError} when `orm` is no MikroORM 7 for Postgres, or an option is out of range
+ * @throws {TypeError} when `orm` is not a MikroORM 7 for Postgres, or an option is out of range
  */
 export function mikroOrmTransactions<O extends MikroOrm>(
   options: MikroOrmOptions<O>,
@@ -65,9 +65,9 @@ export function mikroOrmTransactions<O extends MikroOrm>(
 
 /**
  * The `pg` Pool under MikroORM, for `mikroOrmTransactions` and `postgresStore({ pool })`: records and handlers then share
- * its connections. It is ended by `orm.close()`. Connects the ORM, if it is not connected.
+ * its connections. `orm.close()` ends it. Connects the ORM if it is not connected.
  *
- * @throws {TypeError} when `orm` is no MikroORM 7 for Postgres, or was given a Kysely dialect of its own
+ * @throws {TypeError} when `orm` is not a MikroORM 7 for Postgres, or was given a Kysely dialect of its own
  */
 export async function mikroOrmPool(orm: MikroOrm): Promise<PgPool> {
   return poolOf(orm);

@@ -1,4 +1,4 @@
-/** Transactions through `pg` that open in the flight of their handler's first statement. */
+/** Transactions through `pg` that open in one pipeline with their handler's first statement. */
 import pg from "pg";
 import Cursor from "pg-cursor";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";

@@ -8,8 +8,8 @@ import type { TransactionBridge } from "./transaction.ts";
 export type { PgOptions, PgPool, PgTx };
 
 /**
- * Makes the bridge that opens transactions on clients of `options.pool`. The Postgres store makes one by itself; this is
- * for a store whose records are reached through one pool and whose handlers use another on the same database.
+ * Makes the bridge that opens transactions on clients of `options.pool`. The Postgres store makes one by itself; use this
+ * when the store reaches its records through one pool and handlers use another on the same database.
  *
  * @throws {TypeError} when an option is out of range
  */

@@ -55,7 +55,7 @@ export function postgresJsTransactions<S extends PostgresJsSql>(
     name: "postgres-js",
     commitNotice: false,
     async transact(request, work) {
-      const leave = await share.gate.enter(clock, connectTimeoutMs);
+      const leave = await share.limit.enter(clock, connectTimeoutMs);
       try {
         return await transact(client, limits, request, (session) =>
           work({ ...session, tx: session.tx as PostgresJsTx<S> }),

@@ -32,7 +32,7 @@ const prismaOptionNames = {
  * - A refused statement is a `PrismaClientKnownRequestError` with the `code` `transaction-control` or `tx-revoked`; once
  *   the transaction has ended, it is a `LatchkeyError`.
  *
- * @throws {TypeError} when `prisma` is no PrismaClient, or an option is out of range; before the first handler, when
+ * @throws {TypeError} when `prisma` is not a PrismaClient, or an option is out of range; before the first handler, when
  * Prisma's adapter was not made with `prismaPool`
  */
 export function prismaTransactions<P extends PrismaDatabase>(

@@ -1,19 +1,19 @@
 import { LatchkeyError } from "../errors.ts";
 
-/** The error for a handler that calls a method of its client's which would end the transaction. */
+/** The error for a handler that calls a method of its client that would end the transaction. */
 export function refusedEnd(method: string): LatchkeyError {
   const message = `\`${method}\` was called on a handler's \`tx\`: return from the handler to commit, throw to roll back`;
   return new LatchkeyError("transaction-control", { message });
 }
 
 export interface RefusedRollback {
-  /** What a call was refused with; null: there was none. */
+  /** The error with which a call was refused; null if there was no call. */
   refusal(): LatchkeyError | null;
   /** The method that refuses. */
   call(): Promise<never>;
 }
 
-/** A refused rollback. It also has to come out of the transaction: the handler may not have awaited it. */
+/** Refuses a rollback. The bridge must throw the refusal as well, because the handler may not have awaited the call. */
 export function refusedRollback(method: string): RefusedRollback {
   let refusal: LatchkeyError | null = null;
   return {

@@ -27,11 +27,11 @@ const sequelizeOptionNames = { ...poolOptionNames, sequelize: true } as const sa
  *
  * - A transaction with `{ transaction: tx }` inside a handler is a savepoint.
  * - `tx.commit()` and `tx.rollback()` are refused with `transaction-control`: return to commit, throw to roll back.
- * - What was given to `tx.afterCommit()` runs after Postgres has confirmed COMMIT.
+ * - Functions given to `tx.afterCommit()` run after Postgres has confirmed COMMIT.
  * - Under `Sequelize.useCLS()`, queries of the handler that name no transaction belong to `tx`.
- * - The `isolationLevel` of Sequelize's options is that of operations that name none.
+ * - The `isolationLevel` of Sequelize's options applies to operations that name none.
  *
- * @throws {TypeError} when it is no Sequelize 6 on `pg`, or an option is out of range
+ * @throws {TypeError} when `sequelize` is not a Sequelize 6 on `pg`, or an option is out of range
  */
 export function sequelizeTransactions<S extends SequelizeDatabase>(
   options: SequelizeOptions<S>,
@@ -68,7 +68,7 @@ export function sequelizeTransactions<S extends SequelizeDatabase>(
  * The pool of a Sequelize instance as a `pg` pool, for `postgresStore({ pool })` and `migratePostgres(pool)`: records and
  * handlers then share its connections. It is ended by `sequelize.close()`.
  *
- * @throws {TypeError} when it is no Sequelize 6 on `pg`
+ * @throws {TypeError} when `sequelize` is not a Sequelize 6 on `pg`
  */
 export function sequelizePool(sequelize: SequelizeDatabase): PgPool {
   return poolOf(sequelize);
@@ -78,9 +78,9 @@ interface SequelizePool extends PgPool {
   connect: () => Promise<QueryClient>;
 }
 
-/** The transaction is committed by now, and its answer stands. */
+/** Only a warning, because the transaction is committed by now and its answer stands. */
 function warn(error: unknown): void {
-  process.emitWarning(`A function given to afterCommit() of Sequelize's failed: ${String(error)}`, {
+  process.emitWarning(`A function given to Sequelize's afterCommit() failed: ${String(error)}`, {
     type: "LatchkeyWarning",
     code: "LATCHKEY_AFTER_COMMIT_FAILED",
   });

@@ -1,11 +1,11 @@
-/** What a failed statement or COMMIT on Postgres means: the one table of error classes, shared by bridges and stores. */
+/** What a failed statement or COMMIT on Postgres means. Bridges and stores share this one table of error classes. */
 
 import type { Certainty } from "../errors.ts";
 import { plainText } from "../plain-text.ts";
 import { sqlStateOf } from "./sql-state.ts";
 
 /**
- * How far things had got.
+ * How far the caller had got.
  * - `connect`: no statement was sent.
  * - `statement`: statements were sent, but nothing that commits.
  * - `commit`: COMMIT was sent, or a statement that commits by itself.
@@ -41,7 +41,7 @@ const specialStates: readonly ErrorClass[] = [
   { matches: oneOf("40003"), certainty: "in_doubt", why: "the server itself does not know" },
 ];
 
-/** Where a network error says that no connection was made. */
+/** Codes of network errors that mean that no connection was made. */
 const unconnectedCodes: ReadonlySet<string> = new Set([
   "ECONNREFUSED",
   "EHOSTUNREACH",
@@ -57,11 +57,11 @@ const unconnectedMessages: readonly string[] = [
   "Connection terminated due to connection timeout",
 ];
 
-/** What is known after `error`. */
+/** How certain it is, after `error`, that nothing happened. */
 export function certaintyOf(error: unknown, phase: SqlPhase, after: ServerAfter): Certainty {
   if (phase === "connect") return "not_sent";
   const reported = reportedCertainty(error, after);
-  // Without COMMIT nothing stays, whatever became of the connection.
+  // Without COMMIT nothing stays, whatever happened to the connection.
   return phase === "statement" && reported === "in_doubt" ? "rolled_back" : reported;
 }
 
@@ -71,8 +71,8 @@ function reportedCertainty(error: unknown, after: ServerAfter): Certainty {
   const special = specialStates.find(({ matches }) => matches(state));
   if (special !== undefined) return special.certainty;
   if (after === "gone") return "in_doubt";
-  // A FATAL or PANIC may strike while COMMIT is being made durable. In another language than English every severity
-  // looks unknown here, which is only slow: doubts are resolved.
+  // A FATAL or PANIC may occur while COMMIT is being made durable. In a language other than English every severity is
+  // unknown here, which only costs time, because doubts are resolved.
   return after === "unseen" && (severityOf(error) ?? "ERROR") !== "ERROR" ? "in_doubt" : "rolled_back";
 }
 
@@ -110,7 +110,7 @@ export type Refusal =
   | "serialization"
   /** An earlier error in it was swallowed. */
   | "aborted"
-  /** Latchkey's guard: the record is not what admission saw. */
+  /** Latchkey's guard: the record has changed since admission read it. */
   | "guard"
   /** Latchkey's guard: this is not the transaction that admission opened, or none is open. */
   | "changed"
@@ -119,7 +119,7 @@ export type Refusal =
 const refusals: ReadonlyMap<string, Refusal> = new Map([
   ["40001", "serialization"],
   ["40P01", "serialization"],
-  // The server has forgotten a prepared statement: with a clean slate the same transaction goes through.
+  // The server has dropped a prepared statement: on a new try, which prepares it again, the same transaction succeeds.
   ["26000", "serialization"],
   ["25P02", "aborted"],
   ["22012", "guard"],
@@ -128,25 +128,25 @@ const refusals: ReadonlyMap<string, Refusal> = new Map([
   ["3B001", "changed"],
 ]);
 
-/** What the SQLSTATE of a refused closing statement says. */
+/** Why a closing statement was refused, from its SQLSTATE. */
 export function refusalOf(sqlState: string): Refusal {
   return refusals.get(sqlState) ?? "other";
 }
 
 /**
- * A message that ends in what the server said, where that is about the server, a privilege or something that is not there:
- * then it names settings and tables, never a value.
+ * The message, followed by the server's own message if that is about the server, a privilege or something that does not
+ * exist, because then it names settings and tables, never a value.
  */
 export function withServersWords(message: string, error: unknown): string {
   const state = sqlStateOf(error);
   const [cause] = causesOf(error).filter((one) => "code" in one && one.code === state);
   if (state === null || cause === undefined) return message;
-  const tells = isOfServer(state) || state.startsWith("42") || state === "0A000";
-  return tells ? `${message}: ${plainText(cause.message)} (${state})` : message;
+  const isSafe = isOfServer(state) || state.startsWith("42") || state === "0A000";
+  return isSafe ? `${message}: ${plainText(cause.message)} (${state})` : message;
 }
 
 /**
- * Whether a state is about the server and not about the work: resources (53), what is in use or not ready (55), an
+ * Whether a state is about the server and not about the work: resources (53), an object in use or not ready (55), an
  * operator's intervention (57), the system (58), a lost connection (08), a transaction that is read-only or took too
  * long (25).
  */
@@ -154,7 +154,7 @@ export function isOfServer(sqlState: string): boolean {
   return /^(?:08|25|53|55|57|58)/.test(sqlState);
 }
 
-/** Whether a privilege was missing: perhaps only in this session, in which a handler's SET ROLE has stayed. */
+/** Whether a privilege was missing: perhaps only in this session, because a handler's SET ROLE is still in effect. */
 export function isForbidden(error: unknown): boolean {
   return sqlStateOf(error) === "42501";
 }
@@ -165,13 +165,13 @@ export interface ConstraintName {
   readonly constraint: string;
 }
 
-/** Whether a row was refused by exactly this unique constraint, which is what says which statement it was. */
+/** Whether exactly this unique constraint refused a row, which identifies the statement. */
 export function isViolationOf(error: unknown, name: ConstraintName): boolean {
   const fields = Object.entries({ code: "23505", ...name });
   return causesOf(error).some((cause) => fields.every(([field, text]) => Reflect.get(cause, field) === text));
 }
 
-/** What a SQLSTATE says about Latchkey's schema: true when its tables or columns are not there. */
+/** Whether the error means that Latchkey's tables or columns do not exist. */
 export function isSchemaMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(sqlStateOf(error) ?? "");
 }

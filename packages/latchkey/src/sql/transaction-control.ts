@@ -1,14 +1,14 @@
 /**
  * Finds statements that begin or end a transaction in SQL text that a handler is about to send. One pass, no
- * backtracking. It knows comments, strings, dollar quotes, quoted names and SQL function bodies; it assumes
- * `standard_conforming_strings`. What it misses, the guard that travels with COMMIT still catches.
+ * backtracking. It recognises comments, strings, dollar quotes, quoted names and SQL function bodies; it assumes
+ * `standard_conforming_strings`. The guard that travels with COMMIT catches what it misses.
  */
 
 /** Texts without any of these words, which are nearly all, need no second look. */
 const suspiciousWord = /\b(?:begin|start|commit|end|rollback|abort|prepare)\b/i;
 
 const alwaysControl: ReadonlySet<string> = new Set(["begin", "start", "commit", "end", "abort"]);
-/** `ROLLBACK TRANSACTION TO …` has the longest head that decides. */
+/** `ROLLBACK TRANSACTION TO …` needs the most words to be recognised. */
 const headWordsMax = 3;
 
 /**

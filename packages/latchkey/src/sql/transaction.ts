@@ -1,12 +1,12 @@
 /**
- * The bridge contract: how Latchkey opens the outermost transaction through whatever owns transactions in the user's
- * code. A bridge translates; it knows no table of Latchkey's and decides nothing.
+ * The bridge contract: how Latchkey opens the outermost transaction through the client or ORM that owns transactions in
+ * the user's code. A bridge translates; it has no reference to Latchkey's tables and decides nothing.
  *
  * - The bridge opens the transaction itself (through the ORM, if there is one); it never joins one it did not open.
  * - Statements are single, with casts on every parameter, `$1` placeholders and no int8 in their results, so that every
  *   client can run them and returns plain values: string, number, boolean, null, Uint8Array.
- * - Where the owner lets it, the opening statements travel with BEGIN and the closing ones with COMMIT: no extra round
- *   trips.
+ * - Where the owner allows it, the opening statements travel with BEGIN and the closing ones with COMMIT, without extra
+ *   round trips.
  */
 
 export type IsolationLevel = "read committed" | "repeatable read" | "serializable";
@@ -28,12 +28,12 @@ export interface BridgeRequest {
   readonly opening: readonly SqlStatement[];
 }
 
-/** What `work` sees of the open transaction. */
+/** The open transaction, as `work` gets it. */
 export interface BridgeSession<Tx> {
   /** The rows of each opening statement. */
   readonly opened: readonly (readonly SqlRow[])[];
   /**
-   * What the handler gets: the client's own type, guarded. It refuses transaction control (`transaction-control`) and,
+   * Passed to the handler: the client's own type, guarded. It refuses transaction control (`transaction-control`) and,
    * once revoked, everything (`tx-revoked`).
    */
   readonly tx: Tx;
@@ -45,17 +45,17 @@ export interface BridgeSession<Tx> {
    */
   mayHaveChangedSession?(): boolean;
   /**
-   * Sends what the client has put off until COMMIT, as a unit of work does. Called at most once, when the handler has
-   * answered and its writes are to be kept, before `revoke`. Its error is the handler's. Absent: nothing is put off.
+   * Sends the writes that the client defers until COMMIT, as a unit of work does. Called at most once, when the handler has
+   * answered and its writes are to be kept, before `revoke`. Its error counts as the handler's. Absent: nothing is deferred.
    */
   flush?(): Promise<void>;
   revoke(): void;
 }
 
-/** A session whose transaction opens with the first statement through `tx`, in one flight with it. */
+/** A session whose transaction opens with the first statement through `tx`, in one pipeline with it. */
 export interface EarlySession<Tx> extends Omit<BridgeSession<Tx>, "opened"> {
   /**
-   * Opens the transaction, if no statement has yet, and resolves to what `admit` has returned. Work that has sent a
+   * Opens the transaction, if no statement has opened it yet, and resolves to what `admit` has returned. Work that has sent a
    * statement ends after this has settled, or with `abandon`; it commits only after true.
    *
    * @throws {StoreError} when the transaction could not be opened
@@ -103,7 +103,7 @@ export type BridgeOutcome<T> =
       readonly kind: "refused";
       readonly value: T;
       readonly sqlState: string;
-      /** What was refused: a closing statement, or COMMIT itself. Absent where the owner hides it. */
+      /** Whether a closing statement was refused, or COMMIT itself. Absent where the owner hides it. */
       readonly during?: "closing" | "commit";
       /** The driver's error or one that has it as a cause: it names the constraint that refused a row. */
       readonly error: unknown;
@@ -113,9 +113,9 @@ export type BridgeOutcome<T> =
 
 export interface TransactionBridge<Tx> {
   readonly name: string;
-  /** Whether COMMIT's tag and warnings are seen. */
+  /** Whether the bridge receives COMMIT's tag and warnings. */
   readonly commitNotice: boolean;
-  /** Reports, as a process warning, what is dangerous about the user's client. The store's `verify` calls it. */
+  /** Emits a process warning if the user's client is configured dangerously. The store's `verify` calls it. */
   verify?(): void;
 
   /**

@@ -35,7 +35,7 @@ const typeormOptionNames = { ...poolOptionNames, dataSource: true } as const sat
  * - `tx.transaction()` inside a handler is a savepoint.
  * - `commitTransaction()`, `rollbackTransaction()` and `release()` of its query runner are refused with
  *   `transaction-control`: return to commit, throw to roll back.
- * - The DataSource's `isolationLevel` is that of operations that name none.
+ * - The DataSource's `isolationLevel` applies to operations that name none.
  * - Of subscribers, `afterTransactionCommit` is called after Postgres has confirmed COMMIT.
  *
  * @throws {TypeError} when the DataSource is not initialized, is not for Postgres, or an option is out of range

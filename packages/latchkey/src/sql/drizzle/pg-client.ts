@@ -5,10 +5,10 @@ export interface DrizzlePgClient {
   query(config: unknown, values?: unknown): Promise<unknown>;
 }
 
-/** What `pg` answers to a statement that gives nothing. */
+/** The result that `pg` returns for a statement without rows. */
 const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
 
-/** Stands in for a client on which a transaction is open: Drizzle's BEGIN and its COMMIT or ROLLBACK end here. */
+/** A facade for a client on which a transaction is open: Drizzle's BEGIN and its COMMIT or ROLLBACK are not sent. */
 export function pgClientFacade(client: DrizzlePgClient): ClientFacade {
   let stage: "opening" | "opened" | "running" | "ended" | "closed" = "opening";
   const isDrizzles = (text: string): boolean => {

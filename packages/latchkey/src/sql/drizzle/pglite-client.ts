@@ -1,6 +1,6 @@
 import type { ClientFacade } from "./session.ts";
 
-/** Stands in for a PGlite database on which a transaction is open: Drizzle gets that one when it asks for one. */
+/** A facade for a PGlite database on which a transaction is open: Drizzle gets that one when it opens a transaction. */
 export function pgliteClientFacade(tx: unknown): ClientFacade {
   let asked = false;
   return {

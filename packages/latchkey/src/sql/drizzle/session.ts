@@ -1,7 +1,7 @@
 /**
  * Drizzle on a transaction that Latchkey has opened. Drizzle's own `transaction()` makes the `tx` that handlers expect,
- * but on a stand-in for its client: what it says about BEGIN, COMMIT and ROLLBACK is not sent, everything else goes to
- * the guarded client. So the guard sees every statement that the driver sends, however it was built.
+ * but on a facade for its client: its BEGIN, COMMIT and ROLLBACK are not sent, everything else goes to the guarded client.
+ * So the guard sees every statement that the driver sends, however it was built.
  */
 import type { BridgeWork } from "../transaction.ts";
 
@@ -20,7 +20,7 @@ export type DrizzleTx<D extends DrizzleDatabase> = D["transaction"] extends (
   ? Tx
   : never;
 
-/** Drizzle's session, with what its published types keep to itself. */
+/** Drizzle's session, with members that its published types leave out. */
 interface DrizzleSession<Tx> {
   client: unknown;
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
@@ -28,15 +28,15 @@ interface DrizzleSession<Tx> {
 
 /** How a client's transactions look to Drizzle. */
 export interface ClientFacade {
-  /** In the place of the client that Drizzle's session holds. */
+  /** Takes the place of the client that Drizzle's session holds. */
   readonly client: object;
-  /** Called when Drizzle has handed over its `tx`. False: it opened that on something else. */
+  /** Called when Drizzle has passed on its `tx`. False if it opened that on something else. */
   started(): boolean;
   /** Called when the handler is done with it. */
   ended(): void;
 }
 
-/** @param session that of the client, whose `tx` Drizzle's own replaces */
+/** @param session the client's session; Drizzle's `tx` replaces the one in it */
 export async function workThroughDrizzle<D extends DrizzleDatabase, S extends object, T>(
   db: D,
   facade: ClientFacade,

@@ -1,4 +1,4 @@
-/** The pool of a Knex instance as the `pg` pool that the rest of Latchkey knows. */
+/** The pool of a Knex instance in the form of the `pg` pool that the rest of Latchkey uses. */
 import type { PgPool } from "../pg/client.ts";
 import { acquireFrom, releasable } from "../pg/other-pool.ts";
 
@@ -26,7 +26,7 @@ interface TarnPool {
   numUsed(): number;
 }
 
-/** A `pg` client with the mark by which Knex knows that it must not hand it out again. */
+/** A `pg` client with the mark that keeps Knex from using it again. */
 interface KnexConnection {
   __knex__disposed?: unknown;
   release?: (destroyed?: boolean) => void;
@@ -35,7 +35,7 @@ interface KnexConnection {
 const pools = new WeakMap<object, PgPool>();
 
 /**
- * One pool for each Knex instance, so that what is counted for a pool is counted once.
+ * One pool for each Knex instance, so that the counts kept for a pool exist once.
  *
  * @throws {TypeError} when `knex` is a transaction, or has another driver than `pg`
  */

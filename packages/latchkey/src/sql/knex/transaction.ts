@@ -1,7 +1,7 @@
 /**
  * Knex's own transaction on a `pg` client whose transaction Latchkey has opened. Knex is given a stand-in for that
  * client: its BEGIN is not sent, everything else goes to the guarded client. So the guard sees every statement as the
- * driver does, from whichever builder it comes and whenever it is sent.
+ * driver does, whichever builder made it and whenever it is sent.
  */
 import type { LatchkeyError } from "../../errors.ts";
 import { callBack, type QueryClient, queryWithCallback } from "../pg/callback-queries.ts";
@@ -30,9 +30,9 @@ interface Transacting {
 
 export interface OpenedKnex<Tx> {
   readonly trx: Tx;
-  /** What a call of `trx.rollback()` was refused with; null: there was none. */
+  /** The error with which a call of `trx.rollback()` was refused; null if there was no call. */
   refusal(): LatchkeyError | null;
-  /** Settles `trx.executionPromise`: by the transaction's end, not by the handler's. */
+  /** Settles `trx.executionPromise`. Called at the end of the transaction, not of the handler. */
   end(error: unknown): void;
 }
 
@@ -52,7 +52,7 @@ export async function openKnex<K extends KnexDatabase>(
   let ended = false;
   trx.isCompleted = () => ended;
   const execution = Promise.withResolvers<void>();
-  // Few callers listen to it.
+  // Few handlers await it, and an unhandled rejection would end the process.
   execution.promise.catch(() => {});
   trx.executionPromise = execution.promise;
   return {
@@ -66,7 +66,7 @@ export async function openKnex<K extends KnexDatabase>(
   };
 }
 
-/** What `pg` answers to a statement that gives nothing. */
+/** The result that `pg` returns for a statement without rows. */
 const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
 
 function standInFor(client: QueryClient) {
@@ -77,7 +77,7 @@ function standInFor(client: QueryClient) {
     return callBack(nothing, args.at(-1));
   };
   return {
-    // Knex hangs marks of its own on a connection: they stay here.
+    // A derived object, because Knex sets marks of its own on a connection.
     client: Object.create(client, { query: { value: query } }) as object,
     started: () => started,
   };

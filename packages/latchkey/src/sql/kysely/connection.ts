@@ -1,4 +1,4 @@
-/** What Kysely calls a connection, over a client on which a transaction is open. */
+/** A connection in Kysely's sense, over a client on which a transaction is open. */
 
 /** A statement that Kysely has compiled. */
 export interface KyselyQuery {
@@ -22,7 +22,7 @@ export interface KyselyPgClient {
   query<Query extends object>(query: Query): Query;
 }
 
-/** Without `command` and `rows`, it is the answer to several statements in one text. */
+/** Without `command` and `rows`, it is the result of several statements in one text. */
 interface PgAnswer {
   readonly command?: string;
   readonly rowCount?: number | null;
@@ -44,7 +44,7 @@ export type CursorClass = new (
   values: unknown[],
 ) => { read(rows: number): Promise<unknown[]>; close(): Promise<void> };
 
-/** Statements whose number of affected rows Kysely gives to its users. */
+/** Statements for which Kysely returns the number of affected rows. */
 const writing: ReadonlySet<string | undefined> = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
 export function pgConnection(client: KyselyPgClient, Cursor: CursorClass | undefined): KyselyConnection {

@@ -49,7 +49,7 @@ export interface KyselySettings<D> {
   readonly connection: KyselyConnection;
 }
 
-/** @throws {TypeError} when it is no Kysely, one that is too old, a transaction, or for a database other than Postgres */
+/** @throws {TypeError} when `db` is not a Kysely, is too old, is a transaction, or is for a database other than Postgres */
 export function checkKysely(db: KyselyDatabase | undefined): void {
   if (typeof db?.getExecutor !== "function") throw new TypeError("db must be a Kysely object");
   if (db.isTransaction) throw new TypeError("db must be a Kysely object, not a transaction of one");
@@ -60,7 +60,7 @@ export function checkKysely(db: KyselyDatabase | undefined): void {
   if (probe !== "select $1") throw new TypeError("db must be made with a dialect for Postgres");
 }
 
-/** A statement with one parameter, which every database writes in its own way; null: Kysely has other syntax trees. */
+/** A statement with one parameter, which each dialect writes in its own way; null if this version of Kysely has other syntax trees. */
 function probeOf(db: KyselyDatabase): string | null {
   try {
     return compilerOf(db)(raw("select ", { kind: "ValueNode", value: 1 })).sql;
@@ -76,7 +76,7 @@ export async function workThroughKysely<D extends KyselyDatabase, T>(
 ): Promise<BridgeWork<T>> {
   const tx = await openThroughKysely(settings);
   const result = await work({ ...session, tx });
-  // Kysely's `tx` believes that it was rolled back, and so may the handler, which has caught the refusal.
+  // Kysely's `tx` is marked as rolled back, and a handler that caught the refusal may rely on that.
   const { isRolledBack } = tx as { readonly isRolledBack?: boolean };
   if (isRolledBack && result.end === "commit") throw refusedEnd("rollback()");
   return result;

@@ -1,4 +1,4 @@
-/** What Latchkey needs of MikroORM. What is relied on beyond its documentation is in this folder. */
+/** The parts of MikroORM that Latchkey needs. Everything that relies on more than its documentation is in this folder. */
 import { checkKysely, type KyselyDatabase } from "../kysely/session.ts";
 import type { PgPool } from "../pg/client.ts";
 
@@ -25,7 +25,7 @@ export function kyselyOf(orm: MikroOrm): KyselyDatabase {
   return connectionOf(orm).getClient();
 }
 
-/** @throws {TypeError} when it is no MikroORM, one of another version, or for a database other than Postgres */
+/** @throws {TypeError} when `orm` is not a MikroORM, has another version, or is for a database other than Postgres */
 export function checkMikroOrm(orm: MikroOrm | undefined): asserts orm is MikroOrm {
   if (typeof orm?.driver?.getConnection !== "function" || !("fork" in orm.em)) {
     throw new TypeError("orm must be a MikroORM");

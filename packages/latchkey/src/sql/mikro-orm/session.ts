@@ -1,6 +1,6 @@
 /**
  * One transaction through MikroORM. Its EntityManager works on a Kysely transaction over the guarded client, so MikroORM
- * begins and ends nothing itself; what it puts off until COMMIT is flushed when the handler has answered.
+ * begins and ends nothing itself; the writes that it defers until COMMIT are flushed when the handler has answered.
  */
 import { LatchkeyError } from "../../errors.ts";
 import type { KyselyConnection } from "../kysely/connection.ts";
@@ -77,7 +77,7 @@ export async function throughMikroOrm<O extends MikroOrm, T>(
 
 /**
  * Runs `work` with a fork that stands for the ORM's own EntityManager in everything that `work` calls. MikroORM does that
- * for the callback of `transactional()`, after which it would flush once more; so the callback never ends.
+ * for the callback of `transactional()`, after which it would flush once more; for that reason the callback never ends.
  */
 function inFork<T>({ em }: MikroOrm, work: (fork: Manager) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -110,7 +110,7 @@ async function open(
   return { em, rollback: refuseEnds(em), used: statements.used, notify };
 }
 
-/** MikroORM does so when it begins a transaction, or takes a connection out of its pool. */
+/** MikroORM itself does this when it begins a transaction, or takes a connection out of its pool. */
 async function applySessionContext(orm: MikroOrm, em: Manager, transaction: object): Promise<void> {
   const context = em.getSessionContext?.();
   if (context === undefined) return;
@@ -154,7 +154,7 @@ async function workInside<Tx extends object, T>(
   return result;
 }
 
-/** What became of the transaction is decided by now: an error of a subscriber's is a warning. */
+/** The transaction's outcome is decided by now, so an error of a subscriber is only a warning. */
 async function notifyAfter(opened: Opened | null, event: TransactionEvent): Promise<void> {
   if (opened === null || !opened.used()) return;
   try {
@@ -164,7 +164,7 @@ async function notifyAfter(opened: Opened | null, event: TransactionEvent): Prom
   }
 }
 
-/** Tells the handler's statements from those of subscribers before it. */
+/** Distinguishes the handler's statements from those that subscribers sent before it. */
 function counting({ executeQuery, streamQuery }: KyselyConnection) {
   let used = false;
   const connection: KyselyConnection = {

@@ -1,4 +1,4 @@
-/** The transaction bridge over a `pg` pool: BEGIN rides with the opening statements, COMMIT with the closing ones. */
+/** The transaction bridge over a `pg` pool: BEGIN is sent with the opening statements, COMMIT with the closing ones. */
 
 import { LatchkeyError } from "../../errors.ts";
 import { type GuardRules, guardClient } from "../guard-client.ts";
@@ -28,7 +28,7 @@ import { namingSchemas, sameSchemas } from "./statement-names.ts";
 /** A connection that died while it was idle, or that was released in the middle of a transaction, costs one try. */
 const openTriesMax = 3;
 
-/** How long an abandoned transaction may take to end of itself before its connection is cut. */
+/** How long an abandoned transaction may take to end by itself before its connection is destroyed. */
 const rollbackGraceMs = 200;
 
 /** `connect` and `end` would take the connection out of Latchkey's hands, as `release` would. */
@@ -117,9 +117,9 @@ async function open(connections: Connections, request: BridgeRequest): Promise<O
 interface Start {
   readonly connection: Connection;
   readonly repeated: RepeatedStatements | null;
-  /** Where statements that have names look for their tables; null: none may have one. */
+  /** The schemas in which named statements look for their tables; null if no statement may have a name. */
   readonly schemas: () => string | null;
-  /** Null: the transaction is open. */
+  /** Null if the transaction is open. */
   readonly early: EarlyOpening | null;
 }
 
@@ -190,14 +190,14 @@ function notAdmitted(): TypeError {
   return new TypeError("A transaction that was not admitted cannot be committed");
 }
 
-/** Nothing of it has been sent, or nobody knows how far the server has got with it. */
+/** Ends a transaction of which nothing has been sent, or whose state on the server is unknown. */
 function endUnopened(connection: Connection, early: EarlyOpening, watch: TransactionWatch): void {
   watch.stopUnended();
   if (early.sent) connection.destroy();
   else connection.giveBack();
 }
 
-/** What Latchkey knows as `PgClient` is a client of the user's own pool. */
+/** A `PgClient` is a client of the user's own pool, so it has that pool's type of client. */
 function asUsersClient<P>(client: PgClient): PgTx<P> {
   return client as PgClient & PgTx<P>;
 }
@@ -208,13 +208,13 @@ interface Ending {
   readonly watch: TransactionWatch;
   readonly statements: SentStatements;
   readonly mayHaveChangedSession: () => boolean;
-  /** Where statements that have names look for their tables; null: none may have one. */
+  /** The schemas in which named statements look for their tables; null if no statement may have a name. */
   readonly schemas: () => string | null;
 }
 
 async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise<BridgeOutcome<T>> {
   const { connection, watch, statements, mayHaveChangedSession, schemas } = ending;
-  // The handler has seen an error that it should not have: whatever it made of it, it runs again.
+  // The handler got an error that may be due to a statement's name: whatever it did with the error, it runs again.
   const { failure } = statements;
   if (failure !== null && result.end !== "abandon") {
     await rollBack(ending, failure);
@@ -232,7 +232,7 @@ async function endTransaction<T>(ending: Ending, result: BridgeWork<T>): Promise
       const namedIn = statements.named && !mayHaveChangedSession() ? schemas() : null;
       const guard = namedIn === null ? [] : [sameSchemas(namedIn)];
       const outcome = await finish(ending, result, guard);
-      // Of a statement that the handler did not await.
+      // The handler may not have awaited the statement that failed.
       const late = outcome.kind === "refused" ? statements.failure : null;
       return late === null ? outcome : refusedByName(result.value, late);
     }
@@ -259,7 +259,7 @@ async function rollBack(
   if (!watch.stopUnended()) throw new LatchkeyError("transaction-changed", { cause });
 }
 
-/** Ends the connection. The key is free sooner for a word of goodbye, if the handler is not in the middle of a query. */
+/** Ends the connection. Tries ROLLBACK first: unless the handler is in the middle of a query, that frees the key sooner. */
 async function abandon(connection: Connection, watch: TransactionWatch): Promise<void> {
   await connection.sendPipeline([rollback], {
     timeoutMs: rollbackGraceMs,
@@ -310,7 +310,7 @@ function outcomeOf<T>(
   failure: unknown,
 ): BridgeOutcome<T> {
   if (!reply.sent) {
-    // COMMIT has never left this process, so what is left of the transaction ends with its connection.
+    // COMMIT has never left this process, so the transaction, if it is still open, ends with its connection.
     const error = endedBefore ? new LatchkeyError("transaction-changed") : (failure ?? reply.error);
     const sqlState = endedBefore ? "25P01" : (sqlStateOf(error) ?? "08003");
     return { kind: "refused", value, sqlState, during: "closing", error };
@@ -335,7 +335,7 @@ function outcomeOfCommit<T>(
     return { kind: "refused", value, sqlState: "25P01", during: "commit", error };
   }
   if (has("01000")) {
-    // "canceling wait for synchronous replication": committed here, perhaps not where the next primary is.
+    // "canceling wait for synchronous replication": committed on this server, perhaps not on the next primary.
     return { kind: "in_doubt", value, error: new Error("COMMIT came with a warning (01000)") };
   }
   return { kind: "committed", value, closed: replies.slice(0, closingCount).map(({ rows }) => rows) };
@@ -347,7 +347,7 @@ function outcomeOfError<T>(value: T, reply: PipelineReply, closingCount: number)
     return { kind: "in_doubt", value, error };
   }
   const during = replies.length < closingCount ? "closing" : "commit";
-  // Idle after a refused statement, and COMMIT was skipped: there was no transaction around it.
+  // The server is idle after a refused statement although COMMIT was skipped, so no transaction was open around it.
   const outside = during === "closing" && status === "I";
   const sqlState = outside ? "25P01" : reply.statementsUnknown ? "26000" : (sqlStateOf(error) ?? "XX000");
   return { kind: "refused", value, sqlState, during, error };

@@ -1,4 +1,4 @@
-/** Statements of clients that call `pg` back: the bridge names only those whose result is a promise. */
+/** Sends statements whose caller passes a callback: the bridge gives names only to those whose result is a promise. */
 
 /** A guarded `pg` client. */
 export interface QueryClient {
@@ -24,7 +24,7 @@ export function callBack(result: unknown, callback: unknown): void {
   );
 }
 
-/** A stream, say: it has a callback of its own. */
+/** For example a stream, which has a callback of its own. */
 function isQueryObject(statement: unknown): boolean {
   return typeof statement === "object" && statement !== null && "submit" in statement;
 }

@@ -1,6 +1,6 @@
 /**
- * The subset of node-postgres (`pg` 8, the JavaScript client) that Latchkey needs, typed structurally. What users hand
- * over is typed by `PgPool`; the rest is what Latchkey finds behind it.
+ * The subset of node-postgres (`pg` 8, the JavaScript client) that Latchkey needs, typed structurally. `PgPool` types the
+ * pool that users pass; the other types are for the objects behind it.
  */
 
 /** A `pg` Pool, or anything that hands out `pg` clients in the same way. */
@@ -9,7 +9,7 @@ export interface PgPool {
   readonly options?: PgPoolOptions | undefined;
 }
 
-/** What a pool says about itself. */
+/** The options that a pool exposes. */
 export interface PgPoolOptions {
   readonly max?: number | undefined;
   readonly connectionTimeoutMillis?: number | undefined;
@@ -22,22 +22,22 @@ export type ClientOf<P> = P extends { connect: { (): Promise<infer C>; (...args:
     ? C
     : never;
 
-/** What a handler gets as `tx`: the pool's own client type, without giving the client back. */
+/** The `tx` of a handler: the pool's own client type without `release`. */
 export type PgTx<P> = Omit<ClientOf<P>, "release">;
 
 /** A pool as Latchkey calls it. */
 export interface PgConnector {
   /**
-   * Calls back in the very moment in which the client is there: after a promise it would be without a listener for a while,
-   * and an error that came in the same piece as the server's "ready" would end the process. A pool that takes no callback
-   * answers with a promise.
+   * Calls back synchronously when the client is ready. After a promise the client would have no listener for a while, and
+   * an error in the same packet as the server's "ready" would end the process. A pool that takes no callback returns a
+   * promise.
    */
   connect(callback: (error: unknown, client?: PgClient) => void): PromiseLike<PgClient> | undefined;
-  /** Says which clients are checked out, by any code. */
+  /** Reports which clients are checked out, by any code. */
   on?(event: "acquire" | "remove", listener: (client: object) => void): unknown;
   on?(event: "release", listener: (error: unknown, client: object) => void): unknown;
   readonly options?: PgPoolOptions | undefined;
-  /** How many clients are out, where a pool counts them itself. */
+  /** How many clients are checked out, where a pool counts them itself. */
   readonly busyCount?: number;
 }
 
@@ -49,12 +49,12 @@ export interface PgClient {
   removeListener(event: "error", listener: (message: PgMessage) => void): unknown;
   /** True where queries are sent before earlier ones are answered. */
   readonly pipeline?: boolean;
-  /** The server process, as who answered said when the connection was opened. */
+  /** The id of the server process, as the server or a pooler sent it when the connection was opened. */
   readonly processID?: number | null;
   readonly connection?: PgConnection;
 }
 
-/** An error or a notice of the server. Errors of the network come the same way, with less in it. */
+/** An error or a notice of the server. Network errors arrive in the same way, with fewer fields. */
 export interface PgMessage {
   readonly code?: string;
 }
@@ -77,7 +77,7 @@ export interface PgSubmittable {
   readonly text?: string | undefined;
 }
 
-/** One of `pg`'s own queries, with parameters, so that it is prepared and never sent as a simple query. */
+/** A query object of `pg` itself, with parameters, so that it is prepared and never sent as a simple query. */
 export interface PgRider extends PgSubmittable {
   name?: string | undefined;
   readonly text: string;
@@ -97,7 +97,7 @@ export interface PgConnection {
     write(bytes: Uint8Array): unknown;
     destroy(): unknown;
   };
-  /** `pg`'s own list of what it has prepared under names: their texts. */
+  /** The texts of the statements that `pg` itself has prepared, by name. */
   readonly parsedStatements?: Record<string, string>;
   sendCopyFail(reason: string): void;
   prependListener(event: "readyForQuery", listener: (message: PgReady) => void): unknown;

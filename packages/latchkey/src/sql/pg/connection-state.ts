@@ -1,4 +1,4 @@
-/** What Latchkey keeps of a connection, and how it sees that a transaction on it has ended. */
+/** The state that Latchkey keeps for a connection, and how it notices that a transaction on it has ended. */
 import type { PgConnection, PgMessage, PgReady, TransactionStatus } from "./client.ts";
 import type { RowDecoder } from "./wire-messages.ts";
 
@@ -13,17 +13,17 @@ export interface PipelineListener {
 }
 
 /**
- * What Latchkey keeps of a connection for as long as it lives. It listens once: to add and remove listeners for every
- * transaction takes longer than to be called for nothing.
+ * The state that Latchkey keeps for a connection for as long as that lives. It adds its listeners once, because adding and
+ * removing them for every transaction takes longer than the calls between transactions.
  */
 export class ConnectionState {
-  /** Kept apart from `pg`'s own list, whose names never begin alike. */
+  /** Separate from `pg`'s own list, in which no name has Latchkey's prefix. */
   readonly known: KnownStatements = new Map();
-  /** What the server has said last when it was ready, or since by an error; null: not since Latchkey listens. */
+  /** The server's last status when it was ready, or since then after an error; null if it has sent none since Latchkey listens. */
   status: TransactionStatus | null = null;
-  /** The level of the session's own transactions; null: not known, or perhaps not any more. */
+  /** The session's default isolation level; null if it is unknown or may have changed. */
   isolation: string | null = null;
-  /** The schemas in which the names of handlers' statements were looked up when they were prepared. */
+  /** The schemas in which tables were looked up when handlers' statements were prepared. */
   namedIn: string | null = null;
   pipeline: PipelineListener | null = null;
   watch: PipelineListener | null = null;
@@ -61,8 +61,8 @@ export function stateOf(connection: PgConnection): ConnectionState {
 }
 
 /**
- * Sees whether the transaction on a connection has ended, by whatever way past the guarded `tx`. The server says it
- * with every "ready for query"; one that was ended and begun again in a single message shows by its tag.
+ * Notices when the transaction on a connection has ended, in any way that bypasses the guarded `tx`. The server sends its
+ * status with every "ready for query"; a transaction that was ended and begun again in a single message shows by its tag.
  */
 export class TransactionWatch implements PipelineListener {
   readonly #state: ConnectionState | null;
@@ -77,7 +77,7 @@ export class TransactionWatch implements PipelineListener {
     return this.#ended;
   }
 
-  /** Stops looking; the first call decides. False: the transaction had ended before. */
+  /** Stops watching; the first call decides. False if the transaction had ended before. */
   stopUnended(): boolean {
     if (this.#state?.watch === this) this.#state.watch = null;
     return !this.#ended;

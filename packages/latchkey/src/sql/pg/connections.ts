@@ -17,7 +17,7 @@ export interface ConnectionOptions {
   readonly statementTimeoutMs: number;
   /** Whether statements are prepared under their names. */
   readonly namedStatements: boolean;
-  /** Whether what handlers send again and again is prepared, too. */
+  /** Whether statements that handlers send repeatedly are prepared, too. */
   readonly namedHandlerStatements: boolean;
 }
 
@@ -33,12 +33,12 @@ export class Connections {
     this.#share = shareOf(pool);
   }
 
-  /** How many clients the pool has at most, if it says so. */
+  /** How many clients the pool has at most, if it exposes that. */
   get max(): number | undefined {
     return this.#connector.options?.max;
   }
 
-  /** What the pool says about itself; undefined: nothing. */
+  /** The options that the pool exposes; undefined if it exposes none. */
   get poolOptions(): PgPoolOptions | undefined {
     return this.#connector.options;
   }
@@ -48,18 +48,18 @@ export class Connections {
     this.#share.transactionsMax = max;
   }
 
-  /** The names of what handlers send; null: they get none. */
+  /** The names for handlers' statements; null if those get none. */
   get repeatedStatements(): RepeatedStatements | null {
     const { namedStatements, namedHandlerStatements } = this.options;
     return namedStatements && namedHandlerStatements ? this.#share.repeated : null;
   }
 
-  /** Waits until another transaction may run; returns the function that ends this. */
+  /** Waits until another transaction may run; returns the function to call at its end. */
   enterTransaction(): Promise<() => void> {
-    return this.#share.gate.enter(this.options.clock, this.options.connectTimeoutMs);
+    return this.#share.limit.enter(this.options.clock, this.options.connectTimeoutMs);
   }
 
-  /** Counts a client that is kept for long; returns the function that ends this. */
+  /** Counts a client that is held for long; returns the function to call when it is released. */
   reserve(): () => void {
     this.#share.reserved += 1;
     let reserved = true;
@@ -67,7 +67,7 @@ export class Connections {
       if (!reserved) return;
       reserved = false;
       this.#share.reserved -= 1;
-      this.#share.gate.admit();
+      this.#share.limit.admit();
     };
   }
 
@@ -103,8 +103,8 @@ export class Connections {
   }
 
   /**
-   * Reports once for each pool that its connections may hang for ever while they are opened: the pool counts them against
-   * its `max`, and no limit of Latchkey's ends them.
+   * Warns once for each pool that its connections may hang for ever while they are opened: the pool counts them against
+   * its `max`, and none of Latchkey's limits ends them.
    */
   warnOfEndlessConnects(): void {
     const { options } = this.#connector;
@@ -120,13 +120,13 @@ export class Connections {
     return this.#connector.busyCount ?? this.#share.out.size;
   }
 
-  /** Where every client is out, what is missing is a larger pool; otherwise the database does not let anybody in. */
+  /** If every client is checked out, the pool is too small; otherwise the database does not accept connections. */
   #noConnection(waitedMs: number, cause?: unknown): StoreError {
     const { max, connectionTimeoutMillis } = this.#connector.options ?? {};
     const isWait = cause === undefined || (cause instanceof Error && cause.message === poolTimeout);
     if (isWait && max !== undefined && this.#busyCount >= max) {
       const message = `All ${max} connections of the pool were in use for ${Math.round(waitedMs)} ms: raise its \`max\`, or hold connections for less long`;
-      const retryAfterMs = this.#share.gate.drainMs(waitedMs);
+      const retryAfterMs = this.#share.limit.drainMs(waitedMs);
       return new StoreError("not_sent", { cause, message, overload: true, retryAfterMs });
     }
     if (cause !== undefined) {

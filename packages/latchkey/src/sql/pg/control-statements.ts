@@ -9,7 +9,7 @@ export function control(name: string, text: string): SqlStatement {
   return { name, text, values: [] };
 }
 
-/** Not READ WRITE: `default_transaction_read_only` is how a database says that it is to be left. */
+/** Without READ WRITE, because operators set `default_transaction_read_only` on a database that is no longer to be written to. */
 const begins = {
   default: control("lk_begin", "begin"),
   "read committed": control("lk_begin_rc", "begin isolation level read committed"),
@@ -31,12 +31,12 @@ export function openError(reply: PipelineReply): StoreError {
   return new StoreError(certainty, { cause: reply.error, message });
 }
 
-/** "There is already a transaction in progress": the connection came back in the middle of another's. */
+/** "There is already a transaction in progress": the connection was returned to the pool in the middle of another transaction. */
 export function hasJoined({ notices }: PipelineReply): boolean {
   return notices.some(({ code }) => code === "25001");
 }
 
-/** What an opening statement says of the level that the session has of itself. */
+/** Notes the session's default isolation level, which an opening statement returns. */
 export function noteIsolation(
   { state }: Connection,
   { isolation }: BridgeRequest,

@@ -1,15 +1,15 @@
-/** How a transaction opens whose handler has started before it: BEGIN travels with the handler's first statement. */
+/** Opens a transaction whose handler has already started: BEGIN is sent with the handler's first statement. */
 import { StoreError } from "../../errors.ts";
 import type { BridgeRequest, BridgeSession } from "../transaction.ts";
 import type { PgRider } from "./client.ts";
 import type { Connection } from "./connections.ts";
 import { begin, hasJoined, noteIsolation, openError } from "./control-statements.ts";
-import type { FirstFlight } from "./handler-statements.ts";
+import type { FirstPipeline } from "./handler-statements.ts";
 import { namingSchemas } from "./statement-names.ts";
 
 type Opened = BridgeSession<never>["opened"];
 
-export class EarlyOpening implements FirstFlight {
+export class EarlyOpening implements FirstPipeline {
   readonly #connection: Connection;
   readonly #request: BridgeRequest;
   readonly #admit: (opened: Opened) => Promise<boolean>;
@@ -35,24 +35,24 @@ export class EarlyOpening implements FirstFlight {
     return this.#opened;
   }
 
-  /** From then on statements need not wait. */
+  /** Once true, statements need not wait. */
   get admitted(): boolean {
     return this.#admitted;
   }
 
   /**
    * The schemas that named statements look in: before the transaction is open, those of the connection's earlier
-   * transactions. Null: nothing may have a name.
+   * transactions. Null if no statement may have a name.
    */
   get schemas(): string | null {
     return this.#schemas;
   }
 
-  /** @param rider sent along if this is what opens the transaction, else ignored */
+  /** @param rider sent along if this call opens the transaction, else ignored */
   open(rider: PgRider | null = null): Promise<boolean> {
     if (this.#opening === null) {
       this.#opening = this.#open(rider);
-      // Whoever waits for it gets its error; a handler need not wait.
+      // A statement that waits for the opening gets its error; a handler may send none, so the rejection counts as handled.
       this.#opening.catch(() => {});
     }
     return this.#opening;
@@ -63,7 +63,7 @@ export class EarlyOpening implements FirstFlight {
     const statements = [begin(isolation), ...opening];
     const reply = await this.#connection.sendPipeline(
       statements,
-      // The server answers all of a flight at once, and how long the handler's statement may take is the handler's affair.
+      // The server answers a whole pipeline at once, and Latchkey sets no limit for the handler's statement.
       rider === null ? {} : { rider, timeoutMs: null },
     );
     const whole = reply.replies.length === statements.length && (rider !== null || reply.error === null);

@@ -1,4 +1,4 @@
-/** What a handler sends through its `tx`: passed on, under a name where it is one of those that come again and again. */
+/** Passes on the statements that a handler sends through its `tx`; those that are sent repeatedly get a name. */
 import { LatchkeyError } from "../../errors.ts";
 import { sqlStateOf } from "../sql-state.ts";
 import type { PgClient, PgRider } from "./client.ts";
@@ -17,19 +17,19 @@ interface PgQuery extends PgRider {
   readonly _result?: { _types?: unknown };
 }
 
-/** What travels in the flight of the first statement: what opens the transaction, or the savepoint of a part of one. */
-export interface FirstFlight {
+/** Sent in one pipeline with the first statement: it opens the transaction, or sets the savepoint of a part of one. */
+export interface FirstPipeline {
   readonly sent: boolean;
-  /** From then on statements need not wait. */
+  /** Once true, statements need not wait. */
   readonly admitted: boolean;
   /**
-   * @param rider sent along if this is what sends the flight, else ignored
-   * @returns false: the rider's reply is not for the handler
+   * @param rider sent along if this call sends the pipeline, else ignored
+   * @returns false if the rider's reply must not reach the handler
    */
   open(rider?: PgRider | null): Promise<boolean>;
 }
 
-/** What has to be known of what handlers have sent when their transaction ends. */
+/** What the end of a transaction needs to know about the statements of its handlers. */
 export type SentStatements = Pick<HandlerStatements, "openQueries" | "failure" | "named" | "nameNothing">;
 
 /** The statements of one transaction, or of one part of it. */
@@ -37,23 +37,23 @@ export class HandlerStatements {
   readonly #client: PgClient;
   readonly #repeated: RepeatedStatements | null;
   readonly #mayName: () => boolean;
-  readonly #early: FirstFlight | null;
+  readonly #early: FirstPipeline | null;
   #named = false;
   #failure: unknown = null;
   #queued: Promise<unknown> | null = null;
   readonly openQueries: OpenQueries;
 
   /**
-   * @param repeated null: nothing gets a name
-   * @param mayName asked before each statement
-   * @param early what goes with the first statement; null: nothing
+   * @param repeated null if no statement gets a name
+   * @param mayName called before each statement
+   * @param early sent with the first statement; null if nothing is
    * @param openQueries of the whole transaction
    */
   constructor(
     client: PgClient,
     repeated: RepeatedStatements | null,
     mayName: () => boolean,
-    early: FirstFlight | null,
+    early: FirstPipeline | null,
     openQueries = new OpenQueries(),
   ) {
     this.#client = client;
@@ -69,14 +69,14 @@ export class HandlerStatements {
   }
 
   /**
-   * An error that may be there only because a statement had a name; null: there was none. Whatever the handler has made of
-   * it, its transaction must not stand.
+   * An error that may have occurred only because a statement had a name; null if there was none. Whatever the handler did
+   * with it, its transaction must not be committed.
    */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** The texts mean something else from one time to the next. */
+  /** Called when the same texts refer to other tables from one transaction to the next. */
   nameNothing(): void {
     this.#repeated?.end();
   }
@@ -88,12 +88,12 @@ export class HandlerStatements {
     return this.#sendFirst(args, early) ?? this.#sendLater(early, query, args);
   }
 
-  /** Resolves when everything that was to wait for the first flight stands in the client's queue, or never will. */
+  /** Resolves when every statement that waits for the first pipeline is in the client's queue, or will never be. */
   async queued(): Promise<void> {
     await this.#queued;
   }
 
-  #sendLater(early: FirstFlight, query: Query, args: readonly unknown[]): unknown {
+  #sendLater(early: FirstPipeline, query: Query, args: readonly unknown[]): unknown {
     const { promise: queued, resolve } = Promise.withResolvers<void>();
     this.#queued = Promise.all([this.#queued, queued]);
     early.open().then(
@@ -113,21 +113,21 @@ export class HandlerStatements {
     const refused = (error: unknown) => this.#refused(text, error);
     const Query = queryClassOf(this.#client);
     if (config === null && Query !== undefined) {
-      // `pg` copies a config object property by property, which takes longer than all else it does with it.
+      // `pg` copies a config object property by property, which takes longer than everything else that it does with it.
       return new Promise((resolve, reject) => {
         const named = new Query(text, values, (error, result) => (error ? reject(error) : resolve(result)));
         named.name = name;
         Reflect.apply(query, this.#client, [named]);
       }).catch(refused);
     }
-    // Without a callback `pg` answers with a promise, of the class that its client was given.
+    // Without a callback `pg` returns a promise, of the class that its client was given.
     const sent = Reflect.apply(query, this.#client, [
       { ...config, text, values, name },
     ]) as PromiseLike<unknown>;
     return sent.then(undefined, refused);
   }
 
-  /** Null: there is no name for it. */
+  /** Null if the statement has no name. */
   #namedStatement(args: readonly unknown[]): (Nameable & { readonly name: string }) | null {
     const statement = this.#mayName() ? nameable(args) : null;
     const name = statement === null ? null : (this.#repeated?.nameOf(statement.text) ?? null);
@@ -137,17 +137,17 @@ export class HandlerStatements {
   }
 
   /**
-   * Sends the statement in the first flight. Null: it was not sent. Only what `pg` prepares can be:
-   * the server skips the rest of a flight after an error, and takes a simple query for no part of one.
+   * Sends the statement in the first pipeline; null if it was not sent. Only statements that `pg` prepares can be sent there,
+   * because the server skips the rest of a pipeline after an error, but not a simple query.
    */
-  #sendFirst(args: readonly unknown[], early: FirstFlight): Promise<unknown> | null {
+  #sendFirst(args: readonly unknown[], early: FirstPipeline): Promise<unknown> | null {
     const Query = queryClassOf(this.#client);
     if (early.sent || Query === undefined || nameable(args) === null) return null;
     const statement = this.#namedStatement(args) ?? nameable(args);
     if (statement === null) return null;
     const { text, values, config } = statement;
     const { promise: ran, resolve, reject } = Promise.withResolvers<unknown>();
-    // Whether anybody waits for it is decided by what opening finds.
+    // If the opening is not admitted, nothing awaits this promise.
     ran.catch(() => {});
     const query = new Query(config === null ? text : { ...config }, values, (error, result) =>
       error ? reject(error) : resolve(result),
@@ -168,7 +168,7 @@ export class HandlerStatements {
     throw error;
   }
 
-  /** The server has dropped one statement of this connection; with DEALLOCATE ALL and most poolers, all of them. */
+  /** Called when the server has dropped a statement of this connection; with DEALLOCATE ALL and most poolers, it has dropped all. */
   #forget(): void {
     const parsed = this.#client.connection?.parsedStatements ?? {};
     for (const name of Object.keys(parsed)) if (name.startsWith(namePrefix)) delete parsed[name];
@@ -179,7 +179,7 @@ function queryClassOf(client: PgClient): QueryClass | undefined {
   return (client.constructor as { readonly Query?: QueryClass }).Query;
 }
 
-/** What `pg`'s client does with each query that it is given. */
+/** Prepares a query as `pg`'s client does with each query that it is given. */
 function asClientWould(client: PgClient & { _types?: unknown; binary?: unknown }, query: PgQuery): void {
   if (client.binary && !query.binary) query.binary = true;
   if (query._result !== undefined && !query._result._types) query._result._types = client._types;
@@ -189,8 +189,8 @@ function notAdmitted(): LatchkeyError {
   return new LatchkeyError("not-admitted");
 }
 
-/** Sends a statement once the transaction is open and its run admitted; in the way that the caller has asked for. */
-function sendAfter(early: FirstFlight, args: readonly unknown[], send: () => unknown): unknown {
+/** Sends a statement once the transaction is open and its run admitted; reports errors in the way that the call expects. */
+function sendAfter(early: FirstPipeline, args: readonly unknown[], send: () => unknown): unknown {
   const admitted = early.open().then((ok) => (ok ? undefined : Promise.reject(notAdmitted())));
   const [first] = args;
   if (typeof first === "object" && first !== null && "submit" in first) {
@@ -217,11 +217,11 @@ function isPerhapsOfTheName(state: string): boolean {
 interface Nameable {
   readonly text: string;
   readonly values: readonly unknown[];
-  /** Null: it was given as text and values. */
+  /** Null if the statement was given as text and values. */
   readonly config: object | null;
 }
 
-/** What `pg` treats alike with a name and without. */
+/** Options that `pg` treats alike with a name and without. */
 const alike: ReadonlySet<string> = new Set(["text", "values", "types", "rowMode", "name"]);
 
 /** The statement, if it has parameters and asks for nothing but a promise of its result. */
@@ -240,13 +240,13 @@ function isPlain(config: object): boolean {
   );
 }
 
-/** Without parameters it may be several statements at once, which no name can stand for. */
+/** Null without parameters, because the text may then have several statements, which cannot have one name. */
 function withValues(text: unknown, values: unknown, config: object | null): Nameable | null {
   if (typeof text !== "string" || !Array.isArray(values) || values.length === 0) return null;
   return { text, values, config };
 }
 
-/** What `pg` calls on a query object when it is over. */
+/** The methods that `pg` calls on a query object when the query is over. */
 interface QueryObject {
   handleReadyForQuery?: (...args: unknown[]) => unknown;
   handleError?: (...args: unknown[]) => unknown;
@@ -255,14 +255,14 @@ interface QueryObject {
 
 const ends = ["handleReadyForQuery", "handleError"] as const;
 
-/** Closing takes a round trip; what is still open after it will not be closed by the handler. */
+/** Closing takes a round trip; a query that is still open after this time will not be closed by the handler. */
 const closingMs = 1_000;
 
 /** Query objects that a handler sends: cursors, streams and COPYs hold the connection until they are read or closed. */
 export class OpenQueries {
   readonly #open = new Set<QueryObject>();
 
-  /** Notes what a handler sends, if it is an object that `pg` lets write its own messages. */
+  /** Notes a query, if it is an object that writes its own protocol messages. */
   note(query: unknown): void {
     if (typeof query !== "object" || query === null || !("submit" in query)) return;
     const object = query as QueryObject;
@@ -277,12 +277,12 @@ export class OpenQueries {
     }
   }
 
-  /** For the pipeline that follows the handler. */
+  /** Option of the pipeline that follows the handler. */
   get blocked() {
     return { afterMs: closingMs, by: () => this.#error() };
   }
 
-  /** The connection may be ended under them from now on, and an error without a listener would end the process. */
+  /** From now on their connection may end at any time, and an error without a listener would end the process. */
   abandon(): void {
     for (const object of this.#open) object.on?.("error", () => {});
   }

@@ -1,7 +1,7 @@
 import type { IsolationLevel } from "../transaction.ts";
 
 const levels: Readonly<Record<string, IsolationLevel>> = {
-  // To Postgres they are one.
+  // Postgres treats the two levels alike.
   "READ UNCOMMITTED": "read committed",
   "READ COMMITTED": "read committed",
   "REPEATABLE READ": "repeatable read",

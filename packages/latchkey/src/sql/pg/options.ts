@@ -6,7 +6,7 @@ import { Connections } from "./connections.ts";
 export interface PgOptions<P extends PgPool> {
   /** A `pg` Pool of the user's, with the JavaScript client (not `pg-native`). */
   readonly pool: P;
-  /** The longest wait for a connection of the pool, or for a place among the running transactions. Default 5 000. */
+  /** The longest wait for a connection of the pool, or until fewer than `transactionsMax` transactions run. Default 5 000. */
   readonly connectTimeoutMs?: number;
   /** The longest wait for the reply to Latchkey's own statements, COMMIT included. Default 15 000. */
   readonly statementTimeoutMs?: number;
@@ -16,14 +16,14 @@ export interface PgOptions<P extends PgPool> {
    */
   readonly transactionsMax?: number;
   /**
-   * Whether statements are prepared under names once per connection. Default true. False for poolers that hand a
-   * connection from one transaction to the next and do not know prepared statements (pgbouncer before 1.21).
+   * Whether statements are prepared under names once per connection. Default true. Set it to false for poolers that give a
+   * connection to another client after each transaction and do not support prepared statements (pgbouncer before 1.21).
    */
   readonly namedStatements?: boolean;
   /**
-   * Whether a statement with parameters that handlers send through `tx` again and again gets a name, too, from its fifth
-   * time on: at most 100 texts for each pool. When the server refuses one because of its name, the transaction runs again
-   * without. Default true; false where `namedStatements` is.
+   * Whether a statement with parameters that handlers send repeatedly through `tx` gets a name, too, from its fifth time on:
+   * at most 100 texts for each pool. When the server refuses one because of its name, the transaction runs again without
+   * the name. Default true; false where `namedStatements` is.
    */
   readonly namedHandlerStatements?: boolean;
   /** The process's clock and randomness. Default: the system's. */

@@ -15,8 +15,8 @@ export function releasable<C extends Releasable>(client: C, release: (destroyed:
 /**
  * Takes a client out of a pool.
  *
- * @param timeoutName the name of the error by which the pool says that all its connections are in use
- * @throws what the pool throws; in `pg`'s words when all connections are in use, which is no outage
+ * @param timeoutName the name of the error that the pool throws when all its connections are in use
+ * @throws what the pool throws; with `pg`'s message when all connections are in use, which is not an outage
  */
 export async function acquireFrom<C>(acquire: () => Promise<C>, timeoutName: string): Promise<C> {
   try {

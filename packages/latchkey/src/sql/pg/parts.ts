@@ -1,4 +1,4 @@
-/** A transaction in parts: each sets a savepoint in the flight of its first statement, and can be undone by itself. */
+/** A transaction in parts: each sets a savepoint in the pipeline of its first statement, and can be undone by itself. */
 import { systemPorts } from "../../ports.ts";
 import { type GuardRules, guardClient } from "../guard-client.ts";
 import type { BridgePart } from "../transaction.ts";
@@ -7,7 +7,7 @@ import type { TransactionWatch } from "./connection-state.ts";
 import type { Connection } from "./connections.ts";
 import { control, openError } from "./control-statements.ts";
 import {
-  type FirstFlight,
+  type FirstPipeline,
   HandlerStatements,
   OpenQueries,
   type SentStatements,
@@ -16,8 +16,8 @@ import type { PipelineOptions } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
 
 /**
- * A handler that set a savepoint of the same name inside its part would have only half of the part undone, so it is one that
- * no code can have written down.
+ * The name is random, so that no handler's code can contain it: if a handler set a savepoint of the same name inside its
+ * part, only half of the part would be undone.
  */
 function nameSavepoint() {
   const name = `latchkey_${systemPorts.random.token().replaceAll(/[^0-9a-f]/g, "")}`;
@@ -28,14 +28,14 @@ function nameSavepoint() {
   };
 }
 
-/** Made at the first use: Cloudflare's runtime has no randomness while modules load. One for the process: statements are named. */
+/** Made at the first use, because Cloudflare's runtime has no randomness while modules load; one for the process, because its statements are named. */
 let made: ReturnType<typeof nameSavepoint> | null = null;
 const savepoints = () => {
   made ??= nameSavepoint();
   return made;
 };
 
-/** What later parts would meet: settings, cursors and prepared statements of the transaction. */
+/** Statements that affect later parts: settings, cursors and prepared statements of the transaction. */
 const leavesBehind = /(?:^|;)\s*(?:set|declare|prepare)\b/i;
 
 export interface PartedStart {
@@ -52,7 +52,7 @@ export class PartedTransaction implements SentStatements {
   readonly openQueries = new OpenQueries();
   readonly #statements: HandlerStatements[] = [];
   #changedSession = false;
-  /** Whether a savepoint stands. */
+  /** Whether a savepoint is set. */
   #marked = false;
   #revokeLast = () => {};
 
@@ -111,7 +111,7 @@ export class PartedTransaction implements SentStatements {
 
   async #undo(mark: Mark, statements: HandlerStatements): Promise<void> {
     if (!mark.sent) return;
-    // Where it was not set, the name would still be that of the part before.
+    // If this savepoint were not set, the name would still refer to that of the part before.
     await mark.open();
     await statements.queued();
     const { connection, watch } = this.#start;
@@ -125,7 +125,7 @@ export class PartedTransaction implements SentStatements {
 }
 
 /** The savepoint of a part, which is set when the part sends something. */
-class Mark implements FirstFlight {
+class Mark implements FirstPipeline {
   readonly #connection: Connection;
   readonly #options: Pick<PipelineOptions, "canSend" | "blocked">;
   readonly #follows: boolean;
@@ -133,7 +133,7 @@ class Mark implements FirstFlight {
   #opening: Promise<boolean> | null = null;
   #set = false;
 
-  /** @param follows whether the one of an earlier part stands, which is released */
+  /** @param follows whether an earlier part's savepoint is still set, which is then released */
   constructor(
     connection: Connection,
     options: Pick<PipelineOptions, "canSend" | "blocked">,
@@ -158,7 +158,7 @@ class Mark implements FirstFlight {
     if (this.#opening === null) {
       this.#onSent();
       this.#opening = this.#open(rider);
-      // What waits for it gets its error; a handler need not wait.
+      // A statement that waits for it gets its error; a handler may send none, so the rejection counts as handled.
       this.#opening.catch(() => {});
     }
     return this.#opening;

@@ -7,24 +7,24 @@ import type { CancelTimer, Clock } from "../../ports.ts";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
 import type { PgClient, PgConnection, PgField, PgRider, PgSubmittable, TransactionStatus } from "./client.ts";
 import { type ConnectionState, type PipelineListener, stateOf } from "./connection-state.ts";
-import { decoderOf, encodeFlight, type FlightMessage, type RowDecoder, sync } from "./wire-messages.ts";
+import { decoderOf, encodePipeline, type PipelineMessage, type RowDecoder, sync } from "./wire-messages.ts";
 
 export interface PipelineOptions {
   readonly clock: Clock;
-  /** Without a complete reply for this long, counted from the call, the pipeline ends. Null: it has no limit of its own. */
+  /** The pipeline fails without a complete reply for this long, counted from the call. Null: it has no limit of its own. */
   readonly timeoutMs: number | null;
   /** Whether statements are prepared under their names. */
   readonly named: boolean;
   /**
-   * Asked when the pipeline has waited this long for its turn: what stands before it and will not end by itself, or null.
-   * Such an error ends the pipeline unsent.
+   * `by` is called when the pipeline has waited `afterMs` for its turn. It returns an error that names the query which blocks
+   * the pipeline and will not end by itself, and the pipeline fails unsent with that error; or null.
    */
   readonly blocked?: { readonly afterMs: number; readonly by: () => unknown } | undefined;
-  /** Asked when it is this pipeline's turn to be sent; false: nothing is sent. */
+  /** Called when it is this pipeline's turn to be sent; if it returns false, nothing is sent. */
   readonly canSend: () => boolean;
   /**
-   * A query of `pg`'s own that prepares its statement: sent after the statements, under the same Sync, so that the server
-   * skips it when one of them fails. It receives its own replies and its own error.
+   * A query object of `pg` itself that prepares its statement. It is sent after the statements, under the same Sync, so that
+   * the server skips it when one of them fails. It receives its own replies and its own error.
    */
   readonly rider?: PgRider | undefined;
 }
@@ -49,11 +49,11 @@ export interface PipelineReply {
   readonly status: TransactionStatus | null;
   /** SQLSTATEs of notices, each with the number of statements that had completed before it came. */
   readonly notices: readonly { readonly code: string; readonly after: number }[];
-  /** The server did not know a statement that this connection had prepared. All of them are prepared again; retry. */
+  /** The server had dropped a statement that this connection had prepared. All of them are prepared again; retry. */
   readonly statementsUnknown: boolean;
 }
 
-/** The server may still be at work on what was sent. */
+/** The server may still be executing the statements. */
 export class PipelineTimeout extends Error {
   override readonly name = "PipelineTimeout";
 }
@@ -74,7 +74,7 @@ const forgottenStates: readonly unknown[] = ["26000", "0A000"];
 
 /** A query object for `pg` that also receives notices and status. */
 class Pipeline implements PgSubmittable, PipelineListener {
-  /** `pg` hangs its `query_timeout` on it; calling it clears that timer. */
+  /** `pg` wraps it for its `query_timeout`; calling it clears that timer. */
   callback: (error: unknown) => void = nothing;
   readonly #client: PgClient;
   readonly #statements: readonly SqlStatement[];
@@ -95,9 +95,9 @@ class Pipeline implements PgSubmittable, PipelineListener {
   #cancelTimer: CancelTimer = nothing;
   #cancelBlocked: CancelTimer = nothing;
   #endListener: (() => void) | null = null;
-  /** This, as `pg` was given it. */
+  /** This pipeline, in the form that was passed to `pg`. */
   #query: PgSubmittable = this;
-  /** Null once it has failed, too. */
+  /** Null also once it has failed. */
   #rider: PgRider | null;
   #riderFailed = false;
 
@@ -114,7 +114,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     this.#resolve = resolve;
   }
 
-  /** `pg` notes statements that the server has parsed by the name and the text of the query that is being answered. */
+  /** When the server has parsed a statement, `pg` notes it under the name and the text of the query that is being answered. */
   get name(): string | undefined {
     return this.#answered?.name;
   }
@@ -159,7 +159,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     this.#state = state;
     const rider = this.#rider;
     const messages = this.#statements.map((statement) => this.#messageOf(statement, state));
-    const bytes = encodeFlight(messages, rider === null);
+    const bytes = encodePipeline(messages, rider === null);
     this.#connection = connection;
     state.pipeline = this;
     if (rider === null) connection.stream.write(bytes);
@@ -167,7 +167,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     return null;
   }
 
-  /** As one write. A rider that refuses to be sent has written nothing. */
+  /** Sends everything as one write. A rider whose `submit` returns an error has written nothing. */
   #submitWith(rider: PgRider, bytes: Uint8Array, connection: PgConnection): void {
     const { stream } = connection;
     stream.cork?.();
@@ -181,7 +181,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     stream.uncork?.();
   }
 
-  #messageOf(statement: SqlStatement, { known }: ConnectionState): FlightMessage {
+  #messageOf(statement: SqlStatement, { known }: ConnectionState): PipelineMessage {
     const name = this.#options.named ? statement.name : "";
     const described = known.has(name);
     const parsed = described || (this.#preparing?.has(name) ?? false);
@@ -225,7 +225,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
     this.#decode = null;
   }
 
-  /** Of the statement whose reply comes now. */
+  /** The name of the statement whose reply arrives next. */
   #nameNow(): string {
     return this.#statements[this.#replies.length]?.name ?? "";
   }
@@ -259,7 +259,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
       rider.handleError(error, connection);
     }
     if (rider === null || !alive) this.#error ??= error;
-    // The server skips to the Sync and then says that it is ready, unless the error ended the session.
+    // The server skips to the Sync and then reports that it is ready, unless the error ended the session.
     if (alive) this.#waitForEnd(connection);
     else this.#settle();
   }
@@ -303,7 +303,7 @@ class Pipeline implements PgSubmittable, PipelineListener {
       replies: this.#replies,
       error: this.#error,
       sent,
-      // Not sent, nothing is known about the connection; an error without a later "ready" has ended it.
+      // If nothing was sent, nothing is known about the connection; an error without a later "ready" has ended it.
       status: sent ? this.#status : null,
       notices: this.#notices,
       statementsUnknown,

@@ -1,4 +1,4 @@
-/** What all users of one pool in this process share. */
+/** State that all users of one pool in this process share. */
 
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
@@ -6,7 +6,7 @@ import type { PgConnector, PgPool } from "./client.ts";
 import { RepeatedStatements } from "./statement-names.ts";
 
 export interface PoolShare {
-  readonly gate: ConcurrencyLimit;
+  readonly limit: ConcurrencyLimit;
   /** Clients that heartbeats hold. */
   reserved: number;
   transactionsMax: number;
@@ -24,7 +24,7 @@ export function shareOf(pool: PgPool): PoolShare {
   if (known !== undefined) return known;
   const share: PoolShare = {
     // One client stays free for handlers that use the pool beside their `tx`, if the pool has more than one.
-    gate: new ConcurrencyLimit(() => Math.max(1, share.transactionsMax - share.reserved)),
+    limit: new ConcurrencyLimit(() => Math.max(1, share.transactionsMax - share.reserved)),
     reserved: 0,
     transactionsMax: pool.options?.max === undefined ? Number.POSITIVE_INFINITY : pool.options.max - 1,
     repeated: new RepeatedStatements(),
@@ -36,7 +36,7 @@ export function shareOf(pool: PgPool): PoolShare {
   return share;
 }
 
-/** A client that hangs while it connects is not out: it has never been handed over. */
+/** A client that hangs while it connects does not count as checked out, because the pool has not handed it over. */
 function watch(pool: PgConnector, out: Set<object>): void {
   if (typeof pool.on !== "function") return;
   pool.on("acquire", (client) => out.add(client));
@@ -44,21 +44,21 @@ function watch(pool: PgConnector, out: Set<object>): void {
   pool.on("remove", (client) => out.delete(client));
 }
 
-/** Lets at most so many through at once; the others wait in line. */
+/** Admits at most `limit` transactions at once; the others wait in line. */
 class ConcurrencyLimit {
   readonly #limit: () => number;
   readonly #waiting = new Set<() => void>();
   #inside = 0;
-  /** How long those who have left were inside, as a moving average; null: none has left. */
+  /** How long finished transactions ran, as a moving average; null if none has finished. */
   #stayMs: number | null = null;
 
-  /** @param limit asked at every change, so it may change meanwhile */
+  /** @param limit called at every change, so the limit may vary over time */
   constructor(limit: () => number) {
     this.#limit = limit;
   }
 
   /**
-   * Waits for a place; returns the function that gives it back.
+   * Waits until the limit allows another transaction; returns the function to call at its end.
    *
    * @throws {StoreError} `not_sent` after `timeoutMs` in line
    */
@@ -77,7 +77,7 @@ class ConcurrencyLimit {
     };
   }
 
-  /** Lets in whom the limit allows now. */
+  /** Admits as many of the waiting as the limit allows now. */
   admit(): void {
     for (const enter of this.#waiting) {
       if (this.#inside >= this.#limit()) return;
@@ -85,7 +85,7 @@ class ConcurrencyLimit {
     }
   }
 
-  /** How long it takes until those who are inside and in line have left; at least as long as `waitedMs` where none has left. */
+  /** Estimates how long the running and the waiting transactions take to finish; `waitedMs` or more if none has finished yet. */
   drainMs(waitedMs: number): number {
     const rounds = Math.ceil((this.#waiting.size + 1) / Math.max(1, this.#limit()));
     return Math.min(drainMaxMs, Math.ceil(rounds * (this.#stayMs ?? waitedMs)));
@@ -112,5 +112,5 @@ class ConcurrencyLimit {
   }
 }
 
-/** No client is sent away for longer on an estimate. */
+/** The longest time after which an estimate lets a client retry. */
 const drainMaxMs = 30_000;

@@ -6,15 +6,15 @@ import { createHash } from "node:crypto";
 import type { SqlRow, SqlStatement } from "../transaction.ts";
 import type { ConnectionState } from "./connection-state.ts";
 
-/** From this time on that a text is sent it has a name: pgJDBC's `prepareThreshold` too. */
+/** A text has a name from this sending on; the same number as pgJDBC's `prepareThreshold`. */
 const sendsUntilNamed = 5;
-/** So many texts of one pool are named, ever, so that no connection holds more statements than that. */
+/** How many texts of one pool ever get a name, so that no connection holds more prepared statements than that. */
 const namesMax = 100;
-/** Texts made anew for every request never come again; counting them must not cost memory. */
+/** How many texts are counted at once. Texts that are made for a single request are never sent again and must not take up memory. */
 const countedMax = 500;
 const textLengthMax = 4_096;
 
-/** What all transactions over one pool know about the texts that their handlers send. */
+/** Counts and names the texts that the handlers of all transactions over one pool send. */
 export class RepeatedStatements {
   readonly #names = new Map<string, string>();
   readonly #sends = new Map<string, number>();
@@ -22,21 +22,21 @@ export class RepeatedStatements {
   readonly #failed = new Set<string>();
   #ended = false;
 
-  /** The name of a text that is about to be sent; null: it goes without. */
+  /** The name of a text that is about to be sent; null if it has none. */
   nameOf(text: string): string | null {
     if (this.#ended) return null;
     const name = this.#names.get(text);
     return name ?? (this.#count(text) >= sendsUntilNamed ? this.#nameNow(text) : null);
   }
 
-  /** Never names this text again, and for now no other: its transaction runs again, and should not fail on the next. */
+  /** Never names this text again, and drops the names of the others for now: when the transaction runs again, it should not fail on the next one. */
   fail(text: string): void {
     this.#failed.add(text);
     this.#names.clear();
     this.#sends.clear();
   }
 
-  /** Names nothing any more: what a text means changes in a way that cannot be seen beforehand. */
+  /** Gives no more names: what a text refers to changes in a way that cannot be detected beforehand. */
   end(): void {
     this.#ended = true;
   }
@@ -63,15 +63,15 @@ export class RepeatedStatements {
 export const namePrefix = "lk_tx_";
 
 /*
- * When statements may have names. A prepared statement keeps the types that its parameters had when it was prepared. Where
- * the same text finds another table, because the search path is another or a temporary table stands before it, a value
- * would pass through the wrong type without an error: '007' becomes 7.
+ * When statements may have names. A prepared statement keeps the types that its parameters had when it was prepared. If the
+ * same text then refers to another table, because the search path has changed or a temporary table hides the first one, a
+ * value would be converted through the wrong type without an error: '007' becomes 7.
  */
 
-/** What a session of Postgres has by default. */
+/** The default `search_path` of Postgres. */
 const untouched = '"$user", public';
 
-/** The schemas that a transaction's statements look in, where that is what every transaction of the connection does. */
+/** The schemas that a transaction's statements look in; null if other transactions of the connection may look in others. */
 export function namingSchemas(state: ConnectionState | null, opened: SqlRow | undefined): string | null {
   if (state === null || opened === undefined) return null;
   const { search_path: path, session_role: role, schemas } = opened;
@@ -81,7 +81,7 @@ export function namingSchemas(state: ConnectionState | null, opened: SqlRow | un
   return state.namedIn === schemas ? schemas : null;
 }
 
-/** Raises 22012 when the statements that went under names have not looked there: a function can change the search path. */
+/** Raises 22012 when the named statements did not look in these schemas, because a function can change the search path. */
 export function sameSchemas(schemas: string): SqlStatement {
   return {
     name: "lk_same_schemas",

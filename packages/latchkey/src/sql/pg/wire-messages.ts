@@ -1,12 +1,12 @@
 /**
  * The messages of a pipeline as the bytes of one write, and rows as the server sends them. `pg` writes each message by
- * itself; sixteen small writes cost more time than all that is in them.
+ * itself; sixteen small writes take more time than encoding all the messages.
  */
 import type { SqlRow, SqlStatement, SqlValue } from "../transaction.ts";
 import type { PgField } from "./client.ts";
 
-/** One statement, and how much of it the server has to be sent. */
-export interface FlightMessage {
+/** One statement, and which of its messages must be sent to the server. */
+export interface PipelineMessage {
   readonly statement: SqlStatement;
   /** The name it is prepared under; "" for none. */
   readonly name: string;
@@ -19,14 +19,14 @@ export interface FlightMessage {
  *
  * @param synced whether a Sync follows the last of them
  */
-export function encodeFlight(messages: readonly FlightMessage[], synced = true): Buffer {
+export function encodePipeline(messages: readonly PipelineMessage[], synced = true): Buffer {
   let bytesMax = syncBytes;
   for (const message of messages) bytesMax += bytesMaxOf(message);
   const own = bytesMax > scratch.length;
   const writer = new MessageWriter(own ? Buffer.allocUnsafeSlow(bytesMax) : scratch);
   for (const message of messages) putStatement(writer, message);
   if (synced) writer.begin(codes.sync).end();
-  // The stream keeps what it is given until it is sent.
+  // The stream keeps the buffer until it is sent, so the shared one is copied.
   return own ? writer.bytes() : Buffer.from(writer.bytes());
 }
 
@@ -40,15 +40,15 @@ export const sync: Uint8Array = Uint8Array.of(codes.sync, 0, 0, 0, 4);
 /** All of one statement's messages without its name (which comes thrice), text and values. */
 const fixedBytes = 56;
 const valueFixedBytes = 6;
-/** What `String` makes of a number or a boolean. */
+/** The longest text that `String` makes of a number or a boolean. */
 const plainBytesMax = 32;
-/** No unit of UTF-16 takes more bytes in UTF-8. */
+/** The most bytes that a UTF-16 code unit takes in UTF-8. */
 const bytesPerUnitMax = 3;
 
 /** Enough for nearly every pipeline. */
 const scratch = Buffer.allocUnsafeSlow(32_768);
 
-function bytesMaxOf({ statement: { text, values }, name, parse }: FlightMessage): number {
+function bytesMaxOf({ statement: { text, values }, name, parse }: PipelineMessage): number {
   let units = 3 * name.length + (parse ? text.length : 0);
   let bytes = fixedBytes;
   for (const value of values) {
@@ -59,10 +59,10 @@ function bytesMaxOf({ statement: { text, values }, name, parse }: FlightMessage)
   return bytes + units * bytesPerUnitMax;
 }
 
-function putStatement(writer: MessageWriter, { statement, name, parse, describe }: FlightMessage): void {
+function putStatement(writer: MessageWriter, { statement, name, parse, describe }: PipelineMessage): void {
   const { text, values } = statement;
   if (parse) {
-    // Closing an unknown name is no error, so a statement that other code left behind cannot be in the way.
+    // Closing an unknown name is no error, so this removes a statement of the same name that other code has left behind.
     if (name !== "") writer.begin(codes.close).int8(statementKind).text(name).end();
     writer.begin(codes.parse).text(name).text(text).int16(0).end();
   }
@@ -141,7 +141,7 @@ class MessageWriter {
 /** Makes a row of the texts in which the server sends a row's values. */
 export type RowDecoder = (values: readonly (string | null)[]) => SqlRow;
 
-/** Types (pg_type.oid) whose values are not plain text. Whatever else there is stays the server's text. */
+/** Types (pg_type.oid) whose values are not plain text. Values of all other types stay the server's text. */
 export const decoders: Readonly<Record<number, (text: string) => SqlValue>> = {
   16: (text) => text === "t",
   17: (text) => Buffer.from(text.slice(2), "hex"),

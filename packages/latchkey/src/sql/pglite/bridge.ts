@@ -1,6 +1,6 @@
 /**
  * The bridge over PGlite, which has one session for the whole process: while a transaction is open, everything else on
- * the database waits for its end. So must no handler wait for anything else on its own database.
+ * the database waits for its end. Therefore a handler must not wait for anything else on the same database.
  */
 
 import { LatchkeyError } from "../../errors.ts";
@@ -56,7 +56,7 @@ async function transact<Tx, T>(
   try {
     await session.transaction(async (raw) => {
       ended.end = await inTransaction(session, raw, request, work);
-      // PGlite commits whenever its callback returns.
+      // PGlite commits whenever its callback returns, so a rollback has to throw.
       if (ended.end.kind !== "closed") throw new Error("Roll back");
     });
   } catch (error) {
@@ -120,7 +120,7 @@ async function conclude<T>(
 ): Promise<End<T>> {
   const { value } = result;
   const ended = hasEnded(session);
-  // A statement that still runs cannot be stopped: to abandon is to roll back after it.
+  // A statement that is still running cannot be stopped, so an abandoned transaction is rolled back after it.
   if (result.end !== "commit") {
     if (ended) throw changed(undefined);
     return { kind: "rolled_back", value };
@@ -157,7 +157,7 @@ function transactionMode(isolation: IsolationLevel | null): readonly SqlStatemen
   return [{ name: "lk_transaction_mode", text: `set transaction isolation level ${isolation}`, values: [] }];
 }
 
-/** What Latchkey knows as `PgliteQueryable` is a transaction of the user's own database. */
+/** A `PgliteQueryable` is a transaction of the user's own database, so it has that database's type of transaction. */
 function asUsersTransaction<Tx>(tx: PgliteQueryable): Tx {
   return tx as PgliteQueryable & Tx;
 }

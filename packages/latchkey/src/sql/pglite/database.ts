@@ -16,10 +16,10 @@ type PgliteTransaction<D extends PgliteDatabase> = D["transaction"] extends (
   ? Tx
   : never;
 
-/** What a handler gets as `tx`: PGlite's own transaction, without ending it. */
+/** The `tx` of a handler: PGlite's own transaction without `rollback`. */
 export type PgliteTx<D extends PgliteDatabase> = Omit<PgliteTransaction<D>, "rollback">;
 
-/** A database, or a transaction on it, as Latchkey calls it. PGlite types values and rows as whatever they may be. */
+/** A database, or a transaction on it, as Latchkey calls it. PGlite's own types leave values and rows open. */
 export interface PgliteQueryable {
   query(
     text: string,
@@ -30,7 +30,7 @@ export interface PgliteQueryable {
   exec(sql: string): Promise<unknown>;
 }
 
-/** How values pass, by pg_type.oid; what is not named here passes as the database was made to do it. */
+/** How values are converted, by pg_type.oid; other types are converted as the database was configured to. */
 interface PgliteQueryOptions {
   readonly rowMode: "object";
   readonly parsers: Readonly<Record<number, (text: string) => SqlValue>>;
@@ -45,7 +45,7 @@ export interface PgliteSession extends PgliteQueryable {
   isInTransaction?(): boolean;
 }
 
-/** What Latchkey knows as `PgliteSession` is the user's own database. */
+/** A `PgliteSession` is the user's own database. */
 export function sessionOf(database: PgliteDatabase): PgliteSession {
   return database as PgliteDatabase & PgliteSession;
 }

@@ -9,10 +9,10 @@ import type { PgliteQueryable } from "./database.ts";
 const bytesOf = (value: SqlValue) =>
   value instanceof Uint8Array ? `\\x${Buffer.from(value).toString("hex")}` : String(value);
 
-/** `jsonb`, `uuid` and the rest of the types that Latchkey's statements name have texts as they are. */
+/** Values of `jsonb`, `uuid` and the other types that Latchkey's statements name pass as plain texts. */
 const plainTypes = [19, 20, 21, 23, 25, 114, 700, 701, 1043, 2950, 3802];
 
-/** Whatever parsers and serializers the user's database has been made with. */
+/** Override the parsers and serializers that the user's database was made with. */
 const options = {
   rowMode: "object",
   parsers: { ...Object.fromEntries(plainTypes.map((oid) => [oid, (text: string) => text])), ...decoders },
@@ -31,13 +31,13 @@ export async function runStatement(
   }
 }
 
-/** PGlite hangs a statement's values on its error; keys and answers must not get into logs that way. */
+/** PGlite puts a statement's values on its error; keys and answers must not get into logs that way. */
 export function withoutValues(error: unknown): unknown {
   if (error instanceof Error && "params" in error) error.params = undefined;
   return error;
 }
 
-/** What PGlite says without a SQLSTATE when it is closed, or was never opened. */
+/** PGlite's messages, without a SQLSTATE, for a database that is closed or was never opened. */
 const unopened: readonly string[] = ["PGlite is closed", "PGlite is closing"];
 
 export function storeError(cause: unknown, phase: SqlPhase, message: string): StoreError {

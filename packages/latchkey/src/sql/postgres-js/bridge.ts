@@ -50,7 +50,7 @@ export async function transact<T>(
   }
 }
 
-/** A connection in which a handler has left a role without rights costs a try. */
+/** Each connection whose session was left with a role without privileges by a handler costs one try. */
 const openTriesMax = 3;
 
 /** @throws {StoreError} */
@@ -70,7 +70,7 @@ async function open(client: Client, limits: Limits, request: BridgeRequest) {
   }
 }
 
-/** The connection goes back to the pool with the reply. */
+/** postgres.js returns the connection to the pool when the reply arrives. */
 async function rollBack(connection: OpenConnection): Promise<void> {
   if (connection.closed !== null) return;
   if ((await connection.held()) !== null) return connection.destroy();
@@ -79,7 +79,7 @@ async function rollBack(connection: OpenConnection): Promise<void> {
   else connection.destroy();
 }
 
-/** In a way that needs no reply: the handler may be in the middle of a statement that does not end. */
+/** Needs no reply, because the handler may be in the middle of a statement that does not end. */
 function abandon(connection: OpenConnection): void {
   if (connection.closed !== null) return;
   connection.keep();
@@ -98,7 +98,7 @@ async function finish<T>(
     return { kind: "refused", value, sqlState: "08003", during: "closing", error: held };
   }
   if (connection.closed !== null) {
-    // COMMIT has never left this process, so what is left of the transaction has ended with its connection.
+    // COMMIT has never left this process, so the transaction has ended with its connection.
     const { error } = connection.closed;
     return { kind: "refused", value, sqlState: sqlStateOf(error) ?? "08003", during: "closing", error };
   }

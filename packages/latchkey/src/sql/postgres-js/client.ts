@@ -1,6 +1,6 @@
 /**
- * The subset of postgres.js 3 that Latchkey needs. `PostgresJsSql` is what users hand over; the rest is what is relied on
- * beyond its documentation, and is named nowhere else.
+ * The subset of postgres.js 3 that Latchkey needs. `PostgresJsSql` types the `sql` that users pass; the other types are
+ * internals beyond its documentation on which Latchkey relies, and no other file declares any.
  */
 
 /** What `postgres()` returns. */
@@ -40,11 +40,11 @@ export interface Client {
 export interface QueryOptions {
   readonly prepare?: boolean;
   readonly simple?: boolean;
-  /** Called when the query has been written to a connection; so does `sql.begin()` find its connection. */
+  /** Called when the query has been written to a connection; `sql.begin()` finds its connection in the same way. */
   readonly onexecute?: (connection: ServerConnection) => unknown;
 }
 
-/** A query; it is sent when it is awaited, by its handler. */
+/** A query; when it is awaited, its `handler` sends it. */
 export interface Query extends Promise<Result> {
   handler: Handler;
   readonly strings: readonly string[];

@@ -1,12 +1,12 @@
 /**
- * One connection of a postgres.js pool with a transaction of Latchkey's. It is reserved as `sql.begin()` does it, without
- * `sql.begin()`: that one keeps the answer to COMMIT to itself. `sql.reserve()` would serve, but never resolves under
- * `fetch_types: false`.
+ * One connection of a postgres.js pool on which Latchkey has opened a transaction. It is reserved in the way of
+ * `sql.begin()`, which itself cannot be used because it does not return the reply to COMMIT. `sql.reserve()` would do, but
+ * never resolves under `fetch_types: false`.
  *
- * A query that is written to a connection which has been closed ends the process: postgres.js throws in a timer. Queries
- * that wait in its queue are then never settled. One that is sent between the socket's error and its close stays with the
- * connection when postgres.js opens it again, and takes the next one's reply. So nothing is sent after the first sign of
- * the connection's end, and what waits is rejected.
+ * A query that is written to a connection which has been closed ends the process, because postgres.js throws in a timer.
+ * Queries that wait in its queue are then never settled. One that is sent between the socket's error and its close stays with
+ * the connection when postgres.js opens it again, and takes the next query's reply. So nothing is sent after the first sign
+ * of the connection's end, and waiting queries are rejected.
  */
 import type { Duplex } from "node:stream";
 import { LatchkeyError, StoreError } from "../../errors.ts";
@@ -28,19 +28,19 @@ export type Reply =
   | { readonly error: null; readonly result: Result }
   | { readonly error: unknown; readonly result: null };
 
-/** Closing a cursor or a COPY takes a round trip; what is still open after it will not be closed by the handler. */
+/** Closing a cursor or a COPY takes a round trip; one that is still open after this time will not be closed by the handler. */
 const closingMs = 1_000;
 
 /** Clients that have had a connection. */
 const connected = new WeakSet<Client>();
 
-/** What holds a connection until the handler ends it. */
+/** A query that keeps a connection busy until the handler ends it. */
 interface Held {
   readonly what: string;
   isOpen(): boolean;
-  /** Its connection may be ended under it from now on, and an error without a listener would end the process. */
+  /** From now on its connection may end at any time, and an error without a listener would end the process. */
   abandon(): void;
-  /** Once it is abandoned. */
+  /** Whether it ends by itself once it is abandoned. */
   endsByItself(): boolean;
 }
 
@@ -63,7 +63,7 @@ export class OpenConnection {
     this.#limits = limits;
   }
 
-  /** What ended the connection; null: it is open. */
+  /** The error that ended the connection; null while it is open. */
   get closed(): { readonly error: unknown } | null {
     return this.#closed;
   }
@@ -86,7 +86,7 @@ export class OpenConnection {
     const begun = replyOf(beginning.execute());
     let overload = false;
     const cancel = clock.startTimer(connectTimeoutMs, () => {
-      // It has had connections and none has failed since, so all of them are in use.
+      // The pool has had connections and none has failed since, so all of them are in use.
       overload = connected.has(this.client) && this.client.options.shared?.retries === 0;
       written.reject(new Error(`postgres.js had no connection within ${connectTimeoutMs} ms`));
       beginning.cancel();
@@ -128,9 +128,9 @@ export class OpenConnection {
   }
 
   /**
-   * Waits until what the handler has sent is answered, or is waiting for nothing but the server.
+   * Waits until every query of the handler is answered, or waits only for the server.
    *
-   * @returns the error when it is waiting for the handler: nothing can be sent on this connection, which is to be destroyed
+   * @returns an error when a query waits for the handler: nothing can be sent on this connection, which must be destroyed
    */
   async held(): Promise<LatchkeyError | null> {
     if (this.#idle || this.#held.size === 0 || this.#closed !== null) return null;
@@ -153,7 +153,7 @@ export class OpenConnection {
     });
   }
 
-  /** Sends a query whose handler this has become. */
+  /** Sends a query of the transaction; called as the query's `handler`. */
   send(query: Query): void {
     if (this.#closed !== null) {
       query.reject(this.#closed.error);
@@ -168,22 +168,22 @@ export class OpenConnection {
     else this.#write(query);
   }
 
-  /** Stops what the server is at. */
+  /** Cancels the queries that the server is executing. */
   cancelAll(): void {
     for (const query of this.#unsettled) if (query.active) cancel(query);
   }
 
-  /** From now on the connection is not given back when its transaction ends. */
+  /** From now on the connection is not returned to the pool when its transaction ends. */
   keep(): void {
     if (this.#server?.reserved) this.#server.reserved.release = true;
   }
 
-  /** The transaction has ended, and postgres.js has given the connection to others. */
+  /** The transaction has ended, and postgres.js may have given the connection to other queries. */
   left(): void {
     this.#server = null;
   }
 
-  /** Ends the connection, unless it has ended or is in the hands of others. */
+  /** Ends the connection, unless it has ended or has been returned to the pool. */
   destroy(): void {
     this.keep();
     this.#server?.terminate();
@@ -259,7 +259,7 @@ function heldCopy(query: Query): Held {
     isOpen: () => !over,
     abandon() {
       stream?.on("error", () => {});
-      // A server that cannot write hears nothing, and postgres.js does not cut a socket that nobody reads.
+      // A server that is blocked on writing does not read, and postgres.js does not close a socket whose data is not read.
       if (stream?.readable === true) stream.resume();
       cancel(query);
     },

@@ -1,4 +1,4 @@
-/** The handler's `tx`: what `sql.begin()` gives to its callback, on a connection whose transaction Latchkey has opened. */
+/** The handler's `tx`: as in the callback of `sql.begin()`, but on a connection whose transaction Latchkey has opened. */
 import { LatchkeyError } from "../../errors.ts";
 import { refusedEnd } from "../refused-end.ts";
 import { findTransactionControl } from "../transaction-control.ts";
@@ -64,7 +64,7 @@ export function guardedTx(client: Client, connection: OpenConnection): GuardedTx
   };
 }
 
-/** `savepoint()` of one transaction. An error that `work` has swallowed comes out all the same, as in postgres.js. */
+/** `savepoint()` of one transaction. An error that `work` has swallowed is thrown all the same, as in postgres.js. */
 function savepoints(tx: () => Tx) {
   let count = 0;
   return async (name: string | Nested, work?: Nested): Promise<unknown> => {
@@ -87,7 +87,7 @@ function savepoints(tx: () => Tx) {
   };
 }
 
-/** With a placeholder for each value, and the texts of the fragments that are part of it. */
+/** The statement's text with a placeholder for each value, and with the texts of its fragments. */
 function textOf({ strings, args }: Query): string {
   return strings
     .map((piece, index) => {

@@ -6,7 +6,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { PgPool } from "../pg/client.ts";
 import type { StandIn } from "./stand-in.ts";
 
-/** What Prisma is to get for a client, the first time that it asks for one. */
+/** The client that Prisma gets the first time that it takes one out of the pool. */
 interface Claim {
   readonly pool: PgPool;
   standIn: StandIn | null;
@@ -14,14 +14,14 @@ interface Claim {
 
 const claims = new AsyncLocalStorage<Claim>();
 
-/** The user's own pools, by what was made of them. */
+/** The user's own pools, by the proxies made of them. */
 const originals = new WeakMap<object, PgPool>();
 
 /**
- * Makes the pool to give to Prisma's adapter: `new PrismaPg(prismaPool(pool))`. It is `pool` in everything, except that
- * the transactions of protected handlers run on the client on which Latchkey has begun them.
+ * Makes the pool to give to Prisma's adapter: `new PrismaPg(prismaPool(pool))`. It behaves like `pool`, except that the
+ * transactions of protected handlers run on the client on which Latchkey has begun them.
  *
- * @throws {TypeError} when it is no `pg` Pool
+ * @throws {TypeError} when `pool` is not a `pg` Pool
  */
 export function prismaPool<P extends PgPool>(pool: P): P {
   if (typeof pool?.connect !== "function") throw new TypeError("pool must be a `pg` Pool");

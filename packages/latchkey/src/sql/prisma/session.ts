@@ -44,7 +44,7 @@ export function clientOf<P extends PrismaDatabase>(prisma: P | undefined): Prism
   return prisma.$extends({ name: "latchkey", query: { $allOperations: revoking } });
 }
 
-/** Prisma's own refusal of what comes after the end (P2028) is the code that all bridges have for it. */
+/** Turns Prisma's error for a statement after the end (P2028) into the error that all bridges have for it. */
 async function revoking({ args, query }: Operation): Promise<unknown> {
   try {
     return await query(args);
@@ -54,7 +54,7 @@ async function revoking({ args, query }: Operation): Promise<unknown> {
   }
 }
 
-/** Where `tx` of one transaction goes, and when it ends. */
+/** How Prisma's transaction is opened on Latchkey's, and how it ends. */
 export interface PrismaOpening<Tx> {
   readonly client: PrismaClient<Tx>;
   /** Runs what makes Prisma take its client out of the pool. */
@@ -74,7 +74,7 @@ export async function workThroughPrisma<Tx, T>(
     const result = await work({ ...session, tx });
     opening.ended();
     handler.resolve();
-    // Prisma waits for its own savepoints, which may hang as the handler does: an abandoned one does not wait with it.
+    // Prisma waits for its own savepoints, which may hang as the handler does; an abandoned transaction must not wait for them.
     if (result.end === "commit") await closed;
     return result;
   } finally {

@@ -5,10 +5,10 @@ export interface PrismaPgClient {
   query(config: { readonly text: string }): Promise<unknown>;
 }
 
-/** What `pg` answers to a statement that gives nothing. */
+/** The result that `pg` returns for a statement without rows. */
 const nothing = { command: "", rowCount: null, oid: 0, fields: [], rows: [] };
 
-/** Stands in for a client on which a transaction is open: Prisma's BEGIN and its COMMIT or ROLLBACK end here. */
+/** Stands in for a client on which a transaction is open: Prisma's BEGIN and its COMMIT or ROLLBACK are not sent. */
 export class StandIn {
   readonly #client: PrismaPgClient;
   readonly #isolation: IsolationLevel | null;
@@ -24,7 +24,7 @@ export class StandIn {
     return this.#isPrismas(config.text) ? nothing : this.#client.query(config);
   }
 
-  /** Errors between two statements are Latchkey's to notice. */
+  /** Adds no listener, because Latchkey itself handles errors between two statements. */
   on(): this {
     return this;
   }
@@ -33,10 +33,10 @@ export class StandIn {
     return this;
   }
 
-  /** It is Latchkey that gives the client back to the pool. */
+  /** Does nothing, because Latchkey releases the client to the pool. */
   release(): void {}
 
-  /** Called when Prisma has handed over its `tx`. False: it opened that on something else. */
+  /** Called when Prisma has passed on its `tx`. False if it opened that on something else. */
   started(): boolean {
     if (this.#stage !== "opened") return false;
     this.#stage = "running";

@@ -1,4 +1,4 @@
-/** The pool of a Sequelize instance as the `pg` pool that the rest of Latchkey knows. */
+/** The pool of a Sequelize instance in the form of the `pg` pool that the rest of Latchkey uses. */
 import type { PgConnector, PgPool } from "../pg/client.ts";
 import { isolationNamed } from "../pg/isolation-names.ts";
 import { acquireFrom, releasable } from "../pg/other-pool.ts";
@@ -10,7 +10,7 @@ export interface SequelizeDatabase {
   transaction: (...args: never[]) => unknown;
 }
 
-/** The same, with what its published types keep to themselves. */
+/** The same, with members that its published types leave out. */
 interface Sequelize extends SequelizeDatabase {
   readonly connectionManager?: Partial<ConnectionManager>;
   readonly options: Options;
@@ -23,7 +23,7 @@ interface ConnectionManager {
   destroyConnection(connection: SequelizeConnection): Promise<unknown>;
 }
 
-/** Replication has one for reading and one for writing. */
+/** With replication, Sequelize has one for reading and one for writing. */
 interface SequelizePool {
   readonly maxSize: number;
   /** How many connections are in use. */
@@ -43,9 +43,9 @@ interface Options {
 const pools = new WeakMap<object, PgPool>();
 
 /**
- * One pool for each Sequelize instance, so that what is counted for a pool is counted once.
+ * One pool for each Sequelize instance, so that the counts kept for a pool exist once.
  *
- * @throws {TypeError} when it is another version or dialect, or works on `pg-native`
+ * @throws {TypeError} when `sequelize` has another version or dialect, or uses `pg-native`
  */
 export function poolOf(sequelize: SequelizeDatabase): PgPool {
   const { connectionManager: manager, options } = (sequelize ?? {}) as Partial<Sequelize>;
@@ -73,7 +73,7 @@ function makePool(manager: ConnectionManager, { dialectOptions }: Options): PgPo
       const connection = await acquireFrom(acquire, "SequelizeConnectionAcquireTimeoutError");
       return releasable(connection, (destroyed) => {
         if (!destroyed) manager.releaseConnection(connection);
-        // Its stream is gone already, so that it cannot be ended politely is no news.
+        // Its stream is already destroyed, so an error while it is closed means nothing.
         else manager.destroyConnection(connection).catch(() => {});
       });
     },

@@ -1,16 +1,16 @@
 /**
  * Sequelize's transaction on a `pg` client whose transaction Latchkey has opened: it is made without being begun, and its
- * connection is the guarded client. All that is relied on beyond Sequelize's documentation is in this file.
+ * connection is the guarded client. Everything that relies on more than Sequelize's documentation is in this file.
  */
 import type { LatchkeyError } from "../../errors.ts";
 import { type QueryClient, queryWithCallback } from "../pg/callback-queries.ts";
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { SequelizeDatabase } from "./pool.ts";
 
-/** What `sequelize.transaction()` promises without a callback. */
+/** The value of `sequelize.transaction()` without a callback. */
 export type SequelizeTx<S extends SequelizeDatabase> = Awaited<ReturnType<S["transaction"]>>;
 
-/** `Transaction` of Sequelize 6, with what its published types keep to themselves. */
+/** `Transaction` of Sequelize 6, with members that its published types leave out. */
 interface Transaction {
   readonly id: string;
   readonly savepoints: readonly object[];
@@ -34,11 +34,11 @@ interface SequelizeClass {
 
 export interface OpenedSequelize<Tx> {
   readonly tx: Tx;
-  /** What a call of `rollback()` was refused with; null: there was none. */
+  /** The error with which a call of `rollback()` was refused; null if there was no call. */
   refusal(): LatchkeyError | null;
-  /** Runs work where queries that name no transaction belong to this one, if CLS is in use. */
+  /** Runs work in which queries that name no transaction belong to this one, if CLS is in use. */
   within<T>(work: () => Promise<T>): Promise<T>;
-  /** Runs what was given to `afterCommit()`. */
+  /** Runs the functions that were given to `afterCommit()`. */
   committed(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export function openSequelize<S extends SequelizeDatabase>(
     throw new TypeError("This version of Sequelize is not supported: its transactions have another shape");
   }
   const query = (...args: unknown[]) => queryWithCallback(client, args);
-  // Sequelize hangs marks of its own on a connection: they stay here.
+  // A derived object, because Sequelize sets marks of its own on a connection.
   const standIn = Object.create(client, { query: { value: query } }) as { uuid?: string };
   standIn.uuid = transaction.id;
   transaction.connection = standIn;

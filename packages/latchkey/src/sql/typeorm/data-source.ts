@@ -1,4 +1,4 @@
-/** What Latchkey needs of a TypeORM DataSource: its pool, and how it begins transactions. */
+/** The parts of a TypeORM DataSource that Latchkey needs: its pool, and how it begins transactions. */
 
 import type { PgPool } from "../pg/client.ts";
 import { isolationNamed } from "../pg/isolation-names.ts";
@@ -16,7 +16,7 @@ export interface TypeormDataSource {
 /**
  * The `pg` Pool under a DataSource; with replication, that of the primary.
  *
- * @throws {TypeError} when it is not initialized, or has no such pool
+ * @throws {TypeError} when the DataSource is not initialized, or has no such pool
  */
 export function poolOf(dataSource: TypeormDataSource): PgPool {
   const type = dataSource?.options?.type;

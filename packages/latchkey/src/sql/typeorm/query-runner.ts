@@ -1,7 +1,7 @@
 /**
- * A query runner of TypeORM's on a `pg` client whose transaction Latchkey has opened. TypeORM never connects it, begins
- * nothing and ends nothing on it: it is given the guarded client, and begins at the depth of an open transaction, so that
- * every transaction inside is a savepoint. All that is relied on beyond TypeORM's documentation is in this file.
+ * A TypeORM query runner on a `pg` client whose transaction Latchkey has opened. TypeORM never connects it, and begins and
+ * ends nothing on it: the runner has the guarded client, and starts at the depth of an open transaction, so that every
+ * transaction inside is a savepoint. Everything that relies on more than TypeORM's documentation is in this file.
  */
 import type { LatchkeyError } from "../../errors.ts";
 import type { QueryClient } from "../pg/callback-queries.ts";
@@ -14,7 +14,7 @@ export type TransactionEvent =
   | "AfterTransactionCommit"
   | "AfterTransactionRollback";
 
-/** `PostgresQueryRunner` of TypeORM 0.3 and 1, with what its published types keep to themselves. */
+/** `PostgresQueryRunner` of TypeORM 0.3 and 1, with members that its published types leave out. */
 interface QueryRunner<M> {
   readonly manager: M;
   readonly broadcaster: { broadcast(event: TransactionEvent): Promise<unknown> };
@@ -29,7 +29,7 @@ interface QueryRunner<M> {
 
 export interface OpenedRunner<M> {
   readonly manager: M;
-  /** What a call of `rollbackTransaction()` was refused with; null: there was none. */
+  /** The error with which a call of `rollbackTransaction()` was refused; null if there was no call. */
   refusal(): LatchkeyError | null;
   /** Calls the methods of the DataSource's subscribers for this event. */
   notify(event: TransactionEvent): Promise<unknown>;
@@ -58,7 +58,7 @@ function unsupported(): TypeError {
   return new TypeError("This version of TypeORM is not supported: its query runner has another shape");
 }
 
-/** Returns what an attempt to roll back was refused with. */
+/** Returns a function that returns the error with which an attempt to roll back was refused. */
 function refuseEnds(runner: QueryRunner<unknown>): () => LatchkeyError | null {
   const { commitTransaction, rollbackTransaction } = runner;
   const { call, refusal } = refusedRollback("rollbackTransaction()");

@@ -1,4 +1,4 @@
-/** One transaction through TypeORM, with what the DataSource's subscribers are notified of. */
+/** One transaction through TypeORM, with the notifications of the DataSource's subscribers. */
 import type { QueryClient } from "../pg/callback-queries.ts";
 import { warnOfSubscriber } from "../subscriber-warning.ts";
 import type { BridgeOutcome, BridgeSession, BridgeWork } from "../transaction.ts";
@@ -7,7 +7,7 @@ import { type OpenedRunner, openRunner, type TransactionEvent } from "./query-ru
 
 type Work<Tx, T> = (session: BridgeSession<Tx>) => Promise<BridgeWork<T>>;
 
-/** What was opened, and whether the handler sent a statement: only then are subscribers notified. */
+/** The open query runner, and whether the handler sent a statement: subscribers are notified only then. */
 interface Through<M> {
   readonly runner: OpenedRunner<M>;
   used(): boolean;
@@ -40,14 +40,14 @@ export async function throughTypeorm<D extends TypeormDataSource, T>(
   return outcome;
 }
 
-/** @throws {LatchkeyError} `transaction-control` when the handler has tried to roll back and goes on as if it had */
+/** @throws {LatchkeyError} `transaction-control` when the handler has tried to roll back and goes on as if that had succeeded */
 async function beforeCommit({ runner, used }: Through<unknown>): Promise<void> {
   const refusal = runner.refusal();
   if (refusal !== null) throw refusal;
   if (used()) await runner.notify("BeforeTransactionCommit");
 }
 
-/** What became of the transaction is decided by now: an error of a subscriber's is a warning. */
+/** The transaction's outcome is decided by now, so an error of a subscriber is only a warning. */
 async function notifyAfter(through: Through<unknown> | undefined, event: TransactionEvent): Promise<void> {
   if (through === undefined || !through.used()) return;
   try {
