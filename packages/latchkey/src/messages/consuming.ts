@@ -1,10 +1,10 @@
-/** What the consumers of brokers share: one message from delivery to settlement, and the pauses that a broker cannot make. */
+/** Shared by the consumers of all brokers: options, reports, and the pauses that a broker cannot make. */
 import type { Runtime } from "../execution/runtime.ts";
 import { pause } from "../ports.ts";
 import type { MessageConsumer } from "./broker.ts";
 import type { InboxOptions } from "./inbox-options.ts";
 
-/** Pauses that end all at once: when the consumer stops, and when what is unacknowledged has been lost with its connection. */
+/** Pauses that all end at once: when the consumer stops, and when the unacknowledged messages were lost with the connection. */
 export class Pauses<Tx> {
   readonly #runtime: Runtime<Tx>;
   #interruption = new AbortController();
@@ -30,7 +30,7 @@ export class Pauses<Tx> {
   }
 }
 
-/** Errors of a broker are for its client to mend; they are only reported. */
+/** Only reports an error of a broker, because the broker's client recovers from it. */
 export function reportConsumer<Tx>({ emit }: Runtime<Tx>, source: string, error: unknown): void {
   emit({ type: "service_error", service: `consumer of ${source}`, error });
 }
@@ -40,7 +40,7 @@ export function stoppedOnClose<Tx>({ lifecycle }: Runtime<Tx>, consumer: Message
   return { ...consumer, stop: lifecycle.stopping(() => consumer.stop()) };
 }
 
-/** How many messages a consumer has under way unless it says so. The batch size is checked with the inbox. */
+/** How many messages a consumer runs at once by default. The inbox checks the batch size. */
 export function underWayDefault({ batchSize = false }: Pick<InboxOptions<never>, "batchSize">): number {
   return typeof batchSize === "number" ? Math.max(1, 2 * batchSize) : 20;
 }

@@ -1,4 +1,4 @@
-/** Dead letters of messages, for people and the programs that they write: list them, redrive one, give one up. */
+/** Dead letters of messages, for operators and their programs: list them, redrive one, discard one. */
 import { createHash } from "node:crypto";
 import { StoreError } from "../errors.ts";
 import type { Runtime } from "../execution/runtime.ts";
@@ -11,28 +11,28 @@ import type { MessageDeath } from "./broker.ts";
 import { letterContext } from "./tallies.ts";
 
 export interface DeadMessage {
-  /** Of its dead letter. */
+  /** The id of its dead letter. */
   readonly id: string;
   readonly operation: string;
-  /** Null where the message does not say. */
+  /** Null if the tenant could not be read from the message. */
   readonly tenant: string | null;
-  /** As it is kept: under a `keySecret` a digest. Null where the message does not say. */
+  /** As it is stored, which is a digest under a `keySecret`. Null if the message has none. */
   readonly key: string | null;
-  /** The id that an inbox knows the message by. Null where it had none, or where only a digest of it is kept. */
+  /** The id by which an inbox recognises the message. Null if it had none, or if only a digest of it is stored. */
   readonly messageId: string | null;
   /** The queue, stream or topic that it came from. */
   readonly source: string;
   readonly reason: MessageDeath;
   readonly contentType: string | null;
-  /** Runs begun, of those that were counted. */
+  /** How many runs began, of those that were counted. */
   readonly starts: number;
-  /** … and come back from. The rest has ended with its process. */
+  /** How many of these returned. The others ended with their process. */
   readonly returns: number;
   readonly failures: number;
   readonly lastErrorCode: string | null;
   /** Milliseconds since the Unix epoch, by the store's clock. */
   readonly diedAt: number;
-  /** Of the payload, as it is stored. */
+  /** The size of the payload as it is stored. */
   readonly storedBytes: number;
   /** Decodes the payload. Rejects as the codec does. */
   body(): Promise<Uint8Array>;
@@ -45,7 +45,7 @@ export interface DeadMessageFilter {
   readonly tenant?: string;
   /** Default 50. */
   readonly limit?: number;
-  /** The last one of the page before. */
+  /** The last message of the previous page. */
   readonly after?: { readonly diedAt: number; readonly id: string };
 }
 
@@ -56,7 +56,7 @@ const filterNames = {
   after: true,
 } as const satisfies OptionNames<DeadMessageFilter>;
 
-/** What there is to publish again. Headers are not kept. */
+/** A message to publish again. Headers are not stored. */
 export interface RedrivenMessage extends Omit<DeadMessage, "body" | "storedBytes"> {
   readonly body: Uint8Array;
 }
@@ -67,22 +67,22 @@ export type Republish = (message: RedrivenMessage) => Promise<void> | void;
 export interface DeadMessages {
   /** Oldest first. */
   list(filter?: DeadMessageFilter): Promise<readonly DeadMessage[]>;
-  /** Null: there is none, or it is not dead. */
+  /** Null if there is no such message, or it is not dead. */
   find(id: string): Promise<DeadMessage | null>;
 
   /**
-   * Publishes a dead message again and removes its letter. It is never lost: until `publish` has resolved, a letter stands.
-   * When `publish` rejects, or the process dies, the letter stays under another id, which is listed; the same call under
-   * either id goes on. A message that was published twice is one to its inbox.
+   * Publishes a dead message again and removes its letter. It is never lost, because a letter exists until `publish` has
+   * resolved. When `publish` rejects, or the process dies, the letter stays under another id, which is listed; the same call
+   * under either id goes on. If a message was published twice, its inbox treats both as one.
    *
-   * @returns the audit row's id; null: it is not dead, or not there, and nothing was done
+   * @returns the audit row's id; null if the message is not dead or does not exist, and nothing was done
    * @throws {StoreError}
    * @throws whatever `publish`, or the codec, throws.
    */
   redrive(id: string, by: OperatorProof, publish: Republish): Promise<string | null>;
 
   /**
-   * Removes a dead letter: what it asks for has happened, or never shall.
+   * Removes a dead letter whose work has happened, or must never happen.
    *
    * @returns as above
    * @throws {StoreError}
@@ -110,15 +110,15 @@ export function deadMessages<Tx>({ runtime }: Pick<Latchkey<Tx>, "runtime">): De
       const proof = checkedProof(by);
       if ((await search(support, id)) === null) return null;
       const removed = await remove(runtime, support, id, "discard", proof);
-      // One that a redrive has left behind.
+      // Removes also a second letter that an interrupted redrive has left behind.
       return (await remove(runtime, support, heldId(id), "discard", proof)) ?? removed;
     },
   };
 }
 
 /**
- * While a letter stands, an inbox acknowledges deliveries of its message as dead already; so the letter must be gone before
- * the message is published. What keeps the message meanwhile is a second letter, under a digest that no message has.
+ * As long as a letter exists, an inbox acknowledges deliveries of its message as dead already, so the letter must be removed
+ * before the message is published. Until then a second letter keeps the message, under a digest that no message has.
  */
 async function redrive<Tx>(
   runtime: Runtime<Tx>,
@@ -132,7 +132,7 @@ async function redrive<Tx>(
   const message = messageOf(runtime, row);
   const body = await message.body();
   const held = isHeld(row) ? row.id : await hold(runtime, support, row, body);
-  // Where an earlier redrive was cut short, the first letter may be gone already, or stand beside the second.
+  // If an earlier redrive was interrupted, the first letter may be removed already, or exist beside the second.
   const first = held === id ? await firstOf(support, held) : id;
   const audit = first === null ? null : await remove(runtime, support, first, "redrive", proof);
   if (!isHeld(row) && audit === null) {
@@ -145,8 +145,8 @@ async function redrive<Tx>(
 }
 
 /**
- * Another operator has decided about the first letter since it was found. The second one is theirs as long as they publish; when
- * that is over, or there is nothing to publish, it would be a letter of what is decided.
+ * Another operator has decided about the first letter since this call found it. The second letter belongs to that operator's
+ * redrive while it publishes; once that is over, or if it was a discard, this call removes the second letter.
  */
 async function withdraw<Tx>(
   runtime: Runtime<Tx>,
@@ -184,7 +184,7 @@ async function hold<Tx>(
   return letter.id;
 }
 
-/** Of counts whose letter never followed. */
+/** How long counts are kept if no letter follows them. */
 const keepMs = 24 * 60 * 60 * 1_000;
 const heldMark = "0".repeat(16);
 
@@ -192,7 +192,7 @@ function heldDigest(id: string): string {
   return heldMark + hashOf(id).toString("hex").slice(heldMark.length);
 }
 
-/** The same for the same letter, so that a redrive that was cut short is found again. */
+/** The same for the same letter, so that an interrupted redrive is found again. */
 function heldId(id: string): string {
   return uuidVersion7(timeOf(id), hashOf(id));
 }
@@ -223,11 +223,11 @@ function messageOf<Tx>({ codec, storedKey }: Runtime<Tx>, row: Row): DeadMessage
 }
 
 const pageSize = 100;
-/** By which the clocks of a store and its clients differ at most, mostly. */
+/** The clocks of a store and its clients rarely differ by more. */
 const skewMs = 60 * 60 * 1_000;
 const firstId = "00000000-0000-0000-0000-000000000000";
 
-/** First where a letter of this id belongs by its time, then everywhere: the store has no look-up by id. */
+/** Searches first around the time in the id, then everywhere, because the store has no look-up by id. */
 async function search(support: MessageSupport, id: string): Promise<Row | null> {
   if (!/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(id)) return null;
   const ids = [id, heldId(id)];
@@ -235,7 +235,7 @@ async function search(support: MessageSupport, id: string): Promise<Row | null> 
   return (await scanNear(support, wanted, id)) ?? scan(support, wanted, null, Infinity);
 }
 
-/** Id of the letter that this one was to take the place of. */
+/** The id of the letter that this one replaces. */
 async function firstOf(support: MessageSupport, held: string): Promise<string | null> {
   const first = await scanNear(support, ({ id }) => heldId(id) === held, held);
   return first?.id ?? null;
@@ -274,7 +274,7 @@ async function remove<Tx>(
   return (await surely(runtime, () => support.remove(id, event, note))) ? note.id : null;
 }
 
-/** Five tries within two seconds: a lost reply says nothing, and repeating changes nothing. */
+/** Five tries within two seconds, because after a lost reply the outcome is unknown, and repeating the call changes nothing. */
 const pauseMaxMs = 800;
 
 async function surely<Tx, T>({ ports }: Runtime<Tx>, run: () => Promise<T>): Promise<T> {

@@ -1,11 +1,11 @@
-/** Who runs beside whom: most work runs together; some runs while nothing else does. Each in the order in which it came. */
+/** Runs most work concurrently, and some of it alone, while nothing else runs; all in the order of the calls. */
 export class ExclusiveRunner {
-  /** Of what is to run together, all that is not over, whether it has begun or not. */
+  /** All concurrent work that has not ended, whether it has begun or not. */
   readonly #together = new Set<Promise<unknown>>();
-  /** The last that was asked to run alone; null when it is over. */
+  /** The latest work that is to run alone; null once it has ended. */
   #alone: Promise<unknown> | null = null;
 
-  /** Begins when all that was to run alone before it is over: mostly at once. */
+  /** Begins `work` when all exclusive work of earlier calls has ended, which is mostly at once. */
   async together<T>(work: () => Promise<T>): Promise<T> {
     const running = this.#alone === null ? work() : this.#alone.then(work);
     const over = running.catch(() => {});
@@ -17,7 +17,7 @@ export class ExclusiveRunner {
     }
   }
 
-  /** Begins when all that came before it is over; until it is over nothing that comes later begins. */
+  /** Begins `work` when all work of earlier calls has ended; no work of later calls begins before it ends. */
   async alone<T>(work: () => Promise<T>): Promise<T> {
     const running = Promise.all([this.#alone, ...this.#together]).then(work);
     const over = running.catch(() => {});

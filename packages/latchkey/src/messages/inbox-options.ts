@@ -4,22 +4,22 @@ import { timerMaxMs } from "../ports.ts";
 import type { Message } from "./broker.ts";
 
 export interface InboxOptions<I> {
-  /** On whose behalf a message is run; a text, where all are of one tenant. */
+  /** The tenant on whose behalf a message runs; a text if all messages have the same. */
   readonly tenant: string | ((message: Message) => string);
-  /** What names a message: the same for every delivery and every copy of it. Default: the id that its sender gave it. */
+  /** The key of a message, the same for every delivery and every copy of it. Default: the id that its sender gave it. */
   readonly key?: (message: Message) => string | null;
-  /** Makes the input. What it throws makes the message a dead letter. Default: the body as JSON. */
+  /** Makes the input. If it throws, the message becomes a dead letter. Default: the body as JSON. */
   readonly decode?: (message: Message) => I;
-  /** After so many failed runs a message is a dead letter. Default 5. */
+  /** A message becomes a dead letter after this many failed runs. Default 5. */
   readonly failuresMax?: number;
   /**
-   * After so many deaths of a process that ran it. The first delivery is not counted, and from the second counted one on the
-   * message runs while no other of this inbox does. Default 3.
+   * A message becomes a dead letter after this many deaths of a process that ran it. The first delivery is not counted, and
+   * from the second counted one on the message runs while no other of this inbox does. Default 3.
    */
   readonly killsMax?: number;
   /**
-   * How long a message is kept and tried again that is running elsewhere, or while the store cannot be used; then it is given
-   * back. The operation must remember keys for longer than this and `backoffMaxMs` together. Default 10 seconds.
+   * How long the inbox holds a message and retries it while it is running elsewhere or the store cannot be used; then it gives
+   * the message back. The operation must remember keys for longer than this and `backoffMaxMs` together. Default 10 seconds.
    */
   readonly holdMs?: number;
   /** Pause after the first failed run; doubles, with jitter, up to `backoffMaxMs`. Default 1,000. */
@@ -27,12 +27,12 @@ export interface InboxOptions<I> {
   /** Default 60,000. */
   readonly backoffMaxMs?: number;
   /**
-   * So many messages at most share a transaction, from 2 to 64: what has come while one transaction ran goes into the next.
-   * Each has a savepoint of its own. For operations under `transaction` whose handlers are short and do nothing but write
-   * through their `tx`. Default false: a transaction for each message.
+   * How many messages may share a transaction, from 2 to 64: those that arrive while one transaction runs go into the next.
+   * Each has a savepoint of its own. For operations under `transaction` whose handlers are short and only write through their
+   * `tx`. Default false: a transaction for each message.
    */
   readonly batchSize?: number | false;
-  /** How long failures of a message that does not come again are remembered. Default 30 days. */
+  /** How long failures of a message that is not delivered again are remembered. Default 30 days. */
   readonly keepMs?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The inbox: a message is an attempt of an operation, under the name that its sender gave it. Delivered twice it runs once,
- * and its acknowledgement waits for the COMMIT. What a verdict asks of a broker is in `broker.ts`.
+ * The inbox: a message is an attempt of an operation, under the id that its sender gave it. It runs once even if it is
+ * delivered twice, and its acknowledgement waits for the COMMIT. `broker.ts` defines what a verdict means for a broker.
  */
 
 import type { DirectExecution, Execution } from "../engine/classify.ts";
@@ -19,16 +19,16 @@ import { Tallies } from "./tallies.ts";
 
 export type { Inbox, InboxOptions };
 
-/** Runs one message. What it throws rolls everything back, and the message is tried again. */
+/** Runs one message. If it throws, everything is rolled back, and the message is retried. */
 export type MessageHandler<Tx, E extends DirectExecution, I> = (
   context: HandlerContext<Tx, E> & { readonly input: I; readonly message: Message },
 ) => Promise<void>;
 
 /**
- * Makes an inbox for one operation. Adapters of brokers are built on it; for a broker without one, hand its messages to
- * `consume` and do what the verdict says.
+ * Makes an inbox for one operation. Adapters of brokers are built on it; for a broker without one, pass its messages to
+ * `consume` and carry out the verdict.
  *
- * @param handler what a message runs; only for an operation that does not own its work
+ * @param handler runs a message; only for an operation that does not own its work
  * @throws {TypeError} when an option is missing or out of range, the store keeps no messages, or the operation forgets keys
  * sooner than the inbox lets go of a message.
  */
@@ -62,7 +62,7 @@ export function createInbox<Tx, E extends DirectExecution, I>(
   return new MessageInbox(runtime, operation, settings, submitMessage, tallies, batches);
 }
 
-/** A text for every message is a mistake of the program; what a function makes of one message is that message's death. */
+/** Throws if a fixed `tenant` looks like a credential. If a function returns one for a message, only that message is a dead letter. */
 function requireNoCredential<Tx>({ checkIdentity }: Runtime<Tx>, tenant: string): void {
   try {
     checkIdentity("tenant", tenant);
@@ -87,7 +87,7 @@ function batchesOf<Tx>(runtime: Runtime<Tx>, operation: Operation, size: number)
   }
   if (store.transactions?.runBatch === undefined) {
     throw new TypeError(
-      `batchSize: store ${store.name} has no transaction for several messages. postgresStore over a \`pg\` pool has`,
+      `batchSize: store ${store.name} has no transaction for several messages. postgresStore over a \`pg\` pool has one`,
     );
   }
   return new TransactionBatches(runtime, operation, size);
@@ -103,12 +103,12 @@ function submitter<Tx, E extends DirectExecution, I>(
     throw new TypeError(`Operation ${operation.name} was defined on another latchkey`);
   }
   if (operation.settings.onStoreFailure !== "refuse") {
-    // A message that cannot be written down as done would run again, and again.
+    // A message whose end cannot be recorded would run again and again.
     throw new TypeError(`Operation ${operation.name} may run unprotected: messages can only be refused`);
   }
   if (operation.settings.keyScope === "path") {
     throw new TypeError(
-      `Operation ${operation.name} has keyScope "path", and messages have none: say "operation"`,
+      `Operation ${operation.name} has keyScope "path", and messages have no path: set keyScope to "operation"`,
     );
   }
   if (ownsItsWork(operation)) {
@@ -118,7 +118,7 @@ function submitter<Tx, E extends DirectExecution, I>(
     return (_, { submission, input }, batches) => submitOwned(runtime, owned, submission, input, batches);
   }
   if (typeof handler !== "function") {
-    throw new TypeError(`Operation ${operation.name} has no \`run\`: hand over a handler for its messages`);
+    throw new TypeError(`Operation ${operation.name} has no \`run\`: pass a handler for its messages`);
   }
   return (message, { submission, input }, batches) => {
     const work: Work<Tx, E> = async (context) => {

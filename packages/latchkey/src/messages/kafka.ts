@@ -1,6 +1,6 @@
 /**
  * Kafka over KafkaJS or `@platformatic/kafka`: a consumer that feeds an inbox, and a relay that publishes from the outbox. The
- * clients mend their connections by themselves; nothing here opens or closes one.
+ * clients reconnect by themselves; Latchkey opens and closes no connection.
  */
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
@@ -39,17 +39,17 @@ export type {
 
 export interface KafkaConsumerOptions<I> extends InboxOptions<I> {
   /**
-   * A consumer of KafkaJS that is connected and not subscribed, or one of @platformatic/kafka without deserializers. It serves
-   * nothing else: it is subscribed and run, and leaves its group, from here.
+   * A consumer of KafkaJS that is connected and not subscribed, or one of @platformatic/kafka without deserializers. Use it
+   * for nothing else: Latchkey subscribes it, runs it, and makes it leave its group.
    */
   readonly consumer: KafkaConsumer;
   readonly topics: readonly string[];
   /**
-   * Where a message's id is: in a header, or `"offset"`: `topic-partition-offset`, which is the same for every delivery, but
-   * not for a copy that its sender has sent again. Default: `{ header: "message-id" }`.
+   * Where a message's id is: in a header; or `"offset"` for the id `topic-partition-offset`, which is the same for every
+   * delivery, but not for a copy that the sender sends again. Default: `{ header: "message-id" }`.
    */
   readonly idFrom?: KafkaIdFrom;
-  /** How many partitions have a message under way at once; those of one partition run one after the other. Default 20. */
+  /** How many partitions run a message at once; the messages of one partition run one after the other. Default 20. */
   readonly concurrency?: number;
   /** Whether a group that has committed no offset yet begins with the oldest message, or the next new one. Default true. */
   readonly fromBeginning?: boolean;
@@ -59,8 +59,8 @@ export interface KafkaConsumerOptions<I> extends InboxOptions<I> {
    */
   readonly deadLetterTopic?: { readonly producer: KafkaProducer; readonly topic: string } | null;
   /**
-   * How long a message is kept and tried again that is running elsewhere, or while the store cannot be used; then its
-   * partition pauses. Default 1 second: with KafkaJS the other partitions of the same broker wait meanwhile.
+   * How long the inbox holds a message and retries it while it is running elsewhere or the store cannot be used; then its
+   * partition pauses. Default 1 second, because with KafkaJS the other partitions of the same broker wait in the meantime.
    */
   readonly holdMs?: number;
 }
@@ -79,10 +79,10 @@ const consumerOptionNames = {
 const idHeader = "message-id";
 
 /**
- * Starts to consume. An offset is committed when what its message asks for has been committed, and so have all before it in
- * its partition; one that is to be tried again holds up those behind it for its pause, and nothing behind it is committed.
+ * Starts to consume. An offset is committed when the work of its message and of all messages before it in the partition is
+ * committed. A message that is to be retried delays those after it for its pause, and no offset after it is committed.
  *
- * @param handler what a message runs; only for an operation that does not own its work
+ * @param handler runs a message; only for an operation that does not own its work
  * @throws {TypeError} when an option is missing or out of range.
  */
 export function kafkaConsumer<Tx, E extends Execution, I>(
@@ -150,7 +150,7 @@ function topicsOf<I>(options: KafkaConsumerOptions<I>): ConsumeTopics {
   return { topics, fromBeginning, concurrency: checkCount("concurrency", options.concurrency ?? 20, 10_000) };
 }
 
-/** @throws {TypeError} when it is a consumer of neither client. */
+/** @throws {TypeError} when `consumer` is of neither client. */
 function isKafkaJs(consumer: KafkaConsumer): consumer is KafkaJsConsumer {
   if (typeof (consumer as Partial<KafkaJsConsumer> | null)?.run === "function") return true;
   if (typeof (consumer as Partial<PlatformaticConsumer> | null)?.consume === "function") return false;
@@ -163,7 +163,7 @@ export interface KafkaRelayOptions<I> extends RelayOptions {
    * @platformatic/kafka without serializers.
    */
   readonly producer: KafkaProducer;
-  /** Where a message goes. Those of one key keep their order: give all of an aggregate the same, and order their delivery. */
+  /** Where a message goes. Messages of one key keep their order: give all messages of an aggregate the same key, and order their delivery. */
   readonly route: (input: I) => {
     readonly topic: string;
     readonly key: string;
@@ -179,8 +179,8 @@ const relayNames = {
 
 /**
  * Defines an effect that publishes its input as JSON and is delivered when all replicas in sync have it. The message's id
- * (header `message-id`) is the same on every attempt. Brokers drop what the client's own session sends twice; what another
- * attempt has sent again, inboxes know by its id.
+ * (header `message-id`) is the same on every attempt. Brokers drop a message that the same session of the client sends
+ * twice; inboxes recognise one that another attempt has sent again by its id.
  *
  * @throws {TypeError} when an option is missing or out of range, or the name is taken.
  */

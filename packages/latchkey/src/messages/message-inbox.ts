@@ -1,4 +1,4 @@
-/** What becomes of one message of an inbox: it is tried until it is decided about, held meanwhile, or given back. */
+/** Takes one message of an inbox to its verdict: tries it until it is decided, holds it between tries, or gives it back. */
 
 import type { RecordKey } from "../engine/record.ts";
 import type { Runtime } from "../execution/runtime.ts";
@@ -18,42 +18,42 @@ import type { Tallies } from "./tallies.ts";
 import { VerdictCounts } from "./verdict-counts.ts";
 
 export interface Inbox {
-  /** Decides about one delivery; runs it unless it has run. Never rejects. */
+  /** Returns the verdict for one delivery; runs the message unless it has run. Never rejects. */
   consume(message: Message): Promise<Verdict>;
-  /** From now on what would be held is given back. Cannot be taken back. */
+  /** From now on a message is given back instead of being held. This is final. */
   close(): void;
   counts(): ConsumerCounts;
 }
 
-/** @param batches whose transactions it shares; null: it has its own */
+/** @param batches whose transactions the message shares; null if it has its own */
 export type Submit<Tx, I> = (
   message: Message,
   read: Extract<ReadMessage<I>, { kind: "readable" }>,
   batches: TransactionBatches<Tx> | null,
 ) => Promise<Result>;
 
-/** While a message is held: the first pause, which doubles up to the last. */
+/** The pauses while a message is held: from the first, doubling up to the last. */
 const holdStepMinMs = 50;
 const holdStepMaxMs = 1_000;
-/** Far longer than it takes to learn that a message is running elsewhere. */
+/** Far longer than it takes to find out whether a message is running elsewhere. */
 const secondLookMs = 500;
 
-/** What is known about a message from one try to the next. */
+/** The state of a message from one try to the next. */
 interface Watch {
-  /** A first delivery is not counted, so that a message which goes through costs nothing more. */
+  /** False for a first delivery, so that a message which succeeds at once costs no extra writes. */
   readonly counted: boolean;
-  /** What it was suspected by. */
+  /** The tally at the first look, because of which the message is suspected to kill its process. */
   suspected: MessageTally | null;
   /**
-   * Returns that could not be written down: without them runs would look like deaths. Also one for a start in doubt; where
-   * that was not written either, one death more is forgiven.
+   * Returns that are not written yet; until they are, their runs look like deaths. Includes one for a start in doubt: if that
+   * start was not written after all, one more death goes uncounted.
    */
   owed: number;
-  /** It is not given back between the two looks that condemn it. */
+  /** Set between the two looks that make it a dead letter; the message is not given back in between. */
   looksAgain: boolean;
-  /** From then on what it asks for may have been committed; on the process's monotonic clock. */
+  /** Since when the message's work may be committed; on the process's monotonic clock. */
   doubtedAtMs: number | null;
-  /** What it is dead of. It does not run again. */
+  /** Why it is dead, once that is decided. It does not run again. */
   burial: { readonly because: MessageDeath; readonly error: unknown } | null;
 }
 
@@ -66,7 +66,7 @@ export class MessageInbox<Tx, I> implements Inbox {
   readonly #batches: TransactionBatches<Tx> | null;
   readonly #counts = new VerdictCounts();
   readonly #closing = new AbortController();
-  /** What may have killed its process runs while nothing else does: then it is known what a death says. */
+  /** A message that may have killed its process runs alone, so that another death is known to be its doing. */
   readonly #turns = new ExclusiveRunner();
 
   constructor(
@@ -107,7 +107,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     return this.#counts.now();
   }
 
-  /** Nothing is held between two tries but the message. */
+  /** Between two tries only the message is held: no lock, connection or turn. */
   async #untilDecided(message: Message, read: ReadMessage<I>): Promise<Verdict> {
     const { clock, random } = this.#runtime.ports;
     const { signal } = this.#closing;
@@ -123,24 +123,24 @@ export class MessageInbox<Tx, I> implements Inbox {
     for (let stepMs = holdStepMinMs; ; stepMs = Math.min(stepMs * 2, holdStepMaxMs)) {
       const outcome = await this.#try(message, read, watch);
       if (outcome.kind !== "busy") return outcome.verdict;
-      // What is not paid now is, before the next judgement.
+      // Returns that cannot be written now are written before the next judgement.
       await this.#pay(read.facts, watch).catch(() => {});
       const { because } = outcome;
       const pauseMs = Math.max(outcome.afterMs ?? 0, stepMs * (0.5 + random.fraction()));
       const leftMs = deadline - clock.monotonicMs();
       if (signal.aborted) return stopping;
-      // The next consumer would take an unwritten count for a death, and would begin to suspect the message anew.
+      // The next consumer would count an unwritten return as a death, and would start again with its first look.
       const mayLeave = watch.owed === 0 && !watch.looksAgain;
       if (mayLeave && pauseMs > leftMs) return { settle: "give_back", because, afterMs: Math.ceil(pauseMs) };
       await pause(clock, pauseMs, signal);
     }
   }
 
-  /** What cannot be written down, too, is for a later try: until then the message stays unacknowledged. */
+  /** An end that cannot be written is also left to a later try; until then the message stays unacknowledged. */
   async #try(message: Message, read: ReadMessage<I>, watch: Watch): Promise<Tried> {
     try {
       if (read.kind === "unreadable") return await this.#bury(message, read.facts, read.because, read.error);
-      // Its death is decided, and could not be written down.
+      // Set if the message's death is decided and could not be written.
       const { burial } = watch;
       if (burial !== null) return await this.#bury(message, read.facts, burial.because, burial.error, watch);
       if (!watch.counted) return await this.#turns.together(() => this.#run(message, read, watch));
@@ -164,7 +164,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     }
   }
 
-  /** Of the deaths that are counted, the first may have been a neighbour's doing. */
+  /** A message with one counted death is only suspect, because another message in the same process may have caused that. */
   #judge(tally: MessageTally | null): "innocent" | "suspect" | "killer" | "spent" | "dead" {
     if (tally === null) return "innocent";
     if (tally.state === "dead") return "dead";
@@ -175,8 +175,8 @@ export class MessageInbox<Tx, I> implements Inbox {
   }
 
   /**
-   * A message that has finished did not kill its process, nor has one that is running. Nor has one that others look at right now: for the
-   * moment of their look they count as begun, so it is only believed of a tally that stays as it is.
+   * A message that has finished, or is running, did not kill its process. While another consumer tries it and finds it busy,
+   * the tally counts a start without a return for that moment; so it is buried only if the tally is the same at both looks.
    */
   async #killer(
     message: Message,
@@ -193,12 +193,12 @@ export class MessageInbox<Tx, I> implements Inbox {
     const { record } = await this.#runtime.guard(() => this.#runtime.store.read(key));
     if (record !== null) return this.#turns.alone(() => this.#run(message, read, watch));
     if (!(await this.#isFree(key))) return later;
-    // The consumer that freed the key since the first look has come back, and the tally is another.
+    // Buries only under an unchanged tally: a consumer that freed the key since the first look has written its return.
     const isBuried = await this.#tallies.bury(read.facts, message, "kills-its-process", tally);
     return isBuried ? this.#buried(read.facts, "kills-its-process", null) : later;
   }
 
-  /** Whether the key is not running and nothing is known of it: an attempt in a transaction shows no record until its COMMIT. */
+  /** Whether the key neither runs nor has a record. Takes the key's lock, because an attempt in a transaction shows no record until its COMMIT. */
   async #isFree(key: RecordKey): Promise<boolean> {
     const { store, guard } = this.#runtime;
     const { transactions } = store;
@@ -216,7 +216,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     return (await guard(look)).value;
   }
 
-  /** When its turn has come. */
+  /** Runs the message; called when its turn has come. */
   async #run(message: Message, read: Readable<I>, watch: Watch): Promise<Tried> {
     const { facts } = read;
     if (this.#closing.signal.aborted) return decided(stopping);
@@ -243,14 +243,14 @@ export class MessageInbox<Tx, I> implements Inbox {
   async #submitted(message: Message, read: Readable<I>, watch: Watch): Promise<Outcome> {
     const { clock } = this.#runtime.ports;
     const beganMs = clock.monotonicMs();
-    // What comes again may have failed or killed its process: that would be its neighbours' affair, too.
+    // A message that is delivered again may have failed or killed its process, so it does not share a transaction with others.
     const batches = watch.counted ? null : this.#batches;
     const outcome = await this.#submit(message, read, batches).then(outcomeOf, outcomeOfError);
     if (outcome.kind === "busy" && outcome.mayHaveHappened) watch.doubtedAtMs ??= beganMs;
     return outcome;
   }
 
-  /** It would run as new. That a try takes so long takes a long wait for its turn: `checkRemembered`. */
+  /** Whether the message's key may be forgotten, so that it would run as new. Only a long wait for its turn takes so long: `checkRemembered`. */
   #mayBeForgotten({ doubtedAtMs }: Watch): boolean {
     if (doubtedAtMs === null) return false;
     return this.#runtime.ports.clock.monotonicMs() - doubtedAtMs >= rememberedMs(this.#operation);
@@ -265,7 +265,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     }
   }
 
-  /** Others have condemned it since it was looked up. */
+  /** Another consumer has buried the message since this one read its tally. */
   async #deadAlready(facts: MessageFacts, watch: Watch): Promise<Tried> {
     watch.owed += 1;
     await this.#pay(facts, watch);
@@ -290,7 +290,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     return decided({ settle: "give_back", because, afterMs });
   }
 
-  /** @param watch where it is kept that nothing but this is left to do */
+  /** @param watch notes that only this is left to do, in case the write fails */
   async #bury(
     message: Message,
     facts: MessageFacts,
@@ -308,14 +308,14 @@ export class MessageInbox<Tx, I> implements Inbox {
     return decided({ settle: "dead", because });
   }
 
-  /** Writes down the returns that are owed. */
+  /** Writes the returns that are owed. */
   async #pay(facts: MessageFacts, watch: Watch): Promise<void> {
     if (watch.owed === 0) return;
     await this.#tallies.returned(facts, watch.owed);
     watch.owed = 0;
   }
 
-  /** It has gone through, whether this can be written down or not; the time of its tally runs out by itself. */
+  /** Removes the tally. The message has succeeded even if this fails, and a tally expires by itself. */
   async #forget(facts: MessageFacts): Promise<void> {
     await this.#tallies.forget(facts).catch((error: unknown) => {
       this.#runtime.emit({ ...this.#about(facts), type: "store_error", error });

@@ -3,9 +3,9 @@ import type { SpanAttributes, SpanStart, Tracing } from "../telemetry/tracing.ts
 import type { Message, Verdict } from "./broker.ts";
 
 /**
- * It hangs below the span of the client that has delivered the message, where that is instrumented, and points back to the
- * sender's. Attributes of messaging systems are those of OpenTelemetry's semantic conventions 1.45; the message's id is the
- * key of what it asks for, so it is left out.
+ * A child of the span of the client that has delivered the message, where that is instrumented, with a link to the sender's
+ * span. Attributes follow OpenTelemetry's semantic conventions 1.45 for messaging; the message's id is left out, because it
+ * is an idempotency key.
  */
 export function inMessageSpan(
   tracing: Tracing | null,
@@ -41,7 +41,7 @@ function startOf(operation: string, { source, system, headers }: Message): SpanS
 
 const traceparentLength = 55;
 
-/** Clients that do not know a header's encoding give its bytes. */
+/** Clients that do not know a header's encoding pass its bytes. */
 function textOf(header: unknown): unknown {
   const isBytes = header instanceof Uint8Array && header.length === traceparentLength;
   return isBytes ? Buffer.from(header).toString("latin1") : header;

@@ -1,6 +1,6 @@
 /**
  * NATS JetStream over `@nats-io/jetstream`: a consumer that feeds an inbox, and a relay that publishes from the outbox. The
- * client mends its connection by itself; nothing here opens or closes one.
+ * client reconnects by itself; Latchkey opens and closes no connection.
  */
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
@@ -22,11 +22,11 @@ export type { NatsConsumer, NatsJetStream };
 export interface NatsConsumerOptions<I> extends InboxOptions<I> {
   /** A pull consumer with explicit acknowledgements. */
   readonly consumer: NatsConsumer;
-  /** What dead letters say it came from. Default: the message's subject. */
+  /** The `source` of messages and their dead letters. Default: the message's subject. */
   readonly source?: string;
   /**
-   * How many messages are under way or held at once. Default 20, or twice `batchSize`, so that as many wait as share a
-   * transaction.
+   * How many messages run or are held at once. Default 20, or twice `batchSize`, so that a full batch waits while another
+   * runs.
    */
   readonly concurrency?: number;
   /**
@@ -34,7 +34,7 @@ export interface NatsConsumerOptions<I> extends InboxOptions<I> {
    * nats-server 2.9 then keeps it in a work queue's stream. Default false: it is acknowledged.
    */
   readonly terminate?: boolean;
-  /** How often the server is notified that a message is still being worked on; well below `ack_wait`. Default 5 seconds. */
+  /** How often the server is notified that a message is still being processed; well below `ack_wait`. Default 5 seconds. */
   readonly workingMs?: number;
 }
 
@@ -48,10 +48,10 @@ const consumerOptionNames = {
 } as const satisfies OptionNames<NatsConsumerOptions<never>>;
 
 /**
- * Starts to consume. A message is acknowledged, and the acknowledgement confirmed, when what it asks for has been committed.
- * A message's id is its header `Nats-Msg-Id`.
+ * Starts to consume. A message is acknowledged when its work is committed, and the server confirms the acknowledgement. A
+ * message's id is its header `Nats-Msg-Id`.
  *
- * @param handler what a message runs; only for an operation that does not own its work
+ * @param handler runs a message; only for an operation that does not own its work
  * @throws {TypeError} when an option is missing or out of range.
  */
 export function natsConsumer<Tx, E extends Execution, I>(
@@ -110,13 +110,13 @@ const relayNames = {
   subject: true,
 } as const satisfies OptionNames<NatsRelayOptions<never>>;
 
-/** Below the effect's own limit, so that the client's error comes first. */
+/** Less than the effect's own limit, so that the client's error comes first. */
 const publishTimeoutMs = 8_000;
 
 /**
  * Defines an effect that publishes its input as JSON and is delivered when the stream has it. The message's id
- * (`Nats-Msg-Id`) is the same on every attempt: the stream drops a second one within its `duplicate_window`, inboxes one that
- * comes later.
+ * (`Nats-Msg-Id`) is the same on every attempt: the stream drops a second copy within its `duplicate_window`, and inboxes
+ * recognise one that comes later.
  *
  * @throws {TypeError} when an option is missing or out of range, or the name is taken.
  */

@@ -1,4 +1,4 @@
-/** What a submission has come to, as the inbox sees it. */
+/** The outcome of a submission, for the inbox. */
 
 import { isLatchkeyError, StoreError } from "../errors.ts";
 import type { Result } from "../operations/attempt.ts";
@@ -11,7 +11,7 @@ export type Outcome =
       readonly kind: "busy";
       readonly because: GiveBackReason;
       readonly afterMs: number | null;
-      /** False: nothing ran, for certain. True: it may be tried again while its key cannot have been forgotten. */
+      /** False if certainly nothing ran. True: it may be retried only while its key cannot have been forgotten. */
       readonly mayHaveHappened: boolean;
     }
   | {
@@ -27,7 +27,7 @@ export function outcomeOf(result: Result): Outcome {
     case "executed":
       return result.stored ? { kind: "done", because: "executed" } : notStored(result.answer.status);
     case "replay":
-    // Its answer is gone, its record says that it has run.
+    // The answer has expired, but the record shows that the message has run.
     case "expired":
       return { kind: "done", because: "duplicate" };
     case "accepted":
@@ -72,12 +72,12 @@ function isStoreUnavailable(error: unknown): boolean {
   return isLatchkeyError(error) && error.code === "store-unavailable";
 }
 
-/** Whether what the store was asked for may have taken effect. */
+/** Whether the failed call of the store may have taken effect. */
 export function mayHaveHappened(error: unknown): boolean {
   return !(error instanceof StoreError) || error.certainty === "in_doubt";
 }
 
-/** What may be stored of an error: never its text, which may hold anything. */
+/** The part of an error that may be stored: never its message, which may contain anything. */
 function codeOf(error: unknown): string {
   if (isLatchkeyError(error)) return error.code;
   const state = sqlStateOf(error);

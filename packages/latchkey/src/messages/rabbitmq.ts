@@ -1,6 +1,6 @@
 /**
  * RabbitMQ over `rabbitmq-client`: a consumer that feeds an inbox, and a relay that publishes from the outbox. The client
- * mends its connection by itself; nothing here opens or closes one.
+ * reconnects by itself; Latchkey opens and closes no connection.
  */
 import type { Effect } from "../effects/effect.ts";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
@@ -23,16 +23,16 @@ export type { RabbitmqConnection, RabbitmqConsumerProps };
 
 export interface RabbitmqConsumerOptions<I> extends InboxOptions<I> {
   readonly connection: RabbitmqConnection;
-  /** It must exist, unless `consumer.queueOptions` declares it. */
+  /** The queue must exist, unless `consumer.queueOptions` declares it. */
   readonly queue: string;
   /**
-   * How many messages are under way or held at once. Default 20, or twice `batchSize`, so that as many wait as share a
-   * transaction.
+   * How many messages run or are held at once. Default 20, or twice `batchSize`, so that a full batch waits while another
+   * runs.
    */
   readonly prefetch?: number;
   /**
-   * Further options for the client: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: the
-   * queue is expected to be there and nothing is declared.
+   * Further options for the client: `queueOptions`, `exchanges`, `queueBindings`, `exclusive` and the like. Default: nothing
+   * is declared, so the queue must exist.
    */
   readonly consumer?: RabbitmqConsumerProps;
   /**
@@ -52,12 +52,12 @@ const consumerOptionNames = {
 } as const satisfies OptionNames<RabbitmqConsumerOptions<never>>;
 
 /**
- * Starts to consume a queue. A message is acknowledged when what it asks for has been committed; one that is to be tried
- * again stays unacknowledged for its pause and is requeued then, so a failing message never spins.
+ * Starts to consume a queue. A message is acknowledged when its work is committed; one that is to be retried stays
+ * unacknowledged for its pause and is requeued after it, so a failing message is never redelivered in a tight loop.
  *
- * The client hands over JSON that it has parsed (`application/json`): what `JSON.parse` cannot tell apart is one message.
+ * The client parses JSON (`application/json`), so two texts that `JSON.parse` reads alike are the same message.
  *
- * @param handler what a message runs; only for an operation that does not own its work
+ * @param handler runs a message; only for an operation that does not own its work
  * @throws {TypeError} when an option is missing or out of range.
  */
 export function rabbitmqConsumer<Tx, E extends Execution, I>(
@@ -112,7 +112,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
     },
   );
   subscription.on("error", report);
-  // What waits was unacknowledged, so it comes again; and the client waits for it before it goes on.
+  // Waiting messages were unacknowledged, so they are delivered again; and the client waits for their handlers before it goes on.
   const lost = () => pauses.interrupt();
   connection.on("error", lost);
   return stoppedOnClose(latchkey.runtime, {
@@ -120,7 +120,7 @@ export function rabbitmqConsumer<Tx, E extends DirectExecution, I>(
     async stop() {
       inbox.close();
       pauses.close();
-      // Without a connection the client gives up at once; what runs is waited for all the same.
+      // Without a connection the client returns at once; the running messages are awaited all the same.
       await subscription.close().catch(report);
       await Promise.all(under);
       connection.off("error", lost);
@@ -151,13 +151,13 @@ export interface RabbitmqRelay<I> {
   close(): Promise<void>;
 }
 
-/** Says which send of this process a returned message was. */
+/** Identifies the send of this process that a returned message belongs to. */
 const sendHeader = "latchkey-send";
 
 /**
  * Defines an effect that publishes its input as a durable message and is delivered when RabbitMQ has confirmed it. The
- * message's id is the same on every attempt; a header `latchkey-send` tells its sends apart. A message that no queue takes
- * is returned, which counts as a failure and is tried again.
+ * message's id is the same on every attempt; a header `latchkey-send` distinguishes its sends. RabbitMQ returns a message
+ * that it cannot route to a queue; that counts as a failure and is retried.
  *
  * @throws {TypeError} when an option is missing or out of range, or the name is taken.
  */
@@ -173,7 +173,7 @@ export function rabbitmqRelay<Tx, I>(
   }
   const { clock } = latchkey.runtime.ports;
   const publisher = connection.createPublisher({ confirm: true, maxAttempts: 1 });
-  /** Sends on their way, and why they came back. One message may be sent twice at once, so its id would not tell them apart. */
+  /** The sends in progress, each with the reason if it was returned. Not by message id, because one message may be sent twice at once. */
   const sending = new Map<string, string | null>();
   let sends = 0;
   publisher.on("basic.return", ({ headers = {}, replyText = "unroutable" }) => {
@@ -197,7 +197,7 @@ export function rabbitmqRelay<Tx, I>(
       sending.set(send, null);
       try {
         await publisher.send(envelope, Buffer.from(JSON.stringify(input), "utf8"));
-        // The client tells of the return, which came before the confirmation, in its next turn.
+        // The return arrives before the confirmation, but the client reports it one turn of the event loop later.
         await pause(clock, 1);
         const why = sending.get(send) ?? null;
         if (why !== null)

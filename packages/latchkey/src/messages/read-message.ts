@@ -1,4 +1,4 @@
-/** A message, read: what it asks for, and whether it can be asked at all. */
+/** Reads a message into a submission, or finds out why it cannot be one. */
 import { createHash } from "node:crypto";
 import type { Runtime } from "../execution/runtime.ts";
 import { scopeOf } from "../execution/scope.ts";
@@ -43,7 +43,7 @@ export function readMessage<I>(
   });
   try {
     const given = textOf(settings.tenant(message));
-    // What is refused is not written down.
+    // A refused value is not stored.
     if (given !== null) checkIdentity("tenant", given);
     tenant = given;
   } catch (error) {
@@ -81,7 +81,7 @@ function textOf(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** A JSON body in its canonical form, so that a sender may write it down anew; any other as its bytes. */
+/** The fingerprint of a JSON body in its canonical form, so that a sender may serialise it again; of any other body as its bytes. */
 function fingerprintOf({ name }: Operation, { contentType, body }: Message): Submission["fingerprint"] {
   const request = {
     operation: name,
@@ -92,7 +92,7 @@ function fingerprintOf({ name }: Operation, { contentType, body }: Message): Sub
     headers: [],
     body,
   };
-  // A message that comes again is the same bytes, boundaries too.
+  // A message that is delivered again has the same bytes, boundaries included.
   return fingerprint(request, { version: FINGERPRINT_VERSION });
 }
 
@@ -107,7 +107,7 @@ function factsOf(
     operation: name,
     tenant,
     key,
-    /** Made when it is asked for: a message that goes through at its first delivery needs none. */
+    /** Computed on first use, because a message that succeeds at its first delivery needs none. */
     get digest() {
       digest ??= digestOf(["latchkey message", name, tenant, key, body]);
       return digest;

@@ -1,25 +1,25 @@
 /** Why a message is dead, or was given back. */
 
 export type MessageDeath =
-  /** Its sender has named it by nothing. */
+  /** Its sender has given it no id. */
   | "missing-id"
-  /** Its name is longer than 255 characters, cannot be stored, or stands for none (`undefined`, `null`). */
+  /** Its id is longer than 255 characters, cannot be stored, or stands for none (`undefined`, `null`). */
   | "invalid-id"
-  /** The tenant function threw, gave nothing, or gave what looks like a credential. */
+  /** The tenant function threw, returned nothing, or returned a value that looks like a credential. */
   | "tenant-missing"
-  /** It is not what `decode` reads. */
+  /** `decode` could not read it. */
   | "undecodable"
-  /** A message of the same name has run that said something else. */
+  /** A message with the same id and other content has run. */
   | "key-misuse"
-  /** Its handler said so. */
+  /** Its handler refused it. */
   | "refused"
   /** Its handler failed too often. */
   | "failed"
   /** The processes that ran it have died too often. */
   | "kills-its-process"
-  /** Whether it has happened could not be found out. Its record waits for a person, too. */
+  /** Latchkey could not find out whether its work has happened. Its record waits for a person, too. */
   | "outcome-unknown"
-  /** Deferred: no worker took it up in time. */
+  /** It was deferred, and no worker started it in time. */
   | "timeout";
 
 export type GiveBackReason =

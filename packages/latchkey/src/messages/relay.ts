@@ -1,4 +1,4 @@
-/** What relays share: effects that publish. */
+/** Shared by the relays of all brokers: effects that publish. */
 import type { DeliveryOptions, EffectLimits, EffectOptions } from "../effects/effect.ts";
 import type { OptionNames } from "../known-options.ts";
 
@@ -13,8 +13,8 @@ export const relayOptionNames = { limits: true, delivery: true } as const satisf
 const year = 365 * 24 * 60 * 60 * 1_000;
 
 /**
- * An effect that publishes. It may always publish again: a message's id is its downstream key, by which brokers and inboxes
- * know it as the same one. So what is in doubt is sent again, and never waits for a person.
+ * An effect that publishes. It may always publish again, because a message's id is its downstream key, by which brokers and
+ * inboxes recognise a duplicate. So a message in doubt is sent again, and never waits for a person.
  */
 export function relayEffect<I>(
   { limits, delivery }: RelayOptions,

@@ -1,15 +1,15 @@
-/** How long an operation knows its messages, and how long it must. */
+/** How long an operation remembers its messages, and how long it must. */
 import type { Operation } from "../operations/operation.ts";
 import type { InboxSettings } from "./inbox-options.ts";
 
-/** From its COMMIT on, a message is a duplicate for so long. */
+/** How long after its COMMIT a message is recognised as a duplicate. */
 export function rememberedMs({ settings }: Operation): number {
   return settings.reuse === "execute" ? settings.retentionMs : settings.forgetAfterMs;
 }
 
 /**
- * Between two tries a message is held, and then paused: what commits meanwhile (a copy of it, or a first try that is in
- * doubt) must still be known at the second.
+ * Between two tries a message is held, and then paused. If a copy of it, or a first try that is in doubt, commits in the
+ * meantime, the second try must still find its key.
  *
  * @throws {TypeError}
  */

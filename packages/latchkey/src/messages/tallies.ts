@@ -1,4 +1,4 @@
-/** What an inbox writes down about a message, apart from its transaction. */
+/** The counts that an inbox writes about a message, outside the message's transaction. */
 import type { Runtime } from "../execution/runtime.ts";
 import type { MessageCount, MessageFacts, MessageSupport, MessageTally } from "../stores/messages.ts";
 import type { Message, MessageDeath } from "./broker.ts";
@@ -27,7 +27,7 @@ export class Tallies<Tx> {
     return this.#count(facts, { starts: 0, returns, failures: 0, errorCode: null });
   }
 
-  /** @param counted whether its start was; a first delivery's is not */
+  /** @param counted whether its start was counted; that of a first delivery is not */
   failed(facts: MessageFacts, counted: boolean, errorCode: string): Promise<MessageTally> {
     return this.#count(facts, { starts: counted ? 0 : 1, returns: 1, failures: 1, errorCode });
   }
@@ -36,7 +36,7 @@ export class Tallies<Tx> {
     return this.#support.forget(digest, tenant);
   }
 
-  /** @param judged as `MessageSupport.bury` has it */
+  /** @param judged as in `MessageSupport.bury` */
   async bury(
     facts: MessageFacts,
     message: Message,
@@ -59,13 +59,13 @@ export class Tallies<Tx> {
   }
 }
 
-/** What the payload of a dead letter belongs to. */
+/** The codec's context for the payload of a dead letter. */
 export function letterContext({ digest, operation, tenant, key }: MessageFacts) {
   const place = { tenant: tenant ?? "", scope: operation, key: key ?? "" };
   return { ...place, recordId: digest, fingerprint: Buffer.from(digest, "hex"), part: "message" as const };
 }
 
-/** A sender may write anything; what cannot be stored is of no use to anybody. */
+/** A sender may set any content type; characters that no store takes are removed. */
 function storable(contentType: string | null): string | null {
   return contentType === null ? null : contentType.replaceAll("\0", "").toWellFormed().slice(0, 200);
 }

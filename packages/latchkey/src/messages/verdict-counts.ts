@@ -2,7 +2,7 @@ import type { ConsumerCounts, Verdict } from "./broker.ts";
 
 const kinds = { executed: "executed", accepted: "accepted", duplicate: "duplicates" } as const;
 
-/** Counts what became of messages. */
+/** Counts messages by their verdicts. */
 export class VerdictCounts {
   readonly #counts = { received: 0, executed: 0, accepted: 0, duplicates: 0, givenBack: 0, dead: 0 };
 

@@ -1,8 +1,8 @@
-/** Commits the offset of one partition, one request at a time; what is settled meanwhile goes with the next one. */
+/** Commits the offset of one partition, one request at a time; records that are settled in the meantime go with the next one. */
 
 /**
- * How many records of a partition may be settled beyond its committed offset. The next owner of the partition may find so
- * many that have begun, and one more; all later ones have not.
+ * How many records of a partition may be settled beyond its committed offset. For the next owner of the partition, that
+ * many records and one more may have begun; no later one has.
  */
 export const uncommittedMax = 100;
 
@@ -18,19 +18,19 @@ export class OffsetCommits {
     this.#commit = commit;
   }
 
-  /** Everything before `next` is settled. */
+  /** Notes that everything before `next` is settled. */
   settled(next: bigint): void {
     this.#next = next;
     this.#uncommitted += 1;
     this.#start();
   }
 
-  /** Until another record may begin. Rejects with what a commit failed with; asked again, it is tried again. */
+  /** Resolves when another record may begin. Rejects with the error of a failed commit; the next call tries that again. */
   async room(): Promise<void> {
     await this.#until(() => this.#uncommitted < uncommittedMax);
   }
 
-  /** Until everything that is settled is committed. Rejects as `room` does. */
+  /** Resolves when everything that is settled is committed. Rejects as `room` does. */
   async flushed(): Promise<void> {
     await this.#until(() => this.#uncommitted === 0);
   }

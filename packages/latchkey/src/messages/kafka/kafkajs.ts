@@ -1,6 +1,6 @@
 /**
- * Consuming with KafkaJS: batch by batch, one record of a partition after the other. The client asks for nothing more from a
- * broker while a batch of it is under way, so a record that has to wait ends its batch, and its partition is paused.
+ * Consuming with KafkaJS: batch by batch, one record of a partition after the other. The client fetches nothing more from a
+ * broker while a batch from it is being processed, so a record that has to wait ends its batch, and its partition is paused.
  */
 import type { Runtime } from "../../execution/runtime.ts";
 import { type CancelTimer, type Clock, pause } from "../../ports.ts";
@@ -17,9 +17,9 @@ export interface ConsumeTopics {
   readonly concurrency: number;
 }
 
-/** How often the client is notified that a batch goes on. It notifies its group no more often than its `heartbeatInterval`. */
+/** How often the client is notified that a batch is still running. It notifies its group at most every `heartbeatInterval`. */
 const beatMs = 1_000;
-/** How long a record that runs may delay a rebalance; then it ends on its own, and its offset is not committed. */
+/** How long a running record may delay a rebalance; after that it runs on by itself, and its offset is not committed. */
 const leaveAfterMs = 5_000;
 const subscribeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 
@@ -54,7 +54,7 @@ export class KafkaJsConsuming<Tx> {
     ];
   }
 
-  /** Until the client consumes; from then on it mends by itself what can be mended. */
+  /** Resolves when the client consumes; from then on it recovers by itself where it can. */
   async run(): Promise<void> {
     const { topics, fromBeginning, concurrency } = this.#options;
     const { random } = this.#runtime.ports;
@@ -128,7 +128,7 @@ export class KafkaJsConsuming<Tx> {
       try {
         this.#consumer.resume(paused);
       } catch (error) {
-        // The client does not consume at the moment; where it begins anew, nothing is paused.
+        // The client is not consuming at the moment; when it starts again, no partition is paused.
         this.#report(error);
       }
     };
@@ -141,7 +141,7 @@ export class KafkaJsConsuming<Tx> {
   }
 }
 
-/** What is known of partitions from one batch to the next, for as long as they stay assigned. */
+/** The state of partitions from one batch to the next, for as long as they stay assigned. */
 class Assignment {
   readonly begun = new Begun();
   readonly #commits = new Map<string, OffsetCommits>();
@@ -159,13 +159,13 @@ class Assignment {
   }
 }
 
-/** The client passes over records that only it sees behind the last one that it hands over. */
+/** After the last record of a batch there may be control records, which the client skips. */
 function nextOffset({ batch }: KafkaJsBatchPayload, message: KafkaJsMessage): bigint {
   const isLast = message === batch.messages.at(-1);
   return BigInt(isLast ? batch.lastOffset() : message.offset) + 1n;
 }
 
-/** Tells the group that a batch goes on, and learns that it is being rebalanced. */
+/** Notifies the group that a batch is still running, and notices when the group is being rebalanced. */
 class Heartbeat {
   readonly #clock: Clock;
   readonly #payload: KafkaJsBatchPayload;
@@ -188,7 +188,7 @@ class Heartbeat {
     if (this.#failure !== null) throw this.#failure.error;
   }
 
-  /** What comes of it; "left" where a rebalance cannot wait for it any longer. */
+  /** The value of `running`; "left" if a rebalance cannot wait for it any longer. */
   async during<T>(running: Promise<T>): Promise<T | "left"> {
     const tooLong = Promise.withResolvers<"left">();
     const leave = () =>

@@ -6,7 +6,7 @@ import type { KafkaRecord } from "./record.ts";
 import { Begun, type Settling } from "./settling.ts";
 import { UntilOver } from "./until-over.ts";
 
-/** How many records wait in memory; then no more are taken of any partition, since the client cannot pause a single one. */
+/** How many records may wait in memory. Beyond that no partition is read, because the client cannot pause a single one. */
 const waitingMax = 500;
 const commitAgainMs = 1_000;
 
@@ -22,7 +22,7 @@ export class Lanes<Tx> {
   readonly #settling: Settling<Tx>;
   readonly #commitOf: CommitOf;
   readonly #pauses: Pauses<Tx>;
-  readonly #slots: Slots;
+  readonly #semaphore: Semaphore;
   readonly #lanes = new Map<string, Lane>();
   readonly #working = new Set<Promise<void>>();
   readonly #begun = new Begun();
@@ -38,10 +38,10 @@ export class Lanes<Tx> {
     this.#settling = settling;
     this.#commitOf = commitOf;
     this.#pauses = new Pauses(runtime);
-    this.#slots = new Slots(concurrency);
+    this.#semaphore = new Semaphore(concurrency);
   }
 
-  /** Resolves when another one may be added; never once they are closed. */
+  /** Resolves when another record may be added; never after the lanes are closed. */
   async add(record: KafkaRecord): Promise<void> {
     const place = `${record.topic}:${record.partition}`;
     const lane = this.#lanes.get(place) ?? {
@@ -54,12 +54,12 @@ export class Lanes<Tx> {
     while (this.#waiting >= waitingMax) await this.#room.promise;
   }
 
-  /** Forgets what waits. What runs ends, and its offset is not committed; resolves when it has ended. */
+  /** Drops the waiting records. The running ones end without a commit of their offsets; resolves when they have ended. */
   async drop(): Promise<void> {
     await this.#close("dropped");
   }
 
-  /** Forgets what waits, and resolves when what runs has ended and what is settled is committed, or could not be. */
+  /** Drops the waiting records; resolves when the running ones have ended and the offsets of settled ones are committed, or the commit has failed. */
   async finish(): Promise<void> {
     await this.#close("finishing");
     const flushed = [...this.#lanes.values()].map(({ commits }) => commits.flushed());
@@ -100,7 +100,7 @@ export class Lanes<Tx> {
   }
 
   #take(record: KafkaRecord): Promise<number | null | "closed"> {
-    return this.#slots.with(async () => {
+    return this.#semaphore.with(async () => {
       if (this.#state !== "open") return "closed";
       return this.#settling.take(record, this.#begun.add(record));
     });
@@ -122,8 +122,8 @@ export class Lanes<Tx> {
   }
 }
 
-/** Lets so many work at once, in the order in which they came. */
-class Slots {
+/** Limits how many work at once, and admits them in the order of their calls. */
+class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;
 

@@ -1,7 +1,7 @@
 /**
- * Consuming with @platformatic/kafka: one stream brings the records of all partitions, which are put into a lane for each. A
- * stream begins at the committed offsets, so every assignment of partitions gets a stream of its own, and what an earlier one
- * had brought is dropped.
+ * Consuming with @platformatic/kafka: one stream delivers the records of all partitions, which are sorted into one lane per
+ * partition. A stream begins at the committed offsets, so every assignment of partitions gets a stream of its own, and
+ * waiting records of an earlier one are dropped.
  */
 import type { Runtime } from "../../execution/runtime.ts";
 import { pause } from "../../ports.ts";
@@ -14,14 +14,14 @@ import { recordOfPlatformatic } from "./record.ts";
 import type { Settling } from "./settling.ts";
 import { UntilOver } from "./until-over.ts";
 
-/** How long after a stream has ended without our doing another one is asked for. */
+/** The pauses before another stream is opened after one that has ended unexpectedly. */
 const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 /**
- * The client sends heartbeats of the generation before while it joins the next one. A coordinator that answers them late, with
- * an error, makes it join again at once, and so on without end.
+ * The client sends heartbeats for the previous generation while it joins the next one. A coordinator that answers them late,
+ * with an error, makes it join again at once, and so on without end.
  */
 const joinsWithoutHeartbeatMax = 10;
-/** For leaving a group that may not answer. Its coordinator forgets the member when the session ends. */
+/** The time limit for leaving a group whose coordinator may not answer; it removes the member when the session ends. */
 const leaveMs = 10_000;
 
 export class PlatformaticConsuming<Tx> {
@@ -34,7 +34,7 @@ export class PlatformaticConsuming<Tx> {
   #joined = Promise.withResolvers<"joined">();
   #failed = Promise.withResolvers<"ended">();
   #joinsSinceHeartbeat = 0;
-  /** What the client believes of its membership is wrong, and it does not find out by itself. */
+  /** The client's state of its membership is wrong, and it will not notice by itself. */
   #lost = false;
   readonly #stopped = Promise.withResolvers<"stopped">();
   #stopping = false;
@@ -52,10 +52,10 @@ export class PlatformaticConsuming<Tx> {
     this.#pauses = new Pauses(runtime);
   }
 
-  /** Until `stop`; then until everything that has begun is settled. */
+  /** Runs until `stop`, and then until everything that has begun is settled. */
   async run(): Promise<void> {
     const consumer = this.#consumer;
-    // The client has failed to join its group again, and will not try another time.
+    // Called when the client has failed to rejoin its group and will not try again.
     const left = (error: unknown) => {
       this.#report(error);
       this.#failed.resolve("ended");
@@ -122,7 +122,7 @@ export class PlatformaticConsuming<Tx> {
       while (stream !== null && !this.#stopping) {
         const ended = await this.#read(stream);
         if (ended !== "joined") return;
-        // The new one first: without any stream the consumer would forget its topics, and join its group again.
+        // The new stream is opened first, because without any stream the consumer would drop its topics and rejoin its group.
         const next = await this.#openOrEnd();
         stream.destroy();
         stream = next;
@@ -132,7 +132,7 @@ export class PlatformaticConsuming<Tx> {
     }
   }
 
-  /** Null when the client gives up before it has opened one, or we stop. */
+  /** Null if the client gives up before it has opened a stream, or `stop` was called. */
   async #openOrEnd(): Promise<PlatformaticStream | null> {
     const opening = this.#open();
     const first = await Promise.race([opening, this.#failed.promise, this.#stopped.promise]);
@@ -154,7 +154,7 @@ export class PlatformaticConsuming<Tx> {
       autocommit: false,
     });
     try {
-      // After a join that failed, `consume` takes the consumer for a member, and its stream would stay empty.
+      // After a failed join, `consume` treats the consumer as a member although it is none, and the stream would stay empty.
       if (!this.#consumer.isActive()) await this.#consumer.joinGroup({});
     } catch (error) {
       stream.destroy();
@@ -163,7 +163,7 @@ export class PlatformaticConsuming<Tx> {
     return stream;
   }
 
-  /** Until it ends, another assignment is there, or we stop. */
+  /** Reads until the stream ends, there is another assignment, or `stop` was called. */
   async #read(stream: PlatformaticStream): Promise<"ended" | "joined" | "stopped"> {
     const over = new UntilOver(
       Promise.race([this.#joined.promise, this.#failed.promise, this.#stopped.promise]),

@@ -9,12 +9,12 @@ export interface OutgoingRecord {
 }
 
 const allInSync = -1;
-/** How long a broker waits for its replicas; below an effect's own limit. */
+/** How long a broker waits for its replicas; less than an effect's own limit. */
 const ackTimeoutMs = 8_000;
 
 /**
  * @returns a function that resolves when the record is kept
- * @throws {TypeError} when it is no producer, or one of KafkaJS that is not idempotent.
+ * @throws {TypeError} when `producer` is not a producer of either client, or is one of KafkaJS that is not idempotent.
  */
 export function publisherOn(producer: KafkaProducer): (record: OutgoingRecord) => Promise<void> {
   if (typeof producer?.send !== "function") {

@@ -1,4 +1,4 @@
-/** A record of either client, and what the inbox sees of it. */
+/** A record of either client, and the message that the inbox gets for it. */
 import type { Message } from "../broker.ts";
 import type { KafkaJsMessage, PlatformaticMessage } from "./client.ts";
 
@@ -12,7 +12,7 @@ export interface KafkaRecord {
   readonly headers: readonly (readonly [string, Buffer])[];
 }
 
-/** Where a record's id is: in a header, or in its place. */
+/** Where a record's id is taken from: a header, or its topic, partition and offset. */
 export type KafkaIdFrom = { readonly header: string } | "offset";
 
 export function recordOfKafkaJs(topic: string, partition: number, message: KafkaJsMessage): KafkaRecord {
@@ -74,7 +74,7 @@ function idOf(
   return idFrom === "offset" ? `${topic}-${partition}-${offset}` : textOf(sent[idFrom.header]);
 }
 
-/** As text; a header that was sent more than once as a list. */
+/** The headers as texts; a header that was sent more than once is a list. */
 function headersOf({ headers }: KafkaRecord): Record<string, string | string[]> {
   const all = new Map<string, string[]>();
   for (const [name, value] of headers) all.set(name, [...(all.get(name) ?? []), value.toString("utf8")]);

@@ -1,4 +1,4 @@
-/** What is done with a record, whichever client brings it: asks the inbox, and moves dead ones to their topic. */
+/** Handles a record of either client: passes it to the inbox, and sends dead letters to their topic. */
 import type { Runtime } from "../../execution/runtime.ts";
 import { reportConsumer } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
@@ -12,7 +12,7 @@ export interface SettlingOptions {
   readonly deadLetterTopic: { readonly producer: KafkaProducer; readonly topic: string } | null;
 }
 
-/** After how long a dead letter is sent again that its topic did not take. */
+/** The pause before a dead letter is sent again that the broker did not accept. */
 const sendAgainMs = 1_000;
 
 export class Settling<Tx> {
@@ -40,8 +40,8 @@ export class Settling<Tx> {
   }
 
   /**
-   * Null: settled, so that its offset may be committed. A number: not settled; after how many milliseconds to try again. Never
-   * rejects.
+   * Resolves to null if the record is settled, so that its offset may be committed; else to the milliseconds after which to
+   * try again. Never rejects.
    */
   async take(record: KafkaRecord, redelivered: boolean): Promise<number | null> {
     const verdict = await this.#inbox.consume(messageOf(record, this.#idFrom, redelivered));
@@ -58,13 +58,13 @@ export class Settling<Tx> {
 }
 
 /**
- * Which records may have begun before. Kafka does not say; but of a partition that has just been assigned only the first
- * ones can have, since no consumer goes further beyond a committed offset.
+ * Tracks which records may have begun before. Kafka does not report it; but of a newly assigned partition only the first
+ * ones can have begun, because no consumer runs further than that beyond a committed offset.
  */
 export class Begun {
   readonly #partitions = new Map<string, { highest: bigint; count: number }>();
 
-  /** Whether this one may have; from now on it has. */
+  /** Whether this record may have begun before; from now on it has. */
   add({ topic, partition, offset }: KafkaRecord): boolean {
     const place = `${topic}:${partition}`;
     const before = this.#partitions.get(place) ?? { highest: -1n, count: 0 };

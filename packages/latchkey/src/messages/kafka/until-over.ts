@@ -1,6 +1,6 @@
 /**
- * Races many promises against one that stays pending for long. `Promise.race` would keep the outcome of each, records and all,
- * until that one settles.
+ * Races many promises against one that stays pending for long. `Promise.race` would keep the outcome of each in memory, with
+ * its records, until that one settles.
  */
 export class UntilOver<T> {
   readonly #waiting = new Set<(value: T) => void>();
@@ -15,7 +15,7 @@ export class UntilOver<T> {
     });
   }
 
-  /** What comes first; a later rejection of `one` is ignored. */
+  /** The value of the promise that settles first; a later rejection of `one` is ignored. */
   or<U>(one: Promise<U>): Promise<T | U> {
     return new Promise((resolve, reject) => {
       const over = this.#over;

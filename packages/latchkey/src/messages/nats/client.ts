@@ -17,7 +17,7 @@ export interface NatsDelivery {
   term(reason?: string): void;
 }
 
-/** What the client notes while it consumes. */
+/** A status event of the client while it consumes. */
 export interface NatsStatus {
   readonly type: string;
 }

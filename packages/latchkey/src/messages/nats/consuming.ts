@@ -12,24 +12,25 @@ export interface ConsumeFrom {
   readonly terminate?: boolean;
 }
 
-/** How long after the messages have ended without our doing they are asked for again. */
+/** The pauses before consuming again after the messages have ended unexpectedly. */
 const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
 
 /**
- * How long the server may keep one request for messages. Its heartbeats come twice in that time, and after two that are missing
- * the client asks again: with the client's own 30 seconds a cluster that lost the consumer's leader was left unasked for 45.
+ * How long the server may keep one request for messages. It sends two heartbeats in that time, and the client sends a new
+ * request after two missing ones: with the client's own 30 seconds, it sent none for 45 seconds to a cluster that had lost the
+ * consumer's leader.
  */
 const requestMs = 5_000;
 
 /**
- * What keeps the client from consuming without ending its messages: it goes on asking, for ever, and consumes again once the
- * consumer is there again.
+ * Problems that keep the client from consuming without ending its messages: it sends requests for ever, and consumes again
+ * once the consumer exists again.
  */
 const problems: ReadonlyMap<string, string> = new Map([
   ["consumer_deleted", "The server has deleted the consumer"],
   ["consumer_not_found", "The server does not have the consumer"],
   ["stream_not_found", "The server does not have the consumer's stream"],
-  ["no_responders", "No server answers for the consumer's stream"],
+  ["no_responders", "No server responds for the consumer's stream"],
 ]);
 
 export class JetStreamConsuming<Tx> {
@@ -55,7 +56,7 @@ export class JetStreamConsuming<Tx> {
     this.#pauses = new Pauses(runtime);
   }
 
-  /** Until `stop`; then until everything that has begun is settled. */
+  /** Runs until `stop`, and then until everything that has begun is settled. */
   async run(): Promise<void> {
     const { random } = this.#runtime.ports;
     for (let tries = 1; !this.#stopping; tries++) {
@@ -114,7 +115,7 @@ export class JetStreamConsuming<Tx> {
       const verdict = await this.#inbox.consume(this.#messageOf(delivery));
       await settle(delivery, verdict, this.#options.terminate ?? false);
     } catch (error) {
-      // It was not settled, so it comes again.
+      // The message was not settled, so the server delivers it again.
       reportConsumer(this.#runtime, delivery.subject, error);
     } finally {
       working.end();
@@ -125,15 +126,15 @@ export class JetStreamConsuming<Tx> {
     const { clock } = this.#runtime.ports;
     let cancel = () => {};
     const again = () => {
-      const tell = () => {
+      const notify = () => {
         try {
           delivery.working();
         } catch {
-          // The connection is gone, and the message with it.
+          // The connection is lost, and the server will deliver the message again.
         }
         again();
       };
-      cancel = clock.startTimer(this.#limits.workingMs, tell, "background");
+      cancel = clock.startTimer(this.#limits.workingMs, notify, "background");
     };
     again();
     return { end: () => cancel() };

@@ -5,7 +5,7 @@ export interface RabbitmqDelivery {
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly redelivered?: boolean;
-  /** Bytes; or text or a value, which the client has made of `text/plain` and `application/json`. */
+  /** Bytes; or a text or a value, if the client has decoded `text/plain` or parsed `application/json`. */
   readonly body: unknown;
 }
 

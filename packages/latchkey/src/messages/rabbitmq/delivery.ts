@@ -1,4 +1,4 @@
-/** A delivery as the inbox sees it, and a verdict as the client of RabbitMQ does. */
+/** Translates a delivery of the client into a message for the inbox, and its verdict into a status for the client. */
 import type { Message, Verdict } from "../broker.ts";
 import type { Pauses } from "../consuming.ts";
 import type { Inbox } from "../inbox.ts";
@@ -9,10 +9,10 @@ const ack = 0;
 const requeue = 1;
 const drop = 2;
 
-/** The client requeues at once what rejects, and would do so for ever. */
+/** Returned for an unexpected error, because the client requeues a message at once when its handler rejects, and would do so for ever. */
 const unexpected: Verdict = { settle: "give_back", because: "handler-failed", afterMs: 5_000 };
 
-/** Its verdict, once its pause is over. Never rejects. */
+/** The status for a delivery, once its verdict is there and its pause is over. Never rejects. */
 export async function consumeDelivery<Tx>(
   inbox: Inbox,
   pauses: Pauses<Tx>,
@@ -59,8 +59,8 @@ function messageOf(queue: string, delivery: RabbitmqDelivery): Message {
 }
 
 /**
- * The client hands over text that it has decoded, and values that it has parsed (only of exactly `application/json`, where it
- * could, and without a content encoding). Written down anew they are the same bytes at every delivery.
+ * The client passes texts that it has decoded, and values that it has parsed (only of exactly `application/json`, if it could,
+ * and without a content encoding). Encoded again, they are the same bytes at every delivery.
  */
 function bytesOf(body: unknown, contentType: string | undefined): Uint8Array {
   if (body instanceof Uint8Array) return body;

@@ -1,6 +1,6 @@
 /**
- * What `JSON.parse` has made of a text, as JSON. Like `JSON.stringify`, and at any depth: that one throws from some thousands
- * on, where the parser, which keeps no stack, has not.
+ * The JSON of a value that `JSON.parse` has made. Like `JSON.stringify`, but of any depth: `JSON.stringify` throws from some
+ * thousands of levels on, which `JSON.parse` still reads, because it keeps no stack.
  */
 export function jsonText(parsed: unknown): string {
   try {
@@ -11,7 +11,7 @@ export function jsonText(parsed: unknown): string {
   }
 }
 
-/** Written from the end of the list: texts as they are, everything else still to be opened. */
+/** Taken from the end of the list: texts are written as they are, values are taken apart first. */
 type Part = { readonly text: string } | { readonly value: unknown };
 
 function deepText(parsed: unknown): string {
@@ -20,7 +20,7 @@ function deepText(parsed: unknown): string {
   for (let part = left.pop(); part !== undefined; part = left.pop()) {
     if ("text" in part) texts.push(part.text);
     else if (typeof part.value !== "object" || part.value === null) texts.push(JSON.stringify(part.value));
-    // Not spread: a call has room for some ten thousand arguments.
+    // Not spread, because a call takes only some ten thousand arguments.
     else for (const inside of partsOf(part.value).reverse()) left.push(inside);
   }
   return texts.join("");
