@@ -378,7 +378,9 @@ describe("construction", () => {
     const open = latchkey.operation("open", { execution: "lease", onStoreFailure: "run-unprotected" });
     expect(() => createInbox(latchkey, open, { tenant: "t" }, async () => {})).toThrow("run unprotected");
     const byPath = latchkey.operation("by-path", { keyScope: "path" });
-    expect(() => createInbox(latchkey, byPath, { tenant: "t" }, async () => {})).toThrow('say "operation"');
+    expect(() => createInbox(latchkey, byPath, { tenant: "t" }, async () => {})).toThrow(
+      'set keyScope to "operation"',
+    );
     const without = createLatchkey({ store: { ...memoryStore(), messages: null } });
     expect(() => createInbox(without, without.operation("op"), { tenant: "t" }, handler)).toThrow(TypeError);
   });

@@ -127,7 +127,9 @@ export function checkToolOperation<Tx>(
     );
   }
   if (settings.keyScope === "path") {
-    throw new TypeError(`Operation ${name} has keyScope "path", and tool calls have none: say "operation"`);
+    throw new TypeError(
+      `Operation ${name} has keyScope "path", and tool calls have no path: set keyScope to "operation"`,
+    );
   }
 }
 

@@ -53,10 +53,10 @@ describe("construction", () => {
     ["no tenant", () => make({ singleTenant: undefined }, operation, handler), "whose events"],
     ["two tenants", () => make({ tenant: () => "a" }, operation, handler), "whose events"],
     ["a limit of nothing", () => make({ bodyLimitBytes: 0 }, operation, handler), "bodyLimitBytes"],
-    ["no handler", () => make({}), "hand over a handler"],
+    ["no handler", () => make({}), "pass a handler"],
     ["a handler of owned work", () => make({}, owned, handler), "leave out the handler"],
     ["what may run unprotected", () => make({}, unprotected, handler), "may run unprotected"],
-    ["keys by path", () => make({}, byPath, handler), 'say "operation"'],
+    ["keys by path", () => make({}, byPath, handler), 'set keyScope to "operation"'],
     [
       "a foreign operation",
       () => make({}, createLatchkey({ store: memoryStore() }).operation("op", long), handler),

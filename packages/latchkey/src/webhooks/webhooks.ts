@@ -135,7 +135,9 @@ function checkOperation<Tx, E>(
     throw new TypeError(`Operation ${name} may run unprotected: events can only be refused`);
   }
   if (settings.keyScope === "path") {
-    throw new TypeError(`Operation ${name} has keyScope "path", and events have none: say "operation"`);
+    throw new TypeError(
+      `Operation ${name} has keyScope "path", and events have no path: set keyScope to "operation"`,
+    );
   }
   const knownMs = rememberedMs(operation);
   if (knownMs > source.retryWindowMs) return;
@@ -157,7 +159,7 @@ function executorOf<Tx, X extends DirectExecution, E>(
     return () => (submission, event) => latchkey.executeOwned(owned, submission, event);
   }
   if (typeof handler !== "function") {
-    throw new TypeError(`Operation ${operation.name} has no \`run\`: hand over a handler for its events`);
+    throw new TypeError(`Operation ${operation.name} has no \`run\`: pass a handler for its events`);
   }
   return (delivery) => (submission, event) =>
     latchkey.execute(operation, submission, async (context) => {
