@@ -1,6 +1,6 @@
 /**
- * Forgetting in two steps, so that records can be put elsewhere in between: those that are due are read, and later removed by
- * name. Both steps judge by the store's clock; what is no longer due, or another life, stays.
+ * Forgetting in two steps, so that records can be archived in between: those that are due are read, and later removed by
+ * name. Both steps judge by the store's clock; a record that is no longer due, or has another life, stays.
  */
 import type { ExpiredRecord, FinishedRecord } from "../engine/record.ts";
 
@@ -18,8 +18,8 @@ export interface CleanReport {
 }
 
 /**
- * A record whose time is over. `answer` is there where it goes together with its key; as the codec stored it, like `summary`,
- * which is what its request asked for, in short. Null: none was kept.
+ * A record whose retention is over. It has its `answer` if that is removed together with the key. `answer` and `summary` (a
+ * short form of the request) are as the codec stored them; null if none was stored.
  */
 export type ForgottenRecord = (FinishedRecord | ExpiredRecord) & { readonly summary: Uint8Array | null };
 
@@ -28,7 +28,7 @@ export interface Archival {
   clean(limit: number): Promise<CleanReport>;
   /** At most `limit` records that `clean` of the store would forget now, oldest first. */
   due(limit: number): Promise<readonly ForgottenRecord[]>;
-  /** Edge `forget`, for those of these that are still due and of the same life. How many that were. */
+  /** Edge `forget`, for those of the records that are still due and of the same life. Returns how many those were. */
   forget(records: readonly (FinishedRecord | ExpiredRecord)[]): Promise<number>;
 }
 
@@ -38,7 +38,7 @@ export interface ArchiveContext {
 }
 
 /**
- * Puts records elsewhere. They are removed once it has resolved; when it rejects, they stay and come again in the next round.
- * A crash, or two workers at once, may bring a record again: tell it by its `id`.
+ * Archives records. They are removed once it has resolved; when it rejects, they stay and are passed again in the next round.
+ * After a crash, or with two workers at once, a record may be passed twice: recognise it by its `id`.
  */
 export type Archive = (records: readonly ForgottenRecord[], context: ArchiveContext) => Promise<void>;

@@ -1,4 +1,4 @@
-/** What the audit row says beside what changed. */
+/** The fields of an audit row beside the change itself. */
 export interface AuditNote {
   /** UUIDv7 of the row: repeating a settlement whose reply was lost adds none. */
   readonly id: string;

@@ -1,24 +1,24 @@
-/** What a store finds out about the server, the role and the settings that it stands on: for `latchkey doctor`. */
+/** What a store finds out about its server, role and settings, for `latchkey doctor`. */
 
 export type FindingStatus =
-  /** As it should be. */
+  /** Nothing is wrong. */
   | "ok"
   /** It works, and costs safety or speed. */
   | "warning"
   /** Requests are refused, or a promise does not hold. */
   | "failed"
-  /** It could not be found out from here; the message says why. */
+  /** The check could not be made; the message gives the reason. */
   | "not_checked";
 
 export interface Finding {
   /** Stable name of what was checked, such as `read-only`. */
   readonly check: string;
   readonly status: FindingStatus;
-  /** One sentence or two. */
+  /** One or two sentences. */
   readonly message: string;
-  /** What to do about it; null: nothing. */
+  /** What to do about it; null if nothing. */
   readonly remedy: string | null;
-  /** Of a store that is several: which one. Absent: there is only one. */
+  /** Which of the stores, if the store consists of several. Absent: there is only one. */
   readonly place?: string;
 }
 
@@ -29,7 +29,7 @@ export interface LeaseInUse {
 }
 
 export interface ExamineRequest {
-  /** Null: it is not known which operations there are. */
+  /** Null if the operations are not known. */
   readonly leases: readonly LeaseInUse[] | null;
   /** Whether the store was made with the service's own options, so that they can be judged. */
   readonly isOfService: boolean;
@@ -51,13 +51,13 @@ export function failed(check: string, message: string, remedy: string): Finding 
   return { check, status: "failed", message, remedy };
 }
 
-/** Clocks that differ by less are no matter: a request's round trip is in it. */
+/** Smaller differences do not matter, because a round trip is included. */
 const clockDifferenceMaxMs = 2_000;
 
 /**
  * @param now the store's time
  * @param askedAt this process's time when the store was asked
- * @param answeredAt … and when it answered
+ * @param answeredAt this process's time when the store answered
  */
 export function clockFinding(now: number, askedAt: number, answeredAt: number): Finding {
   const aheadMs = now < askedAt ? now - askedAt : Math.max(0, now - answeredAt);

@@ -1,22 +1,22 @@
 /**
- * Facts: what happened around a record that changes nothing of it, for the people who look at it. They are kept in the
- * background and by best effort, so a fact may be missing, and decide nothing.
+ * Facts: events around a record that do not change it, for operators who inspect it. They are written in the background with
+ * best effort, so a fact may be missing, and no decision depends on one.
  *
- * Of each kind a record has the first ten and the last twenty, and a count of all. They belong to one life and go with its
- * record; those of an earlier life of the key are overwritten.
+ * For each kind a record keeps the first ten and the last twenty facts, and a count of all. They belong to one life and go
+ * with its record; those of an earlier life of the key are overwritten.
  */
 import type { RecordKey } from "../engine/record.ts";
 
-/** `repeat`: a request that came again. `look_up`: the outcome-reconciler asked what became of it. */
+/** `repeat`: the request was sent again. `look_up`: the outcome-reconciler looked up its outcome. */
 export type FactKind = "repeat" | "look_up";
 
-/** Of each kind of a record's. */
+/** How many are kept of each kind of a record. */
 export const firstFactsMax = 10;
 export const lastFactsMax = 20;
 
-/** Of our own vocabulary: nothing that a client, a handler or another service has chosen. */
+/** Holds only Latchkey's own words: nothing that a client, a handler or another service has chosen. */
 export interface FactSaid {
-  /** What a repeated request was answered, or what a look-up has found. */
+  /** How a repeated request was answered, or what a look-up found. */
   readonly what: string;
   readonly because: string | null;
   /** Id of the trace in which it happened, 32 hexadecimal digits. */
@@ -26,7 +26,7 @@ export interface FactSaid {
 /** Several facts of one kind and key, as one process has seen them. */
 export interface FactGroup {
   readonly key: RecordKey;
-  /** Null: of whatever life the key has when they are kept. */
+  /** Null: the life that the key has when the facts are written. */
   readonly recordId: string | null;
   readonly kind: FactKind;
   /** How many there were; `facts` may be fewer, but has the first ten and the last twenty. */
@@ -47,12 +47,12 @@ export interface KeptFacts {
 
 export interface FactSupport {
   /**
-   * Adds to what is kept, each group in one step. A group whose record is not there, has another id, or is locked by another
-   * transaction is passed over. No two groups are of one key and kind.
+   * Adds each group in one step. A group whose record does not exist, has another id, or is locked by another transaction is
+   * skipped. No two groups may have the same key and kind.
    */
   keep(groups: readonly FactGroup[]): Promise<void>;
 
-  /** What is kept of this life, a row for each kind that there is. */
+  /** The facts of this life, one entry for each kind that it has. */
   of(key: RecordKey, recordId: string): Promise<readonly KeptFacts[]>;
 }
 

@@ -1,9 +1,9 @@
 /**
- * The journal of a life: the input it was begun with, and its steps. It is what a resumed attempt goes by.
+ * The journal of a life: its input and its steps. A resumed attempt continues from it.
  *
  * - Only the owner writes steps, and every write is one atomic step guarded by (id, `in_progress`, fence): null or false
  *   means that the owner has lost and nothing was written. A write may be repeated after any failure.
- * - A step is known by its name within its life. Finished steps never change and are never removed before their record.
+ * - A step is identified by its name within its life. Finished steps never change and are never removed before their record.
  * - `input`, `result` and an effect's input are bytes that have passed the codec; the store does not look inside.
  * - Steps go when their record goes: when it is forgotten, released, or replaced by a new life. Purging the answer leaves
  *   them.
@@ -36,8 +36,8 @@ export interface PhaseStep extends StepBase {
 
 /**
  * - `started`: the intent is written; whether the call happened is not known.
- * - `finished`: it happened, and `result` is what it gave.
- * - `refused`: the other side refused for good, and `result` says how.
+ * - `finished`: the call happened and returned `result`.
+ * - `refused`: the other side refused for good; `result` has its refusal.
  * - `not_executed`: proven not to have happened; it may be started again.
  */
 export type CallState = "started" | "finished" | "refused" | "not_executed";
@@ -49,9 +49,9 @@ export interface CallStep extends StepBase {
   readonly effect: string;
   /** Raised by a settlement that has closed the call of the generation before; 0 at first. */
   readonly generation: number;
-  /** What the other side knows this call by; derived from the record's id, the step and the generation. */
+  /** The key by which the other side recognises this call; derived from the record's id, the step and the generation. */
   readonly downstreamKey: string;
-  /** What every send of this step carries, from any attempt. */
+  /** The input of every send of this step, from any attempt. */
   readonly input: Uint8Array;
   /** Null unless `finished` or `refused`. */
   readonly result: Uint8Array | null;
@@ -65,7 +65,7 @@ export interface CallStep extends StepBase {
 export type Step = PhaseStep | CallStep;
 
 export interface Journal {
-  /** Null: the operation does not own its work, or it has ended. */
+  /** Null if the operation does not own its work, or the life has ended. */
   readonly input: Uint8Array | null;
   /** Name of the last finished step. */
   readonly recoveryPoint: string | null;
@@ -119,13 +119,13 @@ export interface JournalSupport {
   ): Promise<boolean>;
 
   /**
-   * Gives the attempt a new token and a lease of `leaseMs` from now, so that no write under the old one, wherever it is
-   * held up, can take effect any more; waits, at most `timeoutMs`, for one that has begun. Answers the new fence and the
-   * journal as it then is. Possible after the lease has ended, too, until it is taken over; repeating it with the
-   * same token answers again. Null: the owner has lost, or the attempt has ended. This is how a phase whose COMMIT is in
-   * doubt is settled: when that phase was to complete the attempt, the record says whether it did.
+   * Gives the attempt a new token and a lease of `leaseMs` from now, so that a delayed write under the old token can no longer
+   * take effect; waits at most `timeoutMs` for a write that has begun. Returns the new fence and the journal as it then is.
+   * Possible after the lease has ended, too, until it is taken over; repeating it with the same token returns the same. Null if
+   * the owner has lost, or the attempt has ended. This settles a phase whose COMMIT is in doubt: if that phase was to complete
+   * the attempt, the record shows whether it did.
    *
-   * @throws {StoreError} when that could not be confirmed in time.
+   * @throws {StoreError} when the new fence could not be confirmed in time.
    */
   refence(
     owner: Owner,
@@ -139,7 +139,7 @@ export interface JournalSupport {
 
   /**
    * Calls of an effect that are `finished` and ended between two times, by `finishedAt` and then `downstreamKey`; `after`
-   * is the last one of the page before.
+   * is the last one of the previous page.
    */
   finishedCalls(query: FinishedCallsQuery): Promise<readonly JournalCall[]>;
 }
@@ -148,7 +148,7 @@ export interface FinishedCallsQuery {
   readonly effect: string;
   /** `finishedAt` from here on. */
   readonly from: number;
-  /** … and before this. */
+  /** `finishedAt` before this. */
   readonly to: number;
   readonly limit: number;
   readonly after: { readonly finishedAt: number; readonly downstreamKey: string } | null;
@@ -157,7 +157,7 @@ export interface FinishedCallsQuery {
 export interface JournalCall {
   readonly key: RecordKey;
   readonly recordId: string;
-  /** The record's, for the codec. */
+  /** The digest of the record's fingerprint, for the codec. */
   readonly fingerprint: Uint8Array;
   readonly step: CallStep;
 }

@@ -1,7 +1,7 @@
-/** What a look-up finds, and what a new life of a key begins with. */
+/** The result of a look-up, and the fields of a new life of a key. */
 import type { Fence, Fingerprint, LatchkeyRecord, RecordKey } from "../engine/record.ts";
 
-/** A record and the store's time, taken together. */
+/** A record and the store's time, read together. */
 export interface Reading {
   readonly record: LatchkeyRecord | null;
   readonly now: number;
@@ -14,21 +14,21 @@ export interface NewLife extends RecordKey {
   readonly fingerprint: Fingerprint;
   readonly principal: string | null;
   readonly fence: Fence;
-  /** What the operation's work is resumed with, as the codec stored it; absent where an operation does not own its work. */
+  /** The input with which the operation's work is resumed, as the codec stored it; absent if the operation does not own its work. */
   readonly input?: Uint8Array;
   /**
-   * Whether `readById` finds it for its tenant, for a status resource. Default false. Not of one that a transaction begins and completes at
-   * once: its id was never given to a client.
+   * Whether `readById` finds it for its tenant, for a status resource. Default false. False for a life that one transaction
+   * begins and completes, because no client has got its id.
    */
   readonly addressable?: boolean;
-  /** What its request asked for, in short, as the codec stored it. A life that goes on keeps what it has. Absent: nothing. */
+  /** A short form of the request, as the codec stored it. A resumed life keeps the one it has. Absent: none. */
   readonly summary?: Uint8Array;
-  /** The span in which it begins, as a W3C traceparent of 55 characters. A life that goes on keeps what it has. Absent: none. */
+  /** The span in which it begins, as a W3C traceparent of 55 characters. A resumed life keeps the one it has. Absent: none. */
   readonly trace?: string;
 }
 
-/** Where what a life's request asked for can be read. */
+/** Reads the short form of the request with which a life began. */
 export interface Summaries {
-  /** Null: the life has none, or is not there any more. */
+  /** Null if the life has none, or no longer exists. */
   of(key: RecordKey, id: string): Promise<Uint8Array | null>;
 }

@@ -20,7 +20,7 @@ export interface MigrationReport {
   readonly version: number;
 }
 
-/** The same place from `src/stores` and from `dist/stores`. */
+/** The same folder seen from `src/stores` and from `dist/stores`. */
 const folder = new URL("../../sql/postgres/", import.meta.url);
 const fileName = /^(\d{4})_[a-z0-9_]+\.sql$/;
 
@@ -40,7 +40,7 @@ function inSchema(sql: string, schema: string): string {
   return sql.replaceAll(':"schema"', `"${schema}"`).replaceAll(":'schema'", `'${schema}'`);
 }
 
-/** CREATE SCHEMA IF NOT EXISTS asks for a privilege even when there is nothing to create. */
+/** Checks first, because CREATE SCHEMA IF NOT EXISTS requires a privilege even when there is nothing to create. */
 const foundation = `do $latchkey$
 begin
   if not exists (select from pg_catalog.pg_namespace where nspname = :'schema') then
@@ -60,7 +60,7 @@ function recorded({ version, name, sql }: Migration): string {
   return `-- ${name}\n${sql}\ninsert into :"schema".migrations (version, name) values (${version}, '${name}');\n`;
 }
 
-/** The SQL of all migrations above version `after`, for one run in a fresh or so far migrated schema. */
+/** The SQL of all migrations above version `after`, for one run in a schema that is new or at that version. */
 export function renderMigrations(schema: string, after: number): string {
   const later = readMigrations().filter(({ version }) => version > after);
   const head = `-- Latchkey, schema "${schema}"${after > 0 ? `, from version ${after}` : ""}\n`;
@@ -74,7 +74,7 @@ interface MigratorQuery {
   readonly types: { readonly getTypeParser: () => (text: unknown) => string };
 }
 
-/** What migrating needs of a pool: plain text in, rows out. */
+/** The part of a pool that migrating needs. */
 interface Migrator {
   connect(): Promise<MigratorClient>;
 }
@@ -88,16 +88,16 @@ interface MigratorClient {
   release(error?: boolean): void;
 }
 
-/** Processes that start together: the others wait between two tries, and then find nothing to do. */
+/** If several processes start together, all but one wait between tries, and then find nothing to do. */
 const lockPauses = { firstMs: 20, maxMs: 500 };
 
-/** In one message, since a role's own limit on idle time may be shorter than what a busy process takes between two statements. */
+/** In one message, because a role's own limit on idle time may be shorter than a busy process takes between two statements. */
 const begin = "begin isolation level read committed; set local idle_in_transaction_session_timeout = '1min'";
 
 /**
- * Opens the transaction that migrates, once this process is the only one. It tries again and again instead of waiting
- * inside a statement: `lock_timeout`, `statement_timeout` and a pool's `query_timeout` would end that wait. And it
- * begins anew each time, so that it sees what the process before it has committed, whatever the isolation level.
+ * Opens the transaction that migrates, once this process is the only one. It retries instead of waiting inside a statement,
+ * because `lock_timeout`, `statement_timeout` and a pool's `query_timeout` would end that wait. Each try begins a new
+ * transaction, so that it sees what another process has committed, whatever the isolation level.
  */
 async function beginAlone(client: MigratorClient, lock: string): Promise<void> {
   const { clock, random } = systemPorts;
@@ -114,7 +114,7 @@ async function beginAlone(client: MigratorClient, lock: string): Promise<void> {
   }
 }
 
-/** As the server has written it, whatever parsers the pool or the process has set. */
+/** Returns values as the server's text, whatever parsers the pool or the process has set. */
 function asText(text: string): MigratorQuery {
   return { text, rowMode: "array", types: { getTypeParser: () => String } };
 }
@@ -127,7 +127,7 @@ export async function applyMigrations(pool: PgPool, schema: string): Promise<Mig
   let broken = true;
   try {
     await beginAlone(client, `latchkey migrations of ${schema}`);
-    // The migrations' texts are as in a new session.
+    // The migrations are written for a new session's setting.
     await client.query("set local standard_conforming_strings = on");
     await client.query(inSchema(foundation, schema));
     const { rows } = await client.query(asText(inSchema('select version from :"schema".migrations', schema)));

@@ -25,7 +25,7 @@ const capabilities: StoreCapabilities = Object.freeze({
   inProgress: "immediate",
   durability: "may-lose-acknowledged",
   commitNotice: true,
-  // A restart forgets everything, so numbers start again.
+  // A restart loses everything, so attempt numbers start again.
   fenceSurvivesFailover: false,
   statusReads: "primary",
 });

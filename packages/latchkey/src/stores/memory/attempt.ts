@@ -1,4 +1,4 @@
-/** The writes on a running attempt, each one step on the rows. Null and false: the guard did not hold. */
+/** The writes on a running attempt, each one step on the rows. Null or false if the guard did not hold. */
 import { sameFingerprint } from "../../engine/decide.ts";
 import type { Fingerprint, Guard, InProgressRecord, RecordKey } from "../../engine/record.ts";
 import type { Owner } from "../journal.ts";

@@ -71,7 +71,7 @@ function finish<T>(
   const expiresAt = new Map<string, number>();
   for (const { life, answer, retention, effects } of records) {
     const record = commit(state.rows, state.now(), { life, replaces: null }, answer, retention);
-    if (record === null) throw new TypeError("A record was there that was not");
+    if (record === null) throw new TypeError("A record exists that did not exist at admission");
     enqueue(state.effects, record, effects, state.now());
     expiresAt.set(life.id, record.expiresAt);
   }

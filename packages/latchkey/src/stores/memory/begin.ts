@@ -1,4 +1,4 @@
-/** The writes that begin a life, or its first attempt, each one step on the rows. Null: the guard did not hold. */
+/** The writes that begin a life, or its first attempt, each one step on the rows. Null if the guard did not hold. */
 import { sameFingerprint } from "../../engine/decide.ts";
 import type {
   FinishedRecord,
@@ -13,15 +13,16 @@ import type { LeaseTerms, PendingWant, Retention } from "../store.ts";
 import { finished, type Life, leaseOf, lifeOf, move, type Place } from "./life.ts";
 import { guardHolds, type MemoryRows, type RowChange } from "./rows.ts";
 
-/** What a life is to begin with: itself, and the record it was decided on. */
+/** A life to begin, and the record that this was decided on. */
 export interface Beginning {
   readonly life: NewLife;
   readonly replaces: Guard | null;
 }
 
 /**
- * What a life meets where it is to begin, and the life as it then is: one that goes on keeps its beginning. Null: the guard does not hold. A finished record whose
- * time has come counts as `none`; one whose time has not come keeps its state, from which no edge leads on.
+ * The state in which the life finds its key, and the life to write: a resumed one keeps its time of creation and its trace.
+ * Null if the guard does not hold. A finished record whose retention is over counts as `none`; any other finished record
+ * keeps its state, from which no edge leads on.
  */
 function placeOf(
   rows: MemoryRows,
@@ -52,7 +53,7 @@ function placeAt(record: LatchkeyRecord, now: number): Place {
   }
 }
 
-/** For a new life; one that goes on keeps what it was begun with. */
+/** For a new life; a resumed one keeps the values with which it began. */
 function keptOf({ input, addressable, summary }: NewLife): RowChange {
   return { input: input ?? null, addressable: addressable ?? false, summary: summary ?? null };
 }
@@ -94,7 +95,7 @@ export function claimPending(
       .flatMap(({ record }) => (record.state === "pending" ? [record] : []))
       .filter((record) => record.operation === operation && now < record.expiresAt)
       .sort((left, right) => left.createdAt - right.createdAt);
-    // Zipped with the tokens: one record for each.
+    // One record for each token.
     return waiting.slice(0, tokens.length).flatMap((record, index) => {
       const token = tokens[index];
       return token === undefined ? [] : [claim(rows, now, record, token, terms)];
@@ -121,7 +122,7 @@ export function recordLostTransaction(
   beginning: Beginning,
   errorCode: string,
 ): UnknownRecord | null {
-  // A record that was seen and is gone is no reason to run again.
+  // If the record that admission read is gone, that is no reason to run again.
   const isGone = rows.record(beginning.life) === null;
   const place = placeOf(rows, now, isGone ? { ...beginning, replaces: null } : beginning);
   if (place === null) return null;
@@ -142,6 +143,6 @@ export function commit(
   if (place === null) return null;
   const state = move(place.from, "commit", "completed");
   const record = finished(place.life, state, { answer, retention, errorCode: null }, now);
-  // A new life is over at once: nothing of it is needed to go on.
+  // A new life ends with this write, so nothing has to be kept for resuming it.
   return rows.put(record, place.from === "none" ? { summary: beginning.life.summary ?? null } : {});
 }

@@ -44,7 +44,7 @@ function finish<T>(
   return { kind: "committed", value };
 }
 
-/** Null: the guard does not hold. */
+/** Null if the guard does not hold. */
 function answeredRecord(rows: MemoryRows, answers: Answers, now: number): FinishedRecord | null {
   const { key, guard, answer, retention } = answers;
   const record = rows.find(key)?.record;

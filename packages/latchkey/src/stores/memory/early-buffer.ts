@@ -40,7 +40,7 @@ export class EarlyBuffer {
   open(): Promise<boolean> {
     if (this.#opening === null) {
       this.#opening = this.#openNow();
-      // Whoever waits for it gets its error; a handler need not wait.
+      // A call that waits for the opening gets its error; a handler may make none, so the rejection counts as handled.
       this.#opening.catch(() => {});
     }
     return this.#opening;

@@ -1,4 +1,4 @@
-/** The effects of the memory store. What goes in and what comes out is copied: no caller holds a row. */
+/** The effects of the memory store. Values are copied when they are stored and when they are returned, so no caller holds a row. */
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import type { DeliveryEnd, NewEffect, OutboxEffect } from "../outbox.ts";
 import { keyOf } from "./life.ts";
@@ -8,18 +8,18 @@ export interface EffectRow {
   readonly dueAt: number;
   /** Null unless there is a claim. */
   readonly leaseEndsAt: number | null;
-  /** How the last claim was ended, so that a repetition is known; null: it goes on, or was rescued. */
+  /** How the last claim was ended, so that a repetition is recognised; null if it has not ended, or was rescued. */
   readonly endedBy: DeliveryEnd["event"] | null;
-  /** When a delivered one may be removed; null unless it is. */
+  /** When a delivered effect may be removed; null unless it is delivered. */
   readonly removeAt: number | null;
 }
 
 export class MemoryEffects {
-  /** In the order in which they were written: changing a row leaves it in its place. */
+  /** In the order in which they were written; changing a row keeps its position. */
   readonly #rows = new Map<string, EffectRow>();
   readonly #copy: (effect: OutboxEffect) => OutboxEffect;
 
-  /** The default is what a sound store uses. */
+  /** The default is correct; tests of the conformance suite pass a broken one. */
   constructor(copy = copyEffect) {
     this.#copy = copy;
   }
@@ -59,7 +59,7 @@ function copyEffect(effect: OutboxEffect): OutboxEffect {
   };
 }
 
-/** Writes what a transaction or a phase of `record` enqueued. */
+/** Writes the effects that a transaction or a phase of `record` enqueued. */
 export function enqueue(
   effects: MemoryEffects,
   record: LatchkeyRecord,

@@ -1,4 +1,4 @@
-/** Inputs and steps, each write one step on the rows. Null and false: the owner has lost. */
+/** Inputs and steps, each write one step on the rows. Null or false if the owner has lost. */
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../../engine/record.ts";
 import type {
   CallEnd,
@@ -68,7 +68,7 @@ function newCall(intent: CallIntent, now: number): CallStep {
   return { ...call, state: "started", result: null, sends: 1, startedAt: now, finishedAt: null };
 }
 
-/** The same step where nothing changes. */
+/** The step after another send; the same step if nothing changes. */
 function sentAgain(step: CallStep, { generation }: CallIntent, now: number): CallStep {
   if (step.generation !== generation) return step;
   switch (step.state) {
@@ -111,7 +111,7 @@ export function finishedCall(
   return { ...step, state, result, finishedAt };
 }
 
-/** Whether this end is what the step came to: the repetition of a write whose reply was lost. */
+/** Whether the step has ended with exactly this end, so that the write repeats one whose reply was lost. */
 function endedSo(step: CallStep, end: CallEnd): boolean {
   if (step.state !== stateAfter[end.event]) return false;
   if (end.event === "not_executed") return true;
@@ -131,7 +131,7 @@ export function withStep(steps: readonly Step[], step: Step): readonly Step[] {
   return known ? steps.map((there) => (there.name === step.name ? step : there)) : [...steps, step];
 }
 
-/** A phase that is open under the old fence holds nothing here: its commit finds the new one, and loses. */
+/** Need not wait for a phase that is open under the old fence: its commit finds the new fence, and loses. */
 function refence(rows: MemoryRows, now: number, owner: Owner, token: string, leaseMs: number) {
   const fence = { attempt: owner.fence.attempt, token };
   const row = ownedRow(rows, owner) ?? ownedRow(rows, { ...owner, fence });

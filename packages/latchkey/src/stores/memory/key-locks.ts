@@ -1,4 +1,4 @@
-/** One holder per key, as a database's advisory locks give it; a second one is refused at once. */
+/** One holder per key, as with a database's advisory locks; a second one is refused at once. */
 import type { RecordKey } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import { keyText } from "./rows.ts";
@@ -7,10 +7,10 @@ import { keyText } from "./rows.ts";
 export type Unlock = () => void;
 
 export class KeyLocks {
-  /** Who waits for the keys that are held. */
+  /** Callbacks of the callers that wait for held keys. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
-  /** Null: another transaction holds the key. */
+  /** Null if another transaction holds the key. */
   lock(key: RecordKey): Unlock | null {
     const text = keyText(key);
     if (this.#waiting.has(text)) return null;
@@ -22,7 +22,7 @@ export class KeyLocks {
     };
   }
 
-  /** Waits until the present holder has freed the key. False: not within `timeoutMs`. */
+  /** Waits until the current holder has freed the key. False if that takes longer than `timeoutMs`. */
   async waitUntilFreed(key: RecordKey, clock: Clock, timeoutMs: number): Promise<boolean> {
     const waiting = this.#waiting.get(keyText(key));
     if (waiting === undefined) return true;

@@ -13,7 +13,7 @@ import type { LeaseTerms, Retention } from "../store.ts";
 
 export type Place = RecordState | "none";
 
-/** What every state carries. */
+/** The fields that records of every state have. */
 export type Life = Omit<PendingRecord, "state" | "expiresAt">;
 
 /**

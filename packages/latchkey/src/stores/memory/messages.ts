@@ -1,4 +1,4 @@
-/** Messages of the memory store, each write one step. What goes in and what comes out is copied. */
+/** Messages of the memory store, each write one step. Values are copied when they are stored and when they are returned. */
 import type {
   DeadMessage,
   MessageCount,
@@ -43,7 +43,7 @@ export class MemoryMessages {
   }
 }
 
-/** @param audit what was settled and decided, oldest first. */
+/** @param audit the audit rows, oldest first */
 export function memoryMessages(
   messages: MemoryMessages,
   audit: AuditEntry[],

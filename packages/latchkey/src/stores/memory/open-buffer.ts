@@ -1,4 +1,4 @@
-/** What transactions, phases and deliveries of the memory store share: a buffer of writes, and the limit on its idle time. */
+/** Shared by transactions, phases and deliveries of the memory store: a buffer of writes, and the limit on its idle time. */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { AuditEntry } from "../settlement.ts";
@@ -24,7 +24,7 @@ export interface OpenBuffer {
   close(): void;
 }
 
-/** Starts the idle limit, which every use of `tx` starts again. `onEnd`: the store ended it, or it was closed. */
+/** Starts the idle limit, which every use of `tx` restarts. `onEnd` is called when the store has ended the buffer, or it is closed. */
 export function openBuffer(state: MemoryState, idleLimitMs: number, onEnd = () => {}): OpenBuffer {
   let cancelTimer = () => {};
   const watch = () => {
@@ -45,7 +45,7 @@ export function openBuffer(state: MemoryState, idleLimitMs: number, onEnd = () =
   return { buffer, close };
 }
 
-/** How a commit ends that came after the idle limit. */
+/** The outcome of a commit after the idle limit. */
 export function idleRefusal<T>(value: T) {
   const error = new StoreError("rolled_back", { message: "The transaction was idle for too long" });
   return { kind: "refused", value, because: "other", error } as const;

@@ -7,14 +7,14 @@ export interface ClaimedRow extends EffectRow {
   readonly leaseEndsAt: number;
 }
 
-/** The effect, while this claim on it holds; the lease is for the caller to judge. */
+/** The effect, if this claim on it holds; the caller judges the lease. */
 export function claimedRow(effects: MemoryEffects, { id, fence }: EffectClaim): ClaimedRow | null {
   const row = effects.find(id);
   if (row === null || row.leaseEndsAt === null || !sameFence(row.effect.fence, fence)) return null;
   return { ...row, leaseEndsAt: row.leaseEndsAt };
 }
 
-/** Whether the claim held, or was ended by this very end before. */
+/** Whether the claim held, or an earlier call has already ended it in this way. */
 export function endClaim(effects: MemoryEffects, now: number, end: DeliveryEnd): boolean {
   const row = claimedRow(effects, end);
   if (row === null) return wasEndedSo(effects.find(end.id), end);
@@ -29,7 +29,7 @@ function wasEndedSo(row: EffectRow | null, { fence, event }: DeliveryEnd): boole
   return row !== null && sameFence(row.effect.fence, fence) && row.endedBy === event;
 }
 
-/** Null: the claim is not in the place for this end. */
+/** Null if the state of the claim does not allow this end. */
 function ended(row: ClaimedRow, end: DeliveryEnd, now: number): EffectRow | null {
   const { effect } = row;
   switch (end.event) {
@@ -60,16 +60,16 @@ function ended(row: ClaimedRow, end: DeliveryEnd, now: number): EffectRow | null
   }
 }
 
-/** As the claim found it: what was started was not sent. */
+/** The row as the claim found it, because the started send was not made. */
 function takenBack(row: ClaimedRow, end: DeliveryEnd): ClaimedRow {
   const { effect } = row;
   if (effect.state !== "started") return row;
-  // A start leaves a doubt that is there as it is.
+  // A start does not change an earlier doubt.
   const doubtfulSince = "doubtful" in end && end.doubtful === true ? effect.doubtfulSince : null;
   return { ...row, effect: { ...effect, state: "claimed", sends: effect.sends - 1, doubtfulSince } };
 }
 
-/** A return is counted once for each send, and `keep_result` has counted it. */
+/** A return is counted once for each send; if there is a result, `keep_result` has counted it. */
 function returnsAfter({ state, result, returns }: OutboxEffect, returned: boolean): number {
   return returned && state === "started" && result === null ? returns + 1 : returns;
 }

@@ -1,4 +1,4 @@
-/** The outbox of the memory store, each write one step on its effects. What is not answered was not written. */
+/** The outbox of the memory store, each write one step on its effects. An effect whose id is not returned was not changed. */
 
 import type { FinishedCallsQuery } from "../journal.ts";
 import type {
@@ -19,7 +19,7 @@ import { compareText } from "./journal.ts";
 import { keyOf } from "./life.ts";
 import { claimedRow, endClaim } from "./outbox-ends.ts";
 
-/** @param audit what was settled and decided, oldest first. */
+/** @param audit the audit rows, oldest first */
 export function memoryOutbox(effects: MemoryEffects, audit: AuditEntry[], now: () => number): OutboxSupport {
   return {
     claim: async (wants, token, leaseMs) => claim(effects, now(), wants, token, leaseMs),
@@ -102,7 +102,7 @@ function startedEffect(effect: OutboxEffect, now: number): OutboxEffect {
   return { ...effect, state: "started", sends: effect.sends + 1, doubtfulSince };
 }
 
-/** Those due first, first; of the same time, those written first. */
+/** The due effects in the order of their due times, and for equal times in the order in which they were written. */
 function dueOf(effects: MemoryEffects, now: number, name: string): readonly EffectRow[] {
   const rows = effects.all().filter(({ effect }) => effect.effect === name);
   const heads = headsOf(rows);
@@ -112,7 +112,7 @@ function dueOf(effects: MemoryEffects, now: number, name: string): readonly Effe
     .sort((left, right) => left.dueAt - right.dueAt);
 }
 
-/** Of each ordered aggregate the first that is not delivered, by its id. */
+/** The ids of the first undelivered effect of each ordered aggregate. */
 function headsOf(rows: readonly EffectRow[]): ReadonlySet<string> {
   const heads = new Map<string, string>();
   for (const { effect } of rows) {
@@ -127,7 +127,7 @@ function start(effects: MemoryEffects, now: number, claim: EffectClaim, leaseMs:
   const row = claimedRow(effects, claim);
   if (row === null || now >= row.leaseEndsAt) return false;
   const { effect } = row;
-  // Under one claim a send is begun once, so this is that call again.
+  // Under one claim a send is begun once, so this call repeats an earlier one.
   if (effect.state === "started") return true;
   effects.put({ ...row, effect: startedEffect(effect, now), leaseEndsAt: now + leaseMs });
   return true;
@@ -191,7 +191,7 @@ function decide(
   return true;
 }
 
-/** Whether the decision is about the death that the effect is in. */
+/** Whether the decision is about the effect's current death. */
 function isNamed(
   audit: readonly AuditEntry[],
   { id, fence }: OutboxEffect,

@@ -11,7 +11,7 @@ import type { MemoryTransaction, WriteBuffer } from "./tables.ts";
 
 type CommitWork<T> = Extract<PhaseWork<T>, { readonly end: "commit" }>;
 
-/** It holds nothing while it is open: neither the record nor the lease. */
+/** An open phase locks nothing: neither the record nor the lease. */
 export function memoryPhase(state: MemoryState): TransactionSupport<MemoryTransaction>["phase"] {
   return async (request, work) => {
     const { buffer, close } = openBuffer(state, request.idleLimitMs);

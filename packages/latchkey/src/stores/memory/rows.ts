@@ -1,4 +1,4 @@
-/** The rows of the memory store. What goes in and what comes out is copied: no caller holds a row. */
+/** The rows of the memory store. Values are copied when they are stored and when they are returned, so no caller holds a row. */
 import { type Guard, type LatchkeyRecord, type RecordKey, sameFence } from "../../engine/record.ts";
 import type { KeptFacts } from "../facts.ts";
 import type { Step } from "../journal.ts";
@@ -7,9 +7,9 @@ import type { LeaseTerms } from "../store.ts";
 /** The terms of a lease that a rescuer needs. */
 export type KeptTerms = Pick<LeaseTerms, "leaseEnd" | "attemptsMax">;
 
-/** What a life carries from one state to the next. It goes with the life. */
+/** Values that a life keeps from one state to the next. They go with the life. */
 export interface KeptLife {
-  /** Null: its operation does not own its work, or it has ended. */
+  /** Null if its operation does not own its work, or the life has ended. */
   readonly input: Uint8Array | null;
   /** Name of the last finished step. */
   readonly recoveryPoint: string | null;
@@ -17,11 +17,11 @@ export interface KeptLife {
   readonly steps: readonly Step[];
   /** How often it was claimed for reconciliation. */
   readonly tries: number;
-  /** Whether it is found by its id. */
+  /** Whether `readById` finds it. */
   readonly addressable: boolean;
-  /** What its request asked for. */
+  /** The short form of its request. */
   readonly summary: Uint8Array | null;
-  /** Early settlements, in the order in which they were said. */
+  /** Early settlements, in the order of their arrival. */
   readonly early: readonly string[];
   readonly facts: readonly KeptFacts[];
 }
@@ -31,11 +31,11 @@ export interface MemoryRow {
   /** Null without a lease. */
   readonly terms: KeptTerms | null;
   readonly life: KeptLife;
-  /** When a worker may resume it; null unless it is `retryable`, and where the next request does. */
+  /** When a worker may resume it; null unless it is `retryable`, or if the next request resumes it. */
   readonly resumeAfter: number | null;
 }
 
-/** What is stored with a record; what is absent is as it was in this life, or as in a new one. */
+/** Values to store with a record; those that are absent stay as they are in this life, or have the defaults of a new one. */
 export interface RowChange extends Partial<KeptLife> {
   /** None when absent. */
   readonly terms?: KeptTerms | null;
@@ -54,7 +54,7 @@ const newLife: KeptLife = {
   facts: [],
 };
 
-/** One text per key; the lengths keep the parts apart whatever they contain. */
+/** One text per key; the lengths make it unique whatever the parts contain. */
 export function keyText({ tenant, scope, key }: RecordKey): string {
   return `${tenant.length}:${scope.length}:${tenant}${scope}${key}`;
 }
@@ -64,7 +64,7 @@ export class MemoryRows {
   readonly #textOf: (key: RecordKey) => string;
   readonly #copy: <R extends LatchkeyRecord>(record: R) => R;
 
-  /** The defaults are what a sound store uses. */
+  /** The defaults are correct; tests of the conformance suite pass broken ones. */
   constructor(textOf = keyText, copy = copyRecord) {
     this.#textOf = textOf;
     this.#copy = copy;
@@ -130,7 +130,7 @@ function copyRecord<R extends LatchkeyRecord>(record: R): R {
   return { ...record, fence, fingerprint, answer: copyBytes(record.answer) };
 }
 
-/** Small ones out of Node's pool, which is faster than memory of their own. */
+/** Small copies are taken from Node's pool, which is faster than allocating each. */
 function copyBytes(bytes: Uint8Array): Uint8Array {
   const { buffer, byteOffset, byteLength } = Buffer.from(bytes);
   return new Uint8Array(buffer, byteOffset, byteLength);

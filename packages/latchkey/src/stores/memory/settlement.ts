@@ -1,4 +1,4 @@
-/** Settling and listing, each write one step on the rows and the audit. False: the guard did not hold. */
+/** Settling and listing, each write one step on the rows and the audit. False if the guard did not hold. */
 
 import { giveUpReason } from "../../engine/decide.ts";
 import type {
@@ -26,7 +26,7 @@ import { guardHolds, keyText, type MemoryRow, type MemoryRows, type RowChange } 
 
 export interface SettlementState {
   readonly rows: MemoryRows;
-  /** Oldest first. It outlives the records. */
+  /** Oldest first. Entries outlive their records. */
   readonly audit: AuditEntry[];
   readonly now: () => number;
 }
@@ -83,7 +83,7 @@ export function listAudit(
     .map(copyEntry);
 }
 
-/** Null: there is nothing that it waits for. */
+/** Null if the record does not wait for a point in time. */
 function hastenedRow(row: MemoryRow, now: number): (Settled & { readonly event: string }) | null {
   const { record } = row;
   const at = dueAt(row);
@@ -106,7 +106,7 @@ function hastenedRow(row: MemoryRow, now: number): (Settled & { readonly event: 
   }
 }
 
-/** Null: nothing says when. */
+/** Null if the record has no such time. */
 function dueAt({ record, resumeAfter }: MemoryRow): number | null {
   if ("forgetAt" in record) return record.forgetAt;
   return record.state === "unknown" ? record.reconcileAfter : resumeAfter;
@@ -127,7 +127,7 @@ interface Settled {
   readonly change: RowChange;
 }
 
-/** What the record becomes. Null: the call that is named is not in that place. */
+/** The settled record. Null if the named call is not `started` in that generation. */
 function settled({ record, life }: UnknownRow, settlement: Settlement, now: number): Settled | null {
   const base = lifeOf(record, record.createdAt);
   switch (settlement.event) {
@@ -157,7 +157,7 @@ function settled({ record, life }: UnknownRow, settlement: Settlement, now: numb
   }
 }
 
-/** What led to the doubt stays to be seen until the life goes on. */
+/** The error that led to the doubt stays visible until the life goes on. */
 function retryable(record: UnknownRecord, state: "retryable"): RetryableRecord {
   return { ...lifeOf(record, record.createdAt), state, lastErrorCode: record.lastErrorCode };
 }

@@ -1,4 +1,4 @@
-/** What the background services ask of the memory store: dead leases and expiry. */
+/** The memory store's part in the background services: dead leases and expiry. */
 import { giveUpReason } from "../../engine/decide.ts";
 import type {
   ExpiredRecord,
@@ -26,7 +26,7 @@ export function endedLeases(rows: MemoryRows, now: number, limit: number): reado
   return ended.slice(0, limit).map(({ since: _, ...one }) => one);
 }
 
-/** From when on it may not be taken over. */
+/** When the attempt can no longer be taken over. */
 function rescueAt(record: InProgressRecord, terms: KeptTerms): number {
   const { leaseEndsAt, expiresAt } = record;
   const atLeaseEnd = giveUpReason(record, terms, leaseEndsAt) !== null;
@@ -125,7 +125,7 @@ function isFinished(record: LatchkeyRecord): record is FinishedRecord {
   return record.state === "completed" || record.state === "failed";
 }
 
-/** Kept as long again as it had waited, so that its client can still learn of it. */
+/** Kept for as long again as it has waited, so that its client can still read the outcome. */
 function timedOut(record: PendingRecord, now: number): FinishedRecord {
   const state = move(record.state, "abandon", "failed");
   const waitedMs = record.expiresAt - record.createdAt;

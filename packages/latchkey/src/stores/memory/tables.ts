@@ -1,10 +1,10 @@
 /** Business rows of the memory store: enough of a database to prove what commits with a record and what does not. */
 import { LatchkeyError, StoreError } from "../../errors.ts";
 
-/** Plain data; it is copied when it goes in and when it comes out. */
+/** Plain data; it is copied when it is stored and when it is returned. */
 export type BusinessRow = Readonly<Record<string, unknown>>;
 
-/** What a handler gets as `tx` over the memory store. */
+/** The `tx` of a handler over the memory store. */
 export interface MemoryTransaction {
   /**
    * Adds a row to a table; the table need not exist before. Others see it after the commit.
@@ -37,7 +37,7 @@ export class MemoryTables {
   }
 }
 
-/** The writes of one open transaction. Nothing of it reaches the tables before `apply`. */
+/** The writes of one open transaction. None of them reaches the tables before `apply`. */
 export class WriteBuffer {
   readonly #tables: MemoryTables;
   readonly #onUse: () => void;
@@ -78,12 +78,12 @@ export class WriteBuffer {
     this.#state = "ended-by-store";
   }
 
-  /** How much has been written. */
+  /** How many writes there are. */
   get length(): number {
     return this.#writes.length;
   }
 
-  /** Forgets the writes from the given one on: all, by default. */
+  /** Discards the writes from the given position on; by default all. */
   undo(from = 0): void {
     this.#writes = this.#writes.slice(0, from);
   }

@@ -1,4 +1,4 @@
-/** What the memory store keeps of one tenant. A place is how many were left before it. */
+/** The data that the memory store keeps of one tenant. A position in it is the number of rows before it that were left. */
 import type { RecordKey, RecordState } from "../../engine/record.ts";
 import type { EffectState } from "../outbox.ts";
 import type { AuditEntry } from "../settlement.ts";
@@ -21,7 +21,7 @@ type Kept = Pick<MemoryState, "rows" | "effects" | "messages" | "audit" | "now">
 interface Thing {
   readonly key: RecordKey;
   readonly standing: Standing["standing"];
-  /** Of what leaves an audit row when it goes. */
+  /** For the audit row that its removal leaves; null if it leaves none. */
   readonly note: Pick<AuditEntry, "recordId" | "effectId" | "from"> | null;
   remove(): void;
 }

@@ -74,7 +74,7 @@ function finish<T>(
   const { value, life, replaces, answer, retention, undoWrites, effects } = work;
   if (buffer.endedByStore) return idleRefusal(value);
   if (undoWrites && !request.savepoint) throw new TypeError("undoWrites needs a savepoint");
-  // An effect that is there has been committed by this very work.
+  // If one of the effects exists, this very work has committed before.
   if (effects.some(({ id }) => state.effects.find(id) !== null)) return { kind: "lost", value };
   const record = commit(state.rows, state.now(), { life, replaces }, answer, retention);
   if (record === null) return { kind: "lost", value };
@@ -85,7 +85,7 @@ function finish<T>(
   return { kind: "committed", value, expiresAt: record.expiresAt };
 }
 
-/** Whatever became of a committed answer since, its record keeps the id and the fence. */
+/** Compares the id and the fence, which the record keeps whatever happens to the committed answer later. */
 function wasCommitted(rows: MemoryRows, key: RecordKey, id: string, fence: Fence): boolean {
   const record = rows.find(key)?.record;
   if (record === undefined || record.id !== id || !sameFence(record.fence, fence)) return false;
