@@ -1,13 +1,13 @@
 /**
- * The outbox: effects that a business transaction wrote with its record, and that are delivered after it. An effect is
- * there exactly when its transaction has committed.
+ * The outbox: effects that a business transaction wrote with its record, and that are delivered after it. An effect exists
+ * exactly when its transaction has committed.
  *
- * - pending → claimed → started → delivered | dead; no other state. A claim is a lease: what is not ended in time goes
- *   back to `pending` (by `rescue`), whoever had it.
+ * - pending → claimed → started → delivered | dead; no other state. A claim is a lease: an effect whose claim is not ended in
+ *   time goes back to `pending` (by `rescue`).
  * - Writes under a claim are guarded by (id, claimed, fence) and work on many effects at once: one atomic step for each
- *   effect, so that one that cannot be written does not stop the others. They answer the ids whose guard held. Repeating
- *   one whose reply was lost answers the same and changes nothing.
- * - An effect's row has all that its delivery needs: it does not depend on its record, which may be forgotten before.
+ *   effect, so that one that cannot be written does not stop the others. They return the ids whose guard held. Repeating
+ *   one whose reply was lost returns the same and changes nothing.
+ * - An effect's row has everything that its delivery needs: it does not depend on its record, which may be forgotten before.
  * - There is no cursor: an effect whose transaction commits late is found like any other.
  * - `input` and `result` are bytes that have passed the codec.
  */
@@ -15,24 +15,24 @@ import type { Fence, RecordKey } from "../engine/record.ts";
 import type { AuditNote } from "./audit-note.ts";
 import type { FinishedCallsQuery } from "./journal.ts";
 
-/** What a transaction or a phase enqueues. */
+/** An effect that a transaction or a phase enqueues. */
 export interface NewEffect {
   /** UUIDv7. */
   readonly id: string;
   /** Name of the effect's definition. */
   readonly effect: string;
-  /** What the other side knows the delivery by. */
+  /** The key by which the other side recognises the delivery. */
   readonly downstreamKey: string;
   /** Name of the phase that enqueued it; empty in a `transaction`. */
   readonly step: string;
   /** Place among the effects of that phase or transaction, from 0. */
   readonly index: number;
-  /** What it belongs to, e.g. an order's number; null: nothing in particular. */
+  /** What it belongs to, e.g. an order's number; null if nothing in particular. */
   readonly aggregate: string | null;
   /**
    * Effects of one definition and one aggregate are delivered one after the other, in the order in which they were
-   * written; a tenant's aggregates are its own. One that is dead holds up those behind it. Transactions that
-   * write to one aggregate at the same time have no order among them.
+   * written; aggregates of different tenants are different. A dead effect blocks those after it. Transactions that write to
+   * one aggregate at the same time have no order among them.
    */
   readonly ordered: boolean;
   readonly input: Uint8Array;
@@ -42,7 +42,7 @@ export interface NewEffect {
   readonly trace?: string;
 }
 
-/** `started`: a send was begun under the present claim. */
+/** `started`: a send was begun under the current claim. */
 export type EffectState = "pending" | "claimed" | "started" | "delivered" | "dead";
 
 /** An effect in the outbox. `tenant`, `scope` and `key` are its record's. */
@@ -56,7 +56,7 @@ export interface OutboxEffect extends RecordKey {
   readonly effect: string;
   readonly step: string;
   readonly index: number;
-  /** Raised when a send was closed on the other side and is made again under another key; 0 at first. */
+  /** Raised when a send was closed on the other side and is repeated under another key; 0 at first. */
   readonly generation: number;
   readonly downstreamKey: string;
   readonly aggregate: string | null;
@@ -67,11 +67,11 @@ export interface OutboxEffect extends RecordKey {
   readonly fence: Fence;
   /** How often a send was begun. */
   readonly sends: number;
-  /** How many sends came back, whatever they said, each counted once. The others ended with their process. */
+  /** How many sends returned, with whatever result, each counted once. The others ended with their process. */
   readonly returns: number;
   /** When the first send of this generation was begun that is not proven not to have happened; null: none. */
   readonly doubtfulSince: number | null;
-  /** What the other side gave; known before the delivery is finished. */
+  /** The other side's result; known before the delivery is finished. */
   readonly result: Uint8Array | null;
   readonly lastErrorCode: string | null;
   /** When it was delivered or given up. */
@@ -85,8 +85,8 @@ export interface EffectWant {
   readonly effect: string;
   readonly limit: number;
   /**
-   * The claim is the start, too (default: it is not), of those of which nothing is in doubt and no result is kept: for a dispatcher that sends
-   * at once all that it gets, and may send again what was started and not sent.
+   * Whether the claim also starts the effects of which nothing is in doubt and no result is kept (default: it does not). For a
+   * dispatcher that sends everything it gets at once, and may send again what was started and not sent.
    */
   readonly starts?: boolean;
 }
@@ -98,7 +98,7 @@ export interface EffectClaim {
 }
 
 interface Unsent {
-  /** It was started under this claim, and no send followed: none is counted. Default false. */
+  /** The effect was started under this claim, but not sent, so no send is counted. Default false. */
   readonly unsent?: boolean;
 }
 
@@ -107,10 +107,10 @@ export type DeliveryEnd = EffectClaim &
     | {
         readonly event: "deliver";
         readonly result: Uint8Array | null;
-        /** How long the row is kept to be seen. */
+        /** How long the row is kept for inspection. */
         readonly keepMs: number;
       }
-    /** The send came back with this; the delivery goes on under the same claim. */
+    /** The send returned this result; the delivery goes on under the same claim. */
     | { readonly event: "keep_result"; readonly result: Uint8Array }
     /** → `pending`. `doubtful` false: no send of this generation can have happened. */
     | ({
@@ -118,47 +118,47 @@ export type DeliveryEnd = EffectClaim &
         readonly errorCode: string;
         readonly afterMs: number;
         readonly doubtful: boolean;
-        /** Whether a send came back under this claim. */
+        /** Whether a send returned under this claim. */
         readonly returned: boolean;
       } & Unsent)
     /** → `pending`, with the next generation and this key, and nothing in doubt. */
     | { readonly event: "reopen"; readonly downstreamKey: string }
     /**
-     * → `pending`, as if it had not been claimed. Only for what is not started, or `unsent`; then `doubtful` says whether
-     * something was in doubt before the claim (default: nothing was), which stays so from when it was.
+     * → `pending`, as if it had not been claimed. Only for an effect that is not started, or `unsent`; then `doubtful` is
+     * whether a send was in doubt before the claim (default: none was), and that doubt keeps its time.
      */
     | ({ readonly event: "give_back"; readonly doubtful?: boolean } & Unsent)
     | ({ readonly event: "die"; readonly errorCode: string; readonly returned: boolean } & Unsent)
   );
 
 export interface OutboxRescue {
-  /** Claims whose time was over, and under which no send was begun. */
+  /** Claims whose lease had ended, and under which no send was begun. */
   readonly unstarted: number;
-  /** … under which one was: it may have happened. */
+  /** Claims whose lease had ended, and under which a send was begun, which may have happened. */
   readonly started: number;
 }
 
 /**
- * What a person decides about one death of an effect, and about no later one: what is redriven can die again, of another
- * cause or with another send in doubt. Each comes with its audit row: both or neither.
+ * An operator's decision about one death of an effect, and about no later one: a redriven effect can die again, of another
+ * cause or with another send in doubt. Each decision is written with its audit row: both or neither.
  */
 export type DeadDecision = NamedDeath & DeadVerdict;
 
 interface NamedDeath {
   /**
-   * Of the claim under which it died, which no other death of it has. Null: its first, and so refused once somebody has
-   * decided about it or confirmed it while it was dead.
+   * The attempt of the claim under which it died, which no other death of it has. Null: its first death, so the decision is
+   * refused once an operator has decided about the effect or it was confirmed while it was dead.
    */
   readonly attempt: number | null;
 }
 
 export type DeadVerdict =
   /**
-   * → `pending`, due now, its sends and returns counted from 0. `cleared`: what was in doubt has not happened and will not;
-   * the person who says so answers for it. `kept`: the delivery goes on with the doubt as it was.
+   * → `pending`, due now, its sends and returns counted from 0. `cleared`: the send in doubt has not happened and will not, for
+   * which the operator is responsible. `kept`: the delivery goes on with the doubt as it was.
    */
   | { readonly event: "redrive"; readonly doubt: "kept" | "cleared" }
-  /** → `delivered`: it happened, or shall never happen. */
+  /** → `delivered`: the effect has happened, or must never happen. */
   | { readonly event: "discard"; readonly keepMs: number };
 
 export interface DeadNote {
@@ -170,7 +170,7 @@ export interface DeadNote {
 
 export interface EffectConfirmation {
   readonly id: string;
-  /** The generation that it is said of. */
+  /** The generation that is confirmed. */
   readonly generation: number;
   readonly result: Uint8Array;
 }
@@ -185,38 +185,38 @@ export interface EffectFilter {
   readonly effect: string | null;
   readonly tenant: string | null;
   readonly limit: number;
-  /** The last one of the page before. */
+  /** The last effect of the previous page. */
   readonly after: { readonly createdAt: number; readonly id: string } | null;
 }
 
 export interface OutboxSupport {
   /**
-   * Claims with the same answer may go into one call of `start` or `end`, for a store that is several: one that fails must not
-   * fail the others' claims. Absent: any may.
+   * Claims with the same return value may go into one call of `start` or `end`. For a store that consists of several: one that
+   * fails must not fail the claims of the others. Absent: any claims may share a call.
    */
   partOf?(id: string): unknown;
 
   /**
-   * Takes effects that are due, of each wanted definition at most its limit: those due first, first. Of an ordered
-   * aggregate only the first that is not delivered. Rows that another transaction is changing are skipped. All get this token and a
-   * lease of `leaseMs`. Those that were started by the claim come as `started`, with the send counted.
+   * Claims effects that are due, of each wanted definition at most its limit, in the order of their due times. Of an ordered
+   * aggregate only the first undelivered one. Rows that another transaction is changing are skipped. All get this token and a
+   * lease of `leaseMs`. Effects that the claim has started are returned as `started`, with the send counted.
    */
   claim(wants: readonly EffectWant[], token: string, leaseMs: number): Promise<readonly OutboxEffect[]>;
 
   /**
    * Right before a send: → `started`, one more send, doubtful from now unless it was before; the lease is `leaseMs` from
-   * now. Answers those that may be sent: whose claim holds, whose lease has not ended, and that are not started yet (or
-   * were by this very call, whose reply was lost).
+   * now. Returns the ids that may be sent: those whose claim holds, whose lease has not ended, and that are not started yet
+   * (or were started by this very call, whose reply was lost).
    */
   start(claims: readonly EffectClaim[], leaseMs: number): Promise<readonly string[]>;
 
-  /** Ends claims. Answers those whose claim held; an ended lease does not matter until it is rescued. */
+  /** Ends claims. Returns the ids whose claim held; an ended lease does not matter until it is rescued. */
   end(ends: readonly DeliveryEnd[]): Promise<readonly string[]>;
 
   /**
-   * Frees at most `limit` claims whose lease has ended, oldest first, by the state, the fence and the lease at the moment of
-   * the write. Started ones are `pending` again, due at once, and doubtful; what that means is for the next claim to
-   * decide, by the effect's definition.
+   * Frees at most `limit` claims whose lease has ended, oldest first, judged by the state, the fence and the lease at the
+   * moment of the write. Started ones are `pending` again, due at once, and doubtful; the next claim decides what that means,
+   * by the effect's definition.
    */
   rescue(limit: number): Promise<OutboxRescue>;
 
@@ -234,23 +234,24 @@ export interface OutboxSupport {
 
   /**
    * Effects of one definition that were delivered between two times, by `finishedAt` and then `downstreamKey`; `after` is the
-   * last one of the page before. Absent: the store cannot say.
+   * last one of the previous page. Absent: the store cannot list them.
    */
   finished?(query: FinishedCallsQuery): Promise<readonly OutboxEffect[]>;
 
   /**
-   * The other side says that it has happened, with this result: from here on it is not sent. One that is dead, waits, or was
-   * claimed and not started is `pending`, due now, with the result kept; one that is being sent goes on under its claim, and
-   * its own end counts, but should that leave it `pending`, the result is kept. Comes with its audit row: both or neither.
+   * The other side confirms that the effect has happened, with this result: from now on it is not sent. One that is dead,
+   * waits, or was claimed and not started becomes `pending`, due now, with the result kept. One that is being sent goes on
+   * under its claim, whose own end counts; if that leaves it `pending`, the result is kept. Written with its audit row: both
+   * or neither.
    *
-   * False: it is delivered, has a result or is of another generation. A repetition with the same audit id answers true when
-   * the first has been written.
+   * False if it is delivered, has a result or is of another generation. A repetition with the same audit id returns true if
+   * the first call has been written.
    */
   confirm(confirmation: EffectConfirmation, note: AuditNote): Promise<boolean>;
 
   /**
-   * False: it is not dead, or it has died again since the death that the decision names. A repetition with the same audit id
-   * answers true when the first has been written.
+   * False if it is not dead, or has died again since the death that the decision names. A repetition with the same audit id
+   * returns true if the first call has been written.
    */
   decide(id: string, decision: DeadDecision, note: DeadNote): Promise<boolean>;
 }

@@ -3,14 +3,14 @@
 export interface Depth {
   /** At most the limit that was asked for. */
   readonly count: number;
-  /** There are more than were counted. */
+  /** Whether there are more than were counted. */
   readonly more: boolean;
-  /** Milliseconds since the Unix epoch, on the store's clock, of the oldest that was counted; null: there are none. */
+  /** Milliseconds since the Unix epoch, on the store's clock, of the oldest that was counted; null if there are none. */
   readonly oldestAt: number | null;
 }
 
 export interface Overview {
-  /** The store's time, which ages are measured by. */
+  /** The store's time, from which ages are measured. */
   readonly now: number;
   readonly records: {
     /** Accepted for a worker and not begun; oldest by creation. */
@@ -19,10 +19,10 @@ export interface Overview {
     readonly inProgress: Depth;
     /** Failed without effect, to be continued; oldest by creation. */
     readonly retryable: Depth;
-    /** It is not known what became of them; oldest by creation. */
+    /** Their outcome is not known; oldest by creation. */
     readonly unknown: Depth;
   };
-  /** Attempts that only the lease rescuer ends any more; oldest by when that was due. Absent where it is not counted. */
+  /** Attempts that only the lease rescuer can still end; oldest by the time when that was due. Absent if they are not counted. */
   readonly overdueLeases: Depth;
   /** Null: the store has no outbox. */
   readonly effects: {

@@ -22,7 +22,7 @@ export interface PgliteStoreOptions<D extends PgliteDatabase> {
   readonly database: D;
   /** The schema that holds Latchkey's tables: a plain lower-case name. Default `latchkey`. */
   readonly schema?: string;
-  /** The call that tells the store's time, e.g. `my_clock()`. Default `pg_catalog.clock_timestamp()`. */
+  /** The call that returns the store's time, e.g. `my_clock()`. Default `pg_catalog.clock_timestamp()`. */
   readonly timeFunction?: string;
   /** The process's clock. Default: the system's. */
   readonly ports?: Pick<Ports, "clock">;
@@ -41,14 +41,14 @@ const storeOptionNames = {
  *
  * - PGlite has one session. While a handler's transaction or phase is open, everything else on the database waits: a
  *   handler that awaits the database itself instead of its `tx` waits for its own end, until `transactionLimitMs`. A
- *   statement that runs cannot be stopped.
+ *   running statement cannot be stopped.
  * - A duplicate of a running key is refused at once. Reading another key, and a heartbeat, waits for the open
  *   transaction.
  * - Nothing keeps a second process from opening the same folder, and then both lose data without an error; `openPglite`
  *   does.
- * - What was committed survives a crash of the process, not a loss of power.
+ * - Commits survive a crash of the process, not a loss of power.
  *
- * @param options `transactions`: who opens the transactions, e.g. `drizzleTransactions` on the same database
+ * @param options `transactions`: opens the transactions, e.g. `drizzleTransactions` on the same database
  * @throws {TypeError} when an option is out of range
  */
 export function pgliteStore<D extends PgliteDatabase>(options: PgliteStoreOptions<D>): Store<PgliteTx<D>>;
@@ -101,7 +101,7 @@ export async function migratePglite(
 }
 
 export interface OpenPgliteOptions {
-  /** The folder of the database, made when it is not there; or `memory://` for one that ends with the process. */
+  /** The folder of the database, which is created if it does not exist; or `memory://` for one that ends with the process. */
   readonly dataDir: string;
   /** Open it although NODE_ENV is `production`. Default false. */
   readonly allowProduction?: boolean;
@@ -122,13 +122,13 @@ export interface OpenPglite<D extends PgliteDatabase> {
   readonly store: Store<PgliteTx<D>>;
   /** The database itself, for your own tables. Inside a handler use its `tx` only. */
   readonly database: D;
-  /** Waits for what is running, closes the database and lets another process open it. */
+  /** Waits for running transactions, closes the database and lets another process open it. */
   close(): Promise<void>;
 }
 
 /**
- * Opens an embedded database for this process alone, migrates it, and makes a store on it: everything that
- * `pgliteStore` says, plus a lock on the folder. A lock whose process is dead is cleared away.
+ * Opens an embedded database for this process alone, migrates it, and makes a store on it: as `pgliteStore`, with a lock on
+ * the folder in addition. A lock whose process is dead is removed.
  *
  * @param PGlite the class from `@electric-sql/pglite`, or your own subclass that adds extensions
  * @throws {LatchkeyError} `embedded-in-production`, `data-directory-locked`

@@ -18,17 +18,17 @@ export type { MigrationReport, PgPool, PgTx };
 export interface PostgresStoreOptions<P extends PgPool> extends PgOptions<P> {
   /** The schema that holds Latchkey's tables: a plain lower-case name. Default `latchkey`. */
   readonly schema?: string;
-  /** The call that tells the store's time, e.g. `my_clock()`. Default `pg_catalog.clock_timestamp()`. */
+  /** The call that returns the store's time, e.g. `my_clock()`. Default `pg_catalog.clock_timestamp()`. */
   readonly timeFunction?: string;
   /**
-   * `synced` (default): no acknowledged record is lost by a crash; where the session says `synchronous_commit = off`,
-   * Latchkey's commits are synced all the same. `may-lose-acknowledged`: commits are as the session has them.
+   * `synced` (default): no acknowledged record is lost by a crash; even if the session has `synchronous_commit = off`,
+   * Latchkey's commits are synced. `may-lose-acknowledged`: commits use the session's setting.
    */
   readonly durability?: StoreCapabilities["durability"];
   /**
    * Whether processes notify each other by LISTEN and NOTIFY that something is due. Default true. A worker holds one
-   * connection for it and needs a pool of at least 4. False for poolers that hand a connection from one transaction to
-   * the next; workers find what is due by polling alone.
+   * connection for it and needs a pool of at least 4. Set it to false for poolers that give a connection to another client
+   * after each transaction; workers then find due work only by polling.
    */
   readonly notify?: boolean;
 }
@@ -44,12 +44,12 @@ const storeOptionNames = {
 
 export interface PostgresStore<Tx> extends Store<Tx> {
   /**
-   * Gives back the connection that heartbeats hold while attempts under a lease run, and stops listening for hints. Call it before ending the pool.
-   * The store can be used again afterwards.
+   * Releases the connection that heartbeats hold while attempts under a lease run, and stops listening for hints. Call it
+   * before ending the pool. The store can be used again afterwards.
    */
   close(): Promise<void>;
 
-  /** Whether a transaction runs under this key right now, as the store has it, in whichever process. For operators. */
+  /** Whether a transaction is running under this key, given as stored, in any process. For operators. */
   isRunning(key: RecordKey): Promise<boolean>;
 }
 
@@ -58,7 +58,7 @@ export interface PostgresStore<Tx> extends Store<Tx> {
  * `migratePostgres`, `npx latchkey migrate`, or your own migrations. With `lease` execution the pool needs at least 2
  * connections, with both executions 3.
  *
- * @param options `transactions`: who opens the transactions; default `pgTransactions` on the same pool
+ * @param options `transactions`: opens the transactions; default `pgTransactions` on the same pool
  * @throws {TypeError} when an option is out of range
  */
 export function postgresStore<P extends PgPool>(options: PostgresStoreOptions<P>): PostgresStore<PgTx<P>>;
@@ -131,7 +131,7 @@ const migrateOptionNames = { schema: true } as const satisfies OptionNames<Migra
  * one transaction, so it is all or nothing.
  *
  * @throws {TypeError} when the schema's name is not plain
- * @throws whatever the database says
+ * @throws the database's errors
  */
 export function migratePostgres(pool: PgPool, options: MigrateOptions = {}): Promise<MigrationReport> {
   checkOptions("migratePostgres", options, migrateOptionNames);

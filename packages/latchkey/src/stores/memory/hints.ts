@@ -8,15 +8,15 @@ export function memoryHints(): HintSupport {
   const tell = () => {
     const hints = [...due];
     due.clear();
-    for (const hint of hints) for (const hear of [...listeners]) hear(hint);
+    for (const hint of hints) for (const onHint of [...listeners]) onHint(hint);
   };
   return {
     send(hint) {
       if (due.size === 0) queueMicrotask(tell);
       due.add(hint);
     },
-    async listen(hear) {
-      const listener = (hint: Hint) => hear(hint);
+    async listen(onHint) {
+      const listener = (hint: Hint) => onHint(hint);
       listeners.add(listener);
       return async () => {
         listeners.delete(listener);

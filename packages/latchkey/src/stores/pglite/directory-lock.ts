@@ -10,21 +10,21 @@ import { lifeOf, ownIdentity, type ProcessIdentity } from "./process-identity.ts
 
 export const lockFileName = "latchkey.lock";
 
-/** How often the lock may be found free, or of a dead holder, and then taken by another process, before giving up. */
+/** How often the lock may be found free, or with a dead holder, and then be taken by another process, before this one gives up. */
 const triesMax = 8;
 
-/** What a lock file says. */
+/** The contents of a lock file. */
 interface Holder extends ProcessIdentity {
-  /** Names this one taking of the lock: no other lock file ever has the same. */
+  /** Identifies this lock file: no other ever has the same. */
   readonly token: string;
 }
 
-/** Gives the lock back. Calling it again does nothing. */
+/** Releases the lock. Calling it again does nothing. */
 export type ReleaseLock = () => void;
 
 /**
- * Takes the lock of `directory`, which must exist. A lock whose process is dead is cleared away first. The lock is
- * given back by the returned function, or when the process exits; after a kill the next taker finds its owner dead.
+ * Takes the lock of `directory`, which must exist. A lock whose process is dead is removed first. The returned function
+ * releases the lock, as does the exit of the process; after a kill, the next process finds the lock's owner dead.
  *
  * @throws {LatchkeyError} `data-directory-locked` when another process, or another opening in this one, holds it
  */
@@ -45,9 +45,9 @@ export function lockDirectory(directory: string, random: Random): ReleaseLock {
 }
 
 /**
- * Removes the lock file of a dead holder. Between reading a lock and removing it another process may have put its own
- * there; so the removal is itself under a lock, made for this very token. Only its owner can change a lock file
- * while another holds that permit, and the owner is dead.
+ * Removes the lock file of a dead holder. Between reading a lock and removing it another process may have written its own;
+ * so the removal is itself under a lock, made for this very token. While one process holds that lock, only the owner of the
+ * lock file could change it, and the owner is dead.
  *
  * @throws {LatchkeyError} `data-directory-locked` when the holder lives, or a living process is removing the file
  */
@@ -63,7 +63,7 @@ function reap(path: string, holder: Holder | null, random: Random): void {
   unlinkSync(permit);
 }
 
-/** False: the file is there already. */
+/** False if the file exists already. */
 function create(path: string, holder: Holder): boolean {
   try {
     writeFileSync(path, JSON.stringify(holder), { flag: "wx" });
@@ -74,7 +74,7 @@ function create(path: string, holder: Holder): boolean {
   }
 }
 
-/** Null: not written to its end yet, or not by us. */
+/** Null if the file is not complete yet, or was not written by Latchkey. */
 function read(path: string): Holder | null | "gone" {
   try {
     const value: unknown = JSON.parse(readFileSync(path, "utf8"));
@@ -102,9 +102,9 @@ function isHolder(value: unknown): value is Holder {
 }
 
 function locked(path: string, holder: Holder | null | "gone"): LatchkeyError {
-  const who = holder === null || holder === "gone" ? "a process that does not say which" : describe(holder);
+  const who = holder === null || holder === "gone" ? "an unknown process" : describe(holder);
   return new LatchkeyError("data-directory-locked", {
-    message: `${path} is held by ${who}. An embedded database belongs to one process: stop that one first. If it is gone for certain, delete the file.`,
+    message: `${path} is held by ${who}. An embedded database belongs to one process: stop that one first. If it has certainly ended, delete the file.`,
   });
 }
 

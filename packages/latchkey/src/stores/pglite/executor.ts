@@ -30,7 +30,7 @@ async function run(
   }
 }
 
-/** Null also when it was the queue for the session that took the time; then nothing runs any more. */
+/** Null also if the time was spent in the queue for the session; then nothing will run. */
 async function settle(
   session: PgliteSession,
   clock: Clock,

@@ -1,9 +1,9 @@
-/** Hints on PGlite: the database lives in this process, so that all its stores do, too. */
+/** Hints on PGlite. The database lives in this process, and so do all stores on it. */
 import type { Hint, HintSupport } from "../hints.ts";
 
 /** Listeners are called in a turn of their own, once for hints of the same kind that were sent before it. */
 class Hub {
-  readonly hearers = new Set<(hint: Hint) => void>();
+  readonly listeners = new Set<(hint: Hint) => void>();
   readonly #waiting = new Set<Hint>();
 
   send(hint: Hint): void {
@@ -14,13 +14,13 @@ class Hub {
   #tell(): void {
     const hints = [...this.#waiting];
     this.#waiting.clear();
-    for (const hint of hints) for (const hear of [...this.hearers]) hear(hint);
+    for (const hint of hints) for (const onHint of [...this.listeners]) onHint(hint);
   }
 }
 
 const hubs = new WeakMap<object, Map<string, Hub>>();
 
-/** Stores on one schema of one database hear each other. */
+/** Stores on one schema of one database receive each other's hints. */
 export function pgliteHints(database: object, schema: string): HintSupport {
   const schemas = hubs.get(database) ?? new Map<string, Hub>();
   hubs.set(database, schemas);
@@ -28,11 +28,11 @@ export function pgliteHints(database: object, schema: string): HintSupport {
   schemas.set(schema, hub);
   return {
     send: (hint) => hub.send(hint),
-    async listen(hear) {
-      const own = (hint: Hint) => hear(hint);
-      hub.hearers.add(own);
+    async listen(onHint) {
+      const own = (hint: Hint) => onHint(hint);
+      hub.listeners.add(own);
       return async () => {
-        hub.hearers.delete(own);
+        hub.listeners.delete(own);
       };
     },
   };

@@ -10,7 +10,7 @@ export async function migrate(database: PgliteDatabase, schema: string): Promise
   });
 }
 
-/** 0 where nothing was migrated yet. */
+/** 0 if nothing was migrated yet. */
 async function versionOf(tx: PgliteQueryable, schema: string): Promise<number> {
   const migrations = `"${schema}".migrations`;
   const ask = (text: string, ...values: string[]) => runStatement(tx, { name: "lk_version", text, values });

@@ -1,20 +1,20 @@
-/** Tells this process from every other one, also from a later process with the same id. */
+/** Distinguishes this process from every other one, also from a later process with the same id. */
 import { execFileSync } from "node:child_process";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
 export interface ProcessIdentity {
-  /** Where process ids mean something. On Linux the host and its PID namespace (a container has its own). */
+  /** The place in which process ids are unique. On Linux the host and its PID namespace (a container has its own). */
   readonly place: string;
   readonly pid: number;
-  /** When the process started, in the system's own words; null where the system does not tell. */
+  /** When the process started, in the system's own format; null if the system does not report it. */
   readonly started: string | null;
 }
 
 export type Life =
   | "alive"
   | "dead"
-  /** It lives, or lived, where its id cannot be looked up from here. */
+  /** It lives, or lived, in a place whose process ids cannot be looked up from this process. */
   | "out_of_sight";
 
 export function ownIdentity(): ProcessIdentity {
@@ -29,13 +29,13 @@ export function lifeOf(other: ProcessIdentity): Life {
   return started === other.started ? "alive" : "dead";
 }
 
-/** A laptop's host name changes with the network it is in, so elsewhere it tells nothing. */
+/** Outside Linux without the host name, because a laptop's host name changes with its network. */
 function ownPlace(): string {
   if (process.platform !== "linux") return process.platform;
   return `${hostname()} ${orNull(() => readlinkSync("/proc/self/ns/pid")) ?? ""}`.trim();
 }
 
-/** Sees processes of other users too. A process that has died and was not yet waited for does not run. */
+/** Works for processes of other users, too. A zombie process does not count as running. */
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -46,7 +46,7 @@ function isRunning(pid: number): boolean {
   return state !== "Z" && state !== "X";
 }
 
-/** On Linux the boot and the clock tick in it; elsewhere what `ps` says. */
+/** On Linux the boot and the clock tick in it; elsewhere the output of `ps`. */
 function startOf(pid: number): string | null {
   if (process.platform !== "linux") return startByPs(pid);
   const boot = orNull(() => readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim());

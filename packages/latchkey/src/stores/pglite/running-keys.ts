@@ -1,16 +1,16 @@
 /**
  * Which keys a transaction is running under, on one PGlite database. Its advisory locks belong to the session, which
- * all transactions share, so they exclude nothing; and to ask the database would mean to wait for the open transaction.
+ * all transactions share, so they exclude nothing; and a query of the database would wait for the open transaction.
  */
 import type { RecordKey } from "../../engine/record.ts";
 import type { Clock } from "../../ports.ts";
 import type { Reading } from "../life.ts";
 
-/** A transaction that is running under a key, or waiting for its turn to. */
+/** A transaction that is running under a key, or waiting for its turn. */
 export interface RunningKey {
   /**
-   * What it found under the key. That stays true until it ends, because no other transaction can write meanwhile. Waits until
-   * it has looked; null: it ended without looking.
+   * What it found under the key. That stays true until it ends, because no other transaction can write in the meantime. Waits
+   * until it has looked; null if it ended without looking.
    */
   reading(): Promise<Reading | null>;
   /** Resolves when it has ended. */
@@ -49,13 +49,13 @@ export class RunningKeys {
   }
 }
 
-/** The reading as it is later: the same record, and the store's time then. */
+/** A function that returns the same record, with the store's time at the call. */
 function ageing(reading: Reading, clock: Clock): () => Reading {
   const at = clock.monotonicMs();
   return () => ({ record: reading.record, now: reading.now + Math.floor(clock.monotonicMs() - at) });
 }
 
-/** Quoting keeps the parts apart whatever they contain. */
+/** Quoting makes the text unique whatever the parts contain. */
 function textOf(schema: string, { tenant, scope, key }: RecordKey): string {
   return JSON.stringify([schema, tenant, scope, key]);
 }

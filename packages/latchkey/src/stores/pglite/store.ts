@@ -4,7 +4,7 @@ import type { Store } from "../store.ts";
 import type { RunningKeys } from "./running-keys.ts";
 import { sessionTransactions } from "./transactions.ts";
 
-/** Makes the Postgres store fit for the one session of PGlite: what is known about a running key is not asked for. */
+/** Adapts the Postgres store to the one session of PGlite: reads of a running key are answered from memory. */
 export function besideSession<Tx>(
   store: Store<Tx>,
   { keys, schema, clock }: { readonly keys: RunningKeys; readonly schema: string; readonly clock: Clock },

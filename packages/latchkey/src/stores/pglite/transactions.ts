@@ -1,4 +1,4 @@
-/** What the one session of PGlite lacks for `transaction` execution: who is alone with a key, and the idle limit. */
+/** Adds what the one session of PGlite lacks for `transaction` execution: exclusive keys, and the idle limit. */
 import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
@@ -70,8 +70,8 @@ async function isFree<Tx>(
 }
 
 /**
- * A duplicate has no transaction: there is no second session to open one on. It sees what the running one saw, and can
- * neither write nor commit.
+ * A duplicate has no transaction, because there is no second session to open one on. It gets the reading of the running one,
+ * and can neither write nor commit.
  */
 async function beside<Tx, T>(reading: Reading, work: Work<Tx, T>): Promise<TransactionOutcome<T>> {
   const { end, value } = await work({
@@ -117,7 +117,7 @@ async function alone<Tx, T>(
   }
 }
 
-/** Others see meanwhile what the phase's own record said just before it. */
+/** While the phase runs, others read its record as it was just before the phase. */
 async function phase<Tx, T>(
   { inner, read, keys, schema, clock }: SessionParts<Tx>,
   request: PhaseRequest,
@@ -163,8 +163,8 @@ async function deliver<Tx, T>(
 type RolledBack<T> = Extract<TransactionOutcome<T>, { readonly kind: "rolled_back" | "refused" }>;
 
 /**
- * PGlite's own time-out must never strike: it stops the process in an endless loop. This one ends the transaction by
- * an exception, and like the server's it begins again with every use of `tx`.
+ * PGlite's own time-out must never fire, because it puts the process into an endless loop. This one ends the transaction by
+ * an exception; like the server's, it restarts with every use of `tx`.
  */
 class IdleLimit {
   readonly error = new StoreError("rolled_back", { message: "The transaction was idle for too long" });
@@ -178,7 +178,7 @@ class IdleLimit {
     this.#limitMs = limitMs;
   }
 
-  /** `tx` itself, seen whenever it is used. */
+  /** A proxy of `tx` that restarts the limit at every use. */
   watch<Tx>(tx: Tx): Tx {
     this.#restart();
     if (typeof tx !== "object" || tx === null) return tx;
@@ -189,7 +189,7 @@ class IdleLimit {
         return typeof value === "function" && property !== "constructor" ? on(target, value) : value;
       },
     });
-    // A class with private fields, as Kysely's, has them on the object itself alone.
+    // Private fields of a class, such as Kysely's, exist only on the object itself.
     const on = (target: object, method: object) =>
       new Proxy(method as () => unknown, {
         apply: (call, self, args) => Reflect.apply(call, self === watched ? target : self, args),

@@ -1,4 +1,4 @@
-/** How many records tenants have: bounded by the limit, and read from the table only where the limit is reached. */
+/** How many records tenants have, counted up to the limit. */
 import type { ActiveKeys } from "../active-keys.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { momentOf, nullableMoment, numberOf, textOf } from "./rows.ts";

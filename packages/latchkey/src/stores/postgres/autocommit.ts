@@ -13,7 +13,7 @@ import { commitSettings } from "./sql-parts.ts";
 
 export type AutocommitKind = "read" | "write";
 
-/** Another try may succeed where for certain nothing happened; after a conflict, once the other one is out of the way. */
+/** Whether to try again, which is safe only if certainly nothing happened; after a conflict, once the other transaction has ended. */
 export type Again = "no" | "at_once" | "after_pause";
 
 export type AutocommitResult =
@@ -21,8 +21,8 @@ export type AutocommitResult =
   | { readonly error: LatchkeyError; readonly again: Again };
 
 /**
- * A record of nothing, which is replicated after everything written before it. It waits whatever the session's settings:
- * only a store whose own COMMITs wait can have seen a wait that was cancelled.
+ * A WAL record without content, which is replicated after everything written before it. Its COMMIT waits whatever the
+ * session's settings, because only a store whose own COMMITs wait can have seen a cancelled wait.
  */
 const barrier: SqlStatement = {
   name: "lk_write_barrier",
@@ -39,7 +39,7 @@ export async function autocommit(
 ): Promise<AutocommitResult> {
   let reply = await alone(connection, statement);
   if (reply.statementsUnknown && reply.status === "I") reply = await alone(connection, statement);
-  // Inside a transaction that other code left open: nothing was committed, and nothing may be.
+  // Other code left a transaction open on this connection: nothing was committed, and nothing may be.
   if (reply.status !== "I") connection.destroy();
   if (reply.error !== null) return failed(reply, kind);
   if (reply.status !== "I") return { error: failure("rolled_back", leftOpen), again: "at_once" };
@@ -50,8 +50,8 @@ export async function autocommit(
 }
 
 /**
- * Of a session that Latchkey meets for the first time. Raises 22012 where texts would be stored as others, before the
- * statement after it has run.
+ * Sent to a session that Latchkey uses for the first time. Raises 22012 if texts would be stored as other texts, before the
+ * next statement has run.
  */
 const sessionStatement: SqlStatement = {
   name: "lk_session",
@@ -61,16 +61,16 @@ const sessionStatement: SqlStatement = {
 };
 
 /**
- * At READ COMMITTED, whatever the session's own level: above it unrelated keys fail each other. A level that is not known
- * yet is learned in the same pipeline. In a transaction that is open already BEGIN would only warn, and COMMIT would end it:
- * then nothing is sent.
+ * At READ COMMITTED, whatever the session's own level, because above it unrelated keys fail each other. A level that is not
+ * known yet is read in the same pipeline. If a transaction is open already, nothing is sent, because BEGIN would only warn,
+ * and COMMIT would end that transaction.
  */
 async function alone(connection: Connection, statement: SqlStatement): Promise<PipelineReply> {
   const { state } = connection;
   if (state === null) return connection.sendPipeline([statement]);
   if (state.isolation === "read committed") {
     const reply = await connection.sendPipeline([statement]);
-    // It cannot happen at this level: the session has another by now.
+    // This error cannot occur at READ COMMITTED, so the session has another level by now.
     if (reply.error !== null && sqlStateOf(reply.error) === "40001") state.isolation = null;
     return reply;
   }
@@ -88,7 +88,7 @@ async function alone(connection: Connection, statement: SqlStatement): Promise<P
   return { ...without(reply, 1, 1), status };
 }
 
-/** The reply to what stands between the first statements and the last ones. */
+/** The reply without those to the first and the last statements. */
 function without(reply: PipelineReply, first: number, last: number): PipelineReply {
   const { replies, notices } = reply;
   return {
@@ -119,7 +119,7 @@ function failure(certainty: StoreError["certainty"], cause: unknown): StoreError
   return new StoreError(certainty, { cause, message: message + remedy });
 }
 
-/** The role's own rights were looked at before the first request. */
+/** The role's own privileges were checked before the first request. */
 const foreignRole =
   ". Either its role has lost a privilege, or the session has another role: behind a pooler, a handler's plain SET ROLE stays " +
   "with the server's connection (use SET LOCAL ROLE)";
@@ -129,7 +129,7 @@ export function isWarned(reply: PipelineReply, count: number): boolean {
   return reply.notices.some(({ code, after }) => code === "01000" && after >= count);
 }
 
-/** A cancelled wait for synchronous replication is made good by a later one that was not cancelled. */
+/** Waits once more: after a cancelled wait for synchronous replication, a later one that is not cancelled covers both. */
 async function isDurable(connection: Connection): Promise<boolean> {
   const reply = await connection.sendPipeline([begin("read committed"), barrier, commit]);
   return reply.error === null && reply.replies[2]?.tag === "COMMIT" && !isWarned(reply, 2);

@@ -1,4 +1,4 @@
-/** Statements of a batch: what locks its keys and looks them all up. Lists are JSON texts. */
+/** Statements of a batch: they lock its keys and look all of them up. Lists are JSON texts. */
 import { sessionColumns } from "./session-statements.ts";
 import { commitSettingsOnce, exactly, recordColumn, type SqlNames, whereRead } from "./sql-parts.ts";
 import { template } from "./template.ts";
@@ -9,7 +9,7 @@ export function batchStatements(names: SqlNames) {
     openBatch: template("open_batch", openBatch(names)),
     lookBatch: template("look_batch", lookBatch(names)),
     completeBatch: template("complete_batch", completeBatch(names, lifeColumns)),
-    // A service that is not traced has no such column to write.
+    // A service without tracing has no value for that column.
     completeBatchTraced: template(
       "complete_batch_traced",
       completeBatch(names, { ...lifeColumns, trace: "x.trace" }),
@@ -25,7 +25,7 @@ function openBatch({ serverLimits }: SqlNames): string {
     ${transactionTime} as began, ${sessionColumns}${serverLimits ? `, ${limits}` : ""}`;
 }
 
-/** As `look`, with a row for each key in their order. A join would be planned for how few rows the table had at first. */
+/** As `look`, with a row for each key in their order. Not a join, because it would be planned for the few rows that the table had at first. */
 function lookBatch(names: SqlNames): string {
   const { records, clock } = names;
   return `select ${exactly("t.at")} as now, t.standby, t.standbys,

@@ -105,13 +105,13 @@ function admissionsOf(
   [first, looks = []]: PartedSession<never>["opened"],
   { isolation, refusal }: ReturnType<typeof openedSession>,
 ): readonly (Admission | null)[] {
-  // There a look-up inside would make different keys of a small table fail each other.
+  // At SERIALIZABLE a look-up inside would make different keys of a small table fail each other.
   if (isolation === "serializable") return looks.map(() => null);
   const exclusive = textOf(onlyRow(first), "exclusive");
   return looks.map((row, place) => admissionOf(row, exclusive[place] === "t", refusal));
 }
 
-/** Null for what has a lease, which has not been read, and for what a standby may not have yet. */
+/** Null for a record with a lease, which has not been read, and for one that a standby may not have yet. */
 function admissionOf(row: SqlRow, exclusive: boolean, refusal: Admission["refusal"]): Admission | null {
   const { reading, unconfirmed } = lookOf([row]);
   if (unconfirmed || reading.record?.state === "in_progress") return null;
@@ -156,7 +156,7 @@ function outcomeOf<Tx, T>(parts: BatchParts<Tx>, outcome: BridgeOutcome<T>): Bat
   }
 }
 
-/** By the ids of the records. */
+/** The expiry of each record, by its id. */
 function expiriesOf(closed: readonly (readonly SqlRow[])[]): ReadonlyMap<string, number> {
   const rows = closed.flat().filter((row) => "expires_at" in row);
   return new Map(rows.map((row) => [textOf(row, "id"), momentOf(row, "expires_at")]));

@@ -1,8 +1,8 @@
 /**
- * A COMMIT whose wait for a synchronous standby was cancelled, or that a crash of the primary interrupted, is there for
- * every session, and may be on no standby. A caller that was answered from such a record would lose that answer with the primary. So it
- * is read again together with a write of nothing: when that is replicated, so is everything that was read before it. The
- * two must be one transaction: the next connection may reach the next primary.
+ * A COMMIT whose wait for a synchronous standby was cancelled, or that a crash of the primary interrupted, is visible to
+ * every session, and may be on no standby. A caller that was answered from such a record would lose that answer with the
+ * primary. So the record is read again together with a WAL record without content: when that is replicated, so is everything
+ * that was read before it. The two must be in one transaction, because the next connection may reach the next primary.
  */
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import { sameFence } from "../../engine/record.ts";
@@ -14,13 +14,13 @@ import { booleanOf, foundRows, momentOf, onlyRow, primaryRows, recordOf, textOf 
 import type { transactionStatements } from "./transaction-statements.ts";
 import { timeoutText } from "./values.ts";
 
-/** The caller waits, and a standby that has not answered by then is away. */
+/** The caller is waiting, and a standby that has not answered by then is unavailable. */
 const limitMs = 5_000;
 
-/** States that a caller is answered from: something has happened, or will. */
-const told: ReadonlySet<string> = new Set(["completed", "failed", "pending"]);
+/** States from which a caller is answered that something has happened, or will. */
+const answered: ReadonlySet<string> = new Set(["completed", "failed", "pending"]);
 
-/** What a look-up has found, and whether it could be lost with the primary. */
+/** The result of a look-up, and whether it could be lost with the primary. */
 export interface Look {
   readonly reading: Reading;
   readonly unconfirmed: boolean;
@@ -30,7 +30,7 @@ export interface Look {
 export function lookOf(rows: readonly SqlRow[] | undefined): Look {
   const row = onlyRow(primaryRows(rows));
   const record = recordOf(row);
-  const unconfirmed = record !== null && told.has(record.state) && booleanOf(row, "standbys");
+  const unconfirmed = record !== null && answered.has(record.state) && booleanOf(row, "standbys");
   return { reading: { record, now: momentOf(row, "now") }, unconfirmed };
 }
 
@@ -47,16 +47,16 @@ export class Confirmation {
   }
 
   /**
-   * What the look-up finds, once it is known to stay.
+   * The result of the look-up, once it is certain that it stays.
    *
-   * @throws {StoreError} when the standby did not have it in time
+   * @throws {StoreError} when the standby did not confirm it in time
    */
   async read(look: SqlStatement): Promise<Reading> {
     const { reading, unconfirmed } = lookOf(await this.#executor.read(look));
     return unconfirmed ? this.readAgain(look) : reading;
   }
 
-  /** As `read`, of something that has been seen. */
+  /** As `read`, for a record that has been read before. */
   async readAgain(look: SqlStatement): Promise<Reading> {
     const rows = await this.#confirmed(look);
     if (rows !== null) return lookOf(rows).reading;
@@ -64,23 +64,23 @@ export class Confirmation {
   }
 
   /**
-   * The ids of writes that an earlier try has done, once the standby has them, too.
+   * The ids of writes that an earlier try has made, once the standby has them, too.
    *
-   * @throws {StoreError} when the standby did not have them in time: they are in doubt
+   * @throws {StoreError} when the standby did not confirm them in time, so that they are in doubt
    */
   async idsOf(repeated: SqlStatement): Promise<readonly string[]> {
     return (await this.rowsOf(repeated, "in_doubt")).map(idOf);
   }
 
-  /** As `idsOf`, of a write that there can be but one of: whether it has been done. */
+  /** Whether a write has been made, of which there can be only one; else as `idsOf`. */
   async isDone(repeated: SqlStatement): Promise<boolean> {
     return (await this.rowsOf(repeated, "in_doubt")).length > 0;
   }
 
   /**
-   * What a look-up with `standby` and `standbys` in each row finds, once it is known to stay.
+   * The rows of a look-up with `standby` and `standbys` in each row, once it is certain that they stay.
    *
-   * @throws {StoreError} when the standby did not have it in time, or answered
+   * @throws {StoreError} when the standby did not confirm them in time, or when a standby answered
    */
   async rowsOf(
     look: SqlStatement,
@@ -93,7 +93,7 @@ export class Confirmation {
     throw new StoreError(certainty, { message: unconfirmed("What was written") });
   }
 
-  /** What the look-up finds, in one transaction with a write that has been replicated. Null: not in time. */
+  /** The rows of the look-up, in one transaction with a write that has been replicated. Null if it was not in time. */
   async #confirmed(look: SqlStatement): Promise<readonly SqlRow[] | null> {
     const { waitSettings, barrier } = this.#statements;
     const rows = await this.#executor.settle(
@@ -112,7 +112,7 @@ function idOf(row: SqlRow): string {
   return textOf(row, "id");
 }
 
-/** Whether what was decided on the one is true of the other. */
+/** Whether a decision on one of them is also right for the other. */
 export function isSameVersion(left: LatchkeyRecord | null, right: LatchkeyRecord | null): boolean {
   if (left === null || right === null) return left === right;
   if (left.id !== right.id || left.state !== right.state || !sameFence(left.fence, right.fence)) return false;

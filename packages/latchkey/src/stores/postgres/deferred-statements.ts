@@ -1,4 +1,4 @@
-/** Statements of deferred work: workers claim it, and clients ask after it by its id. */
+/** Statements of deferred work: workers claim it, and clients read its status by its id. */
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";

@@ -1,4 +1,4 @@
-/** Statements of effects that ride with COMMIT: what a transaction or a phase enqueues, and the end of a delivery. */
+/** Statements of effects that are sent with COMMIT: a transaction or a phase enqueues effects, and a delivery ends. */
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";
@@ -6,7 +6,7 @@ import { statement } from "./statement.ts";
 export function deliveryStatements(names: SqlNames) {
   return {
     enqueue: statement("enqueue", sql.enqueue, names),
-    /** A service that is not traced sends no parameter for it. */
+    /** For services with tracing; the others send no parameter for it. */
     enqueueTraced: statement("enqueue_traced", sql.enqueueTraced, names),
     finishEffect: statement("finish_effect", sql.finishEffect, names),
     answerByEffect: statement("answer_by_effect", sql.answerByEffect, names),

@@ -26,7 +26,7 @@ export function postgresEarly(
     async due(limit) {
       const found = foundRows(await executor.read(statements.dueEarly.bind({ limit })), "record");
       const records = found.map((row) => storedRecord(row, "unknown"));
-      // A record comes once for each thing that was said of it.
+      // A record is in the rows once for each of its early settlements.
       return [...new Map(records.map((record): [string, UnknownRecord] => [record.id, record])).values()];
     },
   };

@@ -1,4 +1,4 @@
-/** Claims on effects: where the index is entered, and what becomes of a row that cannot be claimed. */
+/** Claims on effects: where the index is entered, and how a row that cannot be claimed is handled. */
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { EffectWant, OutboxEffect } from "../outbox.ts";
@@ -29,7 +29,7 @@ export class EffectClaims {
     this.#quarantined = new QuarantinedRows(clock);
   }
 
-  /** Something may have become due before what was claimed last. */
+  /** Called when an effect may have become due before the last claimed one. */
   startOver(): void {
     this.#places.reset();
   }
@@ -51,7 +51,7 @@ export class EffectClaims {
     const missing = this.#places.claimed(placed, rows.map(placeOf));
     if (missing.length === 0) return rows.map(effectOf);
     this.#places.reset();
-    // What is claimed already must reach its dispatcher; what is missing comes with the next claim.
+    // Effects that are claimed already must reach the dispatcher; the missing ones come with the next claim.
     const more = await this.#claim(this.#places.placed(missing), terms).catch(() => []);
     return [...rows, ...more].map(effectOf);
   }
@@ -112,7 +112,7 @@ const frontEveryMs = 1_000;
 /** A row that was claimed. */
 interface ClaimedPlace {
   readonly effect: string;
-  /** Null: not ordered. */
+  /** Null if the effect is not ordered. */
   readonly aggregate: AggregateName | null;
   readonly availableAt: number;
 }
@@ -129,21 +129,21 @@ interface Place {
 }
 
 interface PlacedWant extends EffectWant {
-  /** Null: from the front. */
+  /** Null: from the front of the index. */
   readonly fromMs: number | null;
-  /** Null: from the first. */
+  /** Null: from the first aggregate. */
   readonly after: AggregateName | null;
 }
 
 /**
- * Where claims enter the index of what is due. While some transaction keeps dead rows from being removed, a claim from the
- * front walks over an entry for every effect that was claimed since: 20,000 of them cost about 4 ms. So a claim begins
- * where the last one ended, and this decides nothing: one that finds less than it wants looks again from the front, and
- * so does every claim after a second. What became due behind the place waits that long at most, and only while there is
- * more than enough before it.
+ * Where claims enter the index of due effects. While a transaction keeps dead rows from being removed, a claim from the
+ * front walks over an entry for every effect that was claimed since: 20,000 of them cost about 4 ms. So a claim begins where
+ * the last one ended. That decides nothing: a claim that finds fewer than it wants looks again from the front, and so does
+ * the first claim after each second. An effect that became due behind that position waits that long at most, and only while
+ * there are more than enough others.
  *
- * Ordered aggregates are gone through in the order of their names, each claim from behind the last one: so none of them,
- * and no tenant, is always first.
+ * Ordered aggregates are claimed in the order of their names, each claim after the last one, so that no aggregate and no
+ * tenant always comes first.
  */
 class ClaimPlaces {
   readonly #clock: Clock;
@@ -154,7 +154,7 @@ class ClaimPlaces {
     this.#clock = clock;
   }
 
-  /** Something may have become due behind the places. */
+  /** Called when an effect may have become due behind the positions. */
   reset(): void {
     this.#places.clear();
   }
@@ -169,7 +169,7 @@ class ClaimPlaces {
     });
   }
 
-  /** Takes note of what was claimed, and answers what is still wanted from the front. */
+  /** Notes the claimed rows, and returns what is still wanted from the front. */
   claimed(wants: readonly PlacedWant[], rows: readonly ClaimedPlace[]): readonly EffectWant[] {
     return wants.flatMap(({ effect, limit, starts = false, fromMs, after }) => {
       const own = rows.filter((row) => row.effect === effect);
@@ -192,7 +192,7 @@ class ClaimPlaces {
   }
 }
 
-/** As the index has them. */
+/** The order of the index. */
 function byBytes(left: AggregateName, right: AggregateName): number {
   const compare = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other));
   return compare(left.tenant, right.tenant) || compare(left.aggregate, right.aggregate);

@@ -1,4 +1,4 @@
-/** Rescues of effects whose claims have ended: where the index is entered, and what becomes of a row that refuses. */
+/** Rescues of effects whose claims have ended: where the index is entered, and how a row that refuses the write is handled. */
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { OutboxRescue } from "../outbox.ts";
@@ -10,7 +10,7 @@ import { foundRows, momentOf, numberOf, onlyRow, textOf } from "./rows.ts";
 interface RescueTerms {
   readonly limit: number;
   readonly from_ms: number | null;
-  /** The ids of what is left alone, as a list. */
+  /** The ids of quarantined effects, as a list. */
   readonly spared: string;
 }
 
@@ -67,9 +67,9 @@ const marginMs = 10_000;
 const frontEveryMs = 60_000;
 
 /**
- * Where a rescue enters the index of what is claimed: for the reason that `ClaimPlaces` in `effect-claims.ts` gives, not
- * before the oldest claim that the last one saw. What committed late, or under a clock that has gone back, is within the
- * margin, or found by the next rescue from the front.
+ * Where a rescue enters the index of claimed effects: at the oldest claim that the last one saw, for the reason given at
+ * `ClaimPlaces` in `effect-claims.ts`. A claim that committed late, or under a clock that has gone back, is within the margin,
+ * or is found by the next rescue from the front.
  */
 class RescuePlace {
   readonly #clock: Clock;

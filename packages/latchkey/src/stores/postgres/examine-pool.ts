@@ -1,4 +1,4 @@
-/** What of a pool's options is dangerous, and which kind of pooler stands between it and the server. */
+/** Checks a pool for dangerous options, and finds out which kind of pooler is between it and the server. */
 import type { Connection, Connections } from "../../sql/pg/connections.ts";
 import { type ExamineRequest, type Finding, failed, notChecked, ok, warning } from "../examination.ts";
 import { why } from "./examine.ts";
@@ -20,12 +20,12 @@ export async function examinePool(
   return isReachable ? [...pool, await pooler(connections, use, isOfService)] : pool;
 }
 
-/** One for heartbeats, one for notifications, one for a transaction, and one for what is asked beside it. */
+/** One for heartbeats, one for notifications, one for a transaction, and one for statements outside it. */
 const workerPoolMin = 4;
 
 function poolFindings(connections: Connections, { notify }: PoolUse): readonly Finding[] {
   const options = connections.poolOptions;
-  if (options === undefined) return [notChecked("pool", "The pool does not tell its options.")];
+  if (options === undefined) return [notChecked("pool", "The pool does not expose its options.")];
   const findings: Finding[] = [];
   if (!options.connectionTimeoutMillis) {
     const message =
@@ -68,9 +68,9 @@ async function pooler(connections: Connections, use: PoolUse, isOfService: boole
 }
 
 type Between =
-  /** Two connections share a session of the server: it changes hands from one transaction to the next. */
+  /** Two connections share a session of the server, which serves them in turn, transaction by transaction. */
   | "transaction"
-  /** Who answers is not the server itself; no session was shared. */
+  /** A pooler answers, not the server itself, but no session was shared. */
   | "session"
   | "nothing";
 

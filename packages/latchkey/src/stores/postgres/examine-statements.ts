@@ -1,10 +1,10 @@
-/** What `latchkey doctor` asks a Postgres server. Nothing here writes. */
+/** The queries of `latchkey doctor` on a Postgres server. None of them writes. */
 import { exactly, type SqlNames } from "./sql-parts.ts";
 import { suitability } from "./suitability.ts";
 import { template } from "./template.ts";
 
 const all = ["select", "insert", "update", "delete"];
-/** What the statements of the store do with each table. */
+/** The privileges that the store's statements need on each table. */
 const rights: Readonly<Record<string, readonly string[]>> = {
   records: all,
   leases: all,
@@ -38,7 +38,7 @@ const server = `select ${setting("server_version")} as version, pg_catalog.curre
     current_user::text as role_name, ${setting("default_transaction_isolation")} as isolation,
     ${setting("default_transaction_read_only")} as read_only, pg_catalog.pg_is_in_recovery() as standby`;
 
-/** One row always. A schema that is not there has no tables, and no right on it is missing. */
+/** Always one row. A schema that does not exist has no tables, so no privilege is reported as missing. */
 function rightsIn(schema: string): string {
   const tables = Object.keys(rights).map((table) => `('${table}')`);
   const needs = Object.entries(rights).flatMap(([table, needed]) =>
@@ -58,7 +58,7 @@ function rightsIn(schema: string): string {
         where not pg_catalog.has_table_privilege(own.oid, n.privilege)) as lacking`;
 }
 
-/** The tables that autovacuum leaves out, and how many rows of each are dead, as far as the statistics know. */
+/** The tables that autovacuum leaves out, and how many rows of each are dead, according to the statistics. */
 function vacuum(schema: string): string {
   return `select ${setting("autovacuum")} as autovacuum, ${setting("track_counts")} as track_counts,
       c.relname::text as name,
@@ -72,8 +72,8 @@ function vacuum(schema: string): string {
 }
 
 /**
- * How long first attempts took, of the records that are forgotten last: in the order of an index, and never more than these.
- * What a person or a webhook settled did not end with its attempt.
+ * How long first attempts took, for a bounded number of records, those that are forgotten last, in the order of an index.
+ * Without records that an operator or a webhook settled, because those did not end with their attempt.
  */
 function durations({ records, audit }: SqlNames): string {
   return `select pg_catalog.count(*)::int as attempts,

@@ -1,4 +1,4 @@
-/** What is wrong with a Postgres server, the role and the settings: the checks that need nothing but statements. */
+/** Checks a Postgres server, the role and the settings, as far as that needs only statements. */
 import { isLatchkeyError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
@@ -51,7 +51,7 @@ export async function examinePostgres(
     found.push(...[findings].flat());
   };
   await add("row-level-security", () => rowLevelSecurity(parts));
-  // What the statements below say in operators would mean something else.
+  // The operators in the statements below would not be Postgres's own.
   if (found.some(({ check, status }) => check === "search-path" && status === "failed")) return found;
   await add("privileges", () => privileges(parts));
   await add("migrations", () => migrations(parts));
@@ -65,7 +65,7 @@ export async function examinePostgres(
 const unreachableRemedy =
   "Check the address, the password, pg_hba.conf and whether the server has connections left.";
 
-/** Its own words and those of what caused it, on one line and without the full stop. */
+/** The messages of an error and its causes, on one line and without the full stop. */
 export function why(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const words = [error.message || error.name];
@@ -194,11 +194,11 @@ async function sequence({ positions }: ExamineParts): Promise<Finding> {
   return failed("sequence", message, `Run: ${positions.remedy(highest)}${also}`);
 }
 
-/** Fewer are of no account, whatever their share. */
+/** Fewer dead rows do not matter, whatever their share. */
 const deadRowsMin = 10_000;
 
 async function vacuum({ executor, statements, names: sql, schema }: ExamineParts): Promise<Finding> {
-  // A database that has no processes beside the session has none that vacuums, either.
+  // A database without processes beside the session has no autovacuum, either.
   const hasAutovacuum = sql.serverLimits;
   const rows = await executor.read(statements.vacuum.bind({}));
   const [first] = rows;

@@ -2,25 +2,25 @@
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
 
 export interface PostgresExecutor {
-  /** Runs a statement that changes nothing. Throws a `StoreError`, never `in_doubt`. */
+  /** Runs a statement that changes nothing. Throws a `StoreError` that is never `in_doubt`. */
   read(statement: SqlStatement): Promise<readonly SqlRow[]>;
 
   /**
-   * Runs one statement that commits by itself. Its COMMIT is believed only without a warning.
+   * Runs one statement that commits by itself. A COMMIT with a warning is in doubt.
    *
    * @throws {StoreError}
    */
   write(statement: SqlStatement): Promise<readonly SqlRow[]>;
 
-  /** Whether `read` and `settle` go through while a transaction is open. */
+  /** Whether `read` and `settle` can run while a transaction is open. */
   readonly hasSpare: boolean;
 
   /** The connection that heartbeats have for themselves. */
   readonly heartbeats: Heartbeats;
 
   /**
-   * Runs statements as one READ COMMITTED transaction on a connection of its own, and tries again until it has
-   * committed without a warning. Null: not within `timeoutMs`.
+   * Runs statements as one READ COMMITTED transaction on a connection of its own, and retries until it has committed without
+   * a warning. Null if that takes longer than `timeoutMs`.
    */
   settle(
     statements: (leftMs: number) => readonly SqlStatement[],
@@ -30,8 +30,8 @@ export interface PostgresExecutor {
 
 export interface Heartbeats {
   /**
-   * Sees to it that a heartbeat of this attempt will not have to wait for a connection, until `drop` or until nothing
-   * was heard of it for `leaseMs`.
+   * Reserves a connection, so that a heartbeat of this attempt need not wait for one, until `drop` is called or the attempt has
+   * not called for `leaseMs`.
    *
    * @throws {StoreError} `not_sent`
    */

@@ -12,7 +12,7 @@ import {
   textOf,
 } from "./rows.ts";
 
-/** Null when no such life is there. */
+/** Null if the life does not exist. */
 export function journalOf(rows: readonly SqlRow[] | undefined): Journal | null {
   const first = onlyRow(rows);
   if (!booleanOf(first, "present")) return null;

@@ -1,4 +1,4 @@
-/** Statements on the journal: what a life was begun with, and its steps. Each write locks the record, then its steps. */
+/** Statements on the journal: a life's input and its steps. Each write locks the record, then its steps. */
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
 import { statement } from "./statement.ts";

@@ -16,8 +16,8 @@ export interface JournalParts {
 }
 
 /**
- * How long one try of a refence waits for the record while it holds the lease: as long as heartbeats, which share one
- * connection, may be kept waiting.
+ * How long one try of a refence waits for the record while it holds the lease. Heartbeats, which share one connection, may
+ * have to wait as long.
  */
 const waitMaxMs = 200;
 

@@ -9,7 +9,7 @@ export function leaseStatements(names: SqlNames) {
     createOver: statement("create_over", sql.createOver, names),
     accept: statement("accept", sql.accept, names),
     acceptOver: statement("accept_over", sql.acceptOver, names),
-    // A service that is not traced sends no parameter for it.
+    // A service without tracing sends no parameter for it.
     createTraced: statement("create_traced", sql.createTraced, names),
     createOverTraced: statement("create_over_traced", sql.createOverTraced, names),
     acceptTraced: statement("accept_traced", sql.acceptTraced, names),

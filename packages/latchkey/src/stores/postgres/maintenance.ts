@@ -1,4 +1,4 @@
-/** What the background services ask of the store: dead leases, expiry, and the age of audit rows. */
+/** The store's part in the background services: dead leases, expiry, and the age of audit rows. */
 import type { LeaseEnd } from "../../engine/record.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { EndedLease, Store } from "../store.ts";

@@ -13,10 +13,10 @@ export function postgresMessages(
   statements: ReturnType<typeof messageStatements>,
   confirmation: Confirmation,
 ): MessageSupport {
-  /** A consumer that relies on it lets the broker forget the message. */
+  /** Confirmed by a standby, because a consumer that relies on it acknowledges the message. */
   const isDead = (digest: string) => confirmation.isDone(statements.messageIsDead.bind({ digest }));
 
-  /** One that is dead when it is written, and is not there afterwards, has died on a server that is no more. */
+  /** If the write finds the message dead, and the confirmation does not, the letter was lost with a former primary. */
   const buried = async (digest: string, write: SqlStatement, tries: number): Promise<boolean> => {
     for (let left = tries; left > 0; left--) {
       const { buried } = onlyRow(await executor.write(write));
@@ -57,7 +57,7 @@ export function postgresMessages(
         return buried(facts.digest, statements.condemnMessage.bind({ ...values, starts, returns }), 1);
       }
       if (await buried(facts.digest, statements.buryMessage.bind(values), 2)) return true;
-      throw new StoreError("in_doubt", { message: "A message that was dead is so no more" });
+      throw new StoreError("in_doubt", { message: "A message that was dead is no longer dead" });
     },
 
     async list({ operation, tenant, limit, after }) {

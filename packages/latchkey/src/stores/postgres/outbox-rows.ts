@@ -1,4 +1,4 @@
-/** Rows of the outbox, made into effects; and what the outbox is called with, as values: lists of rows are JSON texts. */
+/** Turns rows of the outbox into effects, and arguments of the outbox into values; lists of rows are JSON texts. */
 import type { SqlRow } from "../../sql/transaction.ts";
 import type { DeliveryEnd, EffectClaim, EffectState, NewEffect, OutboxEffect } from "../outbox.ts";
 import { booleanOf, bytesOf, momentOf, nullableMoment, nullableText, numberOf, textOf } from "./rows.ts";
@@ -53,7 +53,7 @@ function claimRow({ id, fence }: EffectClaim) {
   return { id, attempt: fence.attempt, token: fence.token };
 }
 
-/** The text of an array of what needs no quotes. */
+/** The text of an array whose items need no quotes. */
 function arrayOf(items: readonly (string | number | null)[]): string {
   return `{${items.map((item) => (item === "" ? '""' : (item ?? "null"))).join()}}`;
 }

@@ -26,7 +26,7 @@ export function postgresOutbox(
   const claims = new EffectClaims(executor, statements, clock);
   const rescues = new EffectRescues(executor, statements, clock);
 
-  /** Ids whose guard held, or that had been written by an earlier try. */
+  /** Ids whose guard held, or that an earlier try has written. */
   const guarded = async (count: number, write: SqlStatement, repeated: () => SqlStatement) => {
     const done = (await executor.write(write)).map(idOf);
     if (done.length === count) return done;

@@ -45,7 +45,7 @@ export class PendingClaims {
         claimed.push(...(await this.#executor.write(this.#statements.claimPendingOne.bind(one))));
       } catch (error) {
         if (isCausedByRow(error)) this.#quarantined.quarantine(id);
-        // What is claimed already must be run; the others come with the next claim.
+        // Records that are claimed already must be run; the others come with the next claim.
         else if (claimed.length > 0) return claimed;
         else throw error;
       }

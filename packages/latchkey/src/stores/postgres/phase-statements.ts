@@ -1,4 +1,4 @@
-/** Statements of phases: what rides with BEGIN, and what rides with COMMIT. */
+/** Statements of phases: those sent with BEGIN, and those sent with COMMIT. */
 import { sessionColumns } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
 import type { SqlNames } from "./sql-parts.ts";
@@ -17,7 +17,7 @@ export function phaseStatements(names: SqlNames) {
   };
 }
 
-/** Reads nothing: a row looked at here would be in the transaction's snapshot, or, at SERIALIZABLE, in its conflicts. */
+/** Reads no row, because that would fix the transaction's snapshot, or, at SERIALIZABLE, be part of its conflicts. */
 function openPhase({ serverLimits }: SqlNames): string {
   return `select ${transactionTime} as began, ${sessionColumns}${serverLimits ? `, ${limits}` : ""}`;
 }

@@ -30,7 +30,7 @@ export interface PhaseParts<Tx> {
 type Work<Tx, T> = (open: OpenPhase<Tx>) => Promise<PhaseWork<T>>;
 type CommitWork<T> = Extract<PhaseWork<T>, { readonly end: "commit" }>;
 
-/** What came of it, and whether it was to complete the attempt. */
+/** The outcome of the work, and whether it was to complete the attempt. */
 interface Tried<T> {
   readonly value: T;
   readonly completes: boolean;
@@ -111,7 +111,7 @@ function closing<T>(
   });
 }
 
-/** Its record is finished, so nothing depends on the lease any more; what stays of it the record-cleaner finds. */
+/** Nothing depends on the lease any more, because the record is finished; if the row stays, the record-cleaner removes it. */
 async function dropLease<Tx>({ executor, statements }: PhaseParts<Tx>, owner: Owner, isGone: boolean) {
   executor.heartbeats.drop(owner.fence.token);
   if (!isGone) await executor.write(statements.dropLease.bind(ownerOfValues(owner))).catch(() => {});

@@ -10,15 +10,15 @@ import type { PostgresExecutor } from "./executor.ts";
 import { PoolHeartbeats } from "./pool-heartbeats.ts";
 import { asSchemaError } from "./settings.ts";
 
-/** A stale connection, or one that was given back in the middle of a transaction, costs a try; so does a conflict. */
+/** A stale connection, or one that was released in the middle of a transaction, costs a try; so does a conflict. */
 const triesMax = 4;
 const settlePauses = { firstMs: 20, maxMs: 250 };
 const conflictPauses = { firstMs: 5, maxMs: 100 };
-/** The server's own time-out comes first, and says more. */
+/** Leaves time for the server's own time-out, whose error has more details. */
 const settleGraceMs = 250;
 
 export interface PoolExecutor extends PostgresExecutor {
-  /** Gives back what heartbeats hold. */
+  /** Releases the connection that heartbeats hold. */
   close(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The connection that heartbeats have for themselves: one client of the pool, taken when the first attempt begins and
- * given back when the last one has ended. A pool full of transactions cannot make a lease run out.
+ * The connection that is reserved for heartbeats: one client of the pool, taken when the first attempt begins and released
+ * when the last one has ended. So a pool full of transactions cannot make a lease run out.
  */
 import type { CancelTimer } from "../../ports.ts";
 import type { Connection, Connections } from "../../sql/pg/connections.ts";
@@ -17,7 +17,7 @@ export class PoolHeartbeats implements Heartbeats {
   /** Attempts that may beat, by token. */
   readonly #live = new Map<string, CancelTimer>();
   #kept: Promise<Kept> | null = null;
-  /** Beats go one after the other, for they share a connection. */
+  /** Heartbeats run one after the other, because they share a connection. */
   #turn: Promise<unknown> = Promise.resolve();
   #beating = 0;
 
@@ -79,7 +79,7 @@ export class PoolHeartbeats implements Heartbeats {
     }
   }
 
-  /** The kept connection, or a new one in the place of one that has broken. */
+  /** The kept connection, or a new one if that has broken. */
   async #keep(): Promise<Kept> {
     const before = this.#kept;
     if (before !== null) {

@@ -1,7 +1,6 @@
 /**
- * Hints as notifications of the database. They are sent on a connection of their own transaction, so that nobody's
- * COMMIT takes the lock that the server has for them, and at most one statement at a time: what is said meanwhile goes
- * with the next.
+ * Hints as notifications of the database. They are sent in a transaction of their own, so that no user's COMMIT takes the
+ * server's lock for notifications, and at most one statement at a time: hints that are sent in the meantime go with the next.
  */
 import { StoreError } from "../../errors.ts";
 import { type CancelTimer, pause } from "../../ports.ts";
@@ -15,21 +14,21 @@ const connectionsMin = 4;
 const channel = "latchkey";
 const backoffMs = 100;
 const backoffMaxMs = 10_000;
-/** A connection that was lost without a word is found out within this and the statement's own limit. */
+/** A connection that was lost without a message is noticed within this time and the statement's own limit. */
 const checkEveryMs = 30_000;
 
 const listenStatement: SqlStatement = { name: "lk_listen", text: `listen ${channel}`, values: [] };
 const checkStatement: SqlStatement = { name: "lk_listening", text: "select 1 as listening", values: [] };
 
 export interface PoolHints extends HintSupport {
-  /** Ends all listening, and waits for what is being sent. */
+  /** Ends all listening, and waits for hints that are being sent. */
   close(): Promise<void>;
 }
 
-/** All who listen through one store share one connection. */
+/** All listeners of one store share one connection. */
 interface Listening {
   readonly listener: HintListener;
-  readonly hearers: Set<(hint: Hint) => void>;
+  readonly listeners: Set<(hint: Hint) => void>;
   readonly begun: Promise<void>;
 }
 
@@ -37,11 +36,11 @@ export function poolHints(connections: Connections, schema: string): PoolHints {
   const sender = new HintSender(connections, schema);
   let now: Listening | null = null;
   const begin = (): Listening => {
-    const hearers = new Set<(hint: Hint) => void>();
+    const listeners = new Set<(hint: Hint) => void>();
     const listener = new HintListener(connections, schema, (hint) => {
-      for (const hear of [...hearers]) hear(hint);
+      for (const onHint of [...listeners]) onHint(hint);
     });
-    return { listener, hearers, begun: listener.begin() };
+    return { listener, listeners, begun: listener.begin() };
   };
   const end = (listening: Listening) => {
     if (now === listening) now = null;
@@ -49,16 +48,16 @@ export function poolHints(connections: Connections, schema: string): PoolHints {
   };
   return {
     send: (hint) => sender.send(hint),
-    async listen(hear) {
+    async listen(onHint) {
       if ((connections.max ?? connectionsMin) < connectionsMin) {
         const message = `Listening for hints needs a pool of at least ${connectionsMin} connections`;
         throw new StoreError("not_sent", { message });
       }
       now ??= begin();
       const listening = now;
-      // One of its own for each call, so that the same function may listen twice.
-      const own = (hint: Hint) => hear(hint);
-      listening.hearers.add(own);
+      // A new function for each call, so that the same one may listen twice.
+      const own = (hint: Hint) => onHint(hint);
+      listening.listeners.add(own);
       try {
         await listening.begun;
       } catch (error) {
@@ -66,7 +65,7 @@ export function poolHints(connections: Connections, schema: string): PoolHints {
         throw error;
       }
       return async () => {
-        if (listening.hearers.delete(own) && listening.hearers.size === 0) end(listening);
+        if (listening.listeners.delete(own) && listening.listeners.size === 0) end(listening);
       };
     },
     async close() {
@@ -110,7 +109,7 @@ class HintSender {
     const reply = await connection.sendPipeline([
       {
         name: "lk_notify",
-        // Nothing is lost with it that a poll does not find: it need not wait for the disk.
+        // Need not wait for the disk, because polling finds everything that a lost hint would have announced.
         text: `select pg_catalog.pg_notify('${channel}', h.hint)::text as told,
             pg_catalog.set_config('synchronous_commit', 'off', true) as unsynced
           from pg_catalog.json_array_elements_text($1::text::json) h(hint)`,
@@ -127,7 +126,7 @@ interface Notification {
   readonly payload?: string;
 }
 
-/** What `pg` clients emit besides. */
+/** Further events of `pg` clients. */
 interface NotifiedClient {
   on(event: "notification", listener: (notification: Notification) => void): unknown;
   on(event: "end", listener: () => void): unknown;
@@ -137,14 +136,14 @@ interface NotifiedClient {
 class HintListener {
   readonly #connections: Connections;
   readonly #schema: string;
-  readonly #hear: (hint: Hint) => void;
+  readonly #onHint: (hint: Hint) => void;
   readonly #ended = new AbortController();
   #end = () => {};
 
-  constructor(connections: Connections, schema: string, hear: (hint: Hint) => void) {
+  constructor(connections: Connections, schema: string, onHint: (hint: Hint) => void) {
     this.#connections = connections;
     this.#schema = schema;
-    this.#hear = hear;
+    this.#onHint = onHint;
   }
 
   /** @throws {StoreError} when the first connection fails */
@@ -170,7 +169,7 @@ class HintListener {
     let cancelCheck: CancelTimer = () => {};
     let open = true;
     let listening = false;
-    /** The connection says LISTEN for ever, so it does not go back into the pool. */
+    /** Destroys the connection instead of releasing it, because its session goes on listening. */
     const close = () => {
       if (!open) return;
       open = false;
@@ -184,7 +183,7 @@ class HintListener {
     const onEnd = () => {
       if (!open) return;
       close();
-      // Before that, callers that want this connection try again: two would listen twice, and only one could be ended.
+      // Before that, the callers of `begin` retry themselves: with two connections hints would arrive twice, and only one could be ended.
       if (listening) void this.#reconnect();
     };
     const check = () => {
@@ -211,7 +210,7 @@ class HintListener {
     check();
   }
 
-  /** What was said meanwhile is lost, so everything may be due. */
+  /** Hints sent in the meantime are lost, so everything may be due. */
   async #reconnect(): Promise<void> {
     const { clock } = this.#connections.options;
     const { signal } = this.#ended;
@@ -220,7 +219,7 @@ class HintListener {
       if (signal.aborted) return;
       try {
         await this.#connect();
-        if (!signal.aborted) for (const hint of ["effects", "pending"] as const) this.#hear(hint);
+        if (!signal.aborted) for (const hint of ["effects", "pending"] as const) this.#onHint(hint);
         return;
       } catch {
         // The next try comes later.
@@ -228,9 +227,9 @@ class HintListener {
     }
   }
 
-  #onNotification({ channel: heard, payload = "" }: Notification): void {
-    if (heard !== channel || this.#ended.signal.aborted) return;
+  #onNotification({ channel: sender, payload = "" }: Notification): void {
+    if (sender !== channel || this.#ended.signal.aborted) return;
     const [schema, hint] = payload.split(":");
-    if (schema === this.#schema && (hint === "effects" || hint === "pending")) this.#hear(hint);
+    if (schema === this.#schema && (hint === "effects" || hint === "pending")) this.#onHint(hint);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Keeps the sequence behind `outbox.position` ahead of the rows. Logical replication and restores of data alone copy rows
- * and leave the sequence behind: what is enqueued then would overtake what waits already.
+ * Keeps the sequence behind `outbox.position` ahead of the rows. Logical replication and data-only restores copy rows but
+ * not the sequence's value, and then newly enqueued effects would overtake waiting ones.
  */
 import { LatchkeyError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
@@ -11,13 +11,13 @@ import { type StatementTemplate, template } from "./template.ts";
 
 const checkEveryMs = 10_000;
 const healLimitMs = 5_000;
-/** Other sessions take values while this one reads: none of them gets as far as this in between. */
+/** Other sessions take values while this one reads, but never this many. */
 const margin = 10_000;
 
 const sequenceOf = ({ outbox }: SqlNames) =>
   `pg_catalog.pg_get_serial_sequence('${outbox}', 'position')::regclass`;
 const lastOf = (sequence: string) => `coalesce(pg_catalog.pg_sequence_last_value(${sequence}), 0)`;
-/** Only what is not delivered has an order to keep, and an index to find it by. */
+/** Only undelivered effects have an order to keep, and an index by which they are found. */
 const highestOf = ({ outbox }: SqlNames) =>
   `(select coalesce(pg_catalog.max(o.position), 0) from ${outbox} o where o.ordered and o.state <> 'delivered')`;
 
@@ -25,7 +25,7 @@ function statementsOf(names: SqlNames) {
   const sequence = sequenceOf(names);
   const may = (right: string) => `pg_catalog.has_sequence_privilege(${sequence}, '${right}')`;
   return {
-    // Without the right to read it nothing can be said, and inserting needs none.
+    // Null without the privilege to read the sequence, which inserting does not need.
     look: template(
       "position_look",
       `select case when ${may("SELECT, USAGE")} then ${lastOf(sequence)}::text end as last, ${may("UPDATE")} as settable,
@@ -44,10 +44,10 @@ function statementsOf(names: SqlNames) {
 }
 
 export interface PositionsSeen {
-  /** Null: this role may not read the sequence. */
+  /** Null if this role may not read the sequence. */
   readonly isBehind: boolean | null;
   readonly isSettable: boolean;
-  /** The highest position of what waits in order. */
+  /** The highest position of the effects that wait in order. */
   readonly highest: bigint;
 }
 
@@ -67,7 +67,7 @@ export class Positions {
   }
 
   /**
-   * Sets the sequence right where it is behind; looks at most every ten seconds, or `now`.
+   * Moves the sequence forward if it is behind; checks at most every ten seconds, or `now`.
    *
    * @throws {LatchkeyError} `schema-invalid` when it is behind and this role may not set it.
    * @throws {StoreError}
@@ -80,7 +80,7 @@ export class Positions {
     await this.#checking;
   }
 
-  /** The same inside a transaction, where a connection is left for it. A store that does not answer is COMMIT's matter. */
+  /** The same while a transaction is open, if another connection is free. An unreachable store is ignored, because COMMIT will report it. */
   async ensureBeside(): Promise<void> {
     if (!this.#executor.hasSpare) return;
     await this.ensure().catch((error: unknown) => {
@@ -99,7 +99,7 @@ export class Positions {
     };
   }
 
-  /** The statement that sets it right. */
+  /** The statement that moves the sequence forward. */
   remedy(highest: bigint): string {
     return `select setval(pg_get_serial_sequence('${this.#names.outbox}', 'position'), ${highest + BigInt(margin)})`;
   }

@@ -1,7 +1,7 @@
 /**
  * A row of the table `records` in the server's binary format, which no setting of a session changes: the number of
  * columns, then for each its type, its length and its bytes. One function call instead of one per column makes the
- * look-up cheap where it finds nothing, which is nearly always.
+ * look-up cheap when it finds nothing, which is nearly always.
  */
 
 /** In the order of the table. Migrations add columns at the end only. */
@@ -33,7 +33,7 @@ const columns = [
   "trace",
 ] as const;
 
-/** Those of the first migration. Of a schema that is older than this code the later ones are not there. */
+/** The columns of the first migration. A schema that is older than this code lacks the later ones. */
 const columnsMin = 23;
 
 export type RecordColumn = (typeof columns)[number];
@@ -43,7 +43,7 @@ const columnHeadBytes = 8;
 export class RecordBytes {
   readonly #columns = new Map<RecordColumn, Buffer>();
 
-  /** @throws {TypeError} when it is not such a row */
+  /** @throws {TypeError} when `hex` is not such a row */
   constructor(hex: string) {
     const bytes = Buffer.from(hex, "hex");
     const count = bytes.readInt32BE(0);

@@ -1,4 +1,4 @@
-/** What it means that a closing statement, or COMMIT itself, was refused. */
+/** The outcome of a transaction of which a closing statement, or COMMIT itself, was refused. */
 import { isLatchkeyError, StoreError } from "../../errors.ts";
 import { isOfServer, isViolationOf, refusalOf, withServersWords } from "../../sql/sql-errors.ts";
 import type { BridgeOutcome } from "../../sql/transaction.ts";
@@ -22,12 +22,12 @@ export function refused<T>(
       return { kind: "refused", value, because: refusal, error };
     case "guard":
     case "changed":
-      // At COMMIT itself a user's deferred trigger may raise the same state; that no transaction is open is ours alone.
+      // At COMMIT itself a user's deferred trigger may raise the same state; only 25P01 (no transaction is open) is always ours.
       if (during === "commit" && sqlState !== "25P01")
         return { kind: "refused", value, because: "other", error };
       return refusal === "guard" ? { kind: "lost", value } : { kind: "changed", value };
     case "other":
-      // Perhaps the handler has changed the role in a way that no text shows: it runs again, and its role is changed back.
+      // Perhaps the handler has changed the role in a way that its texts do not show: it runs again, and then the role is restored.
       if (isPrivilege(outcome) && sessions.restoreFromNowOn())
         return { kind: "refused", value, because: "serialization", error };
       return { kind: "refused", value, because: "other", error: errorOf(outcome) };

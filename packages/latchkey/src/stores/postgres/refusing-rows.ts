@@ -1,12 +1,12 @@
-/** Rows that refuse a write: they must not stop the others. */
+/** Keeps rows that refuse a write from blocking the others. */
 
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { sqlStateOf } from "../../sql/sql-state.ts";
 
 /**
- * What a row itself can cause: data and constraints (22, 23), limits of size (54), a trigger or a function of the user's
- * (38, 39, P0), a damaged row (XX). The rest is the server's state, and would refuse every row.
+ * Errors that a row itself can cause: data and constraints (22, 23), limits of size (54), a user's trigger or function
+ * (38, 39, P0), a damaged row (XX). All others come from the state of the server, which would refuse every row.
  */
 const causedByRow: readonly string[] = ["22", "23", "54", "38", "39", "P0", "XX"];
 
@@ -17,8 +17,8 @@ export function isCausedByRow(error: unknown): boolean {
 }
 
 /**
- * Runs `write` on all items, and, when a row may be to blame, on halves of them, so that a bad one stands alone in the
- * end. Its item is left out of the answer.
+ * Runs `write` on all items, and, if a row may be the cause of an error, on halves of them, until each such row is alone. It
+ * is left out of the result.
  *
  * @throws whatever `write` throws for another reason, or when it was called with one item
  */
@@ -44,13 +44,13 @@ export async function eachAlone<Item, Row>(
 }
 
 const sparedMs = 60_000;
-/** Beyond so many the one that was spared first is tried again early. */
+/** The most rows in quarantine. Beyond that, the oldest one is retried early. */
 const sparedMax = 1_000;
 
-/** Rows that refused a write. They are left alone for a while, so that they do not block other rows. */
+/** Rows that refused a write. They are not written for a while, so that they do not block other rows. */
 export class QuarantinedRows {
   readonly #clock: Clock;
-  /** Until when each is left alone, by the monotonic clock. */
+  /** Until when each stays in quarantine, by the monotonic clock. */
   readonly #quarantined = new Map<string, number>();
 
   constructor(clock: Clock) {
@@ -64,7 +64,7 @@ export class QuarantinedRows {
     if (this.#quarantined.size > sparedMax && oldest !== undefined) this.#quarantined.delete(oldest);
   }
 
-  /** The ids of those that are left alone now, as a JSON list. */
+  /** The ids of the rows in quarantine now, as a JSON list. */
   list(): string {
     const now = this.#clock.monotonicMs();
     for (const [id, until] of this.#quarantined) if (until <= now) this.#quarantined.delete(id);

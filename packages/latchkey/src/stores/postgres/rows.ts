@@ -1,4 +1,4 @@
-/** Rows as the statements select them, made into records. */
+/** Turns rows, as the statements select them, into records. */
 import type {
   Fence,
   Fingerprint,
@@ -46,7 +46,7 @@ export function booleanOf(row: SqlRow, column: string): boolean {
   return value;
 }
 
-/** Bytes that the statement has put into hexadecimal digits. */
+/** Bytes that the statement has encoded as hexadecimal digits. */
 export function bytesOf(hex: string): Uint8Array {
   return new Uint8Array(Buffer.from(hex, "hex"));
 }
@@ -64,9 +64,9 @@ export function onlyRow(rows: readonly SqlRow[] | undefined): SqlRow {
 }
 
 /**
- * The rows, of a statement that says where it ran.
+ * The rows of a statement that returns whether a standby ran it.
  *
- * @throws {StoreError} when a standby answered: what it says may be old
+ * @throws {StoreError} when a standby answered, because its data may be old
  */
 export function primaryRows(rows: readonly SqlRow[] | undefined): readonly SqlRow[] {
   if (!booleanOf(onlyRow(rows), "standby")) return rows ?? [];
@@ -74,14 +74,14 @@ export function primaryRows(rows: readonly SqlRow[] | undefined): readonly SqlRo
 }
 
 /**
- * What a look-up has found that decides something, so that a standby must not answer it. It has a column `standby`, and always
- * a row: the one that stands for nothing found is null in every other column, also in this one, which is else never null.
+ * The rows of a look-up that decides something, so that a standby must not answer it. It has a column `standby`, and always a
+ * row: if nothing was found, every other column of that row is null, including `column`, which is otherwise never null.
  */
 export function foundRows(rows: readonly SqlRow[], column: string): readonly SqlRow[] {
   return primaryRows(rows).filter((row) => row[column] !== null);
 }
 
-/** Null when the row is that of a look-up which found nothing. */
+/** Null if the look-up found nothing. */
 export function recordOf(row: SqlRow): LatchkeyRecord | null {
   if (row.record === null) return null;
   const bytes = new RecordBytes(textOf(row, "record"));
@@ -142,7 +142,7 @@ export function inProgressOf(row: SqlRow): InProgressRecord {
   return {
     ...lifeOf(bytes),
     state: "in_progress",
-    // A lease row that is gone cannot be running any more.
+    // Without a lease row there is no lease that could still run.
     leaseEndsAt: (row.lease_ends_at ?? null) === null ? 0 : momentOf(row, "lease_ends_at"),
     expiresAt: bytes.moment("expires_at"),
   };

@@ -1,6 +1,6 @@
 /**
- * What Latchkey has to know of the session that it runs in, and how its closing statements get the session that its
- * opening statements had.
+ * The properties of a session that Latchkey depends on, and how its closing statements restore the session that its opening
+ * statements had.
  */
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { SqlRow, SqlStatement } from "../../sql/transaction.ts";
@@ -9,7 +9,7 @@ import { template } from "./template.ts";
 
 const owner = "session_user::pg_catalog.text";
 
-/** Columns of each opening statement. What one of them costs is less than a microsecond. */
+/** Columns of each opening statement. Each costs less than a microsecond. */
 export const sessionColumns = `
     ${setting("transaction_isolation")} as isolation, ${setting("transaction_read_only")} as read_only,
     ${setting("client_encoding")} as encoding, ${setting("role")} as session_role,
@@ -20,7 +20,7 @@ function setting(name: string): string {
   return `pg_catalog.current_setting('${name}')`;
 }
 
-/** What a handler may change for its transaction, with the column that says what it was; the order matters. */
+/** Settings that a handler may change for its transaction, with the column that has the earlier value; the order matters. */
 const restored = {
   session_authorization: "session_owner",
   role: "session_role",
@@ -29,7 +29,7 @@ const restored = {
   client_encoding: "encoding",
 } as const;
 
-/** Assigned only where it was changed, which only a superuser's session can do. */
+/** The session authorization is assigned only if it was changed, which only a superuser's session can do. */
 function assign(name: string, value: string): string {
   const set = `pg_catalog.set_config('${name}', ${value}, true)`;
   return name === "session_authorization" ? `case when ${owner} <> ${value} then ${set} end` : set;
@@ -49,7 +49,7 @@ function asOpened(): string {
   return `select ${[...keep, ...restore].join(", ")}`;
 }
 
-/** For what the user's own deferred triggers do at COMMIT. */
+/** Puts the handler's settings back for the user's own deferred triggers, which run at COMMIT. */
 function asLeft(): string {
   const back = Object.keys(restored).map((name) => `${assign(name, setting(kept(name)))} as left_${name}`);
   return `select ${back.join(", ")}`;
@@ -63,12 +63,12 @@ const sessionStatements = {
 /** The session as the opening statements found it. */
 export interface OpenedSession {
   readonly isolation: string;
-  /** Why nothing can be written in this transaction; null: it can. */
+  /** Why nothing can be written in this transaction; null if writes are possible. */
   readonly refusal: StoreError | null;
   readonly restored: Readonly<Record<string, string>>;
 }
 
-/** @throws {LatchkeyError} `store-unsuitable` where texts would be stored as others */
+/** @throws {LatchkeyError} `store-unsuitable` if texts would be stored as other texts */
 export function openedSession(row: SqlRow): OpenedSession {
   if (textOf(row, "encoding") !== "UTF8") throw unsuitableEncoding();
   const columns = Object.values(restored);
@@ -91,7 +91,7 @@ function readOnly(): StoreError {
   return new StoreError("rolled_back", { message });
 }
 
-/** The closing statements, in the session of the opening ones where the handler may have changed it. */
+/** The closing statements; if the handler may have changed the session, they run in that of the opening ones. */
 export function inOpenedSession(
   session: OpenedSession,
   mayHaveChanged: boolean,
@@ -102,15 +102,15 @@ export function inOpenedSession(
   return [asOpened.bind(session.restored), ...closing, asLeft.bind({})];
 }
 
-/** The row of the last statement of Latchkey's own among those that closed. */
+/** The row of Latchkey's last own closing statement. */
 export function closedRow(closed: readonly (readonly SqlRow[])[]): SqlRow {
   const isOwn = ([row]: readonly SqlRow[]) => row === undefined || !("left_role" in row);
   return onlyRow(closed.findLast(isOwn));
 }
 
-/** What this process has seen of the sessions of its pool. */
+/** What this process has found out about the sessions of its pool. */
 export class SeenSessions {
-  /** The level that sessions have of themselves; null: none was seen yet. */
+  /** The default isolation level of sessions; null if none was read yet. */
   isolation: string | null = null;
   #restores = false;
 
@@ -118,7 +118,7 @@ export class SeenSessions {
     return this.#restores || (session.mayHaveChangedSession?.() ?? true);
   }
 
-  /** From now on every handler counts as one that has changed its session. False: it was so before. */
+  /** From now on every handler counts as one that has changed its session. Returns false if that was already so. */
   restoreFromNowOn(): boolean {
     const before = this.#restores;
     this.#restores = true;

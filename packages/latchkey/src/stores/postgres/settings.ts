@@ -10,7 +10,7 @@ import { type StatementTemplate, template } from "./template.ts";
 /** The version of the tables that this code works with: the number of the last migration. */
 export const schemaVersion = 7;
 
-/** What the migrations have written into the table `settings`. The secret never changes, so it is read once. */
+/** The table `settings`, which the migrations have filled. The secret never changes, so it is read once. */
 export class Settings {
   readonly #executor: PostgresExecutor;
   readonly #statement: StatementTemplate;
@@ -38,7 +38,7 @@ export class Settings {
   }
 
   /**
-   * Asks once whether the role and its sessions are fit for use.
+   * Checks once whether the role and its sessions are suitable.
    *
    * @throws {LatchkeyError} `store-unsuitable`
    */

@@ -56,7 +56,7 @@ export function postgresSettlement(
     },
 
     async audit(key) {
-      // Who finds its own row there takes its settlement for done.
+      // Confirmed, because a caller that finds its own row there treats its settlement as done.
       return (await confirmation.rowsOf(statements.audit.bind(keyValues(key)))).map(entryOf);
     },
   };

@@ -1,4 +1,4 @@
-/** Pieces that the statements share. Functions are qualified, so that no `search_path` can put others in their place. */
+/** Pieces that the statements share. Functions are qualified, so that no `search_path` can replace them. */
 
 export interface SqlNames {
   /** Qualified table names. */
@@ -11,7 +11,7 @@ export interface SqlNames {
   readonly early: string;
   readonly facts: string;
   readonly settings: string;
-  /** The call that tells the store's time. */
+  /** The call that returns the store's time. */
   readonly clock: string;
   /** Whether a COMMIT must be on disk before it is acknowledged. */
   readonly synced: boolean;
@@ -35,8 +35,8 @@ export function exactly(time: string): string {
 }
 
 /**
- * For the transaction that it runs in: warnings reach the client, as a cancelled wait for synchronous replication is
- * one, and `synchronous_commit = off` does not acknowledge what a crash can take back.
+ * For the transaction in which it runs: warnings reach the client, because a cancelled wait for synchronous replication is
+ * one, and COMMIT waits for the disk even under `synchronous_commit = off`.
  */
 export function commitSettings({ synced }: Pick<SqlNames, "synced">): string {
   return synced
@@ -44,7 +44,7 @@ export function commitSettings({ synced }: Pick<SqlNames, "synced">): string {
     : `${messages} as commit_messages`;
 }
 
-/** The same for a statement of many rows, which would look at each of them again. */
+/** The same for a statement of many rows, evaluated once instead of for each row. */
 export function commitSettingsOnce({ synced }: SqlNames): string {
   const once = `(select ${messages}) as commit_messages`;
   return synced ? `${once}, (select ${onDisk}) as commit_synced` : once;

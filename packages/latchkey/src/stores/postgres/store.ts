@@ -63,7 +63,7 @@ import {
 export interface StoreParts<Tx> {
   readonly name: string;
   readonly schema: string;
-  /** The call that tells the store's time. */
+  /** The call that returns the store's time. */
   readonly timeFunction: string;
   /** Whether the server ends transactions and statements that last too long. */
   readonly serverLimits: boolean;
@@ -171,7 +171,7 @@ function namesOf<Tx>({ schema, timeFunction, serverLimits, capabilities }: Store
   };
 }
 
-/** A life that goes on has the trace that it began with. */
+/** A resumed life has the trace with which it began. */
 function tracedAs({ trace: _, ...life }: NewLife, row: SqlRow): NewLife {
   const trace = nullableText(row, "trace");
   return trace === null ? life : { ...life, trace };
@@ -190,10 +190,10 @@ function leaseMethods(
 ): LeaseMethods {
   const { heartbeats } = executor;
 
-  /** A row, or null when the guard did not hold. */
+  /** The row, or null if the guard did not hold. */
   const write = async (statement: SqlStatement) => (await executor.write(statement))[0] ?? null;
 
-  /** While the attempt is new its heartbeat gets a connection, and loses it when there is no attempt after all. */
+  /** Reserves the heartbeat's connection before the attempt begins, and releases it if there is no attempt after all. */
   const begin = async (token: string, leaseMs: number, statement: SqlStatement) => {
     await settings.suits();
     await heartbeats.hold(token, leaseMs);

@@ -1,17 +1,17 @@
-/** What about a role and its sessions would let Latchkey's statements see, or write, something else than they say. */
+/** Checks a role and its sessions for settings under which Latchkey's statements would read or write other things than intended. */
 import { LatchkeyError } from "../../errors.ts";
 import type { SqlRow } from "../../sql/transaction.ts";
 import { nullableText, textOf } from "./rows.ts";
 
 const tables = ["records", "leases", "steps", "outbox", "messages", "early", "facts", "audit", "settings"];
-/** Without these nothing works; what else a service needs depends on what it does. */
+/** Nothing works without these privileges; which others a service needs depends on its operations. */
 const needs = { records: ["select", "insert", "update"], settings: ["select"] };
 const operators = ["=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "||"];
 const types = ["text", "uuid", "bytea", "json", "float8", "timestamptz"];
 
 const list = (names: readonly string[]) => names.map((name) => `'${name}'`).join(", ");
 
-/** One row always. Its own operators are qualified, for it is what finds those that are not Postgres's. */
+/** Always one row. Its own operators are qualified, because it has to find operators that are not Postgres's. */
 export function suitability(schema: string): string {
   const is = "operator(pg_catalog.=)";
   const operands = types

@@ -1,4 +1,4 @@
-/** What requests asked for, in short, on Postgres. */
+/** Summaries of requests on Postgres. */
 import type { Summaries } from "../life.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import type { maintenanceStatements } from "./maintenance-statements.ts";

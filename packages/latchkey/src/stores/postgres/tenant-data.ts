@@ -1,4 +1,4 @@
-/** What is kept of one tenant on Postgres, and how old audit rows may become. */
+/** The data of one tenant on Postgres, and the removal of old audit rows. */
 import type { SqlRow } from "../../sql/transaction.ts";
 import { standings, type TenantData, type TenantSweep } from "../tenant-data.ts";
 import type { PostgresExecutor } from "./executor.ts";

@@ -1,7 +1,7 @@
 /**
- * Statements that count and remove what is kept of one tenant: a page each, in the order of an index, whose rows say how each
- * stands and whether it went. What another transaction is changing is left. Ids go through arrays, for a join of the page
- * lets the planner read the whole table.
+ * Statements that count and remove the data of one tenant, one page each, in the order of an index. Each row returns its
+ * status and whether it was removed. Rows that another transaction is changing are left. Ids go through arrays, because a join
+ * with the page lets the planner read the whole table.
  */
 import type { TenantPart } from "../tenant-data.ts";
 import { sql } from "./sql/texts.ts";

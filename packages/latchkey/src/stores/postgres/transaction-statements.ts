@@ -1,4 +1,4 @@
-/** Statements of `transaction` execution: what rides with BEGIN, what rides with COMMIT, and what settles a doubt. */
+/** Statements of `transaction` execution: those sent with BEGIN, those sent with COMMIT, and those that settle a doubt. */
 import { sessionColumns } from "./session-statements.ts";
 import { sql } from "./sql/texts.ts";
 import { commitSettings, exactly, type SqlNames } from "./sql-parts.ts";
@@ -14,7 +14,7 @@ export function transactionStatements(names: SqlNames) {
     undo: template("undo", "rollback to savepoint latchkey_handler"),
     complete: statement("complete", sql.complete, names),
     completeOver: statement("complete_over", sql.completeOver, names),
-    // A service that is not traced sends no parameter for it.
+    // A service without tracing sends no parameter for it.
     completeTraced: statement("complete_traced", sql.completeTraced, names),
     completeOverTraced: statement("complete_over_traced", sql.completeOverTraced, names),
     lose: statement("lose", sql.lose, names),
@@ -24,11 +24,11 @@ export function transactionStatements(names: SqlNames) {
   };
 }
 
-/** Names the transaction. */
+/** Identifies the transaction. */
 export const transactionTime = exactly("pg_catalog.now()");
 
 /**
- * Locks the key without waiting. The look-up must be another statement: the snapshot of this one is older than its
+ * Locks the key without waiting. The look-up must be another statement, because the snapshot of this one is older than its
  * lock.
  */
 function open({ serverLimits }: SqlNames): string {

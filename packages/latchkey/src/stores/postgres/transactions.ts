@@ -1,4 +1,4 @@
-/** `transaction` execution over any bridge: what is said with BEGIN, what with COMMIT, and what each outcome means. */
+/** `transaction` execution over any bridge: the statements sent with BEGIN and with COMMIT, and what each outcome means. */
 import { sameFence } from "../../engine/record.ts";
 import { isViolationOf } from "../../sql/sql-errors.ts";
 import type {
@@ -70,9 +70,9 @@ export function postgresTransactions<Tx>(
         (leftMs) => [
           statements.waitSettings.bind({ limit_ms: timeoutText(leftMs) }),
           statements.waitLock.bind({ lock }),
-          // Another statement, whose snapshot is younger than the lock.
+          // A statement of its own, because its snapshot must be younger than the lock.
           look,
-          // Its own COMMIT is replicated after everything that was read.
+          // The COMMIT of this write is replicated after everything that was read.
           statements.barrier.bind({}),
         ],
         timeoutMs,
@@ -135,7 +135,7 @@ function startsEarly<Tx>(bridge: TransactionBridge<Tx>): bridge is EarlyBridge<T
   return bridge.transactEarly !== undefined;
 }
 
-/** As `run`, with the look-up in the flight of the handler's first statement. */
+/** As `run`, with the look-up in one pipeline with the handler's first statement. */
 async function runEarly<Tx, T>(
   parts: TransactionParts<Tx>,
   bridge: EarlyBridge<Tx>,
@@ -155,7 +155,7 @@ async function runEarly<Tx, T>(
       const row = onlyRow(first);
       const opened = openedSession(row);
       if (request.isolation === null) parts.sessions.isolation = opened.isolation;
-      // What an ordinary transaction begins again for, the caller begins again as one.
+      // Where an ordinary transaction would begin again, the caller begins again with an ordinary transaction.
       if (opened.isolation === "serializable") throw new LookedInside();
       seen = lookOf(second);
       if (seen.reading.record?.state === "in_progress") throw new LeaseUnread();
@@ -201,10 +201,10 @@ function openingOf<Tx>(
   ];
 }
 
-/** The session's own level is SERIALIZABLE, which this process has not met before. */
+/** The session's own level is SERIALIZABLE, which this process did not know before. */
 class LookedInside extends Error {}
 
-/** The look-up found an attempt under a lease, which only `read` looks at: a transaction hardly ever meets one. */
+/** The look-up found an attempt under a lease. Only `read` reads leases, because a transaction hardly ever finds one. */
 class LeaseUnread extends Error {}
 
 async function inTransaction<Tx, T>(
@@ -231,7 +231,7 @@ async function closed<Tx, T>(
 ): Promise<BridgeWork<T>> {
   if (result.effects.some(({ ordered }) => ordered)) await parts.positions.ensureBeside();
   const statements = closing(parts, began, result);
-  // The savepoint is of before the handler: what is undone to it is undone with the handler's settings.
+  // The savepoint was set before the handler ran, so undoing to it also undoes the handler's settings.
   const changed = !result.undoWrites && parts.sessions.mayHaveChanged(session);
   return { end: "commit", value: result.value, closing: inOpenedSession(opened, changed, statements) };
 }
@@ -248,7 +248,7 @@ function closing<Tx, T>(
   return commit.undoWrites ? [undo.bind({}), complete] : [...effectStatements(parts, commit), complete];
 }
 
-/** In their order. */
+/** The statements that enqueue the effects, in the effects' order. */
 export function effectStatements<Tx>(
   { statements }: TransactionParts<Tx>,
   { life, effects }: BatchedRecord,
@@ -299,7 +299,7 @@ export function refusedOutcome<Tx, T>(
   outcome: Extract<BridgeOutcome<T>, { readonly kind: "refused" }>,
 ) {
   const { error, value } = outcome;
-  // An effect that is there has been committed by this very work: a repetition, which the record would refuse, too.
+  // If one of the effects exists, this very work has committed before: a repetition, which the record would refuse, too.
   if (isViolationOf(error, { schema, table: "outbox", constraint: "outbox_pkey" }))
     return { kind: "lost", value } as const;
   return refused(schema, sessions, outcome);

@@ -1,4 +1,4 @@
-/** What the store is called with, as values for its statements. */
+/** Turns the arguments of the store's methods into values for its statements. */
 import type { Fence, Fingerprint, Guard, RecordKey } from "../../engine/record.ts";
 import type { Owner } from "../journal.ts";
 import type { NewLife } from "../life.ts";
@@ -11,20 +11,20 @@ const keyBytesMax = 2_000;
 /** Postgres keeps its time-outs in 32 bits. */
 const serverTimeoutMaxMs = 2_147_483_647;
 
-/** A unit of UTF-16 takes at most so many bytes in UTF-8. */
+/** The most bytes that a UTF-16 code unit takes in UTF-8. */
 const bytesPerUnitMax = 3;
 
-/** A time limit as the server's settings take it. */
+/** A time limit as a value for the server's settings. */
 export function timeoutText(milliseconds: number): string {
   return String(Math.min(serverTimeoutMaxMs, Math.max(1, Math.ceil(milliseconds))));
 }
 
-/** @throws {TypeError} when the text could not be stored, or would be stored like another */
+/** @throws {TypeError} when the text could not be stored, or would be stored as another text */
 export function checkStorable(name: string, text: string): void {
   if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
 }
 
-/** @throws {TypeError} when the key could not be stored, or would be stored like another */
+/** @throws {TypeError} when the key could not be stored, or would be stored as another key */
 export function keyValues({ tenant, scope, key }: RecordKey) {
   checkStorable("tenant", tenant);
   checkStorable("scope", scope);

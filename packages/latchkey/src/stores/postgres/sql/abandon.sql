@@ -1,4 +1,4 @@
--- Kept as long again as it had waited, so that its client can still learn of it.
+-- Kept for as long again as it has waited, so that its client can still read the outcome.
 -- The rows of one batch, locked. By ctid a batch costs a fifth of what it costs by primary key.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (

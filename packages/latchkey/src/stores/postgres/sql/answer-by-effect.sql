@@ -1,4 +1,4 @@
--- Also when the record is not that version any more.
+-- Raises also when the record no longer has that version.
 -- The effect whose delivery ends, with the result that was kept.
 with t as materialized (select case when
     pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') = :'began'::text then

@@ -1,4 +1,4 @@
--- Whether a write that found nothing to do repeats one that has been done.
+-- Whether a write that changed nothing repeats an earlier one.
 select exists (
   select 1
   from latchkey.records r

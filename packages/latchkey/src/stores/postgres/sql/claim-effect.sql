@@ -1,6 +1,6 @@
--- Of an ordered aggregate, which is its tenant's own, only the first that is not delivered.
+-- Of an ordered aggregate, which belongs to one tenant, only the first undelivered effect.
 -- An effect as `effectOf` reads it, from `o`.
--- The claim is the start, too: what that changes is what `start` does.
+-- The claim is the start, too, and changes the same columns as `start`.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (
   select o.ctid as row_id

@@ -1,11 +1,11 @@
--- Ordered aggregates of which something is claimed. The last condition always holds, and names the index of the few.
+-- Ordered aggregates of which an effect is claimed. The last condition always holds; it makes the planner use the small index.
 -- An effect as `effectOf` reads it, from `o`.
--- Of each wanted effect those due first. There is no cursor: `from_ms` only says where the index is entered.
--- An aggregate of which something is under way is left alone: a row that was committed late may lie before it.
--- The claim is the start, too: what that changes is what `start` does.
+-- Of each wanted effect those due first. There is no cursor: `from_ms` is only where the index is entered.
+-- An aggregate with a claimed effect is skipped, because a row that was committed late may be before that effect.
+-- The claim is the start, too, and changes the same columns as `start`.
 -- Rows that this process could not claim are left out for a while, so that they do not block other rows.
--- The first row that is not delivered of each ordered aggregate after `after_…`, one probe of the index for each: what
--- is queued behind it costs nothing, however much it is. Read only as far as there is room.
+-- The first undelivered row of each ordered aggregate after `after_…`, with one probe of the index for each, so that rows
+-- queued after it cost nothing, however many they are. Reads only as many as are wanted.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 held as materialized (
   select o.aggregatetype, o.tenant, o.aggregateid

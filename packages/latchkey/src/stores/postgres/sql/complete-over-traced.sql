@@ -1,12 +1,12 @@
--- Over the row that was decided on. Raises 22012 when it was not, which would not stop the COMMIT either; also where
--- that row is gone, for its life may have come to its end and been forgotten: the upsert has then inserted an attempt
--- that nobody has.
--- Writes a whole life at once: where no row is, or over exactly the row that was decided on.
+-- Overwrites the row that was decided on. Raises 22012 otherwise, because no smaller failure would stop the COMMIT; also if
+-- that row is gone, because its life may have ended and been forgotten: the upsert has then inserted an attempt number
+-- that no attempt has.
+-- Writes a whole life at once: inserts it, or overwrites exactly the row that was decided on.
 -- The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
--- COMMIT nothing less than an error stops the COMMIT. The condition and the root depend on the transaction, so that
+-- COMMIT only an error stops the COMMIT. The condition and the root depend on the transaction, so that
 -- the planner evaluates neither beforehand.
--- The steps of the life that `w` has replaced, if it was another.
--- A transaction may also complete, or lose, the next run of the very life that waited for it.
+-- Deletes the steps of the life that `w` has replaced, if it was another.
+-- A transaction may also complete, or lose, the next run of the same life that waited for it.
 with t as materialized (select case when
     pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') = :'began'::text then
     pg_catalog.clock_timestamp() else

@@ -1,9 +1,9 @@
 -- Above READ COMMITTED the lease cannot be deleted here, because heartbeats have changed it since the snapshot was
--- taken: it goes right after the COMMIT.
--- Moves the owner's record. It is written as an INSERT that always conflicts: an UPDATE would read its way to the row,
--- and at SERIALIZABLE phases of different keys would then fail each other. Where the record is gone the row is
+-- taken. It is deleted right after the COMMIT.
+-- Moves the owner's record. It is written as an INSERT that always conflicts: an UPDATE would search for the row,
+-- and at SERIALIZABLE phases of different keys would then fail each other. If the record is gone, the row is
 -- inserted, with an attempt that no owner has, and the statement raises.
--- Raises 22012 when the record was not moved: in a pipeline with COMMIT nothing less stops it.
+-- Raises 22012 when the record was not moved, because in a pipeline with COMMIT only an error stops the COMMIT.
 with t as materialized (select case when
     pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') = :'began'::text then
     pg_catalog.clock_timestamp() else

@@ -1,6 +1,6 @@
--- Where no row is. One that is there all the same raises 23505: half the price of an upsert that does nothing.
+-- Inserts the row. If there is one after all, this raises 23505, at half the cost of an upsert that does nothing.
 -- The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
--- COMMIT nothing less than an error stops the COMMIT. The condition and the root depend on the transaction, so that
+-- COMMIT only an error stops the COMMIT. The condition and the root depend on the transaction, so that
 -- the planner evaluates neither beforehand.
 insert into latchkey.records (tenant, scope, key, created_at, id, operation, fingerprint_version, fingerprint,
     principal, attempt, token, summary, trace, state, answer, response_schema_version, finished_at,

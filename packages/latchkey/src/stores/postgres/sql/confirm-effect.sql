@@ -1,4 +1,4 @@
--- What is being sent goes on under its claim: a send that came back is counted here, since its own end finds a result.
+-- An effect that is being sent goes on under its claim. Its return is counted here, because its own end will find a result.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 was as materialized (
   select o.id, case when o.started_at is not null then 'started' else o.state end as state

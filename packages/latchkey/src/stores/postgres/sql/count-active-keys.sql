@@ -1,5 +1,5 @@
 -- ORDER BY keeps the planner on the primary key also for a tenant that has most of the table. The condition on `found`
--- is inside, where it keeps the second look from being taken at all.
+-- is inside, where it prevents the second look-up altogether.
 select x.tenant,
   pg_catalog.encode(pg_catalog.timestamptz_send((select pg_catalog.clock_timestamp())), 'hex') as now,
   coalesce(live.count, found.count) as count,

@@ -1,6 +1,6 @@
--- A row where there is none, or over exactly the row that was decided on.
+-- Inserts the row if there is none, or overwrites exactly the row that was decided on.
 -- For the row that `r` has written.
--- The steps of the life that was there before.
+-- Deletes the steps of the life before.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 r as (update latchkey.records r
   set id = :'id'::uuid, operation = :'operation'::text, state = 'in_progress',

@@ -1,4 +1,4 @@
--- Without an attempt it is the first death: nothing has been made of one before.
+-- Without an attempt the decision is about the first death: no earlier one may have been decided.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 o as (
   update latchkey.outbox o

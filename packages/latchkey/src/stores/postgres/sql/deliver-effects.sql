@@ -1,5 +1,5 @@
--- What `end` does with most of what it gets, for a third less: lists of one kind of value, and nothing to choose.
--- The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
+-- The most frequent case of `end`, for a third less: lists with values of one kind, and nothing to choose.
+-- The column `claimed_at` means the same as `state = 'claimed'`, but keeps the planner on the primary key: the index of
 -- claimed rows may be full of dead ones.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 o as (

@@ -1,10 +1,10 @@
--- What `claimEffects` would take, without touching what may be wrong with a row.
--- Ordered aggregates of which something is claimed. The last condition always holds, and names the index of the few.
--- Of each wanted effect those due first. There is no cursor: `from_ms` only says where the index is entered.
--- An aggregate of which something is under way is left alone: a row that was committed late may lie before it.
+-- The rows that `claimEffects` would take, without reading the columns that may be damaged.
+-- Ordered aggregates of which an effect is claimed. The last condition always holds; it makes the planner use the small index.
+-- Of each wanted effect those due first. There is no cursor: `from_ms` is only where the index is entered.
+-- An aggregate with a claimed effect is skipped, because a row that was committed late may be before that effect.
 -- Rows that this process could not claim are left out for a while, so that they do not block other rows.
--- The first row that is not delivered of each ordered aggregate after `after_…`, one probe of the index for each: what
--- is queued behind it costs nothing, however much it is. Read only as far as there is room.
+-- The first undelivered row of each ordered aggregate after `after_…`, with one probe of the index for each, so that rows
+-- queued after it cost nothing, however many they are. Reads only as many as are wanted.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (with t as materialized (select pg_catalog.clock_timestamp() as at),

@@ -1,4 +1,4 @@
--- The records that `forget` would remove, as they are.
+-- The records that `forget` would remove, unchanged.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record,

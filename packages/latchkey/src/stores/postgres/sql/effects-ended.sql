@@ -1,5 +1,5 @@
--- Which ends that found nothing to do repeat one that has been done.
--- The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
+-- Which ends that changed nothing repeat an earlier one.
+-- The column `claimed_at` means the same as `state = 'claimed'`, but keeps the planner on the primary key: the index of
 -- claimed rows may be full of dead ones.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b

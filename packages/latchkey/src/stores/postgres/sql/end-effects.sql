@@ -1,7 +1,7 @@
--- A send is counted as returned once: a result that is there was counted when it was kept. The state that this writes
+-- A send is counted as returned once: if there is a result, it was counted when that was kept. The state that this writes
 -- leaves the columns of a claim only to `keep_result`.
--- It was started under this claim, and nothing was sent. A start leaves a doubt that is there as it is.
--- The column `claimed_at` says what `state = 'claimed'` would, but keeps the planner on the primary key: the index of
+-- It was started under this claim, and nothing was sent. A start does not change an earlier doubt.
+-- The column `claimed_at` means the same as `state = 'claimed'`, but keeps the planner on the primary key: the index of
 -- claimed rows may be full of dead ones.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 o as (

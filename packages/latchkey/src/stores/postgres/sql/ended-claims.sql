@@ -1,4 +1,4 @@
--- What `rescueEffects` would free.
+-- The claims that `rescueEffects` would free.
 -- Rows that this process could not claim are left out for a while, so that they do not block other rows.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b

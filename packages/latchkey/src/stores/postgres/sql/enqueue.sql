@@ -1,4 +1,4 @@
--- Goes before the statement that completes the record, which raises when this is another transaction.
+-- Sent before the statement that completes the record; that one raises if this is another transaction.
 insert into latchkey.outbox (id, aggregatetype, aggregateid, type, payload, tenant, scope, key, record_id,
     fingerprint, step, index, downstream_key, aggregate, ordered, available_at, created_at)
 select :'effect_id'::uuid, :'effect'::text, coalesce(:'aggregate'::text, :'downstream_key'::text),

@@ -1,4 +1,4 @@
--- Raises 22012 when the claim no longer holds: in a pipeline with COMMIT nothing less stops it.
+-- Raises 22012 when the claim no longer holds, because in a pipeline with COMMIT only an error stops the COMMIT.
 -- The effect whose delivery ends, with the result that was kept.
 with t as materialized (select case when
     pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.now()), 'hex') = :'began'::text then

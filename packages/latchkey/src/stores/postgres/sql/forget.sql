@@ -1,5 +1,5 @@
--- An answer that is still there goes with its key: the edges `purge` and `forget` in one. So do the steps. Where the
--- key has to wait for its effects the answer goes alone. LIMIT 1 keeps the planner from joining the whole outbox.
+-- An answer that still exists goes with its key: the edges `purge` and `forget` in one. So do the steps. If the
+-- key has to wait for its effects, the answer goes alone. LIMIT 1 keeps the planner from joining the whole outbox.
 -- The rows of one batch, locked. By ctid a batch costs a fifth of what it costs by primary key.
 -- LIMIT keeps the planner on the primary key.
 with t as materialized (select pg_catalog.clock_timestamp() as at),

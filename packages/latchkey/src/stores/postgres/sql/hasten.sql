@@ -1,5 +1,5 @@
--- The guard holds after it as before, so a repetition is known by its audit row. Whoever had to wait for another one
--- compares with the time by then: by its own beginning, what the other one has just ended would still be to come.
+-- The guard still holds after the write, so a repetition is recognised by its audit row. A call that had to wait for another
+-- compares with the current time: by the time when it began, the wait that the other call has just ended would still run.
 -- timestamptz(3): rounded as the columns are.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 r as (

@@ -1,4 +1,4 @@
--- Whether some transaction holds the advisory lock of a key. It is looked at, never requested, so this never waits.
+-- Whether a transaction holds the advisory lock of a key. Reads pg_locks and never requests the lock, so it never waits.
 select exists (
   select 1
   from pg_catalog.pg_locks l

@@ -1,4 +1,4 @@
--- One row always, and one per step if there are any.
+-- Always one row, and one per step if there are any.
 -- A step as `stepOf` reads it, from `s`.
 select pg_catalog.encode(pg_catalog.timestamptz_send(t.at), 'hex') as now,
   pg_catalog.pg_is_in_recovery() as standby, r.id is not null as present,

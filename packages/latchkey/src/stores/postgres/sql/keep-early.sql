@@ -1,4 +1,4 @@
--- Locks the record: a transaction that makes it unknown waits, and then finds what is kept.
+-- Locks the record: a transaction that makes it unknown waits, and then finds the kept settlement.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 free as materialized (
   select r.id

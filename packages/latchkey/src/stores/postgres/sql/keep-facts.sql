@@ -1,7 +1,7 @@
--- The lock keeps a record where it is until its facts are written. A record that another transaction has locked is
--- passed over: waiting for it would hold up everybody who needs one of the other records. Facts are written in the
+-- The lock keeps a record from changing until its facts are written. A record that another transaction has locked is
+-- skipped, because waiting for it would block all transactions that need one of the other records. Facts are written in the
 -- order of their keys, so that two statements never wait for each other.
--- The first ten and the last twenty, as `firstFactsMax` and `lastFactsMax` say.
+-- The first ten and the last twenty: `firstFactsMax` and `lastFactsMax`.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 given as materialized (
   select g.*

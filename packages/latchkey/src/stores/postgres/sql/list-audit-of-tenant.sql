@@ -1,5 +1,5 @@
--- Sorts the tenant's rows. A walk through `audit_at`, which a plan would take for a short cut, would pass over
--- everybody else's, so the column itself is not named.
+-- Sorts the tenant's rows. The planner might read the index `audit_at` instead, and with it the rows of
+-- all other tenants, so the column itself is not named.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select a.id::text as id, pg_catalog.encode(pg_catalog.timestamptz_send(a.at), 'hex') as at,

@@ -1,4 +1,4 @@
--- Only what is dead has an index in this order: a list of another state reads the whole table.
+-- Only dead effects have an index in this order: a list of another state reads the whole table.
 -- An effect as `effectOf` reads it, from `o`.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b

@@ -1,5 +1,5 @@
--- What is parked has an index in this order; pending records have one of their own, and are sorted. A list of what is
--- finished reads the whole table.
+-- Parked records have an index in this order; pending records have one of their own, and are sorted. A list of
+-- finished records reads the whole table.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record,

@@ -1,4 +1,4 @@
--- By the leases, of which there is one for each: no index has what is in progress. LIMIT 1 keeps the planner on them.
+-- Found by their leases, one for each record, because no index has records in progress. LIMIT 1 keeps the planner on the leases.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record,

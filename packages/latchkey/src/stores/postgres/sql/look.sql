@@ -1,4 +1,4 @@
--- `read` without the lease. The sub-select costs half of a join, and the second table as much again.
+-- `read` without the lease. The sub-select costs half as much as a join; the second table would cost as much again.
 select pg_catalog.encode(pg_catalog.timestamptz_send(pg_catalog.clock_timestamp()), 'hex') as now,
   pg_catalog.pg_is_in_recovery() as standby,
   /*[synced*/pg_catalog.current_setting('synchronous_standby_names') <> ''/*|false]*/ as standbys,

@@ -1,6 +1,6 @@
--- Writes a whole life at once: where no row is, or over exactly the row that was decided on.
--- The steps of the life that `w` has replaced, if it was another.
--- A transaction may also complete, or lose, the next run of the very life that waited for it.
+-- Writes a whole life at once: inserts it, or overwrites exactly the row that was decided on.
+-- Deletes the steps of the life that `w` has replaced, if it was another.
+-- A transaction may also complete, or lose, the next run of the same life that waited for it.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 w as (insert into latchkey.records as r (tenant, scope, key, created_at, recovery_point, reconcile_tries,
     addressable, id, operation, fingerprint_version, fingerprint, principal, attempt, token, summary, trace,

@@ -1,5 +1,5 @@
 -- Each kind is read in the order of an index, so that a limit is reached without reading the table. Pending records
--- and effects have none by age: of them the oldest is the oldest of those that were counted.
+-- and effects have none by age: their oldest is the oldest of those that were counted.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select

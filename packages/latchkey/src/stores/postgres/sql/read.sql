@@ -1,4 +1,4 @@
--- One row always: the time, and the record if there is one.
+-- Always one row: the time, and the record if there is one.
 select pg_catalog.encode(pg_catalog.timestamptz_send(t.at), 'hex') as now,
   pg_catalog.pg_is_in_recovery() as standby,
   /*[synced*/pg_catalog.current_setting('synchronous_standby_names') <> ''/*|false]*/ as standbys,

@@ -1,4 +1,4 @@
--- Of lives that are over. They block nothing, so they wait a minute.
+-- Early settlements of lives that are over. They block nothing, so they are kept for a minute.
 -- LIMIT 1 keeps the planner from reading all records.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (

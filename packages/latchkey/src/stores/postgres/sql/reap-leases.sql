@@ -1,5 +1,5 @@
--- Leases whose attempt is over, which a phase above READ COMMITTED leaves when its process dies right after its
--- COMMIT. They block nothing, so they wait a minute: this statement may not see the record of a lease that is younger
+-- Leases whose attempt is over. A phase above READ COMMITTED leaves one when its process dies right after its
+-- COMMIT. They block nothing, so they are kept for a minute: this statement may not see the record of a lease that is younger
 -- than itself.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (

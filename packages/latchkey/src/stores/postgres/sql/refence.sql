@@ -1,5 +1,5 @@
--- Locks the lease, then the record, and here alone waits for a phase that has already written both. A token that is
--- the new one already comes from an earlier try.
+-- Locks the lease, then the record; the only statement that waits for a phase that has already written both. A token that is
+-- already the new one comes from an earlier try.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 l as (
   update latchkey.leases l

@@ -1,4 +1,4 @@
--- Deletes the owner's lease before its record is touched: the order in which everybody locks the two.
+-- Deletes the owner's lease before its record is touched: all statements lock the two in this order.
 with gone as (delete from latchkey.leases l
   where l.tenant = :'tenant'::text and l.scope = :'scope'::text and l.key = :'key'::text
     and l.record_id = :'id'::uuid and l.attempt = :'attempt'::int and l.token = :'token'::uuid

@@ -1,4 +1,4 @@
--- Also says when the oldest claim was made, so that the next rescue need not look before it.
+-- Also returns when the oldest claim was made, so that the next rescue need not look before it.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (
   select o.ctid as row_id, o.id, o.started_at is not null as started

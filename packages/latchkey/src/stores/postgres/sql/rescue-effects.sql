@@ -1,4 +1,4 @@
--- Also says when the oldest claim was made, so that the next rescue need not look before it.
+-- Also returns when the oldest claim was made, so that the next rescue need not look before it.
 -- Rows that this process could not claim are left out for a while, so that they do not block other rows.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 due as materialized (

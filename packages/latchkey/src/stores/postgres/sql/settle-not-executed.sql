@@ -1,5 +1,5 @@
 -- The record, locked before its steps are touched.
--- What led to the doubt stays to be seen until the life goes on.
+-- The error that led to the doubt stays visible until the life goes on.
 -- Of the record that `r` has moved.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 free as materialized (

@@ -1,4 +1,4 @@
--- Whether a settlement that found nothing to do repeats one that has been done.
+-- Whether a settlement that changed nothing repeats an earlier one.
 select b.standby, x.*
 from (select pg_catalog.pg_is_in_recovery() as standby) b
 left join lateral (select /*[synced*/pg_catalog.current_setting('synchronous_standby_names') <> ''/*|false]*/

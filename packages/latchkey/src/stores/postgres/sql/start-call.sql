@@ -1,4 +1,4 @@
--- One of the two SETs that change something always applies to the row as it is now: a repetition that had to wait for
+-- One of the two SETs that change something always applies to the current row, because a repetition that had to wait for
 -- its first try has a snapshot from before it.
 -- The owner's record, locked, so that it cannot be taken over before its step is written.
 -- A step as `stepOf` reads it, from `s`.

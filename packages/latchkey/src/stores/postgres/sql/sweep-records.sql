@@ -1,5 +1,5 @@
--- Facts also go where they were left without a record. Steps and early settlements go with their record; a lease is
--- left by no attempt that has ended but one that crashed.
+-- Facts are also removed if they were left without a record. Steps and early settlements go with their record; only an
+-- attempt that crashed leaves a lease.
 -- An audit row for each row in one of the states that `done` returns.
 with t as materialized (select pg_catalog.clock_timestamp() as at),
 page as materialized (

@@ -9,7 +9,7 @@ if old and old.id == new.id and old.x == new.x then
   return view(old)
 end
 local guarded = ARGV[4] ~= ''
--- A transaction that was lost is no reason to run again, whatever has become of the record it was to replace.
+-- A lost transaction must not run again, whatever has happened to the record that it was to replace.
 if not old and guarded and ARGV[3] ~= 'unknown' then return no() end
 if old then
   if not guarded or not holds(old, ARGV[4], ARGV[5], ARGV[6], ARGV[7]) then return no() end

@@ -1,4 +1,4 @@
--- What is known under the names from 3 on; the time comes first.
+-- The entries of the look-up table under the names from 3 on; the time comes first.
 primary()
 local names = {}
 for i = 3, #ARGV do names[#names + 1] = ARGV[i] end

@@ -1,4 +1,4 @@
--- What the server says about itself.
+-- The server's own information about its version and settings.
 primary()
 local said = ''
 for _, section in ipairs({ 'server', 'memory', 'persistence' }) do

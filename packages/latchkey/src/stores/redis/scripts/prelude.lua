@@ -1,4 +1,4 @@
--- What every script begins with: reading a record, writing it, and keeping the index beside it.
+-- The beginning of every script: functions that read a record, write it, and keep the index in step.
 -- * KEYS: 1 index, 2 look-up table, 3 record, 4 steps, 5 audit. All of them are in one slot.
 -- * ARGV: 1 the time, or nothing for the server's own, or "<" and a time by the server's clock after which the
 -- script must not run any more; 2 the record's digest; then what the script takes.
@@ -7,14 +7,14 @@
 -- (`A`), the input (`I`), early settlements (`K` …), and for each step its fields as JSON (`m` and its name),
 -- its input (`i` …) and its result (`r` …).
 -- * The index is one ordered set of texts, all of score 0, so that it is ordered as bytes: see `entries`. A
--- script that writes a record says what it was and what it is (`save`), and the entries follow from these two.
+-- script that writes a record passes its old and its new version (`save`), from which the entries follow.
 -- * Only a primary decides. A write that changes nothing is refused by a replica; every script that writes
 -- nothing else makes one (`primary`, `no`). Those that do write do not, because Redis asks whether there is
 -- memory only before the first.
 -- * Redis does not undo a script that fails in the middle. So everything is checked before the first write.
 local ix, look, rec, steps, audit = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local d = ARGV[2]
--- As recordFields in fields.ts, which says what they are.
+-- As recordFields in fields.ts, where they are described.
 local F = {
   'id', 'st', 'at', 'tk', 'op', 'fv', 'fd', 'pr', 'ca', 'le', 'ex', 'lend', 'am', 'fi', 'fg',
   'er', 'ra', 'rs', 'rp', 'tr', 'cl', 'x', 'ad', 'ks', 'tp', 't', 's', 'k'
