@@ -21,16 +21,16 @@ export interface RedisStoreOptions {
    * sentinel). The store opens and closes nothing.
    */
   readonly client: RedisClient;
-  /** What the names of all keys begin with. Default `latchkey`. */
+  /** The prefix of the names of all keys. Default `latchkey`. */
   readonly prefix?: string;
   /**
-   * Into how many parts the records are divided; each part is in one slot of a cluster. The same in every process, and
-   * never changed while records live. Default: 1, and 32 on a cluster.
+   * Into how many parts the records are divided; each part is in one slot of a cluster. It must be the same in every process,
+   * and must not change as long as there are records. Default: 1, and 32 on a cluster.
    */
   readonly partitions?: number;
-  /** The longest wait for a reply; after it, nothing is known of what was asked. Default 5 000. */
+  /** The longest wait for a reply; after it, the outcome of the command is unknown. Default 5 000. */
   readonly commandTimeoutMs?: number;
-  /** Told once of settings that cost safety. Default: a process warning of type `LatchkeyWarning`. */
+  /** Called once for each setting that reduces safety. Default: a process warning of type `LatchkeyWarning`. */
   readonly onWarning?: (warning: RedisWarning) => void;
   /** The process's clock and randomness. Default: the system's. */
   readonly ports?: Ports;
@@ -49,9 +49,9 @@ const storeOptionNames = {
  * Makes a store on a Redis (6.2 or newer) or Valkey, single or cluster. It has `lease` and `deferred` execution; there are
  * no transactions with business writes and no outbox.
  *
- * Redis may lose what it has acknowledged: see `docs/stores.md` for when. After such a loss a retried request runs again.
- * Before its first use the store looks at the server's settings, and refuses one that drops keys when memory runs out.
- * Records are removed by the record-cleaner, so some process has to run a worker.
+ * Redis may lose acknowledged writes: see `docs/stores.md` for when. After such a loss a retried request runs again.
+ * Before its first use the store checks the server's settings, and refuses a server that drops keys when memory runs out.
+ * The record-cleaner removes records, so some process has to run a worker.
  *
  * @throws {TypeError} when an option is out of range
  */

@@ -1,4 +1,4 @@
-/** How long what has ended is kept. Apart from the store, whose parts it belongs to, so that these need not import it. */
+/** How long finished records are kept. In a file of its own, so that parts of the store need not import the store. */
 export interface Retention {
   /** From the end of the attempt until the answer's bytes may go. */
   readonly retentionMs: number;

@@ -1,6 +1,6 @@
 /**
- * Settling what is unknown, and showing it. Every settlement is one atomic step with its audit row: both or neither.
- * Audit rows live in their own table; cleaning records never removes them, their age does (`cleanAudit`).
+ * Settling unknown records, and listing records. Every settlement is one atomic step with its audit row: both or neither.
+ * Audit rows are in their own table; cleaning records never removes them, only `cleanAudit` does, by their age.
  */
 import type {
   Guard,
@@ -17,7 +17,7 @@ import type { Retention } from "./retention.ts";
 
 /**
  * Events are those of the edge table; the record must be `unknown`. A record that becomes `retryable` keeps its
- * `lastErrorCode`; `settle_completed` leaves none.
+ * `lastErrorCode`; `settle_completed` clears it.
  */
 export type Settlement =
   | { readonly event: "settle_completed"; readonly answer: Uint8Array; readonly retention: Retention }
@@ -36,7 +36,7 @@ export type Settlement =
       readonly event: "settle_not_executed";
       readonly calls: "never-happened" | "may-repeat";
       readonly reopen: ReopenedCall | null;
-      /** How long until a worker may resume it; null: the next request does. */
+      /** How long until a worker may resume it; null: the next request resumes it. */
       readonly resumeAfterMs: number | null;
     }
   /** → `retryable`: one call has happened, with this result. */
@@ -52,7 +52,7 @@ export interface ReopenedCall {
   readonly call: string;
   /** The generation that was closed. */
   readonly generation: number;
-  /** For the generation after it. */
+  /** For the next generation. */
   readonly downstreamKey: string;
 }
 
@@ -62,28 +62,28 @@ export interface AuditEntry extends AuditNote {
   readonly at: number;
   readonly key: RecordKey;
   readonly recordId: string;
-  /** What was decided is about this effect of the record's; null: about the record itself. */
+  /** The effect of the record that the decision is about; null if it is about the record itself. */
   readonly effectId: string | null;
   readonly event: string;
-  /** States of the record, of the effect, or of the dead letter, whose id is in the record's place. `none`: of a tenant. */
+  /** The state of the record, of the effect, or of the dead letter, whose id is in place of the record's. `none`: of a tenant. */
   readonly from: RecordState | EffectState | "none";
-  /** `none`: a dead letter that was taken away, or what went with its tenant. */
+  /** `none`: a dead letter was removed, or something was deleted with its tenant. */
   readonly to: RecordState | EffectState | "none";
 }
 
-/** Which part of the audit log. */
+/** Selects a part of the audit log. */
 export interface AuditFilter {
   /** Null: of every tenant. */
   readonly tenant: string | null;
   readonly limit: number;
-  /** The last row of the page before; null: from the newest on. */
+  /** The last row of the previous page; null: from the newest on. */
   readonly before: { readonly at: number; readonly id: string } | null;
 }
 
-/** An unknown record that this caller has taken for one try. */
+/** An unknown record that this caller has claimed for one try. */
 export interface ClaimedUnknown {
   readonly record: UnknownRecord;
-  /** How often this life was claimed, this time included; going on as `retryable` does not start it again. */
+  /** How often this life was claimed, this time included; a time as `retryable` does not reset the count. */
   readonly tries: number;
 }
 
@@ -92,31 +92,31 @@ export interface RecordFilter {
   readonly tenant: string | null;
   readonly operation: string | null;
   readonly limit: number;
-  /** The last record of the page before. */
+  /** The last record of the previous page. */
   readonly after: { readonly createdAt: number; readonly id: string } | null;
 }
 
 export interface SettlementSupport {
   /**
-   * Settles. False: the guard did not hold, or (for a call) the call is not `started` in that generation; nothing was
-   * written. A repetition with the same audit id answers true when the first has been written.
+   * Settles the record. False if the guard did not hold, or (for a call) the call is not `started` in that generation;
+   * nothing was written. A repetition with the same audit id returns true if the first call has been written.
    */
   settle(key: RecordKey, guard: Guard, settlement: Settlement, note: AuditNote): Promise<boolean>;
 
   /**
-   * Lets what a record waits for be now, by the store's clock, with an audit row whose event is `forget` or `retry`; the state
-   * stays. `completed`, `failed` and `expired`: their time is over, so the key may run as new, and the record-cleaner forgets
-   * them as it forgets others. `retryable`: a worker may resume it. `unknown`: its outcome is looked up again. Of `pending` and
-   * `in_progress`, of what waits for nothing that is still to come, and where the guard did not hold: false, nothing was
-   * written; so of two callers at most one writes. A repetition with the same audit id answers
-   * true when the first has been written.
+   * Moves the time for which a record waits to now, by the store's clock, with an audit row whose event is `forget` or
+   * `retry`; the state stays. `completed`, `failed` and `expired`: their retention is over, so the key may run as new, and the
+   * record-cleaner forgets them like others. `retryable`: a worker may resume it. `unknown`: its outcome is looked up again.
+   * False, and nothing was written, for `pending` and `in_progress`, for a record that waits for no time in the future, and if
+   * the guard did not hold; so of two callers at most one writes. A repetition with the same audit id returns true if the first
+   * call has been written.
    */
   hasten(key: RecordKey, guard: Guard, note: AuditNote): Promise<boolean>;
 
   /**
-   * At most `limit` unknown records of these operations whose `reconcileAfter` has come, oldest first. Each is taken by
-   * moving its `reconcileAfter` to `claimMs` from now, so that other workers leave it alone; rows that another transaction is changing
-   * are skipped.
+   * At most `limit` unknown records of these operations whose `reconcileAfter` has come, oldest first. Each is claimed by
+   * moving its `reconcileAfter` to `claimMs` from now, so that other workers do not claim it; rows that another transaction is
+   * changing are skipped.
    */
   claimUnknowns(
     operations: readonly string[],
@@ -124,7 +124,7 @@ export interface SettlementSupport {
     claimMs: number,
   ): Promise<readonly ClaimedUnknown[]>;
 
-  /** Moves an unknown record's next try; null: none, it waits for a person. False: the guard did not hold. */
+  /** Moves an unknown record's next try; null: it gets none, and waits for a person. False if the guard did not hold. */
   postpone(key: RecordKey, guard: Guard, afterMs: number | null): Promise<boolean>;
 
   /**
@@ -140,6 +140,6 @@ export interface SettlementSupport {
   /** Records in one state, by `createdAt` and then `id`. */
   list(filter: RecordFilter): Promise<readonly LatchkeyRecord[]>;
 
-  /** What was settled on this key, and decided about its dead effects, oldest first, over all its lives. */
+  /** The settlements of this key and the decisions about its dead effects, oldest first, over all its lives. */
   audit(key: RecordKey): Promise<readonly AuditEntry[]>;
 }

@@ -1,58 +1,58 @@
 /**
- * Everything that is kept of one tenant, page by page, so that it can be counted and deleted. A page is one atomic step of
- * bounded work; pages follow each other by `next`.
+ * All data of one tenant, page by page, so that it can be counted and deleted. A page is one atomic step of bounded work;
+ * pages follow each other by `next`.
  *
- * - Of what is under way nothing is ever removed, whatever was asked for: the guard is checked in the step that removes.
- * - What waits for a person, or for its client, goes only where `undecided` says so, and each leaves an audit row: a record
- *   whose key may run again, an effect or message that is given up.
+ * - Nothing that is running is ever removed, whatever the request: the guard is checked in the step that removes.
+ * - A record, effect or message that waits for a person, or for its client, is removed only with `undecided`, and each leaves an
+ *   audit row, because the record's key may then run again, and the effect or message is given up.
  */
 import type { RecordKey } from "../engine/record.ts";
 
-/** In the order in which they go: a record may go once its effects have. */
+/** In the order of removal: a record may be removed once its effects are. */
 export const tenantParts = ["effects", "messages", "records", "early", "audit"] as const;
 
 /**
- * `records` with their steps, leases and early settlements; `early`: what is left of lives that are over; `audit`: without
- * the rows that say that the tenant was deleted.
+ * `records` with their steps, leases and early settlements; `early`: settlements left over from ended lives; `audit`: without
+ * the rows that record the deletion of the tenant.
  */
 export type TenantPart = (typeof tenantParts)[number];
 
 export interface TenantSweep {
   readonly tenant: string;
   readonly part: TenantPart;
-  /** `next` of the page before; null: from the start. */
+  /** `next` of the previous page; null: from the start. */
   readonly after: string | null;
-  /** The most rows that are looked at. */
+  /** The most rows that are read. */
   readonly limit: number;
-  /** Null: they are only counted. */
+  /** Null: the rows are only counted. */
   readonly remove: TenantRemoval | null;
 }
 
 export interface TenantRemoval {
   readonly undecided: boolean;
-  /** Who has decided it, kept with each audit row. */
+  /** Who has decided the removal; stored in each audit row. */
   readonly actor: string;
   readonly reason: string;
 }
 
 /** Each row of the page is counted once. */
 export interface TenantPage {
-  /** Finished, delivered, or old: nobody waits for it. */
+  /** Finished, delivered, or old: neither a client nor an operator waits for it. */
   readonly over: number;
-  /** It ends by itself, or a worker or another transaction has it right now. */
+  /** It ends by itself, or a worker or another transaction is using it right now. */
   readonly underWay: number;
   /** Unknown or retryable records, dead effects and messages. */
   readonly undecided: number;
   readonly removed: number;
-  /** Keys of all records of the page, as they are kept. */
+  /** Keys of all records of the page, as they are stored. */
   readonly keys: readonly RecordKey[];
-  /** Null: this was the last page. A page may count nothing and not be the last. */
+  /** Null after the last page. A page that counts nothing need not be the last. */
   readonly next: string | null;
 }
 
 export interface TenantData {
   sweep(sweep: TenantSweep): Promise<TenantPage>;
-  /** Writes that somebody has decided to delete the tenant. A repetition with the same id changes nothing. */
+  /** Writes an audit row for the decision to delete the tenant. A repetition with the same id changes nothing. */
   note(tenant: string, note: TenantNote): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export interface TenantNote {
   readonly reason: string;
 }
 
-/** What audit rows of a deletion are called. */
+/** The event of the audit rows of a deletion. */
 export const tenantDeletion = "delete_tenant";
 
 export interface Standing {
@@ -72,7 +72,7 @@ export interface Standing {
   readonly removed: boolean;
 }
 
-/** Counts a page. What was to go and did not is being changed by somebody. */
+/** Counts a page. A row that should have been removed and was not is being changed by another transaction. */
 export function standings(
   rows: readonly Standing[],
   remove: TenantRemoval | null,

@@ -1,6 +1,6 @@
 /**
  * Transactions of the user's database, as a store opens them: for a request, for one phase of an attempt, and for the end of a
- * delivery. What is said in them is written with COMMIT or not at all.
+ * delivery. All writes in them are committed together or not at all.
  */
 import type { Fence, Guard, RecordKey } from "../engine/record.ts";
 import type { StoreError } from "../errors.ts";
@@ -25,33 +25,33 @@ export interface OpenTransaction<Tx> {
   readonly reading: Reading;
   /** True when this transaction is the only one running this key. */
   readonly exclusive: boolean;
-  /** Why nothing can be written in it, where that is so: a handler must not start. */
+  /** Why nothing can be written in this transaction, if that is so; then a handler must not start. */
   readonly refusal?: StoreError | null;
   /** The caller's own client or transaction, guarded: no transaction control, revoked before COMMIT. */
   readonly tx: Tx;
   /** Whether the handler has touched `tx`. */
   used(): boolean;
   /**
-   * Sends what the caller's client has put off until COMMIT. Called when the handler has answered and its writes are to be
-   * kept, before `revoke`; its error is the handler's. Absent: nothing is put off.
+   * Sends the writes that the caller's client defers until COMMIT. Called when the handler has answered and its writes are to
+   * be kept, before `revoke`; its error counts as the handler's. Absent: nothing is deferred.
    */
   readonly flush?: (() => Promise<void>) | undefined;
   /** From now on every use of `tx` throws `tx-revoked`. */
   revoke(): void;
 }
 
-/** What admission decides on, once the transaction is open. */
+/** The facts for admission's decision, once the transaction is open. */
 export type Admission = Pick<OpenTransaction<never>, "reading" | "exclusive" | "refusal">;
 
 /**
  * A transaction whose handler starts before it is open (optimistic admission). It opens with the first statement that is
- * sent through `tx`, in one flight with it; that statement, and each later one, returns only when the run has been admitted,
- * and rejects with `not-admitted` when it has not.
+ * sent through `tx`, in one pipeline with it; that statement, and each later one, returns only when the run has been admitted,
+ * and rejects with `not-admitted` if it was not.
  */
 export interface EarlyTransaction<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke"> {
   /**
-   * Whether the run was admitted. Opens the transaction if nothing has yet. Work that has sent a statement ends after this
-   * has settled, or with `abandon`; it commits only after true.
+   * Whether the run was admitted. Opens the transaction if no statement has opened it yet. Work that has sent a statement ends
+   * after this has settled, or with `abandon`; it commits only after true.
    *
    * @throws {StoreError} when the transaction could not be opened
    * @throws whatever `admit` throws
@@ -60,11 +60,11 @@ export interface EarlyTransaction<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "
 }
 
 export type TransactionWork<T> =
-  /** Roll back; nothing of the handler's work stays. */
+  /** Roll back; none of the handler's writes stays. */
   | { readonly end: "rollback"; readonly value: T }
-  /** The handler may still be running: end the connection instead of asking it politely. */
+  /** The handler may still be running, so the connection is ended without waiting for it. */
   | { readonly end: "abandon"; readonly value: T }
-  /** Write the finished record, guarded by what admission saw, and COMMIT. */
+  /** Write the finished record, guarded by the version that admission read, and COMMIT. */
   | {
       readonly end: "commit";
       readonly value: T;
@@ -72,7 +72,7 @@ export type TransactionWork<T> =
       readonly replaces: Guard | null;
       readonly answer: Uint8Array;
       readonly retention: Retention;
-      /** Undo the handler's writes first (to the savepoint), keep the answer. Then there are no effects. */
+      /** Undo the handler's writes first (to the savepoint) and keep the answer. There are no effects then. */
       readonly undoWrites: boolean;
       /** Written in the same transaction, in this order. */
       readonly effects: readonly NewEffect[];
@@ -111,7 +111,7 @@ export interface TransactionPart<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "u
    * transaction, so that what ran in it may stay.
    */
   state(): "usable" | "failed" | "ended";
-  /** Whether later parts would meet what it has set for the transaction. */
+  /** Whether settings that it has made for the transaction affect later parts. */
   leavesBehind(): boolean;
   /**
    * Undoes what the part has written. Called after `revoke`.
@@ -122,7 +122,7 @@ export interface TransactionPart<Tx> extends Pick<OpenTransaction<Tx>, "tx" | "u
 }
 
 export interface OpenBatch<Tx> {
-  /** Of each key, in the order of the request. Null: only a transaction of its own can decide about it. */
+  /** For each key, in the order of the request. Null if only a transaction of its own can decide about the key. */
   readonly admissions: readonly (Admission | null)[];
   /** Begins the next part; the one before it has been revoked, and undone if it was not to stay. */
   part(): TransactionPart<Tx>;
@@ -143,7 +143,7 @@ export type BatchOutcome<T> =
   | {
       readonly kind: "committed";
       readonly value: T;
-      /** Of each record, by its life's id. */
+      /** For each record, by its life's id. */
       readonly expiresAt: ReadonlyMap<string, number>;
     }
   | Exclude<TransactionOutcome<T>, { readonly kind: "committed" }>;
@@ -162,7 +162,7 @@ export type PhaseWork<T> =
   | { readonly end: "abandon"; readonly value: T }
   /**
    * Write the finished step, advance the recovery point, and COMMIT; all of it guarded by (id, `in_progress`, fence). A
-   * step of that name that is there already is not overwritten: `refused`.
+   * step of that name that exists already is not overwritten: `refused`.
    */
   | {
       readonly end: "commit";
@@ -187,10 +187,10 @@ export type PhaseOutcome<T> =
 /** The end of one delivery: a transaction that also finishes the effect. */
 export interface DeliveryRequest {
   readonly claim: EffectClaim;
-  /** The effect's: in whose database the transaction belongs. */
+  /** The effect's tenant, in whose database the transaction must run. */
   readonly tenant: string;
   readonly idleLimitMs: number;
-  /** How long the delivered row is kept to be seen. */
+  /** How long the delivered row is kept for inspection. */
   readonly keepMs: number;
 }
 
@@ -217,8 +217,8 @@ export type DeliveryOutcome<T> =
 
 export interface TransactionSupport<Tx> {
   /**
-   * Opens a transaction for the end of one delivery and hands it to `work`. A COMMIT in doubt needs no resolving: the claim
-   * cannot be taken by others before it is decided, and then the effect's own row tells.
+   * Opens a transaction for the end of one delivery and passes it to `work`. A COMMIT in doubt needs no resolving, because no
+   * other dispatcher can take the claim before it is decided, and then the effect's own row shows the outcome.
    *
    * @throws as `run` does.
    */
@@ -228,8 +228,8 @@ export interface TransactionSupport<Tx> {
   ): Promise<DeliveryOutcome<T>>;
 
   /**
-   * Opens a transaction for one phase of a running attempt and hands it to `work`. It never waits for the heartbeat, and
-   * the heartbeat never for it: until its last statements it touches no row of Latchkey's.
+   * Opens a transaction for one phase of a running attempt and passes it to `work`. Neither it nor the heartbeat ever waits
+   * for the other, because until its last statements it touches no row of Latchkey's.
    *
    * @throws as `run` does.
    */
@@ -239,7 +239,7 @@ export interface TransactionSupport<Tx> {
   ): Promise<PhaseOutcome<T>>;
 
   /**
-   * Opens the outermost transaction, looks the key up in it and hands both to `work`.
+   * Opens the outermost transaction, looks the key up in it and passes both to `work`.
    *
    * @throws {StoreError} when the transaction could not be opened; `work` did not run.
    * @throws whatever `work` throws, after rolling back.
@@ -251,8 +251,8 @@ export interface TransactionSupport<Tx> {
 
   /**
    * As `run`, for work that starts before its transaction is open. `admit` is called at most once, with the transaction open
-   * and before any statement of the handler's has returned; false: nothing of this transaction may stay. Absent: the store
-   * cannot do it.
+   * and before any statement of the handler has returned; if it returns false, the transaction must be rolled back. Absent: the
+   * store cannot do it.
    *
    * @throws whatever `work` throws, after rolling back.
    */
@@ -274,8 +274,8 @@ export interface TransactionSupport<Tx> {
   ): Promise<BatchOutcome<T>>;
 
   /**
-   * Finds out, on a new connection, what became of a COMMIT in doubt: waits until the doubtful transaction cannot commit
-   * any more, then reads, durably. Inserts nothing. `in_doubt`: not settled within `timeoutMs`.
+   * Finds out, on a new connection, the outcome of a COMMIT in doubt: waits until the doubtful transaction can no longer
+   * commit, then reads, durably. Inserts nothing. `in_doubt` if that takes longer than `timeoutMs`.
    */
   resolve(
     key: RecordKey,

@@ -1,11 +1,11 @@
-/** What scripts take. Absence is an empty text; where an empty text means something, one character goes before it. */
+/** Arguments of scripts. An absent value is an empty text; where an empty text is a value, one character is put before it. */
 import type { Fence, Guard } from "../../engine/record.ts";
 import type { Owner } from "../journal.ts";
 import type { Retention } from "../retention.ts";
 import type { LeaseTerms } from "../store.ts";
 import type { Argument } from "./client.ts";
 
-/** `readonly` in the contract; the drivers do not write. */
+/** Without a copy: the contract's type is read-only, and the drivers do not write. */
 export function bytes(value: Uint8Array): Buffer {
   return Buffer.isBuffer(value) ? value : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }

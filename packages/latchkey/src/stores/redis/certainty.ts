@@ -1,10 +1,10 @@
-/** What is known after a command failed. */
+/** How certain it is, after a command failed, that nothing happened. */
 import { type Certainty, StoreError } from "../../errors.ts";
 import { plainText } from "../../plain-text.ts";
 
 /**
- * Answers of a server that did not run the script, or of the script itself (LATE): it began no write. In the middle of a script none of these comes any
- * more, because Redis asks these questions before its first write.
+ * Replies of a server that did not run the script, or of the script itself (LATE) before any write. None of these occurs in
+ * the middle of a script, because Redis makes these checks before its first write.
  */
 const refusals = [
   "ASK",
@@ -31,7 +31,7 @@ const refusals = [
 /** Before Redis 7 the error of a command in a script comes after "-", in a sentence that begins with ERR. */
 const refusal = new RegExp(`(?:^|: -?|-)(?:${refusals.join("|")})\\b`);
 
-/** Names and messages of the clients' own errors before anything is written to a socket. */
+/** Names and messages of errors that the clients throw before they write anything to a socket. */
 const unsentNames = new Set(["ClientClosedError", "ClientOfflineError"]);
 const unsentMessages = [/^Stream isn't writeable/, /enableOfflineQueue/];
 const unsentCodes = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN"]);
@@ -56,8 +56,8 @@ function isRefusal(error: Error): boolean {
   return refusal.test(error.message);
 }
 
-/** The server said this, by the first word of its answer. */
-export function said(error: unknown, word: string): boolean {
+/** Whether the server's reply begins with this word. */
+export function isReply(error: unknown, word: string): boolean {
   return error instanceof Error && new RegExp(`(?:^|: -?|-)${word}\\b`).test(error.message);
 }
 

@@ -1,11 +1,11 @@
-/** Looks at what the server says about itself, once, before the store is used. */
+/** Checks the servers' own information, once, before the store is used. */
 import { LatchkeyError, StoreError } from "../../errors.ts";
-import { said } from "./certainty.ts";
+import { isReply } from "./certainty.ts";
 import { listOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
 import { partitionScripts } from "./scripts/partition.ts";
 
-/** Something that costs safety and that Latchkey does not refuse. */
+/** A setting that reduces safety and that Latchkey does not refuse. */
 export interface RedisWarning {
   readonly code:
     | "LATCHKEY_REDIS_NOT_PERSISTENT"
@@ -17,7 +17,7 @@ export interface RedisWarning {
 const oldestVersion = [6, 2];
 
 /**
- * @returns what is to be warned of, on any of the servers
+ * @returns the warnings about any of the servers
  * @throws {LatchkeyError} `store-unsuitable`
  * @throws {StoreError}
  */
@@ -39,7 +39,7 @@ async function askedOfPrimaries(runner: Runner): Promise<readonly Report[]> {
   try {
     return (await runner.askAll(partitionScripts.inspect)).map((reply) => reportOf(textOf(listOf(reply)[1])));
   } catch (error) {
-    if (error instanceof StoreError && said(error.cause, "READONLY")) {
+    if (error instanceof StoreError && isReply(error.cause, "READONLY")) {
       throw unsuitable("The client is connected to a read-only replica. Connect it to the primary.", error);
     }
     throw error;
@@ -56,7 +56,7 @@ function refuseOld(report: Report): void {
   if (problem !== null) throw unsuitable(problem);
 }
 
-/** Null: the version will do, or is not known. */
+/** Null if the version is supported or unknown. */
 export function versionProblem(report: Report): string | null {
   const version = report.get("redis_version");
   if (version === undefined) return null;
@@ -97,7 +97,7 @@ export function warningsOf(report: Report): readonly RedisWarning[] {
       {
         code: "LATCHKEY_REDIS_SETTINGS_UNKNOWN",
         message:
-          "Redis does not tell its settings (INFO is not allowed in scripts). Make sure that maxmemory-policy is noeviction and that appendonly is on: a key that Redis drops or forgets lets the same request run twice.",
+          "The settings of Redis cannot be read (INFO is not allowed in scripts). Make sure that maxmemory-policy is noeviction and that appendonly is on: a key that Redis drops or forgets lets the same request run twice.",
       },
     ];
   }

@@ -1,16 +1,16 @@
-/** The users' clients, typed as the subset that the store needs. Nothing of a driver is imported. */
+/** The users' clients, typed as the subset that the store needs. No driver is imported. */
 
-/** What goes to the server: text as UTF-8, bytes as they are. */
+/** An argument for the server: text is sent as UTF-8, bytes as they are. */
 export type Argument = string | Buffer;
 
 /** `Redis` of ioredis 5 and 6 and of iovalkey. */
 export interface IoredisClient {
   callBuffer(command: string, ...args: Argument[]): Promise<unknown>;
-  /** True of a cluster. */
+  /** True for a cluster. */
   readonly isCluster?: boolean;
 }
 
-/** What ioredis has and does not declare. Its `callBuffer` loses the command's name under `enableAutoPipelining`. */
+/** A method that ioredis has but does not declare. Its `callBuffer` loses the command's name under `enableAutoPipelining`. */
 interface UntypedIoredis {
   evalshaBuffer(this: IoredisClient, ...args: Argument[]): Promise<unknown>;
   evalBuffer(this: IoredisClient, ...args: Argument[]): Promise<unknown>;
@@ -41,7 +41,7 @@ export interface NodeRedisSentinel {
 
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster | NodeRedisSentinel;
 
-/** One way to call a script, whatever the client. */
+/** The same way to call a script for all clients. */
 export interface RedisLink {
   readonly cluster: boolean;
   /** `by` is the digest of a script, or its text. Replies are numbers, bytes, null, and lists of these. */
@@ -53,10 +53,10 @@ export interface RedisLink {
   ): Promise<unknown>;
 }
 
-/** node-redis 4 knows the first, 5 and 6 the second ("$", 36, is RESP's mark of a bulk string). */
+/** node-redis 4 reads the first option, 5 and 6 the second ("$", 36, is RESP's mark of a bulk string). */
 const asBytes = { returnBuffers: true, typeMapping: { 36: Buffer } };
 
-/** @throws {TypeError} when it is none of the clients that are known */
+/** @throws {TypeError} when `client` is none of the supported clients */
 export function linkOf(client: RedisClient): RedisLink {
   if (isIoredis(client)) {
     return {

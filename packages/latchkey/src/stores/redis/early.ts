@@ -1,4 +1,4 @@
-/** Early settlements in Redis: beside the steps of their life, and gone with them. */
+/** Early settlements in Redis: stored beside the steps of their life, and removed with them. */
 import type { UnknownRecord } from "../../engine/record.ts";
 import { decodeEarly, type EarlySettlements, encodeEarly } from "../early.ts";
 import { guardArguments } from "./arguments.ts";

@@ -1,8 +1,8 @@
-/** What is wrong with the Redis servers that a store stands on. */
+/** Checks the Redis servers that a store uses. */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import { clockFinding, type Finding, failed, notChecked, ok, warning } from "../examination.ts";
-import { said } from "./certainty.ts";
+import { isReply } from "./certainty.ts";
 import { evictionProblem, type Report, reportOf, versionProblem, warningsOf } from "./check-server.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
@@ -36,7 +36,7 @@ interface Server {
 
 function unreachable(error: unknown): Finding {
   const message = error instanceof Error ? error.message : String(error);
-  if (error instanceof StoreError && said(error.cause, "READONLY")) {
+  if (error instanceof StoreError && isReply(error.cause, "READONLY")) {
     return failed(
       "read-only",
       "The client is connected to a read-only replica.",
@@ -63,7 +63,7 @@ function findingsOf({ now, report }: Server, askedAt: number, answeredAt: number
   ];
 }
 
-const unknownSettings = "INFO is not allowed in scripts, so the server does not tell its settings.";
+const unknownSettings = "INFO is not allowed in scripts, so the server's settings cannot be read.";
 
 function eviction(report: Report): Finding {
   const policy = report.get("maxmemory_policy");
@@ -75,7 +75,7 @@ function eviction(report: Report): Finding {
   const doubt = warningsOf(report).find(({ code }) => code === "LATCHKEY_REDIS_EVICTION");
   if (doubt !== undefined) {
     const message = `maxmemory-policy is ${policy}. Without maxmemory nothing is dropped yet.`;
-    return warning("eviction", message, "Set maxmemory-policy to noeviction before anybody sets maxmemory.");
+    return warning("eviction", message, "Set maxmemory-policy to noeviction before you set maxmemory.");
   }
   return ok("eviction", `maxmemory-policy is ${policy}: no record is dropped.`);
 }

@@ -29,18 +29,18 @@ export const recordFields = [
   "er",
   /** reconcileAfter; absent: none. */
   "ra",
-  /** When a worker may resume it; absent: the next request does. */
+  /** When a worker may resume it; absent: the next request resumes it. */
   "rs",
   /** Recovery point; absent: none. */
   "rp",
   /** How often it was claimed for reconciliation, and by which claim last. */
   "tr",
   "cl",
-  /** The token of the one call that began or ended the attempt: sent again by the client itself, it is answered again. */
+  /** The token of the one call that began or ended the attempt. If the client itself sends that call again, it gets the same answer. */
   "x",
-  /** There when its tenant finds it by its id. */
+  /** Present if its tenant finds it by its id. */
   "ad",
-  /** There when something is kept that was said before it was unknown. */
+  /** Present if early settlements are kept. */
   "ks",
   /** The span in which its life began, as a W3C traceparent; absent: none. */
   "tp",

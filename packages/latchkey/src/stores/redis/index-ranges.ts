@@ -1,6 +1,5 @@
 /**
- * Finding records by other things than their key. An index says where to look; whether a record is what is looked for,
- * the record itself says, in a second step.
+ * Finding records other than by their key. The index only gives candidates; in a second step each record itself is checked.
  */
 import type { Place } from "./keys.ts";
 import { digestLength } from "./keys.ts";
@@ -8,7 +7,7 @@ import { listOf, numberOf, textOf } from "./replies.ts";
 import type { Runner } from "./runner.ts";
 import { partitionScripts } from "./scripts/partition.ts";
 
-/** What entries begin with, for each kind of look. `entries` in the prelude writes them. */
+/** The prefixes of entries, for each kind of search. `entries` in the prelude writes them. */
 export const prefixes = {
   state: (state: string) => `s${state}\0`,
   pendingPastExpiry: "p\0",
@@ -32,18 +31,18 @@ export function timeText(time: number): string {
 
 export interface Entry {
   readonly place: Place;
-  /** The one of the search's prefixes that it begins with. */
+  /** The one of the search's prefixes with which it begins. */
   readonly prefix: string;
-  /** What comes after the prefix; entries are ordered by it. */
+  /** The text after the prefix; entries are ordered by it. */
   readonly rest: string;
 }
 
 export interface Search {
   /** The entries begin with one of these. */
   readonly prefixes: readonly string[];
-  /** Only what is due by now: a time follows the prefix. */
+  /** Only entries that are due by now: a time follows the prefix. */
   readonly due: boolean;
-  /** Only what has not expired: the time of its expiry follows the first one. */
+  /** Only entries that have not expired: the time of expiry follows the first time. */
   readonly live?: boolean;
   /** Only entries whose rest comes after this. */
   readonly after?: string;
@@ -53,8 +52,8 @@ export interface Search {
 }
 
 /**
- * At most `limit` of what `judge` finds, in the order of the entries, from all partitions. Each entry is judged once, and no
- * more of them than are still missing at once: judging may take the record.
+ * At most `limit` of the values that `judge` returns, in the order of the entries, from all partitions. Each entry is judged
+ * once, and never more at a time than are still missing, because judging may claim the record.
  */
 export async function collect<T>(
   runner: Runner,
@@ -78,7 +77,7 @@ export async function collect<T>(
   return found;
 }
 
-/** One that fails does not undo the others, which may have been taken; alone, it fails the whole. */
+/** An entry that fails does not discard the others, which may be claimed already; the call fails only if nothing was found. */
 async function judgeAll<T>(
   entries: readonly Entry[],
   judge: (entry: Entry) => Promise<T | null>,
@@ -92,7 +91,7 @@ async function judgeAll<T>(
   return found;
 }
 
-/** The smallest entries, as long as no source that may have smaller ones is empty. */
+/** The smallest entries, until a source runs empty that may have smaller ones. */
 function firstOf(sources: readonly Source[], count: number): readonly Entry[] {
   const entries: Entry[] = [];
   while (entries.length < count && sources.every((source) => source.ended || source.next !== null)) {

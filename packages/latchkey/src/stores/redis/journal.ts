@@ -1,4 +1,4 @@
-/** Inputs and steps. Null and false: the owner has lost. */
+/** Inputs and steps. Null or false if the owner has lost. */
 import type { RecordKey } from "../../engine/record.ts";
 import type { Random } from "../../ports.ts";
 import type {
@@ -144,7 +144,7 @@ function fieldsOf(flat: readonly unknown[]): ReadonlyMap<string, Uint8Array> {
   return fields;
 }
 
-/** What the look-up table says of a downstream key: where its record is, and the name of its step. */
+/** The call that the look-up table has for a downstream key: it has the place of the record, and the name of the step. */
 async function foundCall(runner: Runner, found: unknown): Promise<JournalCall | null> {
   if (found == null) return null;
   const text = textOf(found);

@@ -10,7 +10,7 @@ export const digestLength = 43;
 /** Where one record is. */
 export interface Place {
   readonly partition: number;
-  /** Stands for (tenant, scope, key) in names of Redis keys, which so are short, of one form, and say nothing. */
+  /** Replaces (tenant, scope, key) in names of Redis keys, so that these are short, of one form, and reveal nothing. */
   readonly digest: string;
 }
 

@@ -1,4 +1,4 @@
-/** Puts the parts of the store together. Nothing is asked of a server before its settings were looked at. */
+/** Puts the parts of the store together. No command is sent to a server before its settings are checked. */
 import { isLatchkeyError, StoreError } from "../../errors.ts";
 import type { Ports } from "../../ports.ts";
 import type { Store } from "../store.ts";
@@ -22,7 +22,7 @@ export interface OpenOptions {
   readonly now: (() => number) | null;
 }
 
-/** More parts divide a cluster's load better; each look at all of them costs more. */
+/** More partitions divide a cluster's load better, but each search through all of them costs more. */
 const clusterPartitions = 32;
 
 /** @throws {TypeError} when an option is out of range */
@@ -47,22 +47,22 @@ export function openRedis(options: OpenOptions): Store {
 }
 
 interface ServerCheck {
-  /** Whether the settings were looked at, and nothing was wrong. */
+  /** Whether the settings have been checked, and are acceptable. */
   readonly passed: boolean;
-  /** Looks now. */
+  /** Checks now. */
   now(): Promise<void>;
-  /** Looks, together with all who ask at the same time. */
+  /** Checks, once for all concurrent callers. */
   together(): Promise<void>;
 }
 
 function serverCheck(runner: Runner, onWarning: OpenOptions["onWarning"]): ServerCheck {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   let passed = false;
   let running: Promise<void> | null = null;
   const now = async () => {
     for (const warning of await checkServers(runner)) {
-      if (told.has(warning.code)) continue;
-      told.add(warning.code);
+      if (reported.has(warning.code)) continue;
+      reported.add(warning.code);
       onWarning(warning);
     }
     passed = true;
@@ -92,7 +92,7 @@ function checkedLink(link: RedisLink, check: ServerCheck): RedisLink {
   };
 }
 
-/** Nothing was asked yet, whatever became of the look at the settings. */
+/** `not_sent`, however the check failed, because the command itself was not sent. */
 function refuse(error: unknown): never {
   const message = isLatchkeyError(error) ? error.message : String(error);
   throw new StoreError("not_sent", { message, cause: error });

@@ -1,14 +1,14 @@
-/** Records as scripts answer them. */
+/** Turns replies of scripts into records. */
 import type { Fence, InProgressRecord, LatchkeyRecord, LeaseEnd, RecordState } from "../../engine/record.ts";
 import { type RecordField, recordFields } from "./fields.ts";
 import { bytesOf, listOf, nullable, numberOf, textOf } from "./replies.ts";
 
-/** A record with what the store knows of it beside. */
+/** A record with further values that are stored with it. */
 export interface StoredRecord {
   readonly record: LatchkeyRecord;
   /** Null without a lease. */
   readonly terms: { readonly leaseEnd: LeaseEnd; readonly attemptsMax: number } | null;
-  /** When a worker may resume it; null unless it is `retryable`, and where the next request does. */
+  /** When a worker may resume it; null unless it is `retryable`, or if the next request resumes it. */
   readonly resumeAfter: number | null;
   readonly tries: number;
   readonly addressable: boolean;
@@ -26,7 +26,7 @@ export function readingOf(reply: unknown): StoredReading {
   return { now: numberOf(now), stored: fields.has("id") ? storedOf(fields, answer) : null };
 }
 
-/** The record of a step that succeeded; null when its guard did not hold. */
+/** The record of a step that succeeded; null if its guard did not hold. */
 export function writtenOf(reply: unknown): StoredRecord | null {
   return reply === null ? null : readingOf(reply).stored;
 }

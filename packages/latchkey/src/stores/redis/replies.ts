@@ -1,4 +1,4 @@
-/** What scripts answer, as values. A reply of another shape is an error: the client is configured to transform replies. */
+/** Turns replies of scripts into values. A reply of another shape is an error, because the client is configured to transform replies. */
 import { StoreError } from "../../errors.ts";
 
 export type Bytes = Uint8Array;
@@ -27,6 +27,6 @@ export function nullable<T>(reply: unknown, read: (reply: unknown) => T): T | nu
 
 function strange(reply: unknown): StoreError {
   return new StoreError("in_doubt", {
-    message: `Redis: a reply came back as ${typeof reply}; the client must give replies as they are`,
+    message: `Redis: a reply came back as ${typeof reply}; the client must not transform replies`,
   });
 }

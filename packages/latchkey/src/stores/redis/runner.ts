@@ -1,7 +1,7 @@
-/** Runs scripts: in time, with what is known when one fails. */
+/** Runs scripts within a time limit, and turns their errors into a `StoreError`. */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
-import { said, storeErrorOf } from "./certainty.ts";
+import { isReply, storeErrorOf } from "./certainty.ts";
 import type { Argument, RedisLink } from "./client.ts";
 import type { Layout, Place } from "./keys.ts";
 import { listOf, numberOf } from "./replies.ts";
@@ -21,7 +21,7 @@ export interface RunnerParts {
 
 interface Call {
   readonly script: Script;
-  /** Null: it belongs to none. */
+  /** Null if the key belongs to no partition. */
   readonly partition: number | null;
   readonly keys: readonly string[];
   readonly args: readonly Argument[];
@@ -49,14 +49,14 @@ export class Runner {
     });
   }
 
-  /** A question to the index of a partition. */
+  /** Reads the index of a partition. */
   ask(partition: number, script: Script, args: readonly Argument[] = []): Promise<unknown> {
     const keys = this.layout.partitionKeys(partition);
     const timeoutMs = this.#parts.commandTimeoutMs;
     return this.#inTime({ script, partition, keys, args: ["", ...args], timeoutMs });
   }
 
-  /** The same question to all partitions. */
+  /** The same for all partitions. */
   askAll(script: Script, args: readonly Argument[] = []): Promise<readonly unknown[]> {
     return Promise.all(
       Array.from({ length: this.layout.partitions }, (_, partition) => this.ask(partition, script, args)),
@@ -86,20 +86,20 @@ export class Runner {
     }
   }
 
-  /** A server that calls this too late while it is awaited has another clock than was known: it is asked once more. */
+  /** If a server rejects the call as too late while the caller still waits, its clock was misjudged; then the call is sent once more. */
   async #onTheClock(call: Call, isAwaited: () => boolean): Promise<unknown> {
     const { time } = this.#parts;
     const since = time.moment();
     try {
       const reply = await this.#loaded(call, this.#timeFor(call));
       if (call.script.timed && call.partition !== null) {
-        time.heard(call.partition, numberOf(listOf(reply)[0]), since);
+        time.observe(call.partition, numberOf(listOf(reply)[0]), since);
       }
       return reply;
     } catch (error) {
       const now = latenessOf(error);
       if (now === null || call.partition === null || !isAwaited()) throw error;
-      time.heard(call.partition, now, since);
+      time.observe(call.partition, now, since);
       return await this.#loaded(call, this.#timeFor(call));
     }
   }
@@ -117,13 +117,13 @@ export class Runner {
     try {
       return await link.call("EVALSHA", script.sha, keys, all);
     } catch (error) {
-      if (!said(error, "NOSCRIPT")) throw error;
+      if (!isReply(error, "NOSCRIPT")) throw error;
       return await link.call("EVAL", script.text, keys, all);
     }
   }
 }
 
-/** What time it is by the clock of a server that was called too late; null: that is not what it said. */
+/** The server's time, from an error that the call came too late; null for any other error. */
 function latenessOf(error: unknown): number | null {
   const found = error instanceof Error ? /^LATE (\d+)/.exec(error.message)?.[1] : undefined;
   return found === undefined ? null : Number(found);

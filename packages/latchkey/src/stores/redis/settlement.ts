@@ -1,4 +1,4 @@
-/** Settling and listing what is unknown. False: the guard did not hold. */
+/** Settling and listing. False if the guard did not hold. */
 import { giveUpReason } from "../../engine/decide.ts";
 import type {
   Guard,
@@ -83,7 +83,7 @@ function rowOf(
     effectId: null,
     ...move,
   };
-  // The tenant, for people who read the rows in Redis itself; the key is in their name as a digest alone.
+  // The tenant, for people who read the rows in Redis itself, because the rows' name has only a digest.
   return JSON.stringify({ tenant, ...row });
 }
 

@@ -1,11 +1,11 @@
 /**
- * Hash tags of the partitions. They are part of what is stored: a tag that changes hides what was written under it.
+ * Hash tags of the partitions. They are part of the stored keys: if a tag changed, the records under it would not be found.
  * Partition `i` of `n` lies in the i-th of n equal parts of the cluster's 16 384 slots, so that nodes which share the slots
  * evenly share the records evenly.
  */
 
 const slotCount = 16_384;
-/** Beyond it, each look at every partition costs more than a better division is worth. */
+/** With more, searching through all partitions costs more than a better division is worth. */
 export const partitionsMax = 512;
 
 /** The slot that Redis Cluster puts `tag` into: CRC-16 (XMODEM) of its bytes. */

@@ -141,7 +141,7 @@ function beginnings(
   };
 }
 
-/** The fields that a life brings with it, in pairs. */
+/** The fields of a new life, in pairs. */
 function fieldsOf(life: NewLife, more: Partial<Record<RecordField, string>>): readonly Argument[] {
   const fields: Partial<Record<RecordField, Argument>> = {
     id: life.id,

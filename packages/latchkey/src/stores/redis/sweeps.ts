@@ -1,4 +1,4 @@
-/** What the background services ask of the store: deferred work, and expiry. */
+/** The store's part in the background services: deferred work, and expiry. */
 import type { InProgressRecord } from "../../engine/record.ts";
 import type { CleanReport, PendingWant } from "../store.ts";
 import { termsArguments } from "./arguments.ts";
@@ -26,7 +26,7 @@ function claimOf(runner: Runner, { operation, tokens, terms }: PendingWant) {
     if (token === undefined) return null;
     const args = [operation, token, ...termsArguments(terms)];
     const claimed = runningOf(writtenOf(await runner.on(place, recordScripts.claimPending, args)));
-    // After an error the token may own a record, so it is not used again.
+    // After an error the token may own a record, so only tokens of calls that claimed nothing are used again.
     if (claimed === null) free.push(token);
     return claimed;
   });

@@ -1,4 +1,4 @@
-/** What is asked of the index of a partition, and of its server. Only the index and the look-up table are touched. */
+/** Reads of the index of a partition, and of its server. They use only the index and the look-up table. */
 import { script } from "./script.ts";
 import { lua } from "./texts.ts";
 

@@ -1,6 +1,6 @@
 /**
- * The steps on one record. False is "the guard did not hold, nothing was written". Each is harmless when a client sends
- * it twice: the second time finds either its own work, which it answers again, or a guard that no longer holds.
+ * The steps on one record. False means that the guard did not hold and nothing was written. Each is harmless when a client
+ * sends it twice: the second time it finds either its own work, and returns the same, or a guard that no longer holds.
  */
 import { script } from "./script.ts";
 import { lua } from "./texts.ts";

@@ -5,11 +5,11 @@ import { lua } from "./texts.ts";
 export interface Script {
   readonly name: string;
   readonly text: string;
-  /** What EVALSHA calls it by: SHA-1 of its text. */
+  /** The SHA-1 of its text, for EVALSHA. */
   readonly sha: string;
-  /** It begins something, which must not happen once the caller has stopped waiting. */
+  /** Whether it begins an attempt, which must not happen once the caller has stopped waiting. */
   readonly begins: boolean;
-  /** Its reply is a list that begins with the server's time. */
+  /** Whether its reply is a list that begins with the server's time. */
   readonly timed: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The steps on what is unknown. */
+/** The steps that settle unknown records. */
 import { script } from "./script.ts";
 import { lua } from "./texts.ts";
 
