@@ -28,7 +28,7 @@ export async function fieldsOf(request: Request): Promise<Fields> {
 export function textOf(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string" && value.trim() !== "") return value.trim();
-  throw badRequest(`${name} must say something.`);
+  throw badRequest(`${name} must be a text that is not empty.`);
 }
 
 export function oneOf<T extends string>(value: unknown, allowed: readonly T[], name: string): T {

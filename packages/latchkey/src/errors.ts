@@ -211,7 +211,7 @@ export interface StoreErrorOptions extends LatchkeyErrorOptions {
   readonly retryAfterMs?: number | null;
 }
 
-/** A store call that failed. It is not known to have taken effect; `certainty` tells how far that can be relied on. */
+/** A store call that failed. It is not known to have taken effect; `certainty` is what is known about that. */
 export class StoreError extends LatchkeyError {
   override readonly name = "StoreError";
   readonly certainty: Certainty;

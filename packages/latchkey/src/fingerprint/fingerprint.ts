@@ -44,7 +44,7 @@ export interface FingerprintRequest {
   /** Chosen headers such as an API version, as [name, value]; names in any case and order. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   /**
-   * The header lines that say which part of an answer is wanted, or when any is (`Range`, `If-Match` …), as [name, value].
+   * The header lines that select a part of an answer, or make it conditional (`Range`, `If-Match` …), as [name, value].
    * Default none.
    */
   readonly conditions?: readonly (readonly [name: string, value: string])[];

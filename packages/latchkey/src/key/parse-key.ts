@@ -26,8 +26,8 @@ export interface ParseKeyOptions {
   readonly refusePersonal?: boolean | undefined;
   /**
    * The one line comes from a Fetch `Headers`, which joins repeated field lines with a comma: a comma outside a
-   * quoted String is reported as a repeat; under `"opaque"` one that a space follows. Two lines `"a` and `b"` cannot be told from one line `"a, b"` there.
-   * Default false.
+   * quoted String is reported as a repeat; under `"opaque"` one that is followed by a space. Two lines `"a` and `b"` cannot be
+   * distinguished from one line `"a, b"` there. Default false.
    */
   readonly joined?: boolean | undefined;
 }

@@ -290,7 +290,8 @@ async function surely<Tx, T>({ ports }: Runtime<Tx>, run: () => Promise<T>): Pro
 
 function checkedProof({ operator, reason }: OperatorProof): OperatorProof {
   for (const [name, text] of Object.entries({ operator, reason })) {
-    if (typeof text !== "string" || text.trim() === "") throw new TypeError(`${name} must say something`);
+    if (typeof text !== "string" || text.trim() === "")
+      throw new TypeError(`${name} must be a text that is not empty`);
   }
   return { operator, reason };
 }

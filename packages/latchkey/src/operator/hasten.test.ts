@@ -107,7 +107,7 @@ describe("forgetting and retrying", () => {
     expect(refusalOf(await operator.forget(none, ada))).toContain("not there any more");
     for (const act of [operator.retry, operator.forget]) {
       await expect(act({ recordId: id, attempt: 1 }, { operator: "ada", reason: " " })).rejects.toThrow(
-        "reason must say something",
+        "reason must be a text that is not empty",
       );
     }
   });

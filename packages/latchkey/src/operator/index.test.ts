@@ -249,7 +249,7 @@ describe("settling", () => {
     const none = { recordId: systemPorts.random.uuid(0), attempt: 1 };
     expect(refusalOf(await operator.settle(none, notExecuted(null), ada))).toContain("not there any more");
     await expect(operator.settle(life, notExecuted(null), { operator: "ada", reason: " " })).rejects.toThrow(
-      "reason must say something",
+      "reason must be a text that is not empty",
     );
   });
 });

@@ -276,7 +276,8 @@ function refusedDecision(isGone: boolean, later: string | null): DecidedDead {
 
 function checkedBy({ operator, reason }: OperatorProof): OperatorProof {
   for (const [name, text] of Object.entries({ operator, reason })) {
-    if (typeof text !== "string" || text.trim() === "") throw new TypeError(`${name} must say something`);
+    if (typeof text !== "string" || text.trim() === "")
+      throw new TypeError(`${name} must be a text that is not empty`);
   }
   return { operator, reason };
 }

@@ -5,14 +5,14 @@ import type { Hint, HintSupport } from "../hints.ts";
 export function memoryHints(): HintSupport {
   const listeners = new Set<(hint: Hint) => void>();
   const due = new Set<Hint>();
-  const tell = () => {
+  const notify = () => {
     const hints = [...due];
     due.clear();
     for (const hint of hints) for (const onHint of [...listeners]) onHint(hint);
   };
   return {
     send(hint) {
-      if (due.size === 0) queueMicrotask(tell);
+      if (due.size === 0) queueMicrotask(notify);
       due.add(hint);
     },
     async listen(onHint) {

@@ -7,11 +7,11 @@ class Hub {
   readonly #waiting = new Set<Hint>();
 
   send(hint: Hint): void {
-    if (this.#waiting.size === 0) queueMicrotask(() => this.#tell());
+    if (this.#waiting.size === 0) queueMicrotask(() => this.#notify());
     this.#waiting.add(hint);
   }
 
-  #tell(): void {
+  #notify(): void {
     const hints = [...this.#waiting];
     this.#waiting.clear();
     for (const hint of hints) for (const onHint of [...this.listeners]) onHint(hint);

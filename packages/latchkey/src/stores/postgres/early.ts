@@ -13,7 +13,7 @@ export function postgresEarly(
   return {
     async keep(key, guard, early) {
       const said = encodeEarly(early);
-      checkStorable("what was said", said);
+      checkStorable("the settlement", said);
       const values = { ...keyValues(key), ...guardValues(guard), audit_id: early.note.id, said };
       return (await executor.write(statements.keepEarly.bind(values))).length > 0;
     },

@@ -1,4 +1,4 @@
-/** The store contract on Postgres. One statement per step: its guard decides, and null says that it did not hold. */
+/** The store contract on Postgres: one statement per step. Its guard decides; null means that it did not hold. */
 import type {
   Guard,
   InProgressRecord,

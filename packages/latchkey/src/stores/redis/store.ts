@@ -1,4 +1,4 @@
-/** The store contract on Redis: one script per step. Its guard decides, and null says that it did not hold. */
+/** The store contract on Redis: one script per step. Its guard decides; null means that it did not hold. */
 import { giveUpReason } from "../../engine/decide.ts";
 import type { RecordKey } from "../../engine/record.ts";
 import type { Random } from "../../ports.ts";
