@@ -1,6 +1,6 @@
 /** An answer as your code gives it: from `run`, a settlement, or the end of a delivery. */
 
-/** What `run` answers. */
+/** The answer that `run` returns. */
 export interface RunAnswer {
   /** Default 200. */
   readonly status?: number;

@@ -36,8 +36,8 @@ const loopedMemberMax = 64;
 const movesMax = 4;
 
 /**
- * Writes the canonical form of what it reads, which is never longer. Every method that reads returns false where the text
- * is not plain.
+ * Writes the canonical form of the text that it reads, which is never longer. Every method that reads returns false if the
+ * text is not plain.
  */
 class PlainReader {
   readonly #source: Uint8Array;

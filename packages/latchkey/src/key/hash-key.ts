@@ -17,7 +17,7 @@ export function hashKey(secret: string | Uint8Array, tenant: string, scope: stri
 
 /**
  * Number of the Postgres advisory lock of a key: a signed 64-bit integer. Keyed, because with a plain hash a
- * client could choose keys that block each other. Not derivable from what `hashKey` shows.
+ * client could choose keys that block each other. Not derivable from the result of `hashKey`.
  *
  * @throws TypeError if the secret is empty.
  */
@@ -31,8 +31,8 @@ export function hashKeyForLock(
 }
 
 /**
- * What is stored in place of the key when keys must not be at rest in clear: 64 hexadecimal digits, so a valid
- * key itself. Not derivable from what `hashKey` shows.
+ * The text to store in place of the key when keys must not be stored in clear: 64 hexadecimal digits, so a valid
+ * key itself. Not derivable from the result of `hashKey`.
  *
  * @throws TypeError if the secret is empty.
  */
@@ -61,7 +61,7 @@ const innerPad = 0x36;
 const outerPad = 0x5c;
 
 interface Pads {
-  /** The block of the inner hash, and room for what is hashed after it. */
+  /** The block of the inner hash, and room for the content that is hashed after it. */
   readonly inner: Buffer;
   /** The block of the outer hash, and room for the inner one. */
   readonly outer: Buffer;
@@ -85,7 +85,7 @@ function hmacOf({ inner, outer }: Pads, content: Uint8Array): Buffer {
 const padsMax = 16;
 const padsBySecret = new Map<string, Pads>();
 
-/** The secret over a block, in both forms; null where it is longer than one. */
+/** The secret, padded to a block, for both hashes; null if it is longer than a block. */
 function padsOf(secret: string): Pads | null {
   const known = padsBySecret.get(secret);
   if (known !== undefined) return known;
@@ -99,11 +99,11 @@ function padsOf(secret: string): Pads | null {
   return pads;
 }
 
-/** What `hashKeyForStorage` needs so that keys which can be guessed cannot be found by guessing: 128 bits in hexadecimal. */
+/** The length that keeps an attacker from finding weak keys by guessing: 128 bits in hexadecimal. */
 const secretMinLength = 32;
 
 /**
- * How the keys that clients send are kept: with a secret as HMAC-SHA-256, without as they are.
+ * How the keys that clients send are stored: with a secret as HMAC-SHA-256, without one as they are.
  *
  * @throws {TypeError} when the secret is shorter than 32 characters or bytes.
  */
@@ -119,10 +119,10 @@ export function storedKey(secret: string | Uint8Array | undefined): (sent: Recor
   });
 }
 
-/** What the key of a record begins with whose request needed none and sent none: a no-break space, which no client's can. */
+/** The first character of the key of a record whose request needed no key and sent none: a no-break space, which no client's key can have. */
 export const noKey = "\u00a0";
 
-/** The client's key, of one that is kept as it was sent. */
+/** The client's key, if it is stored as it was sent. */
 export function clientKeyOf({ key }: RecordKey): string | null {
   return key.startsWith(noKey) ? null : key;
 }

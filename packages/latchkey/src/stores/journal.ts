@@ -95,10 +95,10 @@ export interface JournalSupport {
   read(key: RecordKey, id: string): Promise<Journal | null>;
 
   /**
-   * Writes the intent before a send. A step that is not there is inserted. One of the same generation that is `started`
+   * Writes the intent before a send. A step that does not exist is inserted. One of the same generation that is `started`
    * keeps its input, its `downstreamKey` and its `startedAt`, and counts one more send; one that is `not_executed` is
    * `started` again with its own input and `downstreamKey`, one more send and a new `startedAt`. Any other is left as it
-   * is. Answers what the step is now, and the store's time. Null: the owner has lost.
+   * is. Returns the current step, and the store's time. Null if the owner has lost.
    *
    * @throws when the name is a phase's; nothing is written.
    */
@@ -109,7 +109,7 @@ export interface JournalSupport {
 
   /**
    * Ends a call that is `started`, in this generation; `finish` and `refuse` also advance the recovery point. Repeating
-   * the same end, with the same result, answers true again and changes nothing. False: the owner has lost, or the call is
+   * the same end, with the same result, returns true again and changes nothing. False if the owner has lost, or the call is
    * not in that place.
    */
   endCall(

@@ -12,7 +12,7 @@ export interface DrizzleDatabase {
   transaction: (work: never, config?: never) => Promise<unknown>;
 }
 
-/** What Drizzle hands to the callback of `db.transaction()`. */
+/** The argument of the callback of `db.transaction()`. */
 export type DrizzleTx<D extends DrizzleDatabase> = D["transaction"] extends (
   work: (tx: infer Tx) => Promise<infer _>,
   ...config: never[]

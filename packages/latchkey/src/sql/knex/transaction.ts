@@ -8,7 +8,7 @@ import { callBack, type QueryClient, queryWithCallback } from "../pg/callback-qu
 import { refusedEnd, refusedRollback } from "../refused-end.ts";
 import type { KnexDatabase } from "./pool.ts";
 
-/** What Knex hands to the callback of `knex.transaction()`. */
+/** The argument of the callback of `knex.transaction()`. */
 export type KnexTx<K extends KnexDatabase> = K["transaction"] extends (
   scope: (trx: infer Tx) => infer _,
   ...config: never[]

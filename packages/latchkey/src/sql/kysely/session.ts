@@ -87,7 +87,7 @@ async function openThroughKysely<D extends KyselyDatabase>({
   log,
   connection,
 }: KyselySettings<D>): Promise<KyselyTx<D>> {
-  // A user's own subclass may have a constructor of its own; what this returns is a plain Kysely.
+  // A subclass of the user's may have another constructor; this returns a plain Kysely.
   const Kysely = db.withoutPlugins().constructor as KyselyClass<D>;
   const { adapter, plugins } = db.getExecutor();
   const dialect = {

@@ -8,7 +8,7 @@ export interface PrismaDatabase {
   $extends: unknown;
 }
 
-/** What Prisma hands to the callback of `prisma.$transaction()`, as `Prisma.TransactionClient` is. */
+/** The argument of the callback of `prisma.$transaction()`, like `Prisma.TransactionClient`. */
 export type PrismaTx<P extends PrismaDatabase> = P["$transaction"] extends (
   work: (tx: infer Tx) => infer _,
   options?: infer _,
@@ -16,7 +16,7 @@ export type PrismaTx<P extends PrismaDatabase> = P["$transaction"] extends (
   ? Tx
   : never;
 
-/** A client of Prisma's as Latchkey calls it. */
+/** A PrismaClient as Latchkey calls it. */
 export interface PrismaClient<Tx> {
   $transaction(
     work: (tx: Tx) => Promise<void>,
@@ -35,7 +35,7 @@ const unlimitedMs = 2_147_483_647;
 /**
  * The client through which handlers' transactions are opened.
  *
- * @throws {TypeError} when it is no client of Prisma's
+ * @throws {TypeError} when `prisma` is not a PrismaClient
  */
 export function clientOf<P extends PrismaDatabase>(prisma: P | undefined): PrismaClient<PrismaTx<P>> {
   if (typeof prisma?.$extends !== "function" || typeof prisma.$transaction !== "function") {
@@ -57,7 +57,7 @@ async function revoking({ args, query }: Operation): Promise<unknown> {
 /** How Prisma's transaction is opened on Latchkey's, and how it ends. */
 export interface PrismaOpening<Tx> {
   readonly client: PrismaClient<Tx>;
-  /** Runs what makes Prisma take its client out of the pool. */
+  /** Runs a function in which Prisma takes its client out of the pool. */
   within<T>(open: () => T): T;
   started(): boolean;
   ended(): void;
