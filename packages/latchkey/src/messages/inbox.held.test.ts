@@ -264,3 +264,32 @@ describe("a death that cannot be written down", () => {
     expect(runs()).toBe(1);
   });
 });
+
+// nats-server 2.9 can deliver a message of a consumer that died to the next one twice at once, the second time as if it
+// were its first delivery. Without this, a message that kills its process ran uncounted in every new process.
+test("a first delivery waits for a counted one of the same message, and is counted then", async () => {
+  const world = sharedWorld();
+  for (let death = 0; death < 3; death++) await killed(world, again(message(1)));
+  const { inbox, dead, rows, ports } = setUp(ship, {}, world);
+  const counted = inbox.consume(again(message(1)));
+  const first = inbox.consume(message(1));
+  await ports.clock.advance(5_000);
+  expect(await counted).toEqual({ settle: "dead", because: "kills-its-process" });
+  expect(await first).toEqual({ settle: "dead", because: "dead-already" });
+  expect(rows(), "it did not run").toEqual([]);
+  expect(await dead()).toMatchObject([{ starts: 3, returns: 0 }]);
+});
+
+test("a message that is delivered twice at once has one start in its tally", async () => {
+  const { handler, begun, open, runs } = held(1);
+  const { inbox, rows, ports, calls } = setUp(handler);
+  const both = [inbox.consume(again(message(1))), inbox.consume(again(message(1)))];
+  await begun;
+  await ports.clock.advance(1_000);
+  expect(calls.filter((port) => port === "countMessage")).toHaveLength(1);
+  open();
+  await ports.clock.advance(1_000);
+  expect((await Promise.all(both)).map(({ settle }) => settle)).toEqual(["ack", "ack"]);
+  expect([runs, rows().length]).toEqual([[1], 1]);
+  expect(inbox.counts()).toMatchObject({ executed: 1, duplicates: 1 });
+});

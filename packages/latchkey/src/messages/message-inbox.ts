@@ -68,6 +68,8 @@ export class MessageInbox<Tx, I> implements Inbox {
   readonly #closing = new AbortController();
   /** A message that may have killed its process runs alone, so that another death is known to be its doing. */
   readonly #turns = new ExclusiveRunner();
+  /** The latest counted delivery of each message that is not decided yet, by the message's digest. */
+  readonly #counted = new Map<string, Promise<Verdict>>();
 
   constructor(
     runtime: Runtime<Tx>,
@@ -88,7 +90,7 @@ export class MessageInbox<Tx, I> implements Inbox {
   async consume(message: Message): Promise<Verdict> {
     this.#counts.received();
     const read = readMessage(this.#settings, this.#operation, this.#runtime, message);
-    const decide = () => this.#untilDecided(message, read);
+    const decide = () => this.#afterCounted(message, read);
     const verdict = await inMessageSpan(this.#runtime.tracing, this.#operation.name, message, decide);
     this.#counts.settled(verdict);
     if (verdict.settle === "give_back") {
@@ -107,13 +109,32 @@ export class MessageInbox<Tx, I> implements Inbox {
     return this.#counts.now();
   }
 
+  /**
+   * Decides one delivery after those of the same message that are counted, and then counts it, too, whatever the broker
+   * reports: nats-server 2.9 can deliver a message of a consumer that died twice at once, the second time as if it were the
+   * first delivery. If that one ran uncounted, a message that kills its process would kill every new one.
+   */
+  async #afterCounted(message: Message, read: ReadMessage<I>): Promise<Verdict> {
+    const { digest } = read.facts;
+    const earlier = this.#counted.get(digest);
+    if (!message.redelivered && earlier === undefined) return this.#untilDecided(message, read, false);
+    const decide = () => this.#untilDecided(message, read, true);
+    const verdict = earlier === undefined ? decide() : earlier.then(decide);
+    this.#counted.set(digest, verdict);
+    try {
+      return await verdict;
+    } finally {
+      if (this.#counted.get(digest) === verdict) this.#counted.delete(digest);
+    }
+  }
+
   /** Between two tries only the message is held: no lock, connection or turn. */
-  async #untilDecided(message: Message, read: ReadMessage<I>): Promise<Verdict> {
+  async #untilDecided(message: Message, read: ReadMessage<I>, counted: boolean): Promise<Verdict> {
     const { clock, random } = this.#runtime.ports;
     const { signal } = this.#closing;
     const deadline = clock.monotonicMs() + this.#settings.holdMs;
     const watch: Watch = {
-      counted: message.redelivered,
+      counted,
       suspected: null,
       looksAgain: false,
       owed: 0,
