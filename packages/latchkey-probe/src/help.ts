@@ -4,7 +4,7 @@ export function helpText(): string {
   return `Usage: latchkey-probe <url> [<url> …] [options]
 
 Tests a running HTTP API from outside for idempotency. It sends requests that change something, many times:
-use an installation whose data nobody needs. Nothing is sent to an address that is not named here.
+use an installation with disposable data. Nothing is sent to an address that is not named here.
 
 What is sent
   --openapi <file>            the routes, bodies and parameters of an OpenAPI 3 document, at the one URL given;
@@ -33,7 +33,7 @@ What is expected
   --ignore <fault>            report this fault without failing, repeatable
 
 Limits
-  --dry-run                   says what would be sent, and sends nothing
+  --dry-run                   prints what would be sent, and sends nothing
   --concurrency <n>           requests at the same moment in races, default 5
   --rate <n>                  requests a second, default 20
   --max-requests <n>          of the whole run, default 500
