@@ -33,13 +33,13 @@ test.each([
   expect(() => defineEffect("e", { execute, ...options } as never)).toThrow(message);
 });
 
-test("has a name", () => {
+test("an effect needs a valid name", () => {
   for (const name of ["", "n".repeat(201), 1, "a\0", "\ud800"]) {
     expect(() => defineEffect(name as never, { deduplication: "none", execute })).toThrow("name");
   }
 });
 
-test("has defaults", () => {
+test("options have defaults", () => {
   expect(defineEffect("e", { deduplication: "lookup", execute, lookup, close }).settings).toMatchObject({
     reopen: false,
     retry: { attempts: 3, backoffMs: 200, backoffMaxMs: 5_000 },
@@ -55,7 +55,7 @@ test("has defaults", () => {
   });
 });
 
-test("a judgement that throws, or a promise of one, proves nothing", () => {
+test("a predicate that throws or returns a promise proves nothing", () => {
   const judged = (answer: () => unknown) => {
     const says = answer as () => boolean;
     const options = { deduplication: "none", execute, isNotExecuted: says, isRefused: says } as const;

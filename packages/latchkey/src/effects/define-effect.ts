@@ -1,4 +1,4 @@
-/** Defining an effect: every option resolved and checked. */
+/** Defines an effect: resolves and checks every option. */
 
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import { timerMaxMs } from "../ports.ts";
@@ -15,7 +15,7 @@ import type {
 /**
  * Resolves and checks an effect.
  *
- * @throws {TypeError} when an option is missing, out of range, or of another kind of de-duplication.
+ * @throws {TypeError} when an option is missing, out of range, or belongs to another kind of deduplication.
  */
 export function defineEffect<I, R, Tx>(name: string, options: EffectOptions<I, R, Tx>): Effect<I, R> {
   if (typeof name !== "string" || name.length === 0 || name.length > 200 || !isStorable(name)) {

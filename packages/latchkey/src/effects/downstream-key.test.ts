@@ -10,7 +10,7 @@ const call = {
 };
 
 describe("downstream keys", () => {
-  // They are in providers' memories: a change here charges twice what is in doubt when it is deployed.
+  // Providers remember these keys: if one changes, the deployment charges a second time for every call in doubt.
   test.each([
     [call, "lk_uU9vYX47CKP4j1K4nRuT1gAZ8MOn8AcACAAAAAAAAAAQ"],
     [{ ...call, generation: 1 }, "lk_VvPev32WZkf4Q7XBLTaEugAZ8MOn8AcACAAAAAAAAAAQ"],
@@ -35,7 +35,7 @@ describe("downstream keys", () => {
     for (const key of others.map(downstreamKey)) expect(key).toMatch(/^lk_[A-Za-z0-9_-]{44}$/);
   });
 
-  test("tell the record that they were made for, and nothing of what is no downstream key", () => {
+  test("name the record that they were made for; other texts name none", () => {
     for (const generation of [0, 1])
       expect(recordIdOf(downstreamKey({ ...call, generation }))).toBe(call.recordId);
     for (const other of [
@@ -47,7 +47,7 @@ describe("downstream keys", () => {
     ]) {
       expect(recordIdOf(other)).toBeNull();
     }
-    // A test's own ids: stable all the same.
+    // Ids of a test's own are stable, too.
     const ofTest = { ...call, recordId: "order-1" };
     expect(downstreamKey(ofTest)).toBe(downstreamKey({ ...ofTest }));
     expect(downstreamKey(ofTest)).not.toBe(downstreamKey({ ...ofTest, recordId: "order-2" }));

@@ -1,20 +1,20 @@
-/** Asking the other side what became of a send, with the functions that its effect has for it. */
+/** Asks the other side about the outcome of a send, with the effect's own functions. */
 import type { Clock } from "../ports.ts";
 import type { EffectCall } from "./effect.ts";
 import { type Asking, runEffect } from "./run-effect.ts";
 
 export type LookedUpSend =
   | { readonly kind: "happened"; readonly value: unknown }
-  /** Proves nothing: it may still be on its way, or come from a process that is frozen. */
+  /** Proves nothing: the send may still be on its way, or come later from a frozen process. */
   | { readonly kind: "not_found" }
   /** It can no longer happen under this key. */
   | { readonly kind: "closed" };
 
 /**
- * Looks a send up and, where it is not found, closes it if the effect can.
+ * Looks a send up and, if it is not found, closes it if the effect can.
  *
- * @throws what the effect's functions throw; {Error} when one takes longer than its limit; {TypeError} when `close` says
- * neither.
+ * @throws the errors of the effect's functions; {Error} when one takes longer than its limit; {TypeError} when `close` returns
+ * neither form.
  */
 export async function lookUpSend(clock: Clock, asking: Asking, input: unknown): Promise<LookedUpSend> {
   const { name, settings } = asking.effect;
@@ -22,7 +22,7 @@ export async function lookUpSend(clock: Clock, asking: Asking, input: unknown): 
     const asked = await runEffect(clock, asking, (to) => act(input as never, to));
     if (asked.kind === "returned") return asked.value;
     if (asked.kind === "threw") throw asked.error;
-    throw new Error(`Effect ${name} took longer than its limit to be asked`);
+    throw new Error(`Effect ${name} took longer than its limit to look up or close a call`);
   };
   const known = settings.lookup === null ? null : await ask(settings.lookup);
   if (known !== null) return { kind: "happened", value: known.found };
@@ -30,5 +30,5 @@ export async function lookUpSend(clock: Clock, asking: Asking, input: unknown): 
   const closed = await ask(settings.close);
   if ("happened" in closed) return { kind: "happened", value: closed.happened };
   if (closed.closed === true) return { kind: "closed" };
-  throw new TypeError(`Effect ${name}: close must say { closed } or { happened }`);
+  throw new TypeError(`Effect ${name}: close must return { closed } or { happened }`);
 }

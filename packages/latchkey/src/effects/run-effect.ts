@@ -1,4 +1,4 @@
-/** Running an effect's functions within their limits, and what a send proves. */
+/** Runs an effect's functions within their limits, and decides what a send proves. */
 
 import { EffectRefused, isLatchkeyError } from "../errors.ts";
 import type { Clock } from "../ports.ts";
@@ -6,7 +6,7 @@ import { type Limited, withLimit } from "../time/time-limit.ts";
 import type { Effect, EffectCall } from "./effect.ts";
 import { createSemaphore, type Semaphore } from "./semaphore.ts";
 
-/** Any effect at all: what it takes and gives meets again only in its own functions. */
+/** Any effect: only its own functions know the types of its input and result. */
 export type AnyEffect = Effect<never, unknown>;
 
 export type Sent =
@@ -17,7 +17,7 @@ export type Sent =
   | { readonly kind: "not_executed"; readonly error: unknown }
   | { readonly kind: "in_doubt"; readonly error: unknown };
 
-/** What an error of a send proves. A judgement that throws, or a promise of one, proves nothing. */
+/** What an error of a send proves. A predicate that throws or returns a promise proves nothing. */
 export function judge({ settings }: AnyEffect, error: unknown): Sent {
   if (hasCode(error, "effect-refused")) return { kind: "refused", refusal: error as EffectRefused };
   if (says(settings.isRefused, error)) {
@@ -51,12 +51,12 @@ export interface Asking {
   readonly effect: AnyEffect;
   /** The downstream key. */
   readonly key: string;
-  /** Aborts when the one who asks must stop; without it nothing but the time limit ends it. */
+  /** Aborts when the caller must stop; without it only the time limit ends the call. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * Runs one of an effect's functions within its time limit. `late` is called with what it returns after it was given up.
+ * Runs one of an effect's functions within its time limit. `late` gets the value that it returns after it was given up.
  * Never rejects.
  */
 export async function runEffect<T>(
@@ -75,7 +75,7 @@ export async function runEffect<T>(
   return ran;
 }
 
-/** Sends once. `late` is called with what an abandoned send returns. Never rejects. */
+/** Sends once. `late` gets the value that a send returns after it was given up. Never rejects. */
 export async function sendEffect(
   clock: Clock,
   asking: Asking,
@@ -96,7 +96,7 @@ export async function sendEffect(
   }
 }
 
-/** A signal costs more than all the rest of a call, so it is made on first use. */
+/** A signal costs more than the rest of a call, so it is created on first use. */
 function callOf(key: string): { readonly given: EffectCall; readonly giveUp: (reason: Error) => void } {
   let abort: AbortController | null = null;
   const controller = () => {

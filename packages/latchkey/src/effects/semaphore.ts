@@ -1,11 +1,11 @@
-/** How many calls of an effect one process has under way at once. */
+/** Limits how many calls of an effect one process runs at once. */
 
 export interface Semaphore {
-  /** Waits for a free place. Null: `signal` aborted first. Giving a place back twice does nothing. */
+  /** Waits for a permit. Null: `signal` aborted first. Releasing a permit twice does nothing. */
   take(signal: AbortSignal): Promise<(() => void) | null>;
-  /** How many are free now. */
+  /** How many permits are free now. */
   free(): number;
-  /** At most so many of those that are free now, without waiting. */
+  /** Takes up to `most` of the permits that are free now, without waiting. */
   takeFree(most: number): readonly (() => void)[];
 }
 
@@ -37,7 +37,7 @@ export function createSemaphore(limit: number): Semaphore {
   };
 }
 
-/** Resolves when a place may be free, or `signal` aborts. */
+/** Resolves when a permit may be free, or `signal` aborts. */
 function turn(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {

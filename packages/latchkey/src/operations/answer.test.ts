@@ -17,7 +17,7 @@ test("any answer survives its stored form byte for byte", () => {
   );
 });
 
-test("a body that holds newlines and every byte value is not cut", () => {
+test("a body with newlines and every byte value is not cut", () => {
   const body = Buffer.concat([Buffer.from("\n\n"), everyByte, Buffer.from("\n")]);
   const decoded = decodeAnswer(encodeAnswer({ status: 200, headers: [], body, omitted: null }, 1_000));
   expect(Buffer.from(decoded.body).equals(body)).toBe(true);
@@ -41,7 +41,7 @@ test("the stored form is schema version 1, literally", () => {
 });
 
 test.each(["", "{}", '{"v":2,"s":200,"h":[],"o":null}\n'])(
-  "what is no answer of a known version is refused: %j",
+  "anything but an answer of a known version is rejected: %j",
   (bytes) => {
     expect(() => decodeAnswer(Buffer.from(bytes))).toThrow();
   },

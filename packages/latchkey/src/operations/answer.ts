@@ -1,14 +1,14 @@
 /**
- * What an attempt answers, and its stored form. Schema version 1: one line of JSON (status, headers, omission), a
- * newline, then the body's bytes as they were sent.
+ * An operation's answer and its stored form. Schema version 1: one line of JSON (status, headers, omission), a newline, then
+ * the body's bytes as they were sent.
  */
 
 export interface Answer {
   readonly status: number;
-  /** Names as given, in order, one entry per field line: multi-value fields stay apart. */
+  /** Names as given, in order, one entry per field line: fields with several values stay apart. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Uint8Array;
-  /** Why the stored form has no body; null when it has. */
+  /** Why the stored form has no body; null if it has one. */
   readonly omitted: "too-large" | "not-storable" | null;
 }
 
@@ -23,7 +23,7 @@ interface AnswerHead {
 
 const newline = 0x0a;
 
-/** Encodes an answer; a body over `limitBytes` is left out and the tombstone says so. */
+/** Encodes an answer; a body over `limitBytes` is left out, and the tombstone records that. */
 export function encodeAnswer(answer: Answer, limitBytes: number): Uint8Array {
   const omitted = answer.omitted ?? (answer.body.byteLength > limitBytes ? "too-large" : null);
   const head: AnswerHead = { v: answerSchemaVersion, s: answer.status, h: answer.headers, o: omitted };

@@ -1,4 +1,4 @@
-/** Refuses policies with misspelt members. */
+/** Rejects policies with misspelt members. */
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Policy, ProblemCode } from "./policies/policy.ts";
 
@@ -39,7 +39,7 @@ const statusNames = {
   "store-unavailable": true,
 } as const satisfies Readonly<Record<ProblemCode, true>>;
 
-/** @throws {TypeError} for a member, or a problem's code, that means nothing. */
+/** @throws {TypeError} for an unknown member, or an unknown code in `statuses` */
 export function checkPolicy(what: string, policy: Policy): void {
   checkOptions(what, policy, policyNames);
   checkOptions(`${what}.keyForm`, policy.keyForm ?? {}, keyFormNames);

@@ -19,7 +19,7 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     return { run, events, store, starts: () => starts };
   }
 
-  test("new keys are counted, replays are not, each tenant has its own", async () => {
+  test("new keys are counted per tenant, replays are not", async () => {
     const { run, starts, events, store } = setUp({ newKeys: limiter(2) });
     for (const key of ["a", "b", "a", "b", "a"]) await run(key);
     const refused = await run("c");
@@ -34,7 +34,7 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     expect(events).toContainEqual(expect.objectContaining({ type: "too_many_keys", because: "newKeys" }));
   });
 
-  test("look-ups are counted before the store is asked, replays too", async () => {
+  test("look-ups are counted before the store is read, replays too", async () => {
     const { run, starts } = setUp({ lookups: limiter(2) });
     expect([(await run("a")).kind, (await run("a")).kind]).toEqual(["executed", "replay"]);
     expect(await run("a")).toMatchObject({ kind: "too_many_keys", because: "lookups" });
@@ -42,7 +42,7 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     expect(starts()).toBe(2);
   });
 
-  test("a limiter that fails limits nobody, and is reported", async () => {
+  test("if a limiter fails, requests go on and the failure is reported", async () => {
     const broken = { consume: () => Promise.reject(new Error("Redis is away")) };
     const { run, events } = setUp({ lookups: broken, newKeys: broken });
     expect((await run("a")).kind).toBe("executed");
@@ -50,7 +50,7 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     expect(reported).toMatchObject([{ limit: "lookups" }, { limit: "newKeys" }]);
   });
 
-  test("one that does not say when means a second", async () => {
+  test("without a time from the limiter, clients wait a second", async () => {
     const { run } = setUp({ lookups: { consume: () => Promise.reject({}) } });
     expect(await run("a")).toMatchObject({ kind: "too_many_keys", retryAfterMs: 1_000 });
   });

@@ -1,31 +1,31 @@
 /** Limits per tenant, behind the interface of rate-limiter-flexible. */
 
-/** The part of a rate limiter that Latchkey needs; any limiter of rate-limiter-flexible has it. */
+/** The part of a rate limiter that Latchkey needs; every limiter of rate-limiter-flexible has it. */
 export interface RateLimiter {
-  /** Rejects with `{ msBeforeNext }` when the limit is reached; with an `Error` when it cannot say. */
+  /** Rejects with `{ msBeforeNext }` when the limit is reached; with an `Error` when the limiter itself fails. */
   consume(key: string, points: number): Promise<unknown>;
 }
 
 export interface Limits {
-  /** Keys that are new for a tenant. */
+  /** Limits a tenant's requests that bring a new key. */
   readonly newKeys?: RateLimiter;
-  /** Requests of a tenant that ask the store. */
+  /** Limits a tenant's requests that reach the store. */
   readonly lookups?: RateLimiter;
-  /** How many keys a tenant may have in the store at a time, 1 to 1,000,000. */
+  /** How many keys a tenant may have in the store at once, 1 to 1,000,000. */
   readonly activeKeys?: number;
 }
 
 export type LimitName = keyof Limits;
 
-/** Those that count how fast requests come. */
+/** The limits on the rate of requests. */
 export type RateLimitName = Exclude<LimitName, "activeKeys">;
 
-/** Of a limiter that does not say when: a second. */
+/** For a limiter that does not return a time: one second. */
 const retryAfterDefaultMs = 1_000;
 
 /**
- * Takes one point of the tenant's. Null: it may go on; else how long it should wait. A limiter that fails itself limits
- * nobody: the protection does not depend on it.
+ * Consumes one of the tenant's points. Returns null if the request may go on, otherwise how long to wait. If the limiter
+ * itself fails, the request goes on: the protection against duplicates does not depend on it.
  */
 export async function overLimit(
   limiter: RateLimiter,

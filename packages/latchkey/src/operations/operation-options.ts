@@ -1,4 +1,4 @@
-/** Which options an operation takes, and under which execution each has a meaning. */
+/** Which options an operation takes, and under which executions each has an effect. */
 import type { Execution } from "../engine/classify.ts";
 import type { OptionNames } from "../known-options.ts";
 import type { Operation, OperationOptions } from "./operation.ts";
@@ -45,7 +45,7 @@ const ofLeases = [
 ] as const satisfies readonly Name[];
 const ofTransactions = ["isolation", "transactionLimitMs"] as const satisfies readonly Name[];
 
-/** What has no meaning under an execution. Phases of operations that own their work are transactions, too. */
+/** The options that have no effect under an execution. Phases of operations that own their work are transactions, too. */
 function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
   switch (execution) {
     case "transaction":
@@ -61,11 +61,11 @@ function idle(execution: Execution, ownsWork: boolean): readonly Name[] {
   }
 }
 
-/** @throws {TypeError} for an option that would be accepted and change nothing. */
+/** @throws {TypeError} for an option that would have no effect */
 export function checkApplies(operation: Operation, given: OperationOptions): void {
   const { name, execution } = operation;
   const ownsWork = "work" in operation;
-  // What holds anyway may be said, so that definitions can share it: a lease writes nothing through a `tx`.
+  // A setting that holds anyway is accepted, so that definitions can share it: under a lease nothing writes through a `tx`.
   const isTrue = (option: Name) => option === "writes" && given.writes === "none";
   const useless = idle(execution, ownsWork).find((option) => given[option] !== undefined && !isTrue(option));
   if (useless === undefined) return;

@@ -13,7 +13,7 @@ test("defaults follow the policy", () => {
   expect(likeStripe.settings).toMatchObject({ key: "optional", reuse: "execute", serverErrors: "store" });
 });
 
-describe("what cannot be meant is refused at construction", () => {
+describe("impossible options are refused at construction", () => {
   const latchkey = createLatchkey({ store });
   test.each([
     ["retentionMs", { retentionMs: 0 }],
@@ -26,7 +26,7 @@ describe("what cannot be meant is refused at construction", () => {
     ["attemptLimitMs", { attemptLimitMs: 2 ** 31 }],
     ["transactionLimitMs", { transactionLimitMs: 2 ** 31 }],
     ["leaseMs", { leaseMs: 2 ** 31 }],
-    // What another release may know, and what JavaScript lets through: a guess here would run things twice.
+    // Values of a later release, or that JavaScript lets through: guessing a meaning could run work twice.
     ["execution", { execution: "deferred" as "lease" }],
     ["leaseEnd", { leaseEnd: "resume" as "rerun" }],
     ["serverErrors", { serverErrors: "stored" as "store" }],
@@ -41,7 +41,7 @@ describe("what cannot be meant is refused at construction", () => {
     expect(() => latchkey.operation(`bad-${field}`, options)).toThrow(field);
   });
 
-  test("a name twice, or that could be a scope", () => {
+  test("a duplicate name, or one that could be a scope", () => {
     latchkey.operation("twice");
     expect(() => latchkey.operation("twice")).toThrow("twice");
     expect(() => latchkey.operation("*")).toThrow(TypeError);
@@ -49,7 +49,7 @@ describe("what cannot be meant is refused at construction", () => {
     expect(() => latchkey.operation("")).toThrow(TypeError);
   });
 
-  test("a transaction on a store without any", () => {
+  test("a transaction on a store without transactions", () => {
     const none = {
       ...store,
       transactions: null,

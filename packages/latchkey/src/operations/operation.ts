@@ -1,4 +1,4 @@
-/** An operation: a named, protected unit of work, with everything that is decided about it in one place. */
+/** An operation: a named, protected unit of work, with all its decisions in one place. */
 
 import type { Execution, ServerErrors } from "../engine/classify.ts";
 import type { LeaseEnd } from "../engine/record.ts";
@@ -12,90 +12,91 @@ import { resolveSummary, type SummaryOptions, type SummarySettings } from "./sum
 
 export interface OperationOptions<E extends Execution = Execution> {
   /**
-   * `transaction`: record, business writes and answer commit together. `lease`: a reservation first, for work that
-   * leaves the database. `deferred`: the request is kept and answered at once, and a worker runs it as under `lease`; for
-   * operations that own their work. Default: `transaction` where the store has transactions, else `lease`.
+   * `transaction`: record, business writes and answer commit together. `lease`: the record is reserved first, for work outside
+   * the database. `deferred`: the request is stored and answered at once, and a worker runs it as under `lease`; only for
+   * operations that own their work. Default: `transaction` if the store has transactions, otherwise `lease`.
    */
   readonly execution?: E;
   /** Whether a request without a key is refused or runs unprotected. Default: the policy's. */
   readonly key?: "required" | "optional";
   /**
-   * What a key is unique in. `tenant`: all operations that say so. `path`: the operation and the path of the request, without
-   * query, so that one key on `/items/1` and on `/items/2` is two keys; for HTTP routes only. Default: the policy's.
+   * The scope in which a key is unique. `tenant`: all operations with this scope. `path`: the operation and the path of the
+   * request, without query, so that one key on `/items/1` and `/items/2` is two keys; HTTP routes only. Default: the policy's.
    */
   readonly keyScope?: "operation" | "tenant" | "path";
   /**
-   * What a duplicate of a running request gets: an answer at once, or the first answer if it comes within `waitMs`.
-   * No connection is held while it waits. Default `false`.
+   * How a duplicate of a running request is answered: at once, or with the first answer if it comes within `waitMs`.
+   * No connection is held during the wait. Default `false`: at once.
    */
   readonly waitMs?: number | false;
   /** How long the answer can be replayed, from the end of the attempt. Default: the policy's. */
   readonly retentionMs?: number;
   /** When the key may run as new, from the end of the attempt. Default: `retentionMs`. */
   readonly forgetAfterMs?: number;
-  /** What the key does between the two. Default: the policy's. */
+  /** How a key is treated between the two. Default: the policy's. */
   readonly reuse?: "reject" | "execute";
   /** What a 5xx answer means. Default: the policy's. */
   readonly serverErrors?: ServerErrors;
-  /** Answers with a larger body leave a tombstone: never run again, replayed without body. Default 1 MiB. */
+  /** An answer with a larger body leaves a tombstone: it never runs again, and replays have no body. Default 1 MiB. */
   readonly answerLimitBytes?: number;
-  /** The most Latchkey holds in memory until an answer may be sent; a larger one fails. Default 32 MiB. */
+  /** How much of an answer Latchkey buffers in memory until it may be sent; a larger answer fails. Default 32 MiB. */
   readonly answerHoldBytes?: number;
   /**
-   * Keeps with each record what its request asked for: method, path without query, and the fields that are named, together at
-   * most 4 KiB. Default: that of `createLatchkey`, which is not to.
+   * Stores a summary of the request with each record: method, path without query, and the named fields, together at most
+   * 4 KiB. Default: the setting of `createLatchkey`, which is off.
    */
   readonly summary?: SummaryOptions | boolean;
   /**
-   * Keeps with each record which requests came again and what its look-ups found: of each kind the first ten and the last
-   * twenty, with a count. They are written in the background, after the answers, and lost when the process ends before.
-   * Default: true where the store can.
+   * Stores facts with each record, about repeated requests and look-ups: the first ten and the last twenty of each kind, and a
+   * count. They are written in the background, after the answers, and are lost if the process ends before. Default: true if
+   * the store supports them.
    */
   readonly facts?: boolean;
 
-  /** For `transaction`, and for the phases of operations that own their work. Default: the database's own. */
+  /** For `transaction`, and for the phases of operations that own their work. Default: the database's. */
   readonly isolation?: IsolationLevel;
   /**
-   * `transaction` only: when the handler starts. `pessimistic`: once it is known that its request is the first of its key.
-   * `optimistic`: at once; BEGIN and the look-up travel with its first statement, which saves a round trip. The handler of a
-   * duplicate may then run up to its first statement, or further while another holds the key, and is rolled back: it must do
-   * nothing outside its `tx`. A handler that succeeds without its `tx` is refused. Default `pessimistic`.
+   * `transaction` only: when the handler starts. `pessimistic`: once the store has found that the request is the first of its
+   * key. `optimistic`: at once; BEGIN and the look-up travel with the handler's first statement, which saves a round trip. The
+   * handler of a duplicate may then run up to its first statement, or further while another request holds the key, before it is
+   * rolled back: it must do nothing outside its `tx`. A handler that succeeds without using `tx` is refused. Default
+   * `pessimistic`.
    */
   readonly admission?: "pessimistic" | "optimistic";
-  /** The handler's time under `transaction`, or a phase's; then it is rolled back. Default 30 seconds. */
+  /** How long a handler under `transaction`, or a phase, may take before it is rolled back. Default 30 seconds. */
   readonly transactionLimitMs?: number;
-  /** `transaction` only: `none` says that a 2xx without a write through `tx` is meant. Default `required`. */
+  /** `transaction` only: `none` allows a 2xx answer without a write through `tx`. Default `required`. */
   readonly writes?: "required" | "none";
 
-  /** `deferred` only: how long a request may wait for a worker; then its answer is 408. Default 24 hours. */
+  /** `deferred` only: how long a request may wait for a worker before its answer is 408. Default 24 hours. */
   readonly pendingLimitMs?: number;
 
-  // What follows is for `lease`, and for the attempts of a worker under `deferred`.
+  // The following options are for `lease`, and for a worker's attempts under `deferred`.
 
-  /** `lease` only: how long a silent owner keeps the key. Choose above the p99 of a pause, not of the work. Default 30 seconds. */
+  /** `lease` only: how long a silent owner keeps the key. More than the p99 of a pause, not of the work. Default 30 seconds. */
   readonly leaseMs?: number;
   /**
-   * `lease` only: the attempt's time; then its outcome is unknown, or, where an operation owns its work and no call is in
-   * doubt, its finished steps are kept for the next attempt. Default 15 minutes.
+   * `lease` only: how long an attempt may take. After that its outcome is unknown; if the operation owns its work and no call
+   * is in doubt, the next attempt continues after the finished steps instead. Default 15 minutes.
    */
   readonly attemptLimitMs?: number;
   /**
-   * `lease` only: what a dead attempt means. `resume` goes on after the last finished step, and needs an operation that owns
-   * its work; `rerun` only where running twice is harmless. Default `reconcile`; under `deferred`, `resume`.
+   * `lease` only: what happens after an attempt died. `resume` continues after the last finished step, and needs an operation
+   * that owns its work; `rerun` only if running twice is harmless. Default `reconcile`; under `deferred`, `resume`.
    */
   readonly leaseEnd?: LeaseEnd;
   /**
-   * `lease` only: how often one life may start under `resume` or `rerun`, the first time included. Under `deferred` an
-   * attempt that fails is tried again so often; then the answer is 500. Default 5.
+   * `lease` only: how many attempts one life may have under `resume` or `rerun`, including the first. Under `deferred`, failed
+   * attempts count, too; after the last one the answer is 500. Default 5.
    */
   readonly attemptsMax?: number;
-  /** `lease` only: true when this error proves that nothing happened. Default: only `NotExecuted` does. */
+  /** `lease` only: true if this error proves that nothing happened. Default: only `NotExecuted` does. */
   readonly isNotExecuted?: (error: unknown) => boolean;
-  /** `lease` only: asks the other side what became of an unknown, where no effect's own look-up can. Default: none. */
+  /** `lease` only: asks the other side about the outcome of an unknown record, if no effect's look-up can. Default: none. */
   readonly lookup?: Lookup;
   /**
-   * `lease` only: what happens when the store cannot be used before the work has started. `run-unprotected` runs it without
-   * a record, and its duplicates too: a second effect is then possible. Default `refuse`.
+   * `lease` only: what happens if the store fails before the work has started. `run-unprotected` runs it, and its duplicates,
+   * without a record: the effect may happen twice. Default `refuse`.
    */
   readonly onStoreFailure?: "refuse" | "run-unprotected";
 }
@@ -155,7 +156,7 @@ export function defineOperation<E extends Execution>(
   checkChoice(name, "execution", options.execution ?? "lease", ["transaction", "lease", "deferred"]);
   const execution = (options.execution ?? (capabilities.transactions ? "transaction" : "lease")) as E;
   if (execution === "transaction" && !capabilities.transactions) {
-    throw new TypeError(`Operation ${name} wants execution "transaction", which its store does not have`);
+    throw new TypeError(`Operation ${name} has execution "transaction", which its store does not support`);
   }
   const settings = {
     ...resolveSettings(options, policy, execution),
@@ -165,7 +166,7 @@ export function defineOperation<E extends Execution>(
   checkChoices(name, settings);
   if (execution === "transaction" && settings.onStoreFailure !== "refuse") {
     throw new TypeError(
-      `Operation ${name}: without its store there is no transaction to run in, so onStoreFailure must be "refuse"`,
+      `Operation ${name}: execution "transaction" cannot run without the store, so onStoreFailure must be "refuse"`,
     );
   }
   if (settings.admission === "optimistic") checkOptimistic(name, settings, capabilities);
@@ -173,7 +174,7 @@ export function defineOperation<E extends Execution>(
   return Object.freeze({ name, execution, settings: Object.freeze(settings) });
 }
 
-/** @throws {TypeError} where a handler cannot start before its transaction is open */
+/** @throws {TypeError} if the handler cannot start before its transaction is open */
 function checkOptimistic(
   name: string,
   { isolation, writes }: OperationSettings,
@@ -181,31 +182,31 @@ function checkOptimistic(
 ): void {
   if (capabilities.optimisticAdmission !== true) {
     throw new TypeError(
-      `Operation ${name}: its store has no optimistic admission. Through \`pg\` and Drizzle, Postgres has it`,
+      `Operation ${name}: its store does not support optimistic admission; Postgres does, through \`pg\` and Drizzle`,
     );
   }
   if (isolation === "serializable") {
     throw new TypeError(
-      `Operation ${name}: under isolation "serializable" the key is looked up before the transaction, so admission must be "pessimistic"`,
+      `Operation ${name}: under isolation "serializable" Latchkey looks the key up before the transaction, so admission must be "pessimistic"`,
     );
   }
   if (writes === "none") {
     throw new TypeError(
-      `Operation ${name}: under admission "optimistic" a handler writes through its \`tx\` and nowhere else, so writes must be "required"`,
+      `Operation ${name}: under admission "optimistic" a handler must write through its \`tx\`, so writes must be "required"`,
     );
   }
 }
 
-/** @throws {TypeError} for what has no meaning where a worker runs what a request has asked for. */
+/** @throws {TypeError} for options that have no effect if a worker runs the request */
 function checkDeferred(name: string, { leaseEnd, waitMs }: OperationSettings): void {
   if (leaseEnd === "rerun") {
     throw new TypeError(
-      `Operation ${name}: under execution "deferred" leaseEnd is "resume" or "reconcile": workers go on after finished steps`,
+      `Operation ${name}: under execution "deferred" leaseEnd must be "resume" or "reconcile": workers continue after finished steps`,
     );
   }
   if (waitMs !== false) {
     throw new TypeError(
-      `Operation ${name}: under execution "deferred" waitMs must be false: the status resource is where to wait`,
+      `Operation ${name}: under execution "deferred" waitMs must be false: clients wait on the status resource`,
     );
   }
 }
@@ -280,7 +281,7 @@ function checkSettings(name: string, settings: OperationSettings): void {
   }
 }
 
-/** What is out of the types' reach (JavaScript, a newer configuration) must not mean whatever is left over. */
+/** A value that the types exclude (JavaScript, a newer configuration) must not silently act as the last alternative. */
 function checkChoices(name: string, settings: OperationSettings): void {
   checkChoice(name, "onStoreFailure", settings.onStoreFailure, ["refuse", "run-unprotected"]);
   checkChoice(name, "key", settings.key, ["required", "optional"]);

@@ -14,7 +14,7 @@ test("resume needs work that the operation owns, under a lease", () => {
   );
 });
 
-test("deferred needs work that the operation owns, and goes on where it stopped", () => {
+test("deferred needs work that the operation owns, and continues where it stopped", () => {
   const { execution, settings } = define({ execution: "deferred", version: "1", run });
   expect([execution, settings.leaseEnd, settings.pendingLimitMs]).toEqual(["deferred", "resume", 86_400_000]);
   const reconciled = define({ execution: "deferred", leaseEnd: "reconcile", version: "1", run });

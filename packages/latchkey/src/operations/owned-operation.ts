@@ -1,4 +1,4 @@
-/** Operations that own their work: what they are defined with, and what is checked. */
+/** Operations that own their work: their options and the checks. */
 
 import type { Execution } from "../engine/classify.ts";
 import { isStorable } from "../stores/storable.ts";
@@ -8,28 +8,28 @@ import type { OwnWork, Run } from "./owned-work.ts";
 import type { Policy } from "./policies/policy.ts";
 
 export interface OwnedOperationOptions<I, Tx, E extends Execution = Execution> extends OperationOptions<E> {
-  /** Change it whenever the list of steps changes: records that have begun under another one are not resumed. */
+  /** Change it whenever the list of steps changes: records that began under another version are not resumed. */
   readonly version: string;
-  /** The work. Input and results must be JSON; the first run, too, gets the input after one round trip. */
+  /** The work. Input and results must be JSON; the first run also gets its input after a round trip through JSON. */
   readonly run: Run<I, Tx, E>;
 }
 
 export interface OwnedOperation<E extends Execution = Execution, I = never> extends Operation<E> {
-  /** Whatever transaction its run takes, it takes the one of the latchkey that it was defined on. */
+  /** Its run takes the transactions of the latchkey that it was defined on. */
   readonly work: OwnWork<I, never, E>;
 }
 
-/** What an operation that owns its work takes. */
+/** The input type of an operation that owns its work. */
 export type InputOf<O extends OwnedOperation> = O extends OwnedOperation<infer _, infer I> ? I : never;
 
-/** One whose work runs under a lease, with the transactions of its own latchkey; a worker's under `deferred`. */
+/** An operation whose work runs under a lease, with the transactions of its own latchkey; under `deferred` a worker runs it. */
 export interface LeasedOperation<Tx> extends Operation<"lease" | "deferred"> {
   readonly work: OwnWork<never, Tx, "deferred">;
 }
 
 const versionLengthMax = 200;
 
-/** @throws {TypeError} when an option is missing, out of range, or asks for what the store cannot do. */
+/** @throws {TypeError} if an option is missing or out of range, or needs a capability that the store does not have. */
 export function defineOwnedOperation<I, Tx, E extends Execution>(
   name: string,
   options: OwnedOperationOptions<I, Tx, E>,
@@ -41,7 +41,7 @@ export function defineOwnedOperation<I, Tx, E extends Execution>(
   const fits = typeof version === "string" && version.length > 0 && version.length <= versionLengthMax;
   if (!fits || !isStorable(version)) {
     throw new TypeError(
-      `Operation ${name}: an operation that owns its work has a version of 1 to 200 characters, none of them NUL`,
+      `Operation ${name}: an operation that owns its work needs a version of 1 to 200 characters, none of them NUL`,
     );
   }
   const { execution, settings } = defineOperation<E>(
@@ -54,12 +54,14 @@ export function defineOwnedOperation<I, Tx, E extends Execution>(
     throw new TypeError(`Operation ${name}: leaseEnd "resume" belongs to execution "lease"`);
   }
   if (settings.onStoreFailure !== "refuse") {
-    throw new TypeError(`Operation ${name}: steps need their store, so onStoreFailure must be "refuse"`);
+    throw new TypeError(
+      `Operation ${name}: steps cannot run without the store, so onStoreFailure must be "refuse"`,
+    );
   }
   return Object.freeze({ name, execution, settings, work: Object.freeze({ version, run }) });
 }
 
-/** @throws {TypeError} when a worker could not do what a bare operation asks for. */
+/** @throws {TypeError} if an operation without `run` has options that only a worker could honour. */
 export function checkBareOperation({ name, execution, settings }: Operation): void {
   if (execution === "deferred") {
     throw new TypeError(
@@ -77,7 +79,7 @@ export function ownsItsWork(operation: Operation): operation is OwnedOperation {
   return "work" in operation;
 }
 
-/** Null: it does not own its work, or has no lease. */
+/** Null if the operation does not own its work, or has no lease. */
 export function leasedOperation<Tx>(operation: Operation | undefined): LeasedOperation<Tx> | null {
   if (operation === undefined || operation.execution === "transaction" || !ownsItsWork(operation))
     return null;

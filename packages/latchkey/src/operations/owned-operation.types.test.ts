@@ -18,7 +18,7 @@ const charge = latchkey.effect("types.charge", {
   execute: async (input: { amount: number }): Promise<Charge> => ({ id: String(input.amount) }),
 });
 
-test("an effect carries what it takes and gives", () => {
+test("an effect's type carries its input and result", () => {
   expectTypeOf(charge).toEqualTypeOf<Effect<{ amount: number }, Charge>>();
 });
 
@@ -64,7 +64,7 @@ test("under transaction, run gets tx, and no steps", () => {
   });
 });
 
-test("what is enqueued is what its effect takes, where there is a transaction", () => {
+test("enqueue takes its effect's input, and only in a transaction", () => {
   const submission = {
     key: { tenant: "t", scope: "s", key: "k" },
     fingerprint: { version: 1, digest: new Uint8Array(1) },
@@ -88,7 +88,7 @@ test("what is enqueued is what its effect takes, where there is a transaction", 
   });
 });
 
-test("a deferred operation owns its work, and may be answered by a delivery", () => {
+test("a deferred operation owns its work, and a delivery may answer it", () => {
   const operation = latchkey.operation("types.deferred", {
     execution: "deferred",
     version: "1",
@@ -105,9 +105,9 @@ test("a deferred operation owns its work, and may be answered by a delivery", ()
   }).toThrow(TypeError);
 });
 
-test("without run, it is an operation as ever, and has no version", () => {
+test("without run it is a plain operation and has no version", () => {
   expectTypeOf(latchkey.operation("types.bare", { execution: "lease" })).toEqualTypeOf<Operation<"lease">>();
   expectTypeOf(latchkey.operation("types.default")).toEqualTypeOf<Operation<"transaction">>();
-  // @ts-expect-error only what owns its work has one
+  // @ts-expect-error only an operation that owns its work has a version
   latchkey.operation("types.versioned", { execution: "lease", version: "1" });
 });

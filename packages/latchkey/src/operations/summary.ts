@@ -1,49 +1,49 @@
-/** What a request asked for, in short: kept with its record for people who support its sender. */
+/** A short form of a request, stored with its record for people who support its sender. */
 import { checkFieldNames } from "../fingerprint/business-fields.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 
 export interface SummaryOptions {
   /**
-   * Members of the JSON body, or of the input, by name or by a path with dots, such as `customer.id`; at most 20. Choose none
-   * that must not be seen by who may look at records. Default: none.
+   * Members of the JSON body, or of the input, by name or by a path with dots, such as `customer.id`; at most 20. Do not choose
+   * any that people with access to records must not see. Default: none.
    */
   readonly fields?: readonly string[];
 }
 
-/** Null: no summary is kept. */
+/** Null: no summary is stored. */
 export type SummarySettings = { readonly fields: readonly string[] } | null;
 
 export interface RequestSummary {
-  /** Null: it was no HTTP request. */
+  /** Null if it was not an HTTP request. */
   readonly method: string | null;
   /** Without query, at most 500 characters. */
   readonly path: string | null;
-  /** Those that were there; texts of more than 200 characters are shortened, larger values left out as `…`. */
+  /** The fields that were present; texts are cut at 200 characters, and larger values are replaced with `…`. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** There were more than fit. Absent: it is whole. */
+  /** Some fields did not fit. Absent: the summary is complete. */
   readonly truncated?: true;
 }
 
-/** Where a stored value was found. */
+/** Where a stored value comes from. */
 export interface StoredValue {
   readonly part: "summary" | "input" | "answer" | "result" | "payload";
   readonly operation: string;
   readonly tenant: string | null;
 }
 
-/** Gives what is kept, or shown, in the place of a value (JSON). */
+/** Returns the value (JSON) to store, or to show, in place of another. */
 export type Redact = (value: unknown, about: StoredValue) => unknown;
 
 const fieldsMax = 20;
 const pathMaxLength = 500;
 const textMaxLength = 200;
-/** Of the JSON, before the codec. */
+/** Of the JSON, before the codec encodes it. */
 const bytesMax = 4_096;
 const ellipsis = "…";
 
 const optionNames = { fields: true } as const satisfies OptionNames<SummaryOptions>;
 
-/** @throws {TypeError} for fields that are none, or too many. */
+/** @throws {TypeError} for invalid fields, or too many. */
 export function resolveSummary(name: string, option: SummaryOptions | boolean): SummarySettings {
   if (option === false) return null;
   if (option === true) return { fields: [] };
@@ -58,11 +58,11 @@ export function resolveSummary(name: string, option: SummaryOptions | boolean): 
 export interface SummaryParts {
   readonly method: string | null;
   readonly path: string | null;
-  /** The body or the input. What it throws counts as no fields. */
+  /** The body or the input. If it throws, the summary has no fields. */
   readonly value: () => unknown;
 }
 
-/** Made when a new life begins, and not before. Nothing, where the operation keeps none. */
+/** Built only when a new life begins. Undefined if the operation stores no summary. */
 export function summaryOf(
   { settings: { summary } }: { readonly settings: { readonly summary: SummarySettings } },
   parts: () => SummaryParts,
@@ -107,7 +107,7 @@ function small(value: unknown): unknown {
   return JSON.stringify(value).length <= textMaxLength ? value : ellipsis;
 }
 
-/** Not in the middle of a character. */
+/** Does not cut in the middle of a character. */
 function shortened(text: string, most: number): string {
   return text.length <= most
     ? text
@@ -131,7 +131,7 @@ function sizeOf(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
-/** As it is kept, before the codec; null: the redaction has left nothing. What it made larger than may be is left out. */
+/** The form to store, before the codec; null if redaction left nothing. Parts that redaction made too large are left out. */
 export function summaryBytes(value: unknown): Uint8Array | null {
   const json: string | undefined = JSON.stringify(value);
   if (json === undefined || json === "null") return null;

@@ -185,7 +185,7 @@ describe("optimistic admission", () => {
     const store = memoryStore();
     const { optimisticAdmission: _, ...capabilities } = store.capabilities;
     const without = createLatchkey<MemoryTransaction>({ store: { ...store, capabilities } });
-    expect(() => without.operation("op", options)).toThrow(/no optimistic admission/);
+    expect(() => without.operation("op", options)).toThrow(/not support optimistic admission/);
     const latchkey = createLatchkey<MemoryTransaction>({ store });
     expect(() => latchkey.operation("op", { ...options, execution: "lease" })).toThrow(
       /admission has no meaning/,

@@ -1,8 +1,8 @@
 import { dayMs, type Policy } from "./policy.ts";
 
 /**
- * The Agentic Commerce Protocol, section 6 of its checkout RFC (version 2026-04-17): mandatory opaque keys that count
- * within identity and path, flat errors, the key echoed, a 5xx never kept.
+ * The Agentic Commerce Protocol, section 6 of its checkout RFC (version 2026-04-17): required opaque keys, unique within
+ * identity and path; flat errors; the key echoed; 5xx answers never stored.
  */
 export const acp: Policy = {
   name: "acp",

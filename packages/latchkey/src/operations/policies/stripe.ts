@@ -1,6 +1,6 @@
 import { dayMs, type Policy } from "./policy.ts";
 
-/** Behaves like Stripe's API v1, for clients built against it: optional keys, 400 on misuse, stored 5xx, errors in its form. */
+/** Behaves like Stripe's API v1, for clients built against it: optional keys, 400 on misuse, stored 5xx, its form of errors. */
 export const stripe: Policy = {
   name: "stripe",
   key: "optional",

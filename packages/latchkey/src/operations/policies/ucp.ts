@@ -2,7 +2,7 @@ import { dayMs, type Policy } from "./policy.ts";
 
 /**
  * The Universal Commerce Protocol, REST binding and "Replay Protection" (version of August 2026): keys of at least 128
- * bits, bodies compared byte for byte, 409 on misuse, answers kept for the recommended 48 hours.
+ * bits, bodies compared byte for byte, 409 on misuse, answers stored for the recommended 48 hours.
  */
 export const ucp: Policy = {
   name: "ucp",
