@@ -18,6 +18,6 @@ test("an MCP server refunds once, and tells the model what to do about everythin
   expect(lines[2]).toMatch(
     /^other: error, replay false: This idempotency key was first used with other arguments/u,
   );
-  expect(lines[3]).toMatch(/^without: error, replay false: It belongs into _meta/u);
+  expect(lines[3]).toMatch(/^without: error, replay false: Send it in _meta/u);
   expect(lines[4]).toBe("refunds: 1");
 });

@@ -1,4 +1,4 @@
-/** The answer that `onDelivered` may give to a deferred operation that waits for it. */
+/** The answer that `onDelivered` may give to a deferred operation that waits for the delivery. */
 
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import type { RunAnswer } from "../engine/run-answer.ts";
@@ -10,15 +10,15 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 import type { DeliveryWork } from "../stores/transactions.ts";
 
 export interface Answering {
-  /** The attempt that enqueued it goes on, or may. */
+  /** The attempt that enqueued the effect is still running, or may be. */
   readonly tooEarly: boolean;
-  /** The record that an answer would complete; null: none waits. */
+  /** The record that an answer would complete; null if none waits. */
   readonly record: LatchkeyRecord | null;
   readonly answer: (answer: RunAnswer) => void;
   readonly given: () => RunAnswer | null;
 }
 
-/** Looks before the transaction is opened: an open one would hold a connection while this waits for another. */
+/** Reads the record before the transaction opens: reading inside it would hold one connection while waiting for another. */
 export async function createAnswering<Tx>(runtime: Runtime<Tx>, row: OutboxEffect): Promise<Answering> {
   const operation = runtime.operations.get(row.operation);
   const mayWait = operation === undefined || operation.execution === "deferred";
@@ -39,7 +39,7 @@ export async function createAnswering<Tx>(runtime: Runtime<Tx>, row: OutboxEffec
   };
 }
 
-/** The attempt that enqueued it has not ended yet: it is answered later. */
+/** The attempt that enqueued the effect has not ended yet; the answer is given on a later try. */
 export class AnswerTooEarly extends Error {
   constructor() {
     super("The operation does not wait for its answer yet");

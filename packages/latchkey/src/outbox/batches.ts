@@ -1,4 +1,4 @@
-/** Writes of many deliveries in few calls: what comes while a call is under way goes with the next one. */
+/** Writes the results of many deliveries in few calls: items added during a call go into the next one. */
 
 import { StoreError } from "../errors.ts";
 import { isStoreFailure } from "../execution/guards/store-failure.ts";
@@ -7,9 +7,9 @@ import { withLimit } from "../time/time-limit.ts";
 
 export interface Batches<Item> {
   /**
-   * Whether the item's guard held. It is sent at once when no call is under way.
+   * Returns whether the item's guard held. The item is sent at once if no call is in flight.
    *
-   * @throws what the store's call throws; {StoreError} `in_doubt` when it takes too long.
+   * @throws the errors of the store's call; {StoreError} `in_doubt` when it takes too long.
    */
   add(item: Item): Promise<boolean>;
 }
@@ -18,12 +18,12 @@ interface Waiting<Item> extends PromiseWithResolvers<boolean> {
   readonly item: Item;
 }
 
-/** So that one call's statement stays small. */
+/** Keeps the statement of one call small. */
 const itemsMax = 500;
-/** A call that hangs would hold up all that come after it. */
+/** A hanging call would hold up all items after it. */
 const callLimitMs = 10_000;
 
-/** @param write answers the ids whose guard held */
+/** @param write returns the ids whose guard held */
 export function createBatches<Item extends { readonly id: string }>(
   clock: Clock,
   write: (items: readonly Item[]) => Promise<readonly string[]>,
@@ -32,7 +32,7 @@ export function createBatches<Item extends { readonly id: string }>(
   let busy = false;
   const drain = async () => {
     busy = true;
-    // Those that are added in the same turn go together.
+    // Items added in the same turn of the event loop go together.
     await Promise.resolve();
     while (queue.length > 0) await settleAll(queue.splice(0, itemsMax));
     busy = false;
@@ -46,7 +46,7 @@ export function createBatches<Item extends { readonly id: string }>(
     }
     const error = written.kind === "threw" ? written.error : new StoreError("in_doubt");
     if (batch.length > 1 && !isStoreFailure(error)) {
-      // One of them cannot be written: it is found by halves, and costs itself alone.
+      // One of them cannot be written: halving finds it, so that it does not fail the others.
       const middle = Math.ceil(batch.length / 2);
       await settleAll(batch.slice(0, middle));
       return settleAll(batch.slice(middle));
@@ -63,7 +63,7 @@ export function createBatches<Item extends { readonly id: string }>(
   };
 }
 
-/** Batches of their own for each part of a store that is several. */
+/** Separate batches for each part of a store that consists of several. */
 export function createPartedBatches<Item extends { readonly id: string }>(
   partOf: (id: string) => unknown,
   create: () => Batches<Item>,

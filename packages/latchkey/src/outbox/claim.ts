@@ -1,4 +1,4 @@
-/** Claiming effects: what is asked of the store, and what happens when it does not answer as it should. */
+/** Claims effects from the store, and handles claims that fail or come late. */
 
 import { StoreError } from "../errors.ts";
 import { isStoreFailure } from "../execution/guards/store-failure.ts";
@@ -14,15 +14,15 @@ export interface Claiming<Tx> {
 
 export interface Claimed {
   readonly row: OutboxEffect;
-  /** Monotonic time until which the claim certainly holds. */
+  /** Monotonic time until which the claim is certain to hold. */
   readonly ownedUntilMs: number;
 }
 
 const claimLimitMs = 10_000;
 
 /**
- * Where the store cannot claim a page although it is there, one of its rows may be to blame: then each definition is asked
- * for by itself, and ever smaller pages, so that such a row holds up only what is behind it.
+ * If the store is reachable but cannot claim a page, one of its rows may be the cause. Then each definition is claimed alone,
+ * in ever smaller pages, so that such a row holds up only the rows behind it.
  *
  * @throws {StoreError} when the store cannot be used.
  */
@@ -61,7 +61,7 @@ async function claimPage<Tx>(
   return ran.value.map((row) => ({ row, ownedUntilMs: askedAtMs + leaseMs }));
 }
 
-/** It came too late for anybody to wait for it; without this their leases have to end. */
+/** A claim that returned after its limit has no dispatcher; without this its rows wait until their leases end. */
 async function giveBack(outbox: OutboxSupport, rows: readonly OutboxEffect[]): Promise<void> {
   await outbox.end(
     rows.map(({ id, fence, state }) => ({ id, fence, event: "give_back", unsent: state === "started" })),

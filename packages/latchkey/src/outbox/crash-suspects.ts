@@ -1,11 +1,11 @@
 /**
- * Effects of which a send ended with its process. A process sends one of them at a time, of all definitions together, so a
- * crash never marks an innocent effect as suspect twice. The others are given back for a while.
+ * Effects that were being sent when their process died. A process sends only one of them at a time, across all definitions,
+ * so a crash never marks an innocent effect as suspect twice. The others are given back for a while.
  */
 import type { Clock } from "../ports.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 
-/** Whether a send of it ended with its process, which it may have killed. */
+/** Whether a process died during one of its sends, which may have killed it. */
 export function isSuspect({
   sends,
   returns,
@@ -15,23 +15,23 @@ export function isSuspect({
 }
 
 export interface CrashSuspects {
-  /** Null: another one has the turn. */
+  /** Takes the turn. Null: another suspect has it. */
   take(): (() => void) | null;
-  /** For how long one that has no turn is given back: they are to come back one after the other. */
+  /** How long to give back a suspect that did not get the turn; the times are staggered so that suspects return one by one. */
   nextTurnMs(): number;
-  /** One comes back after so long. */
+  /** Registers a suspect that returns after `ms`. */
   waits(ms: number): void;
-  /** How long until one comes back; null: none does. */
+  /** How long until the next suspect returns; null if there is none. */
   untilBackMs(): number | null;
 }
 
 const stepMs = 20;
-/** Another process may take them sooner, and this one may die. */
+/** An upper limit, because this process may die and another may be free sooner. */
 const waitMaxMs = 30_000;
 
 const ofProcess = new WeakMap<object, CrashSuspects>();
 
-/** @param owner all dispatchers of one owner share the turn */
+/** @param owner all dispatchers with the same owner share the turn */
 export function crashSuspectsOf(owner: object, clock: Clock): CrashSuspects {
   const suspects = ofProcess.get(owner) ?? createCrashSuspects(clock);
   ofProcess.set(owner, suspects);
@@ -56,10 +56,10 @@ function createCrashSuspects(clock: Clock): CrashSuspects {
     },
     nextTurnMs() {
       const now = clock.monotonicMs();
-      // One that takes long already: each time they come back to it they stay away for longer.
+      // If the current send is slow, suspects wait longer each time they return during it.
       const lastsMs = Math.max(stepMs, lastedMs, now - (sinceMs ?? now));
       const next = Math.max(lastTurnAtMs, now) + lastsMs;
-      // Where there are more than fit, they come in between the others.
+      // If the queue exceeds the limit, later suspects are placed between the others.
       lastTurnAtMs = next - now > waitMaxMs ? now + stepMs : next;
       return Math.round(lastTurnAtMs - now);
     },

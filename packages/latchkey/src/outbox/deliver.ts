@@ -1,4 +1,4 @@
-/** One delivery, from its claim to the end of it. */
+/** One delivery, from its claim to its end. */
 
 import { windowIsOver } from "../effects/dedupe-window.ts";
 import { downstreamKey } from "../effects/downstream-key.ts";
@@ -23,7 +23,7 @@ import { finishDelivery, happened } from "./finish-delivery.ts";
 import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
 import { inTurn } from "./one-suspect-at-a-time.ts";
 
-/** Never rejects: what goes wrong here costs this effect one try, and the others nothing. */
+/** Never rejects: a failure here costs this effect one try and does not affect the others. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
   try {
     const { tracing } = delivery.all.runtime;
@@ -70,7 +70,7 @@ async function storeTime<Tx>({ all, row, ownedUntilMs }: Delivery<Tx>): Promise<
   return now;
 }
 
-/** What is not JSON never will be; a codec may have been without a key for a while. */
+/** Invalid JSON stays invalid, so the effect dies; a codec may lack its key for a while, so it is retried. */
 async function readInput<Tx>(delivery: Delivery<Tx>): Promise<{ readonly value: unknown } | FailedVerdict> {
   const { row, effect } = delivery;
   try {
@@ -136,7 +136,7 @@ function startedByClaim<Tx>(delivery: Delivery<Tx>): Started<Tx> {
   return { delivery: { ...delivery, unsent: !mayBegin }, mayBegin };
 }
 
-/** Writes that a send begins. Null: the claim is not held any more, or that is not known. */
+/** Records that a send begins. Null: the claim no longer holds, or the store did not answer. */
 async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
   const { all, row, effect, ownedUntilMs } = delivery;
   const { clock } = all.runtime.ports;
@@ -148,7 +148,7 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
     return all.starts(leaseMs).add(claim);
   });
   if (held === false) return null;
-  // The last moment: a process that was frozen since must not send.
+  // Check again just before the send: the process may have been frozen since the claim.
   const inTime = held === true && clock.monotonicMs() < sendsUntilMs(effect, askedAtMs);
   const { doubtfulSince } = row;
   const inWindow =
@@ -158,7 +158,7 @@ async function start<Tx>(delivery: Delivery<Tx>): Promise<Started<Tx> | null> {
   return { delivery: { ...delivery, ownedUntilMs: askedAtMs + leaseMs }, mayBegin: inTime && inWindow };
 }
 
-/** @param returned whether a send came back under this claim */
+/** @param returned whether a send returned under this claim */
 async function conclude<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,

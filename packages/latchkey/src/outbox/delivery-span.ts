@@ -1,9 +1,9 @@
-/** A delivery in a trace of its own, which points back to the attempt that enqueued its effect: the outbox is a queue. */
+/** A delivery has its own trace, linked to the attempt that enqueued its effect, because the outbox is a queue. */
 import type { LookedUpSend } from "../effects/look-up.ts";
 import type { SpanStart, Tracing } from "../telemetry/tracing.ts";
 import type { Delivery, DeliveryResult } from "./delivery.ts";
 
-/** Attributes of messaging systems are those of OpenTelemetry's semantic conventions 1.45. */
+/** The attributes follow the messaging conventions of OpenTelemetry's semantic conventions 1.45. */
 export function inDeliverySpan<Tx>(
   tracing: Tracing,
   delivery: Delivery<Tx>,
@@ -36,7 +36,7 @@ function startOf<Tx>({ row }: Delivery<Tx>): SpanStart {
   };
 }
 
-/** One question to the other side about a send that may have happened. */
+/** One look-up of a send that may have happened. */
 export function inLookUpSpan<Tx>(
   tracing: Tracing,
   { row }: Delivery<Tx>,

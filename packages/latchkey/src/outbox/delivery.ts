@@ -1,4 +1,4 @@
-/** What the parts of one delivery share: its claim, how that ends, and what is reported of it. */
+/** What the parts of one delivery share: its claim, the end of the claim, and the events. */
 
 import type { AnyEffect } from "../effects/run-effect.ts";
 import { StoreError } from "../errors.ts";
@@ -14,7 +14,7 @@ import type { CrashSuspects } from "./crash-suspects.ts";
 import { type DeliveryState, type DeliveryVerdict, retryAfterMs, unsentTries } from "./next-delivery.ts";
 import type { StoreTime } from "./store-time.ts";
 
-/** What all deliveries of one dispatcher share. */
+/** Shared by all deliveries of one dispatcher. */
 export interface Deliveries<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly outbox: OutboxSupport;
@@ -23,62 +23,62 @@ export interface Deliveries<Tx> {
   readonly ends: Batches<DeliveryEnd>;
   readonly storeTime: StoreTime;
   readonly suspects: CrashSuspects;
-  /** Nothing is to be begun any more. */
+  /** True when no new send may begin. */
   readonly stopping: () => boolean;
 }
 
 export interface Delivery<Tx> {
   readonly all: Deliveries<Tx>;
-  /** As it was before a send was begun under this claim. */
+  /** The row before a send began under this claim. */
   readonly row: OutboxEffect;
-  /** The claim was the start, and the send has not followed yet. */
+  /** The claim was also the start, and the send has not begun yet. */
   readonly unsent: boolean;
   readonly effect: AnyEffect;
-  /** Monotonic time until which the claim certainly holds. */
+  /** Monotonic time until which the claim is certain to hold. */
   readonly ownedUntilMs: number;
-  /** A send begins now: it counts for the effect's rate. */
+  /** Called when a send begins; it counts for the effect's rate. */
   readonly onSend: () => void;
-  /** The send came back: what is left is to write down what came of it. */
+  /** Called when the send has returned and only its result has to be written. */
   readonly onReturn: () => void;
-  /** Where the service is traced. */
+  /** Present if the service is traced. */
   readonly span?: TraceSpan;
 }
 
-/** How a claim ended. `lost`: it was not ended here, and is rescued. */
+/** How a claim ended. `lost`: it did not end here; the dispatcher's rescue picks the effect up. */
 export type DeliveryResult = "delivered" | "retried" | "reopened" | "dead" | "given_back" | "lost";
 
-/** Beside one function of the other side's and `onDelivered`: time for the store to write what came of them. */
+/** In addition to one call to the other side and `onDelivered`: time for the store to write the results. */
 const marginMs = 10_000;
 
-/** How long a claim is held, and again from each start. */
+/** How long a claim holds, and again from each start. */
 export function leaseMsOf({ settings }: AnyEffect): number {
   return 2 * settings.limits.timeoutMs + marginMs;
 }
 
-/** Whether a claim may be the start, too: what was begun and never sent is sent again, and nothing is lost by it. */
+/** Whether a claim may also be the start: a send that was recorded but never made is repeated, which is harmless here. */
 export function startsWithClaim({ settings }: AnyEffect): boolean {
   return settings.deduplication === "provider";
 }
 
-/** What the claim has found, where it was the start. */
+/** The row as the claim found it, if the claim was also the start. */
 export function beforeStart(row: OutboxEffect): OutboxEffect {
   return row.state === "started"
     ? { ...row, state: "claimed", sends: row.sends - 1, doubtfulSince: null }
     : row;
 }
 
-/** Until when a send may begin whose lease was asked for at `askedAtMs`: it must be over, and written, within it. */
+/** Until when a send may begin if its lease was requested at `askedAtMs`: it must end, and be written, within the lease. */
 export function sendsUntilMs({ settings }: AnyEffect, askedAtMs: number): number {
   return askedAtMs + settings.limits.timeoutMs;
 }
 
-/** After a write or a look-up that the store did not answer, while the claim is held. */
+/** Pauses between repeated writes or look-ups that the store did not answer while the claim holds. */
 const claimPauses = { firstMs: 50, maxMs: 1_000 };
 
 /**
- * Repeats a guarded call to the store until it answers or the time is over; then null.
+ * Repeats a guarded call to the store until the store answers; returns null once the time is over.
  *
- * @throws what is no failure of the store.
+ * @throws errors that are not failures of the store.
  */
 export async function askUntil<Tx, T>(
   { ports }: Runtime<Tx>,
@@ -90,14 +90,14 @@ export async function askUntil<Tx, T>(
   return asked.kind === "returned" ? asked.value : null;
 }
 
-/** Without the claim, which is the delivery's. */
+/** The end of a delivery without the claim, which `Delivery` has. */
 export type End = DeliveryEnd extends infer E
   ? E extends EffectClaim
     ? Omit<E, keyof EffectClaim>
     : never
   : never;
 
-/** Ends the claim, or keeps what came of it. False: it is not held any more, or that is not known. */
+/** Ends the claim, or stores the result so far. False: the claim no longer holds, or the store did not answer. */
 export async function written<Tx>(
   { all, row, unsent, ownedUntilMs }: Delivery<Tx>,
   end: End,
@@ -117,7 +117,7 @@ function aboutDelivery<Tx>({ all, row }: Delivery<Tx>): About & {
   return { ...about, recordId: row.recordId, effect: row.effect, effectId: row.id };
 }
 
-/** @throws what the codec throws; {SyntaxError} when the bytes are not JSON. */
+/** @throws the codec's errors; {SyntaxError} when the bytes are not JSON. */
 export async function plainPart<Tx>(
   { all, row }: Delivery<Tx>,
   part: "input" | "result",
@@ -129,7 +129,7 @@ export async function plainPart<Tx>(
 /** A verdict, with the error that led to it. */
 export type FailedVerdict = DeliveryVerdict & { readonly error?: unknown };
 
-/** A claim that is not held any more is rescued, or was, whatever this end says. */
+/** If the claim no longer holds, this end has no effect: the effect was or will be rescued. */
 export async function end<Tx>(
   delivery: Delivery<Tx>,
   how: End,
@@ -143,7 +143,7 @@ export function left<Tx>(delivery: Delivery<Tx>, error: unknown = null): Deliver
   return "lost";
 }
 
-/** @param returned whether a send came back under this claim */
+/** @param returned whether a send returned under this claim */
 export async function fail<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
@@ -189,7 +189,7 @@ export function delivered<Tx>(
     type: "effect_delivered",
     operation,
     tenant,
-    // The hash is a good part of what a delivery costs here, and few listeners look at it.
+    // Computed on demand: the hash is a large part of a delivery's cost here, and few listeners read it.
     get keyHash() {
       return all.runtime.about(operation, { tenant, scope, key }).keyHash;
     },

@@ -1,4 +1,4 @@
-/** The deliveries under way in one dispatcher: it claims what there is room for, and begins it. */
+/** The deliveries in flight in one dispatcher: it claims as many effects as it has capacity for, and starts them. */
 
 import { type AnyEffect, freeSlots, takeFreeSlots } from "../effects/run-effect.ts";
 import type { Runtime } from "../execution/runtime.ts";
@@ -13,7 +13,7 @@ import { fairShare } from "./fair-share.ts";
 import { type Rate, type RatePlace, rateOf } from "./rate.ts";
 import { createStoreTime } from "./store-time.ts";
 
-/** What is kept of one definition. */
+/** The state kept for one definition. */
 interface Lane {
   readonly effect: AnyEffect;
   readonly rate: Rate | null;
@@ -21,21 +21,21 @@ interface Lane {
   hasBacklog: boolean;
 }
 
-/** A claim for each single room that comes free would cost more than all the rest; a rate gives its room bit by bit. */
+/** One claim for each permit that is released would cost more than everything else; a rate releases its permits gradually. */
 function shouldClaim(lane: Lane | undefined, share: number): boolean {
   if (lane === undefined || !lane.hasBacklog) return false;
   return lane.rate !== null || share * 3 >= lane.inFlight;
 }
 
 /**
- * Whether a send that came back gives its place to the next one before its end is written: with `provider`, as the sends
- * whose ends are lost with the process are repeated there and do no harm.
+ * Whether a returned send passes its place to the next one before its result is written. Only with `provider`: if the process
+ * dies and loses the results, the sends are repeated, which is harmless there.
  */
 function leavesOnReturn({ settings }: AnyEffect): boolean {
   return settings.deduplication === "provider" && settings.onDelivered === null;
 }
 
-/** What one delivery holds while it is under way. */
+/** The permits that one delivery holds while it is in flight. */
 interface Place {
   readonly slot: () => void;
   readonly rate: RatePlace | null;
@@ -55,13 +55,13 @@ export class Dispatcher<Tx> {
   readonly #all: Deliveries<Tx>;
   readonly #lanes = new Map<string, Lane>();
   readonly #underWay = new Set<Promise<DeliveryResult>>();
-  /** Of those under way, how many have returned and left their places. */
+  /** How many of the deliveries in flight have returned and released their places. */
   #unwritten = 0;
   #turn = 0;
   #stopping = false;
   #looking = false;
 
-  /** @param wake is called when there may be something to claim that there was no room for */
+  /** @param wake called when effects that exceeded the capacity may now be claimed */
   constructor(
     runtime: Runtime<Tx>,
     outbox: OutboxSupport,
@@ -99,29 +99,29 @@ export class Dispatcher<Tx> {
     };
   }
 
-  /** From now on nothing is begun: what is claimed all the same is given back. */
+  /** When true, no delivery begins: effects that are still claimed are given back. */
   setStopping(stopping: boolean): void {
     this.#stopping = stopping;
   }
 
-  /** Resolves when nothing is under way any more. */
+  /** Resolves when no delivery is in flight. */
   async settled(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.all(this.#underWay);
   }
 
-  /** True while there is room worth a claim for something that may be there. */
+  /** True while there is enough capacity for a claim and an effect may be due. */
   get hasMore(): boolean {
     const lanes = this.#known();
     return this.#shares(lanes).some((share, at) => share > 0 && shouldClaim(lanes[at], share));
   }
 
-  /** How long until there may be something to claim for which there is no room or no turn now; null: nothing waits. */
+  /** How long until capacity or a turn is available for an effect that may be due; null if nothing waits. */
   get waitMs(): number | null {
     const waits = [this.#rateWaitMs, this.#all.suspects.untilBackMs()].filter((waitMs) => waitMs !== null);
     return waits.length === 0 ? null : Math.min(...waits);
   }
 
-  /** How long until a rate leaves room for something that may be there; null: none is in the way. */
+  /** How long until a rate permits an effect that may be due; null if no rate blocks one. */
   get #rateWaitMs(): number | null {
     const waits = this.#known()
       .filter(({ hasBacklog }) => hasBacklog)
@@ -131,9 +131,9 @@ export class Dispatcher<Tx> {
   }
 
   /**
-   * Claims once, and begins to deliver what that brings.
+   * Claims once, and starts to deliver the claimed effects.
    *
-   * @param most of one definition; several claims, each under way while another's sends end, are faster than a large one
+   * @param most per definition; several claims that overlap with each other's sends are faster than one large claim
    * @throws {StoreError} when the store cannot be used.
    */
   async claim(most = this.#size): Promise<readonly Promise<DeliveryResult>[]> {
@@ -169,7 +169,7 @@ export class Dispatcher<Tx> {
   #begin({ row, ownedUntilMs }: Claimed, wants: readonly Want[]): Promise<DeliveryResult> | null {
     const want = wants.find(({ effect }) => effect === row.effect);
     const place = want?.places.pop();
-    // More than was asked for: its lease has to end.
+    // The store returned more rows than requested: this one waits until its lease ends.
     if (want === undefined || place === undefined) return null;
     const { lane } = want;
     const { effect } = lane;
@@ -194,7 +194,7 @@ export class Dispatcher<Tx> {
       else this.#free(lane, place);
       this.#underWay.delete(delivery);
       const goesOn = result === "reopened" || (row.ordered && result === "delivered");
-      // For the next look, which also sees to it that what was given back is looked for in time.
+      // For the next look, which also makes sure that effects that were given back are claimed again in time.
       const waits = result === "given_back" && isSuspect(beforeStart(row));
       if (goesOn || waits) this.#wake();
       else if (lane.hasBacklog) this.#look();
@@ -204,13 +204,13 @@ export class Dispatcher<Tx> {
     return delivery;
   }
 
-  /** Many deliveries end at once: their room is looked at once. */
+  /** Many deliveries end at once: their capacity is counted once. */
   #look(): void {
     if (this.#looking) return;
     this.#looking = true;
     queueMicrotask(() => {
       this.#looking = false;
-      // Where a rate is in the way, its time is waited for after the next look.
+      // If a rate blocks, the next look waits for it.
       if (this.hasMore || this.#rateWaitMs !== null) this.#wake();
     });
   }
@@ -238,7 +238,7 @@ export class Dispatcher<Tx> {
       inFlight,
       hasBacklog,
     }));
-    // As many again may wait for their ends to be written.
+    // As many more may wait for their results to be written.
     return fairShare(Math.min(this.#size, 2 * this.#size - this.#unwritten), rooms, this.#turn);
   }
 
@@ -248,7 +248,7 @@ export class Dispatcher<Tx> {
     rate?.giveBack();
   }
 
-  /** Effects may be defined after the dispatcher was made. */
+  /** Effects may be defined after the dispatcher is created. */
   #known(): readonly Lane[] {
     for (const [name, effect] of this.#runtime.effects) {
       if (this.#lanes.has(name)) continue;

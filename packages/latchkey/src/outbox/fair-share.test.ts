@@ -4,11 +4,11 @@ import { fairShare } from "./fair-share.ts";
 
 const idle = { own: 1_000, inFlight: 0, hasBacklog: false };
 
-test("one effect may have it all", () => {
+test("a single effect gets all capacity", () => {
   expect(fairShare(100, [idle], 0)).toEqual([100]);
 });
 
-test("what is not in use is kept for those that do not use it", () => {
+test("unused parts are reserved for the effects that do not use them", () => {
   expect(fairShare(100, [{ ...idle, inFlight: 75, hasBacklog: true }, idle], 0)).toEqual([0, 25]);
   const full = { ...idle, inFlight: 40, hasBacklog: true };
   const [first, second, third] = fairShare(100, [full, full, idle], 0);
@@ -16,13 +16,13 @@ test("what is not in use is kept for those that do not use it", () => {
   expect(third).toBeGreaterThan(0);
 });
 
-test("one with a backlog gets the larger part", () => {
+test("an effect with a backlog gets the larger part", () => {
   const [backlogged = 0, other = 0] = fairShare(100, [{ ...idle, hasBacklog: true }, idle], 0);
   expect(backlogged).toBeGreaterThan(60);
   expect(other).toBeGreaterThan(5);
 });
 
-test("with less room than effects, each has its turn", () => {
+test("with more effects than capacity, each gets its turn", () => {
   const effects = [idle, idle, idle];
   const turns = [0, 1, 2].map((turn) => fairShare(1, effects, turn));
   expect(turns).toEqual([
@@ -32,7 +32,7 @@ test("with less room than effects, each has its turn", () => {
   ]);
 });
 
-test("never more than there is, and nothing is left over that somebody could have", () => {
+test("never exceeds the capacity, and leaves none unused that an effect could use", () => {
   const room = fc.record({ own: fc.nat(200), inFlight: fc.nat(50), hasBacklog: fc.boolean() });
   fc.assert(
     fc.property(

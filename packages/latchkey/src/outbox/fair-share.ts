@@ -1,21 +1,21 @@
-/** How the room of one dispatcher is shared among effects. Pure. */
+/** Shares the capacity of one dispatcher among effects. Pure. */
 
 export interface EffectRoom {
-  /** How many its own limits leave it. */
+  /** How many its own limits allow. */
   readonly own: number;
   readonly inFlight: number;
-  /** The last claim brought as many as it asked for: there may be more. */
+  /** The last claim returned as many as it requested, so there may be more. */
   readonly hasBacklog: boolean;
 }
 
-/** What an effect with a backlog gets while another, of which nothing is known, gets one. */
+/** What an effect with a backlog gets for each one that an effect without a known backlog gets. */
 const backlogShare = 8;
 
 /**
- * How many of each may be claimed; together at most `size` less what is in flight. Half of the room is kept for effects
- * that do not use it, in equal parts: an effect whose other side is slow fills its own part, and never all.
+ * How many of each effect may be claimed; together at most `size` minus those in flight. Half of the capacity is reserved in
+ * equal parts for effects that do not use it: an effect whose other side is slow fills its own part, never everything.
  *
- * @param turn differs from round to round, so that what cannot be shared evenly is not always the same one's
+ * @param turn differs from round to round, so that an uneven remainder does not always go to the same effect
  */
 export function fairShare(size: number, effects: readonly EffectRoom[], turn: number): readonly number[] {
   const kept = Math.floor(size / (2 * Math.max(1, effects.length)));

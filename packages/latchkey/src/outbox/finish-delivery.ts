@@ -1,4 +1,4 @@
-/** The finish of a delivery that has happened: what it gave is kept, `onDelivered` runs in the transaction that ends it. */
+/** Finishes a delivery that has happened: its result is stored, and `onDelivered` runs in the transaction that ends it. */
 
 import { sameFence } from "../engine/record.ts";
 import { LatchkeyError } from "../errors.ts";
@@ -30,7 +30,7 @@ const answerTooEarly = "answer-too-early";
 
 type Failed = Extract<FailedVerdict, { readonly kind: "retry" | "die" }>;
 
-/** @param otherwise what it comes to when the codec does not take the result */
+/** @param otherwise the verdict if the codec rejects the result */
 export async function happened<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
@@ -56,7 +56,7 @@ export async function happened<Tx>(
   return finishDelivery(delivery, state, result);
 }
 
-/** The result is kept: from here on nothing is sent. */
+/** The result is stored: from here on nothing is sent. */
 export async function finishDelivery<Tx>(
   delivery: Delivery<Tx>,
   state: DeliveryState,
@@ -71,7 +71,7 @@ export async function finishDelivery<Tx>(
   if (finished.kind === "delivered") return delivered(delivery, state, finished.answered);
   if (finished.kind === "lost") return left(delivery);
   if (finished.kind === "in_doubt") return settleInDoubt(delivery, state, finished);
-  // An attempt may go on for as long as it likes, and its record waits for this answer afterwards.
+  // An attempt may run for as long as it likes, and its record then waits for this answer.
   const mayWait = finished.errorCode === answerTooEarly;
   const spent = finished.kind === "retry" && !mayWait && unsentTries(state) >= options.attemptsMax;
   const verdict: Failed = spent
@@ -162,12 +162,12 @@ function settle(outcome: DeliveryOutcome<Worked>, answering: Answering): Finishe
     case "refused":
       return later(outcome.error);
     case "lost":
-      // The record may have changed, and not the claim: the next end finds out.
+      // The record may have changed while the claim still holds: the next end finds out.
       return answered ? later(null) : { kind: "lost" };
     case "in_doubt":
       return { kind: "in_doubt", answered, error: outcome.error };
     case "changed":
-      // Its writes may stand by themselves: running it again could repeat them.
+      // Its writes may be committed separately: running it again could repeat them.
       return { kind: "die", errorCode: "transaction-changed" };
     default:
       return outcome satisfies never;
@@ -175,8 +175,8 @@ function settle(outcome: DeliveryOutcome<Worked>, answering: Answering): Finishe
 }
 
 /**
- * The effect's own row tells, once the doubtful COMMIT is decided: until then this write waits for it. It goes alone, for
- * what is written together waits together.
+ * The effect's own row shows the outcome once the doubtful COMMIT is decided: until then this write waits for the row's lock.
+ * It is not batched, because the other items of a batch would wait, too.
  */
 async function settleInDoubt<Tx>(
   delivery: Delivery<Tx>,

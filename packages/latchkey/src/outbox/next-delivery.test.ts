@@ -44,12 +44,12 @@ describe("before", () => {
   const dies = (errorCode: string) => ({ kind: "die", errorCode });
   test.each<[string, DeliveryState, readonly Kind[], number, unknown]>([
     ["fresh", row, all, 0, { kind: "send" }],
-    ["returned before", { ...row, sends: 4, returns: 4 }, all, 0, { kind: "send" }],
+    ["all earlier sends returned", { ...row, sends: 4, returns: 4 }, all, 0, { kind: "send" }],
     ["sends spent", { ...row, sends: 5, returns: 5 }, all, 0, dies("attempts-spent")],
     ["a result", { ...kept, sends: 9, returns: 0, doubtfulSince: 1 }, all, 9e9, { kind: "finish" }],
-    ["two processes ended", { ...row, sends: 4, returns: 2 }, all, 0, { kind: "send" }],
-    ["three processes ended", { ...row, sends: 4, returns: 1 }, all, 0, dies("kills-its-process")],
-    ["three ended, in doubt", { ...doubtful, sends: 3 }, all, 1_000, dies("kills-its-process")],
+    ["two processes died", { ...row, sends: 4, returns: 2 }, all, 0, { kind: "send" }],
+    ["three processes died", { ...row, sends: 4, returns: 1 }, all, 0, dies("kills-its-process")],
+    ["three died, in doubt", { ...doubtful, sends: 3 }, all, 1_000, dies("kills-its-process")],
     ["in doubt", doubtful, ["none"], 1_000, dies("call-in-doubt")],
     ["in doubt", doubtful, ["lookup", "close", "reopen"], 9e9, { kind: "look_up" }],
     [
@@ -78,14 +78,14 @@ describe("after a send", () => {
   test.each<[string, DeliveryState, readonly Kind[], Sent, unknown]>([
     ["returned", last, all, returned, { kind: "happened", value: 7 }],
     ["refused", row, all, { kind: "refused", refusal: {} as never }, dies("effect-refused")],
-    ["proven not to have happened", row, all, notExecuted, retries("not-executed", false)],
+    ["provably did not happen", row, all, notExecuted, retries("not-executed", false)],
     ["the last one, proven", last, all, notExecuted, dies("attempts-spent")],
     ["proven, and an earlier one in doubt", before, ["provider"], notExecuted, retries("not-executed", true)],
     ["in doubt", row, ["provider", "lookup", "close", "reopen"], inDoubt, retries("call-in-doubt", true)],
     ["in doubt", row, ["none"], inDoubt, dies("call-in-doubt")],
     ["the last one, in doubt", last, ["provider"], inDoubt, dies("attempts-spent")],
     [
-      "the last one, in doubt: it is asked about",
+      "the last one, in doubt: it is looked up",
       last,
       ["lookup", "close"],
       inDoubt,
@@ -114,7 +114,7 @@ describe("after a look-up", () => {
   });
 });
 
-test("pauses double with jitter and have a limit", () => {
+test("pauses double with jitter, up to a limit", () => {
   const settings = defineEffect("e", {
     deduplication: "none",
     execute,
@@ -126,7 +126,7 @@ test("pauses double with jitter and have a limit", () => {
   expect(pauses(0)).toEqual([500, 1_000, 2_000, 4_000, 5_000, 5_000]);
 });
 
-test("what was tried without a send is counted by the claims, and there is always one", () => {
+test("tries without a send are counted by claims, and there is at least one", () => {
   expect(unsentTries({ fence: { attempt: 1, token: "" }, sends: 1 })).toBe(1);
   expect(unsentTries({ fence: { attempt: 7, token: "" }, sends: 3 })).toBe(4);
 });

@@ -1,4 +1,4 @@
-/** What becomes of a claimed effect. Pure: the row, the definition, and what the other side has said. */
+/** Decides what happens to a claimed effect. Pure: from the row, the definition and the other side's answer. */
 
 import { windowIsOver } from "../effects/dedupe-window.ts";
 import type { LookedUpSend } from "../effects/look-up.ts";
@@ -7,17 +7,17 @@ import type { OutboxEffect } from "../stores/outbox.ts";
 
 type Settings = AnyEffect["settings"];
 
-/** What is decided on. */
+/** The part of the row that decides. */
 export type DeliveryState = Pick<OutboxEffect, "fence" | "sends" | "returns" | "doubtfulSince" | "result">;
 
 export type NextDelivery =
-  /** It has happened, and what it gave is kept: only the finish is missing. */
+  /** It has happened and its result is stored: only the finish is missing. */
   | { readonly kind: "finish" }
   | { readonly kind: "look_up" }
   | { readonly kind: "send" }
   | { readonly kind: "die"; readonly errorCode: string };
 
-/** What follows from a send, from asking, or from not getting that far. */
+/** The verdict after a send, after a look-up, or after a failure before either. */
 export type DeliveryVerdict =
   | { readonly kind: "happened"; readonly value: unknown }
   /** `doubtful`: a send of this generation may have happened. */
@@ -25,10 +25,10 @@ export type DeliveryVerdict =
   | { readonly kind: "reopen" }
   | { readonly kind: "die"; readonly errorCode: string };
 
-/** A message that has ended so many processes is left to a person. */
+/** An effect that has killed so many processes is left to an operator. */
 const lostSendsMax = 3;
 
-/** @param now the store's time, or later; it matters only where something is in doubt */
+/** @param now the store's time, or later; only used if something is in doubt */
 export function nextDelivery(row: DeliveryState, settings: Settings, now: number): NextDelivery {
   if (row.result !== null) return { kind: "finish" };
   if (row.sends - row.returns >= lostSendsMax) return { kind: "die", errorCode: "kills-its-process" };
@@ -53,7 +53,7 @@ export function nextDelivery(row: DeliveryState, settings: Settings, now: number
     : { kind: "send" };
 }
 
-/** @param row as it was claimed, before this send */
+/** @param row as claimed, before this send */
 export function afterSend(row: DeliveryState, settings: Settings, sent: Sent): DeliveryVerdict {
   const spent = row.sends + 1 >= settings.delivery.attemptsMax;
   switch (sent.kind) {
@@ -86,7 +86,7 @@ function afterDoubt({ deduplication }: Settings, spent: boolean): DeliveryVerdic
   }
 }
 
-/** @param looked what the other side has said; `failed`: nothing */
+/** @param looked the other side's answer; `failed`: there was none */
 export function afterLookUp(
   row: DeliveryState,
   settings: Settings,
@@ -108,17 +108,17 @@ export function afterLookUp(
 }
 
 /**
- * Of what has been tried without a send there is no count of its own: it is the claims that were not followed by one. A
- * redrive begins the count of sends anew and not that of claims, so that a redriven effect may have one such try only.
+ * Tries without a send are not counted separately: they are the claims that no send followed. A redrive resets the count of
+ * sends but not that of claims, so a redriven effect may have only one such try.
  */
 export function unsentTries({ fence, sends }: Pick<DeliveryState, "fence" | "sends">): number {
   return Math.max(1, fence.attempt - sends);
 }
 
 /**
- * The pause before the next try: doubles with each, with jitter, up to the effect's limit.
+ * The pause before the next try: it doubles each time, with jitter, up to the effect's limit.
  *
- * @param tries how many there were, at least 1
+ * @param tries how many tries there were, at least 1
  * @param fraction random, from 0 to 1
  */
 export function retryAfterMs({ delivery }: Settings, tries: number, fraction: number): number {

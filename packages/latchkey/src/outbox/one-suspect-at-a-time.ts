@@ -1,9 +1,9 @@
-/** The turn of an effect that may kill the process that sends it. */
+/** Lets one effect at a time send of those that may kill their process. */
 
 import type { Delivery, DeliveryResult } from "./delivery.ts";
 import { end } from "./delivery.ts";
 
-/** Sends a suspect that has the turn; gives back one that has not. */
+/** Sends a suspect if the turn is free, otherwise gives it back. */
 export async function inTurn<Tx>(
   delivery: Delivery<Tx>,
   send: () => Promise<DeliveryResult>,

@@ -1,4 +1,4 @@
-/** How many deliveries of an effect one process begins in any second. */
+/** Limits how many deliveries of an effect one process begins in any second. */
 
 import type { AnyEffect } from "../effects/run-effect.ts";
 import type { Clock } from "../ports.ts";
@@ -6,22 +6,22 @@ import type { Clock } from "../ports.ts";
 export interface Rate {
   /** How many more may begin now. */
   room(): number;
-  /** How long until there is room again, in milliseconds; 0 while there is. */
+  /** How long until there is capacity again, in milliseconds; 0 while there is. */
   untilRoomMs(): number;
-  /** Takes one place, whose second counts from now on until it is begun, and from then again. */
+  /** Takes one place. Its second restarts when the delivery begins. */
   take(): RatePlace;
 }
 
 export interface RatePlace {
   begin(): void;
-  /** It was not begun, and will not be. Once it has, nothing. */
+  /** For a delivery that will not begin. No effect after `begin`. */
   giveBack(): void;
 }
 
 const windowMs = 1_000;
 const rates = new WeakMap<AnyEffect, Rate>();
 
-/** All that deliver an effect in one process share its rate. Null: there is no limit. */
+/** All dispatchers of an effect in one process share its rate. Null: there is no limit. */
 export function rateOf(effect: AnyEffect, clock: Clock): Rate | null {
   const { perSecond } = effect.settings.limits;
   if (perSecond === null) return null;
@@ -31,7 +31,7 @@ export function rateOf(effect: AnyEffect, clock: Clock): Rate | null {
 }
 
 function createRate(clock: Clock, perSecond: number): Rate {
-  /** When those of the last second began, oldest first. */
+  /** When the deliveries of the last second began, oldest first. */
   const begun: number[] = [];
   let taken = 0;
   const forget = () => {

@@ -1,21 +1,21 @@
-/** The store's time, between two looks at it. */
+/** The store's time, estimated between two reads. */
 import type { RecordKey } from "../engine/record.ts";
 import type { Clock } from "../ports.ts";
 import type { Reading } from "../stores/life.ts";
 
 export interface StoreTime {
   /**
-   * The store's time of now, or later: never earlier.
+   * The store's current time, or a later one: never an earlier one.
    *
-   * @param key any key; the store is asked by reading it
-   * @throws {StoreError} when the store had to be asked and could not be.
+   * @param key any key; reading it returns the store's time
+   * @throws {StoreError} when the store had to be read and could not be.
    */
   now(key: RecordKey): Promise<number>;
-  /** As it was last known to go on, without asking. */
+  /** The estimate since the last read, without reading. 0 before the first read. */
   estimate(): number;
 }
 
-/** For longer, the two clocks could drift apart by more than matters. */
+/** After a longer time the two clocks could have drifted apart too far. */
 const goodForMs = 1_000;
 
 export function createStoreTime(clock: Clock, read: (key: RecordKey) => Promise<Reading>): StoreTime {

@@ -80,7 +80,7 @@ describe("tools of the AI SDK", () => {
     return { ask, runs, tools };
   }
 
-  test("one call runs once, however often its run is begun again", async () => {
+  test("one call runs once, even if the agent's run is repeated", async () => {
     const { ask, runs } = shop(async ({ cents }, run) => ({ refunded: cents, run }));
     const first = await ask("call_1");
     expect(first).toEqual({ refunded: 5, run: 1 });
@@ -89,7 +89,7 @@ describe("tools of the AI SDK", () => {
     expect(runs).toHaveLength(2);
   });
 
-  test("the same id in another account, or in another conversation where the key says so, is another call", async () => {
+  test("the same id in another account, or in another conversation of the key, is another call", async () => {
     const { ask, runs } = shop(async (_, run) => run);
     expect([await ask("call_0"), await ask("call_0", { account: "other" })]).toEqual([1, 2]);
     expect(runs).toHaveLength(2);
@@ -100,7 +100,7 @@ describe("tools of the AI SDK", () => {
     expect(await counted.ask("0")).toBe(2);
   });
 
-  test("other arguments under the id are refused, and the model is told", async () => {
+  test("other arguments under the same id are refused, and the model is told why", async () => {
     const { ask, runs } = shop(async () => "done");
     await ask("call_1");
     const refused = await ask("call_1", { input: { order: "o1", cents: 500 } });
@@ -127,7 +127,7 @@ describe("tools of the AI SDK", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("a failure that leaves it open what happened is told as such, and not run again", async () => {
+  test("a failure that leaves the outcome open is reported as such, and does not run again", async () => {
     const { ask, runs } = shop(async () => {
       throw new Error("socket hang up");
     });
@@ -137,7 +137,7 @@ describe("tools of the AI SDK", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("nothing runs for nobody, or without an id", async () => {
+  test("nothing runs without an account or an id", async () => {
     const { ask, runs, tools } = shop(async () => "done");
     expect(await ask("call_1", { account: "" })).toMatchObject({ code: "tenant-missing" });
     const bare = { toolCallId: "", messages: [], context: { account: "acme" } };
@@ -179,7 +179,7 @@ describe("tools of OpenAI's Agents SDK", () => {
     return { ask, execute, runs: () => runs };
   }
 
-  test("one call runs once, however often its run is begun again", async () => {
+  test("one call runs once, even if the agent's run is repeated", async () => {
     const { ask, runs } = shop(async ({ cents }, run) => `refunded ${cents}, run ${run}`);
     expect(await ask("call_1")).toBe("refunded 5, run 1");
     expect(await ask("call_1")).toBe("refunded 5, run 1");
@@ -196,7 +196,7 @@ describe("tools of OpenAI's Agents SDK", () => {
     expect(runs()).toBe(1);
   });
 
-  test("what a transaction's handler throws rolls back, and the SDK's advice to try again is right", async () => {
+  test("an error of a transaction's handler rolls back, so the SDK's advice to try again is right", async () => {
     const { ask, runs } = shop(async (_, run) => {
       if (run === 1) throw new Error("deadlock");
       return "done";

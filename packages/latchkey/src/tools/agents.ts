@@ -1,4 +1,4 @@
-/** Tools of agents: plain functions that an SDK calls with an id for each call of the model's. */
+/** Tools of agents: plain functions that an SDK calls with an id for each of the model's calls. */
 import type { DirectExecution } from "../engine/classify.ts";
 import { ToolCallRefused } from "../errors.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -9,25 +9,25 @@ import { resolveIdentity, type ToolIdentity } from "./tool-identity.ts";
 
 export type { ToolContext, ToolIdentity };
 
-/** The part of the AI SDK's second argument that is read. */
+/** The part of the AI SDK's second argument that Latchkey reads. */
 export interface AiSdkCall {
   readonly toolCallId: string;
 }
 
-/** The part of the third argument of OpenAI's Agents SDK that is read. */
+/** The part of the third argument of OpenAI's Agents SDK that Latchkey reads. */
 export interface AgentsCall {
   readonly toolCall?: { readonly callId: string } | undefined;
 }
 
-/** Of OpenAI's Agents SDK: `RunContext`, whose `context` is the program's own. */
+/** `RunContext` of OpenAI's Agents SDK, whose `context` belongs to the program. */
 export interface AgentsContext {
   readonly context: unknown;
 }
 
 export type AgentToolOptions<C> = ToolIdentity<C> & {
   /**
-   * The key of a call. Default: the SDK's id of it. Where a model's ids are not unique in the whole tenant (some count from
-   * zero in each conversation), put the conversation's id before it.
+   * The key of a call. Default: the SDK's id of the call. If a model's ids are not unique within the tenant (some count from
+   * zero in each conversation), prefix them with the conversation's id.
    */
   readonly key?: (callId: string, context: C) => string;
 };
@@ -39,17 +39,17 @@ const optionNames = {
   key: true,
 } as const satisfies OptionNames<Record<keyof AgentToolOptions<never> | "tenant" | "singleTenant", unknown>>;
 
-/** What a tool's handler gets beside its input: `tx` and `attempt` as in every handler, and what the SDK knows of the call. */
+/** What a tool's handler gets after its input: `tx` and `attempt` as in every handler, and the SDK's context of the call. */
 export type AgentToolHandler<Tx, E extends DirectExecution, I, C, R> = (
   input: I,
   context: ToolContext<Tx, E> & { readonly call: C },
 ) => Promise<R>;
 
 /**
- * Makes `protect(operation, handler)` for the `execute` of the AI SDK's tools: one call of the model's runs once, however
- * often its run is begun again. A repeated one gets the first result, which must be JSON. One operation belongs to one tool.
+ * Creates `protect(operation, handler)` for the `execute` of the AI SDK's tools: each call of the model runs once, even if the
+ * run of the agent is repeated. A repeated call gets the first result, which must be JSON. Use one operation per tool.
  *
- * What it returns throws {ToolCallRefused} where the result cannot be given; its message tells the model what to do.
+ * The protected function throws {ToolCallRefused} if there is no result to return; its message tells the model what to do.
  *
  * @throws {TypeError} when an option is missing or unknown; `protect` as `mcpProtect`'s does.
  */
@@ -72,9 +72,9 @@ export function aiSdkProtect<Tx, C extends AiSdkCall = AiSdkCall>(
 }
 
 /**
- * The same for tools of OpenAI's Agents SDK: `tool({ execute: protect(operation, handler) })`. `tenant` is given the
- * `RunContext`. Where the result cannot be given, the tool's output is the text that tells the model what to do: of an error
- * that SDK tells the model only to try again, which would be a new call.
+ * The same for tools of OpenAI's Agents SDK: `tool({ execute: protect(operation, handler) })`. `tenant` gets the `RunContext`.
+ * If there is no result to return, the tool's output is the text that tells the model what to do: on an error that SDK would
+ * only tell the model to try again, which would be a new call.
  *
  * @throws {TypeError} when an option is missing or unknown; `protect` as `mcpProtect`'s does.
  */

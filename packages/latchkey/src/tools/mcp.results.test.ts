@@ -18,7 +18,7 @@ import { memoryStore } from "../stores/memory.ts";
 import { mcpProtect, mcpServe } from "./mcp.ts";
 
 describe("results", () => {
-  test("an error that the tool reports is kept, unless the handler declines", async () => {
+  test("an error that the tool reports is stored, unless the handler releases it", async () => {
     let releasing = false;
     const { agent, runs } = shop(async (_, { release }) => {
       if (releasing) release();
@@ -32,7 +32,7 @@ describe("results", () => {
     expect(runs).toHaveLength(3);
   });
 
-  test("a result that asks for input is none yet: the call goes on under its key", async () => {
+  test("a result that asks for input is not final: the call continues under its key", async () => {
     const requestedSchema = z.object({ confirm: z.boolean() });
     const latchkey = createLatchkey({ store: memoryStore() });
     const operation = latchkey.operation("refund", { execution: "lease" });
@@ -118,7 +118,7 @@ describe("operations that own their work", () => {
     return { agent, inputs };
   }
 
-  test("are served: their body is the result", async () => {
+  test("are served: the body is the result", async () => {
     const { agent, inputs } = served({ body: { charged: true } });
     const client = await agent();
     const first = await call(client, key);
@@ -129,7 +129,7 @@ describe("operations that own their work", () => {
     expect(problem(await call(client, {}))).toMatchObject({ code: "missing-key" });
   });
 
-  test("a result of their own form stays as it is, and a refusal is a tool error", async () => {
+  test("a result in MCP's form is not changed, and a refusal is a tool error", async () => {
     const own = { content: [{ type: "text", text: "mine" }] };
     expect(text(await call(await served({ body: own }).agent(), key))).toBe("mine");
     const refused = await call(await served({ status: 402, body: "declined" }).agent(), key);

@@ -22,7 +22,7 @@ import { mcpProtect, mcpServe } from "./mcp.ts";
 type Untyped = (...given: readonly unknown[]) => unknown;
 
 describe.each(["modern", "legacy"] as const)("tools of an MCP server, %s protocol", (era) => {
-  test("a repeated call runs once, and gets the first result, marked", async () => {
+  test("a repeated call does not run again, and gets the first result, marked", async () => {
     const { agent, runs } = shop(done);
     const client = await agent("acme", era);
     const first = await call(client, key);
@@ -36,7 +36,7 @@ describe.each(["modern", "legacy"] as const)("tools of an MCP server, %s protoco
 });
 
 describe("the key", () => {
-  test("is read under both names, and is one key", async () => {
+  test("may have either name, or both with the same value", async () => {
     const { agent, runs } = shop(done);
     const client = await agent();
     await call(client, key);
@@ -45,7 +45,7 @@ describe("the key", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("two names with two keys are none, and neither is a number or a placeholder", async () => {
+  test("different keys under two names are invalid, and so is a number or a placeholder", async () => {
     const { agent, runs } = shop(done);
     const client = await agent();
     for (const meta of [
@@ -60,7 +60,7 @@ describe("the key", () => {
     expect(runs).toEqual([]);
   });
 
-  test("a call without one is refused, and says where it belongs", async () => {
+  test("a call without one is refused, and the text says where to put it", async () => {
     const { agent, runs } = shop(done);
     const refused = await call(await agent(), {});
     expect(refused.isError).toBe(true);
@@ -69,7 +69,7 @@ describe("the key", () => {
     expect(runs).toEqual([]);
   });
 
-  test("a call without one runs every time where the server says so, and keeps nothing", async () => {
+  test('with withoutKey "run", a call without one runs every time and stores nothing', async () => {
     const { agent, runs } = shop(done, { withoutKey: "run" });
     const client = await agent();
     for (const meta of [{}, {}, key, key]) expect(text(await call(client, meta))).toBe("refunded 5 of o1");
@@ -98,7 +98,7 @@ describe("the key", () => {
     expect(recordCleaner).toMatchObject({ forgotten: 2 });
   });
 
-  test("may have other names, or come with the arguments, of which a part is compared", async () => {
+  test("may have other names, or be an argument; a chosen part of the arguments is compared", async () => {
     const named = shop(done, { metaNames: ["x-key"], replayMeta: "again", problemMeta: "why" });
     const client = await named.agent();
     await call(client, { "x-key": "k" });
@@ -111,7 +111,7 @@ describe("the key", () => {
     expect(problem(await call(other, {}, { order: "o9", cents: 6 }))).toMatchObject({ code: "key-misuse" });
   });
 
-  test("counts within the account that has authenticated", async () => {
+  test("is unique within the authenticated account", async () => {
     const { agent, runs } = shop(done);
     await call(await agent("acme"), key);
     const other = await call(await agent("other"), key, { cents: 7 });
@@ -119,7 +119,7 @@ describe("the key", () => {
     expect(runs).toHaveLength(2);
   });
 
-  test("of another person of the account is refused", async () => {
+  test("of another person in the account is refused", async () => {
     let person = "ada";
     const { agent, runs } = shop(done, { principal: () => person });
     const client = await agent();
@@ -129,7 +129,7 @@ describe("the key", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test.each(["", "throw"])("nothing runs for nobody (%j)", async (given) => {
+  test.each(["", "throw"])("nothing runs without a tenant (%j)", async (given) => {
     const tenantOf = () => {
       if (given === "throw") throw new Error("secret of the authentication");
       return given;
@@ -142,8 +142,8 @@ describe("the key", () => {
   });
 });
 
-describe("what a model is told", () => {
-  test("other arguments under the key are misuse, in whatever order they come", async () => {
+describe("what a model reads", () => {
+  test("other arguments under the key are misuse, in any order", async () => {
     const { agent, runs } = shop(done);
     const client = await agent();
     await call(client, key);
@@ -156,7 +156,7 @@ describe("what a model is told", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("five equal calls at once run once; the others are told to come back", async () => {
+  test("five equal calls at once run once; the others are told to retry", async () => {
     const gate = createGate();
     const { agent, runs } = shop(async (refund) => {
       await gate.pass();
@@ -179,7 +179,7 @@ describe("what a model is told", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("a handler under a lease that throws leaves it open what happened: it is not run again", async () => {
+  test("an error of a handler under a lease leaves the outcome open: the call does not run again", async () => {
     const { agent, runs } = shop(async () => {
       throw new Error("socket hang up");
     });
@@ -193,7 +193,7 @@ describe("what a model is told", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("one that proves that nothing happened is an error like any, and runs again", async () => {
+  test("an error that proves that nothing happened is an ordinary error, and the call runs again", async () => {
     let failing = true;
     const { agent, runs } = shop(async (refund) => {
       if (failing) throw new NotExecuted({ message: "the bank is closed" });
@@ -207,7 +207,7 @@ describe("what a model is told", () => {
     expect(runs).toHaveLength(2);
   });
 
-  test("a store that is away: nothing runs, and it is reported", async () => {
+  test("if the store is unreachable, nothing runs, and the failure is reported", async () => {
     const { agent, runs, events, setStoreDown } = shop(done);
     const client = await agent();
     setStoreDown(true);
@@ -223,7 +223,7 @@ describe("what a model is told", () => {
     expect(runs).toHaveLength(1);
   });
 
-  test("a result that was too large to keep", async () => {
+  test("a result that was too large to store", async () => {
     const { agent } = shop(done, {}, { answerLimitBytes: 10 });
     const client = await agent();
     expect(text(await call(client, key))).toBe("refunded 5 of o1");
@@ -262,11 +262,11 @@ describe("construction", () => {
     expect(() => js(protect)(byPath, done)).toThrow('keyScope "path"');
   });
 
-  test("serves a single user where that is said", async () => {
+  test("serves a single user with singleTenant", async () => {
     const protect = mcpProtect(latchkey, { singleTenant: true });
     const tool = protect(latchkey.operation("one", { writes: "none" }), async () => ({ content: [] }));
     expect(await tool({}, { mcpReq: { _meta: key } })).toEqual({ content: [] });
-    // As version 1 of the SDK hands it over.
+    // As version 1 of the SDK passes it.
     expect(await tool({}, { _meta: key })).toMatchObject({ _meta: { "idempotent-replayed": true } });
   });
 });

@@ -16,13 +16,13 @@ import { resolveIdentity, type ToolIdentity } from "./tool-identity.ts";
 
 export type { ToolContext, ToolIdentity };
 
-/** The part of a tool's context that is read: of `@modelcontextprotocol/server` 2, and of `@modelcontextprotocol/sdk` 1. */
+/** The part of a tool's context that Latchkey reads: of `@modelcontextprotocol/server` 2 and `@modelcontextprotocol/sdk` 1. */
 export interface McpContext {
   readonly mcpReq?: { readonly _meta?: Readonly<Record<string, unknown>> | undefined } | undefined;
   readonly _meta?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The part of a tool's result that is read. */
+/** The part of a tool's result that Latchkey reads. */
 export interface McpResult {
   readonly content?: unknown;
   readonly isError?: boolean | undefined;
@@ -38,24 +38,24 @@ export interface McpRefusal {
 }
 
 export type McpOptions<C> = ToolIdentity<C> & {
-  /** Members of the request's `_meta` that carry the key. Default `idempotency-key` and `idempotencyKey`. */
+  /** The members of the request's `_meta` that may carry the key. Default `idempotency-key` and `idempotencyKey`. */
   readonly metaNames?: readonly string[];
-  /** Takes the key from elsewhere, such as from an argument (ACP and UCP). Default: from `_meta`. */
+  /** Returns the key from elsewhere, such as from an argument (ACP and UCP). Default: from `_meta`. */
   readonly key?: (args: McpArguments, context: C) => unknown;
-  /** What of the arguments makes two calls the same. Default: all of them, as JSON. */
+  /** The part of the arguments that must be equal in a repeated call. Default: all of them, as JSON. */
   readonly input?: (args: McpArguments) => unknown;
   /**
-   * A call without a key: `refuse`, or `run` without protection, every time. Default `refuse`, whatever the operation says
-   * of requests.
+   * A call without a key: `refuse` it, or `run` it without protection, every time. Default `refuse`, whatever the operation's
+   * `key` option is.
    */
   readonly withoutKey?: "refuse" | "run";
-  /** Member of a result's `_meta` that marks a replay with `true`. Default `idempotent-replayed`. */
+  /** The member of a result's `_meta` that marks a replay with `true`. Default `idempotent-replayed`. */
   readonly replayMeta?: string;
   /** Member of a refusal's `_meta` with `code`, `retryable`, `safe_new_key`, `retry_after_ms`. Default `idempotency-problem`. */
   readonly problemMeta?: string;
 };
 
-/** A tool's arguments, as its schema has read them. Empty for a tool without input. */
+/** A tool's arguments, as parsed by its schema. Empty for a tool without input. */
 export type McpArguments = Readonly<Record<string, unknown>>;
 
 const optionNames = {
@@ -70,26 +70,26 @@ const optionNames = {
   problemMeta: true,
 } as const satisfies OptionNames<Record<keyof McpOptions<never> | "tenant" | "singleTenant", unknown>>;
 
-/** For `registerTool`: of a tool with input, or of one without. */
+/** For `registerTool`: a tool with input, or without. */
 export interface McpTool<A, C, R> {
   (args: A, context: C): Promise<R | McpRefusal>;
   (context: C): Promise<R | McpRefusal>;
 }
 
-/** What a tool's handler gets beside its arguments: `tx` and `attempt` as in every handler, and the server's context as `mcp`. */
+/** What a tool's handler gets after its arguments: `tx` and `attempt` as in every handler; `mcp` is the server's context. */
 export type McpHandler<Tx, E extends DirectExecution, A, C, R> = (
   args: A,
   context: ToolContext<Tx, E> & { readonly mcp: C },
 ) => Promise<R>;
 
 /**
- * Makes `protect(operation, handler)` for tools of an MCP server: a call runs once for each key of its tenant, and a repeated
- * one gets the first result, marked in `_meta`. A result with `isError` is kept like any other; `attempt.release()` declines
- * that. One that asks for input is never kept. Whatever keeps a result from being given is a tool error whose text tells the
- * model what to do. One operation belongs to one tool.
+ * Creates `protect(operation, handler)` for tools of an MCP server: a call runs once for each key of its tenant; a repeated
+ * call gets the first result, marked in `_meta`. A result with `isError` is stored like any other, unless the handler calls
+ * `attempt.release()`. A result that asks for input is never stored. If there is no result to return, the call is a tool error
+ * whose text tells the model what to do. Use one operation per tool.
  *
- * @throws {TypeError} when an option is missing, unknown or out of range; `protect` throws the same for an operation that
- * owns its work, counts keys by path, or belongs to another latchkey.
+ * @throws {TypeError} when an option is missing, unknown or out of range; `protect` throws it for an operation that owns its
+ * work, has keys by path, or belongs to another latchkey.
  */
 export function mcpProtect<Tx, C extends McpContext = McpContext>(
   latchkey: Latchkey<Tx>,
@@ -111,11 +111,11 @@ export function mcpProtect<Tx, C extends McpContext = McpContext>(
 }
 
 /**
- * Makes `serve(operation, toInput)` for tools whose operation owns its work: a worker can go on with what a dead process has
- * begun. The body that `run` answers with is the tool's result: as it is where it has `content`, else as JSON text and
+ * Creates `serve(operation, toInput)` for tools whose operation owns its work: a worker can continue a call whose process
+ * died. The body of `run`'s answer is the tool's result: unchanged if it has `content`, otherwise as JSON text and
  * `structuredContent`. A status from 400 on makes it a tool error.
  *
- * @throws {TypeError} as `mcpProtect`; `serve` for an operation without `run`.
+ * @throws {TypeError} as `mcpProtect`; `serve` throws it for an operation without `run`.
  */
 export function mcpServe<Tx, C extends McpContext = McpContext>(
   latchkey: Latchkey<Tx>,
@@ -150,7 +150,7 @@ type Run<A, C> = (
   context: C,
 ) => Promise<ToolOutcome>;
 
-/** Everything around the work itself, with the options resolved once. */
+/** Everything around the work, with the options resolved once. */
 function entryOf<C extends McpContext>(
   what: string,
   options: McpOptions<C>,
@@ -167,11 +167,11 @@ function entryOf<C extends McpContext>(
   const identity = resolveIdentity(what, options);
   const keyOf = options.key ?? ((_: McpArguments, context: C) => keyInMeta(metaNames, context));
   const input = options.input ?? ((args: McpArguments) => args);
-  const wanted = `It belongs into _meta as ${JSON.stringify(metaNames[0])}.`;
+  const wanted = `Send it in _meta as ${JSON.stringify(metaNames[0])}.`;
   const rules: ToolRules = { choice: "caller", withoutKey, ...(options.key === undefined ? { wanted } : {}) };
   return <A, R extends McpResult>(run: Run<A, C>): McpTool<A, C, R> =>
     async (...given: readonly unknown[]) => {
-      // A tool without input is called with its context alone.
+      // The SDK calls a tool without input with its context only.
       const [args, context] = (given.length < 2 ? [undefined, given[0]] : given) as [A, C];
       const named = (args ?? {}) as McpArguments;
       const who = await identity(context);
@@ -183,7 +183,7 @@ function entryOf<C extends McpContext>(
     };
 }
 
-/** Several names with several keys are none that could be used. */
+/** Different keys under several names count as no valid key. */
 function keyInMeta(names: readonly string[], { mcpReq, _meta }: McpContext): unknown {
   const meta = mcpReq?._meta ?? _meta ?? {};
   const keys = new Set(
@@ -194,7 +194,7 @@ function keyInMeta(names: readonly string[], { mcpReq, _meta }: McpContext): unk
   return only;
 }
 
-/** A result of several round trips (MCP 2026-07-28): the same call comes again, with what was asked for. */
+/** An interim result (MCP 2026-07-28): the client repeats the call with the input that the server asked for. */
 function asksForInput(value: object): boolean {
   return "resultType" in value && value.resultType === "input_required";
 }

@@ -1,4 +1,4 @@
-/** One call of an agent's tool, from its key to its result. What all entries for agents share. */
+/** One call of an agent's tool, from its key to its result: shared by all entry points for agents. */
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import { isLatchkeyError, LatchkeyError } from "../errors.ts";
 import { nullAttempt, standInSubmission } from "../execution/keyless.ts";
@@ -19,32 +19,32 @@ import {
   type ToolRefusal,
 } from "./tool-refusals.ts";
 
-/** What a handler is given beside the arguments and its SDK's own context. */
+/** What a handler gets after the arguments, without its SDK's own context. */
 export type ToolContext<Tx, E extends Execution> = HandlerContext<Tx, E>;
 
-/** What was called, by whom, under which key. */
+/** Which call it is, who makes it, and under which key. */
 export interface ToolCall {
   readonly tenant: unknown;
   readonly principal: unknown;
-  /** As it was sent. Undefined or null: none was. */
+  /** As it was sent. Undefined or null: there is none. */
   readonly key: unknown;
-  /** What makes two calls the same: JSON. */
+  /** What must be equal in a repeated call, as JSON. */
   readonly input: unknown;
 }
 
 export interface ToolRules {
   readonly choice: KeyChoice;
   readonly withoutKey: "refuse" | "run";
-  /** For the model, where a key is missing. */
+  /** Tells the model where to put the key, if it is missing. */
   readonly wanted?: string;
 }
 
-/** What a handler made of a call. */
+/** The handler's result for a call. */
 export interface Worked {
   readonly value: unknown;
-  /** An error that the tool has reported as its result: kept like any result. */
+  /** The tool reported an error as its result, which is stored like any result. */
   readonly isError: boolean;
-  /** No result yet: the call is to be made again, under the same key. */
+  /** Not the final result: the client repeats the call under the same key. */
   readonly isInterim: boolean;
 }
 
@@ -53,11 +53,11 @@ export type ToolOutcome =
   | { readonly kind: "refused"; readonly refusal: ToolRefusal };
 
 /**
- * Runs a tool's handler once for this call, or says why not.
+ * Runs a tool's handler once for this call, or returns why it did not.
  *
  * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `shutting-down`.
  * @throws {TypeError} when the arguments or the result are not JSON.
- * @throws whatever the handler throws, where that leaves no doubt about what happened.
+ * @throws the handler's own errors, unless they leave the outcome in doubt.
  */
 export async function runTool<Tx, E extends DirectExecution>(
   latchkey: Latchkey<Tx>,
@@ -70,7 +70,7 @@ export async function runTool<Tx, E extends DirectExecution>(
   if (reading.kind === "refused") return reading;
   const { submission } = reading;
   if (submission === null && operation.execution === "lease") {
-    // Without a record there is nothing that an attempt of a lease could be about.
+    // Without a record, the attempt of a lease has nothing to refer to.
     const attempt = nullAttempt(latchkey.runtime, operation);
     const { value } = await work({ attempt } as ToolContext<Tx, E>);
     return { kind: "result", value, replayed: false, status: 200 };
@@ -93,7 +93,7 @@ export async function runTool<Tx, E extends DirectExecution>(
   return conclude(latchkey, operation, given, rules.choice, thrown, execute);
 }
 
-/** As `runTool`, for an operation that owns its work. Without a key it runs under one that no client can send. */
+/** Like `runTool`, for an operation that owns its work. A call without a key runs under one that no client can send. */
 export async function serveTool<Tx, E extends Execution, I>(
   latchkey: Latchkey<Tx>,
   operation: OwnedOperation<E, I>,
@@ -122,7 +122,7 @@ export function checkToolOperation<Tx>(
   if (ownsItsWork(operation) !== owned) {
     throw new TypeError(
       owned
-        ? `Operation ${name} has no \`run\` to serve: hand its handler to protect`
+        ? `Operation ${name} has no \`run\` to serve: pass its handler to protect`
         : `Operation ${name} owns its work, so it takes no handler: use serve`,
     );
   }
@@ -155,7 +155,7 @@ function readCall<Tx>(
   if (call.key === undefined || call.key === null) {
     return withoutKey === "run" ? { kind: "read", tenant, submission: null } : refused("missing-key", wanted);
   }
-  if (typeof call.key !== "string") return refused("invalid-key", "The idempotency key must be a text.");
+  if (typeof call.key !== "string") return refused("invalid-key", "The idempotency key must be a string.");
   const read = parseKey([call.key], { syntax: "opaque" });
   if (!read.ok) return refused("invalid-key", read.detail);
   const key = { tenant, scope: scopeOf(operation), key: read.key };
@@ -209,7 +209,7 @@ function codeOf(error: unknown): string | null {
   return isLatchkeyError(error) ? error.code : null;
 }
 
-/** A tool's error is a final answer, as a 4xx is. */
+/** A tool's error is a final answer, like a 4xx. */
 function answerOf({ name }: Operation, { value, isError }: Worked): Answer {
   const json: string | undefined = value === undefined ? "" : JSON.stringify(value);
   if (json === undefined) {

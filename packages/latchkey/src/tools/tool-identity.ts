@@ -1,29 +1,29 @@
-/** On whose behalf a tool is called. The same choice as HTTP adapters have, and no default either. */
+/** On whose behalf a tool is called: the same choice as in HTTP adapters, also without a default. */
 import { LatchkeyError } from "../errors.ts";
 
 type Possibly<T> = T | null | undefined;
 
-/** From authentication, never from the arguments, which a model has written. `C` is what the SDK knows of the call. */
+/** The tenant, from authentication, never from the arguments, which a model wrote. `C` is the SDK's context of the call. */
 export type ToolTenant<C> = (context: C) => Possibly<string> | Promise<Possibly<string>>;
 
 export type ToolIdentity<C> = {
   /**
-   * Who asks, within the tenant; a replay to another principal of the same tenant is refused. From authentication.
-   * Default: nobody in particular.
+   * The caller within the tenant, from authentication; a replay to another principal of the same tenant is refused.
+   * Default: null, so that all callers of a tenant may get its replays.
    */
   readonly principal?: (context: C) => Possibly<string> | Promise<Possibly<string>>;
 } & (
   | { readonly tenant: ToolTenant<C>; readonly singleTenant?: never }
-  /** All calls are of one tenant: for a server of one user, as over stdio. */
+  /** All calls belong to one tenant: for a server with one user, as over stdio. */
   | { readonly singleTenant: true; readonly tenant?: never }
 );
 
-/** The tenant of a server that has none. Parentheses keep it apart from names that people give. */
+/** The tenant's name under `singleTenant`. Parentheses distinguish it from names that people choose. */
 const singleTenantName = "(single)";
 
 /**
- * @returns what asks for both; it throws {LatchkeyError} `tenant-missing` where `tenant` throws
- * @throws {TypeError} when nothing says whose calls they are.
+ * @returns a function that resolves both; it throws {LatchkeyError} `tenant-missing` if `tenant` throws
+ * @throws {TypeError} if neither `tenant` nor `singleTenant` is given, or both.
  */
 export function resolveIdentity<C>(
   what: string,
@@ -32,7 +32,7 @@ export function resolveIdentity<C>(
   const tenantOf = singleTenant === true && tenant === undefined ? () => singleTenantName : tenant;
   if (typeof tenantOf !== "function" || (singleTenant !== undefined && tenant !== undefined)) {
     throw new TypeError(
-      `${what}: say on whose behalf tools are called: either \`tenant: (context) => …\`, taken from authentication, or \`singleTenant: true\``,
+      `${what}: set on whose behalf tools are called: either \`tenant: (context) => …\`, taken from authentication, or \`singleTenant: true\``,
     );
   }
   return async (context) => {

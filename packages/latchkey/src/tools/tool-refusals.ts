@@ -1,4 +1,4 @@
-/** What a model is told where a tool's result cannot be given. A model acts on sentences, so each says what to do next. */
+/** What a model reads if there is no result to return. A model acts on sentences, so each one says what to do next. */
 import type { Execution } from "../engine/classify.ts";
 import type { Result } from "../operations/attempt.ts";
 import type { ProblemCode } from "../operations/policies/policy.ts";
@@ -8,20 +8,20 @@ export type RefusalReason = Exclude<
   "request-too-old" | "invalid-request-date" | "payload-too-large" | "not-found"
 >;
 
-/** Why a call has no result. The same facts as in an HTTP problem. */
+/** Why a call has no result. It carries the same facts as an HTTP problem. */
 export interface ToolRefusal {
   readonly reason: RefusalReason;
   readonly message: string;
-  /** Whether the same call under the same key may be made again. */
+  /** Whether the same call may be repeated under the same key. */
   readonly retryable: boolean;
-  /** Whether a new call, under a new key, is safe. Where it is false, it could take effect twice. */
+  /** Whether a new call, under a new key, is safe. If false, it could take effect twice. */
   readonly safeNewKey: boolean;
   readonly retryAfterMs: number | null;
 }
 
 /**
- * Who chooses the key. `caller`: a client that can send the same key again. `sdk`: it is the id of the model's call, so that
- * whatever the model does next has a new one.
+ * Who chooses the key. `caller`: a client that can send the same key again. `sdk`: the key is the id of the model's call, so
+ * the model's next call has a new one.
  */
 export type KeyChoice = "caller" | "sdk";
 
@@ -47,7 +47,7 @@ const advice: Readonly<Record<RefusalReason, Advice>> = {
     happened: "This tool needs an idempotency key. Nothing was done.",
     todo: {
       caller: "Send one that is new for every new intention, and the same again with every retry.",
-      sdk: "The program that runs the agent must say by which id it knows this call.",
+      sdk: "The program that runs the agent must pass the id of this call.",
     },
   },
   "invalid-key": {
@@ -64,7 +64,7 @@ const advice: Readonly<Record<RefusalReason, Advice>> = {
     todo: {
       caller:
         "If this is a retry of that call, send its exact arguments again. Only something new may have a new key.",
-      sdk: "Find out what became of the first call before you make a new one for the same purpose.",
+      sdk: "Find out whether the first call took effect before you make a new one for the same purpose.",
     },
   },
   "in-progress": {
@@ -76,10 +76,10 @@ const advice: Readonly<Record<RefusalReason, Advice>> = {
   "outcome-unknown": {
     retryable: false,
     safeNewKey: false,
-    happened: "This call may or may not have taken effect. That is being found out.",
+    happened: "This call may or may not have taken effect. Its outcome is still being determined.",
     todo: {
-      caller: `Do not use a new key: it could happen twice. Check what became of it, ask a person, or later ${again} to learn the outcome.`,
-      sdk: `${noNewCall} Check what became of it, or ask a person.`,
+      caller: `Do not use a new key: it could happen twice. Check whether it happened, ask a person, or later ${again} to learn the outcome.`,
+      sdk: `${noNewCall} Check whether it happened, or ask a person.`,
     },
   },
   "commit-in-doubt": {
@@ -97,32 +97,32 @@ const advice: Readonly<Record<RefusalReason, Advice>> = {
   expired: {
     retryable: false,
     safeNewKey: false,
-    happened: "This call was completed, and its result is no longer kept.",
+    happened: "This call was completed, and its result is no longer stored.",
     todo: { caller: "Do not repeat it: a new key makes it happen again.", sdk: noNewCall },
   },
   "answer-not-stored": {
     retryable: false,
     safeNewKey: false,
-    happened: "This call was completed, and its result was too large to keep.",
+    happened: "This call was completed, and its result was too large to store.",
     todo: { caller: "Do not repeat it: a new key makes it happen again.", sdk: noNewCall },
   },
   "too-many-keys": {
     retryable: true,
     safeNewKey: false,
-    happened: "Too many idempotency keys were used in this time. Nothing was done by this attempt.",
+    happened: "Too many idempotency keys were used recently. Nothing was done by this attempt.",
     todo: { caller: `Wait, then ${again}.`, sdk: "Wait before you call the tool again." },
   },
   "store-unavailable": {
     retryable: true,
     safeNewKey: false,
-    happened: "Whether this call was made before cannot be looked up at the moment.",
-    todo: { caller: `Wait, then ${again}.`, sdk: `${noNewCall} Say that the service is away.` },
+    happened: "It cannot be checked at the moment whether this call was made before.",
+    todo: { caller: `Wait, then ${again}.`, sdk: `${noNewCall} Report that the service is unavailable.` },
   },
 };
 
-/** What is known of one occurrence. */
+/** The facts of one refusal. */
 export interface RefusalFacts {
-  /** Said before the advice, such as what was wrong with a key. */
+  /** Placed before the advice, such as what is wrong with a key. */
   readonly detail?: string;
   readonly safeNewKey?: boolean;
   readonly retryAfterMs?: number | null;
@@ -143,7 +143,7 @@ export function refusalOf(reason: RefusalReason, choice: KeyChoice, facts: Refus
   };
 }
 
-/** The refusal of a result without an answer. */
+/** The refusal for a result without an answer. */
 export function refusalOfResult(
   result: Exclude<Result, { readonly kind: "executed" | "replay" }>,
   choice: KeyChoice,
@@ -176,7 +176,7 @@ const neverStarted: Readonly<Record<KeyChoice, string>> = {
   sdk: `${other} ${makeNew.sdk}`,
 };
 
-/** Whether what a handler has thrown leaves it open how far it came. */
+/** Whether an error of the handler leaves open how far it got. */
 export function leavesDoubt(execution: Execution, isProven: () => boolean): boolean {
   if (execution !== "lease") return false;
   try {
