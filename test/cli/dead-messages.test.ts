@@ -131,7 +131,7 @@ describe("inspect", () => {
     const { out } = await cli("inspect", id);
     for (const text of [
       `Message       ${id}`,
-      "refused: Its handler said that it shall never run.",
+      "refused: Its handler refused it for good.",
       "p-shown",
       "--payload shows it",
       `latchkey redrive --config <file> --operator <you> --reason <why> ${id}`,

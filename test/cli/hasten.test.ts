@@ -91,7 +91,7 @@ describe("forget", () => {
     const { exitCode } = await run("forget", id, ...by, "--yes", "--may-run-again");
     expect(exitCode).toBe(0);
     expect(await audit("paid")).toEqual([["forget", "ada"]]);
-    expect((await run("forget", id, ...by, "--yes", "--may-run-again")).errors).toContain("over already");
+    expect((await run("forget", id, ...by, "--yes", "--may-run-again")).errors).toContain("already over");
   });
 
   test("a 500 that a lease has stored counts as something that may have happened", async () => {

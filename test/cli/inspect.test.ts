@@ -157,7 +157,7 @@ test("shows who settled what, and why", async () => {
   const { out } = await inspect("order-3");
   expect(out).toMatch(/unknown → retryable \(settle_not_executed\) by ada, proof operator/u);
   expect(out).toContain("The provider's page says so");
-  expect(out).toContain("goes on after the last finished step");
+  expect(out).toContain("continues it after the last finished step");
   expect(out, "nothing is left to settle").not.toContain("What you may do");
 });
 
@@ -165,7 +165,7 @@ test("shows a running attempt and a completed one", async () => {
   const owner = ownerOf(keyOf("order-4"), await begin(place, keyOf("order-4")));
   const running = await inspect("order-4");
   expect(running.out).toMatch(/State\s+in_progress/u);
-  expect(running.out).toContain("Its owner has it until");
+  expect(running.out).toContain("Its owner holds it until");
   await complete(place, owner, jsonAnswer(201, { charge: "ch_1" }));
   const completed = await inspect("order-4");
   expect(completed.out).toMatch(/Answer\s+201 \{"charge":"ch_1"\}/u);

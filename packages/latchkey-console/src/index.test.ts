@@ -467,7 +467,7 @@ describe("acting", () => {
     });
     expect(await post("decide", redrive)).toMatchObject({
       status: 409,
-      body: { title: expect.stringContaining("not dead any more") },
+      body: { title: expect.stringContaining("no longer dead") },
     });
     expect((await post("decide", { ...redrive, death: dead[1].death, decision: "discard" })).status).toBe(
       200,
@@ -531,7 +531,7 @@ describe("acting", () => {
     expect(await audit()).toMatchObject([{ event: "forget", actor: "ada", reason: "ticket 7" }]);
     expect(await post("forget", { ...fields, mayRunAgain: true })).toMatchObject({
       status: 409,
-      body: { title: "Its time is over already." },
+      body: { title: "Its time is already over." },
     });
   });
 
@@ -666,7 +666,7 @@ describe("acting on all that match", () => {
     expect(await over(id)).toMatchObject({
       done: 1,
       refused: 1,
-      refusals: [{ title: expect.stringContaining("not there any more") }],
+      refusals: [{ title: expect.stringContaining("no longer exists") }],
     });
   });
 

@@ -291,7 +291,7 @@ async function surely<Tx, T>({ ports }: Runtime<Tx>, run: () => Promise<T>): Pro
 function checkedProof({ operator, reason }: OperatorProof): OperatorProof {
   for (const [name, text] of Object.entries({ operator, reason })) {
     if (typeof text !== "string" || text.trim() === "")
-      throw new TypeError(`${name} must be a text that is not empty`);
+      throw new TypeError(`${name} must be a non-empty string`);
   }
   return { operator, reason };
 }

@@ -1,13 +1,13 @@
-/** What happens next with a record by itself, and what a person may do. */
+/** What happens next with a record without an operator, and what an operator may do. */
 import type { LatchkeyRecord, UnknownRecord } from "../engine/record.ts";
 import type { CallStep, Journal } from "../stores/journal.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { redriveMessageWhen } from "./reasons.ts";
 import { timeText } from "./times.ts";
 
-/** One thing that a person may do. */
+/** One action that an operator may take. */
 export interface Choice {
-  /** When it is right to do it. */
+  /** When the action is right. */
   readonly when: string;
   readonly action: Action;
 }
@@ -38,10 +38,10 @@ export function whatHappensNext(record: LatchkeyRecord, now: number): readonly s
       return [`A worker runs it. After ${time(record.expiresAt)} it fails with 408.`];
     case "in_progress":
       return record.leaseEndsAt > now
-        ? [`Its owner has it until ${time(record.leaseEndsAt)}, and renews that while it lives.`]
+        ? [`Its owner holds it until ${time(record.leaseEndsAt)}, and renews that lease while it lives.`]
         : [
             `Its owner has not renewed its lease, which ended ${time(record.leaseEndsAt)}.`,
-            "The next request or the lease-rescuer takes it over, or calls it unknown; the operation's lease end decides.",
+            "The next request or the lease-rescuer takes it over or marks it unknown, depending on the operation's leaseEnd.",
           ];
     case "completed":
     case "failed":
@@ -51,10 +51,10 @@ export function whatHappensNext(record: LatchkeyRecord, now: number): readonly s
       ];
     case "retryable":
       if (record.lastErrorCode === "awaits-delivery") {
-        return ["The effect that it waits for gives its answer once it is delivered; see its effects."];
+        return ["It waits for an effect, whose delivery gives its answer; see its effects."];
       }
       return [
-        "The next request with this key goes on after the last finished step; a worker may be earlier.",
+        "The next request with this key continues it after the last finished step, unless a worker does so first.",
       ];
     case "unknown":
       return unknownNext(record, time);
@@ -69,10 +69,7 @@ function unknownNext({ reconcileAfter }: UnknownRecord, time: (epochMs: number) 
   const locked = "Retries with this key are refused (409 outcome-unknown) until it is settled.";
   return reconcileAfter === null
     ? [locked, "Nothing automatic is left: it waits for a person."]
-    : [
-        locked,
-        `The outcome-reconciler looks at it ${time(reconcileAfter)}, where one runs for this operation.`,
-      ];
+    : [locked, `The outcome-reconciler looks it up ${time(reconcileAfter)}, if one runs for this operation.`];
 }
 
 /** The call whose outcome is in doubt. Steps run one after the other, so there is at most one. */
@@ -97,7 +94,7 @@ export function whatAPersonMayDo(record: LatchkeyRecord, journal: Journal | null
       action: { kind: "settle", outcome: "completed" },
     },
     {
-      when: "If it is to stay undone: retries get this answer, and nothing more runs",
+      when: "If it did not happen and shall not run again: retries get this answer, and nothing more runs",
       action: { kind: "settle", outcome: "failed" },
     },
   ] as const;
@@ -105,37 +102,37 @@ export function whatAPersonMayDo(record: LatchkeyRecord, journal: Journal | null
   const { name, downstreamKey } = call;
   return [
     {
-      when: `If the other side has the call under ${downstreamKey}: with its result the rest then runs`,
+      when: `If the other side has the call under ${downstreamKey}: the call gets its result, and the rest runs`,
       action: { kind: "settle", outcome: "call", call: name, downstreamKey },
     },
     notExecuted,
     {
-      when: "If the other side has closed the call, so that it can never happen: it is made again under a new key",
+      when: "If the other side has closed the call, so that it can never happen: it is sent again under a new key",
       action: { kind: "settle", outcome: "not-executed", proof: "closed-downstream", downstreamKey },
     },
     ...finished,
   ];
 }
 
-/** Settled so, a record whose steps do not fit would be unknown again at once. */
+/** With these codes the steps do not fit the code, so a record settled as not executed would become unknown again at once. */
 const misfits: readonly (string | null)[] = ["version-changed", "steps-changed"];
 
 function whenNotExecuted({ lastErrorCode }: UnknownRecord, call: CallStep | null): string {
   const what = call === null ? "it" : `the call ${call.name}`;
   const running = misfits.includes(lastErrorCode) ? ", and the code that began its steps runs again" : "";
-  return `If ${what} did not happen and no longer can${running}: it goes on after the last finished step`;
+  return `If ${what} did not happen and no longer can${running}: it continues after the last finished step`;
 }
 
-/** Empty unless it is dead. */
+/** Empty unless the effect is dead. */
 export function deadEffectChoices(effect: OutboxEffect): readonly Choice[] {
   if (effect.state !== "dead") return [];
   const redrive: Choice = { when: whenRedriven(effect), action: { kind: "redrive", doubt: "kept" } };
   const never: Choice = {
-    when: `If the other side has nothing under ${effect.downstreamKey} and never will: it is sent as if it never had been`,
+    when: `If the other side has nothing under ${effect.downstreamKey} and never will: it is sent as if for the first time`,
     action: { kind: "redrive", doubt: "cleared" },
   };
   const discard: Choice = {
-    when: "If it happened, or shall never happen: it is not sent any more",
+    when: "If it happened, or must never happen: it is not sent again",
     action: { kind: "discard" },
   };
   const doubtful = effect.doubtfulSince !== null && effect.result === null;
@@ -145,11 +142,13 @@ export function deadEffectChoices(effect: OutboxEffect): readonly Choice[] {
 }
 
 function whenRedriven({ doubtfulSince, result, lastErrorCode }: OutboxEffect): string {
-  if (result !== null) return "If what `onDelivered` needs is mended: it runs again, and nothing is sent";
-  if (doubtfulSince === null) return "If what made it fail is mended: it is sent again, under the same key";
+  if (result !== null)
+    return "If the cause of `onDelivered`'s failure is fixed: it runs again, and nothing is sent";
+  if (doubtfulSince === null)
+    return "If the cause of the failure is fixed: it is sent again under the same key";
   return lastErrorCode === "call-in-doubt"
-    ? "If its effect's definition can find out by now: the doubt stays, and is decided by it"
-    : "If what made it fail is mended: it goes on, and what is in doubt stays so";
+    ? "If the effect's definition can now find out whether it happened: it then decides"
+    : "If the cause of the failure is fixed: it is tried again, and its earlier send stays in doubt";
 }
 
 /** @param reason why the message is dead */
@@ -158,6 +157,6 @@ export function deadMessageChoices(reason: string): readonly Choice[] {
   const redrive = when === null ? [] : [{ when, action: { kind: "redrive", doubt: "kept" } } as const];
   return [
     ...redrive,
-    { when: "If it happened, or shall never happen: its letter is removed", action: { kind: "discard" } },
+    { when: "If it happened, or must never happen: its dead letter is removed", action: { kind: "discard" } },
   ];
 }

@@ -1,4 +1,4 @@
-/** What a person decides about dead effects and messages. */
+/** An operator's decisions about dead effects and messages. */
 import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { DeadMessages, Republish } from "../messages/dead-messages.ts";
@@ -6,29 +6,29 @@ import type { DeadVerdict, OutboxEffect } from "../stores/outbox.ts";
 import { type DeadName, deathName, findDead } from "./dead-names.ts";
 import { surely } from "./surely.ts";
 
-/** How long a discarded effect is kept to be seen. */
+/** How long a discarded effect stays visible. */
 export const discardedKeepMs = 24 * 60 * 60 * 1_000;
 
 export interface DeadLetters {
   readonly runtime: Pick<Runtime<unknown>, "store" | "ports">;
-  /** Null: the store keeps no messages. */
+  /** Null: the store has no messages. */
   readonly messages: DeadMessages | null;
   /** Null: messages cannot be published again here. */
   readonly republish: Republish | null;
 }
 
 export interface Decided {
-  /** What it is. Null: no dead one of either has this name. */
+  /** What was found under the name. Null: no dead effect or message has it. */
   readonly kind: "effect" | "message" | null;
   /** The audit row's id. Null: nothing was written. */
   readonly audit: string | null;
 }
 
 /**
- * Decides about one death, with its audit row. No id is of an effect and of a message: both are random.
+ * Decides about one death and writes an audit row. An effect and a message never share an id: both are random.
  *
  * @throws {StoreError} when the store could not be used
- * @throws whatever `republish` throws; the message stays dead.
+ * @throws the error of `republish`; the message stays dead.
  */
 export async function decideDead(
   { runtime, messages, republish }: DeadLetters,
@@ -44,7 +44,7 @@ export async function decideDead(
     const done = await surely(ports.clock, () => outbox.decide(id, { ...verdict, attempt }, note));
     if (done) return { kind: "effect", audit: note.id };
   }
-  // A message dies once under one id: another death is another letter.
+  // A message dies once under one id; if it dies again, that is another dead letter.
   if (messages === null || attempt !== null) return { kind: null, audit: null };
   if ((await messages.find(id)) === null) return { kind: null, audit: null };
   if (verdict.event === "discard") return { kind: "message", audit: await messages.discard(id, by) };
@@ -52,7 +52,7 @@ export async function decideDead(
   return { kind: "message", audit: await messages.redrive(id, by, republish) };
 }
 
-/** What `decideDead` would find, without a write: whether it would be done. */
+/** What `decideDead` would find and whether it would act, without a write. */
 export async function checkDead(
   { runtime: { store }, messages, republish }: DeadLetters,
   name: DeadName,
@@ -64,7 +64,7 @@ export async function checkDead(
   return { kind: "message", may: event === "discard" || republish !== null };
 }
 
-/** Without a number the first death is meant: nobody has decided about the effect before. */
+/** A name without a number means the first death: no operator has decided about the effect before. */
 async function isThisDeath(
   store: Runtime<unknown>["store"],
   effect: OutboxEffect,

@@ -48,10 +48,10 @@ async function rowsOf(tenant: string): Promise<Readonly<Record<string, number>>>
 }
 
 describe("deleteTenant", () => {
-  test("removes everything in small steps, tells how far it is, and leaves the row that says who did it", async () => {
+  test("removes everything in small steps, reports progress, and leaves the audit row", async () => {
     for (let at = 0; at < 5; at += 1) await finish("gone", `k-${at}`);
     await finish("kept", "k-0");
-    // One is of a record that went while its facts were written.
+    // One fact belongs to a record that was removed while its facts were written.
     const fact = { what: "replay", because: null, traceId: null, agoMs: 0 };
     for (const tenant of ["gone", "kept"]) {
       const key = keyOf("k-0", { tenant });
@@ -91,7 +91,7 @@ describe("deleteTenant", () => {
     expect(await rowsOf("kept"), "another tenant's").toMatchObject({ records: 1 });
   });
 
-  test("is refused while an attempt runs, and while something is undecided, and changes nothing then", async () => {
+  test("is refused, and changes nothing, while an attempt runs or something is undecided", async () => {
     const operator = operatorOf(place.store);
     const running = keyOf("running", { tenant: "busy" });
     const record = await begin(place, running);
@@ -118,7 +118,7 @@ describe("deleteTenant", () => {
     });
   });
 
-  test("waits until nothing is under way, if it is told to", async () => {
+  test("with waitMs, waits until nothing is under way", async () => {
     const ports = manualPorts();
     const memory = memoryStore({ ports, now: () => ports.clock.wallMs() });
     const latchkey = createLatchkey({ store: memory, ports });
@@ -153,7 +153,7 @@ describe("deleteTenant", () => {
     expect(await refused).toMatchObject({ kind: "refused", because: "under_way" });
   });
 
-  test("says so when something came meanwhile, and the same again goes on", async () => {
+  test("is incomplete if something was added meanwhile, and calling it again continues", async () => {
     const memory = memoryStore();
     const { latchkey, operation } = serviceOn(memory);
     const run = (key: string) =>
@@ -184,7 +184,7 @@ describe("deleteTenant", () => {
     expect(await run(), "runs as new").toMatchObject({ value: { runs: 2 } });
   });
 
-  test("a lost reply is asked for again", async () => {
+  test("a call whose reply was lost is repeated", async () => {
     const memory = memoryStore();
     const { tenantData } = memory;
     if (tenantData === undefined) throw new Error("the memory store knows what a tenant has");
@@ -204,7 +204,7 @@ describe("deleteTenant", () => {
     expect((await memory.read({ tenant: "t", scope: "orders.create", key: "k" })).record).toBeNull();
   });
 
-  test("a store that cannot find a tenant's records says so", async () => {
+  test("is refused by a store that cannot find a tenant's records", async () => {
     const { tenantData: _, ...store } = memoryStore();
     expect(await operatorOf(store).deleteTenant("t", ada)).toMatchObject({
       kind: "refused",

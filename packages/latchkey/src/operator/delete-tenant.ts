@@ -1,4 +1,4 @@
-/** Deleting everything of one tenant: looked through first, then removed page by page. */
+/** Deletes everything of one tenant: counts it first, then removes it page by page. */
 import type { Runtime } from "../execution/runtime.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -16,52 +16,52 @@ export interface DeleteTenantOptions {
   /** Only counts. Default false. */
   readonly dryRun?: boolean;
   /**
-   * How long to wait, in milliseconds, until nothing of the tenant is under way: attempts, accepted work, effects that are
-   * not delivered. Nothing is removed before. Default 0: it is refused at once.
+   * How long to wait, in milliseconds, until no work of the tenant is under way: attempts, accepted work, undelivered effects.
+   * Nothing is removed before that. Default 0: refused at once.
    */
   readonly waitMs?: number;
   /**
-   * Removes also what waits for a person or its client: unknown and retryable records, dead effects and messages. Each leaves
-   * an audit row. A request that comes again after that runs as new, also where the first one has happened. Default false:
-   * it is refused while there are some.
+   * Also removes what waits for a person or its client: unknown and retryable records, dead effects and messages. Each leaves
+   * an audit row. A request repeated afterwards runs as new, even if the first one has happened. Default false: the deletion is
+   * refused while there are any.
    */
   readonly undecided?: boolean;
-  /** Removes the tenant's audit rows, too, but for those of its deletion. Default false: they go with their time. */
+  /** Also removes the tenant's audit rows, except those of its deletion. Default false: they are kept for their retention. */
   readonly auditRows?: boolean;
-  /** The most rows that one step looks at, 1 to 10,000. Default 1,000. */
+  /** The most rows that one step reads, 1 to 10,000. Default 1,000. */
   readonly batchSize?: number;
-  /** Told after each step how much has been removed. Must not throw. */
+  /** Called after each step with the rows removed so far. Must not throw. */
   readonly onProgress?: (removed: TenantCounts) => void;
-  /** Ends it after the step under way, with `incomplete`. */
+  /** Stops the deletion after the current step, with `incomplete`. */
   readonly signal?: AbortSignal;
 }
 
-/** Of each kind so many. Steps, leases and early settlements count with their records. */
+/** Counts by kind. Steps, leases and early settlements count with their records. */
 export type TenantCounts = Readonly<Record<"records" | "effects" | "messages" | "auditRows", number>>;
 
 export interface TenantHoldings {
-  /** Nobody waits for it. Audit rows are counted here. */
+  /** Finished. Audit rows are counted here. */
   readonly over: TenantCounts;
-  /** It ends by itself. */
+  /** Will end without an operator. */
   readonly underWay: TenantCounts;
   /** Waits for a person, or for its client. */
   readonly undecided: TenantCounts;
 }
 
 export type DeletedTenant =
-  /** A dry run: this is what there is. */
+  /** The result of a dry run. */
   | { readonly kind: "counted"; readonly found: TenantHoldings }
   | {
       readonly kind: "deleted";
       readonly removed: TenantCounts;
-      /** Id of the audit row that says who deleted the tenant, and why. */
+      /** Id of the audit row with the operator and reason of the deletion. */
       readonly audit: string;
     }
-  /** Something came or was changed meanwhile, or the signal ended it: saying it again goes on. */
+  /** Something was added or changed meanwhile, or the signal stopped it; calling it again continues. */
   | {
       readonly kind: "incomplete";
       readonly removed: TenantCounts;
-      /** What was met and not removed. */
+      /** What was found and not removed. */
       readonly left: TenantHoldings;
       readonly audit: string;
     }
@@ -84,7 +84,7 @@ const optionNames = {
   signal: true,
 } as const satisfies OptionNames<DeleteTenantOptions>;
 
-/** Between two looks whether work is still under way. */
+/** Pause between two checks whether work is still under way. */
 const lookAgainMs = 1_000;
 
 type Counting = { -readonly [K in keyof TenantCounts]: number };
@@ -108,7 +108,7 @@ interface Job {
 
 /**
  * @throws {TypeError} when an option is out of range
- * @throws {StoreError} when the store could not be used; what has gone stays gone, and saying it again goes on
+ * @throws {StoreError} when the store could not be used; removed rows stay removed, and calling it again continues
  */
 export async function deleteTenant(
   { store, ports }: Pick<Runtime<unknown>, "store" | "ports">,
@@ -140,7 +140,7 @@ export async function deleteTenant(
 function checked(tenant: string, options: DeleteTenantOptions): number {
   checkOptions("deleteTenant", options, optionNames);
   const { batchSize = 1_000, waitMs = 0 } = options;
-  if (typeof tenant !== "string") throw new TypeError("deleteTenant: the tenant must be a text");
+  if (typeof tenant !== "string") throw new TypeError("deleteTenant: the tenant must be a string");
   if (!Number.isSafeInteger(batchSize) || batchSize < 1 || batchSize > 10_000) {
     throw new TypeError(`deleteTenant: batchSize must be a whole number from 1 to 10000 (got ${batchSize})`);
   }
@@ -164,7 +164,7 @@ async function lookUntilQuiet(job: Job): Promise<TenantHoldings> {
   }
 }
 
-/** A second time where the first met something that is over and was being changed: it was the record-cleaner's, perhaps. */
+/** Repeats the walk once if a finished record was being changed, perhaps by the record-cleaner. */
 async function removeAll(job: Job, removal: TenantRemoval) {
   const first = await walk(job, removal);
   if (first.ended || !isAny(first.left.underWay)) return first;
@@ -185,7 +185,7 @@ async function walk(job: Job, removal: TenantRemoval | null, before: TenantCount
       const page: TenantPage = await surely(clock, () =>
         data.sweep({ tenant, part, after: place, limit, remove }),
       );
-      // What is left of lives that are over is no record of its own.
+      // Early settlements left by finished lives do not count as records.
       if (part !== "early") {
         removed[kind] += page.removed;
         left.over[kind] += page.over;
@@ -209,12 +209,12 @@ function refusalOf(
   { undecided, waitMs = 0 }: DeleteTenantOptions,
 ): DeletedTenant | null {
   if (isAny(found.underWay)) {
-    const waited = waitMs > 0 ? `It was waited for ${waitMs} ms. ` : "";
+    const waited = waitMs > 0 ? `The deletion waited for ${waitMs} ms. ` : "";
     return {
       kind: "refused",
       because: "under_way",
       title: "Not deleted. Work of the tenant is under way.",
-      detail: `${waited}Attempts and effects that are not delivered end by themselves: stop the tenant's requests and wait, or discard an effect that is dead and holds up others.`,
+      detail: `${waited}Attempts and undelivered effects end without your help: stop the tenant's requests and wait, or discard a dead effect that holds up others.`,
       found,
     };
   }
@@ -222,9 +222,9 @@ function refusalOf(
   return {
     kind: "refused",
     because: "undecided",
-    title: "Not deleted. Something of the tenant waits for a decision.",
+    title: "Not deleted. Some of the tenant's data waits for a decision.",
     detail:
-      "Settle what is unknown and decide about what is dead, or say that it goes undecided: a request that comes again then runs as new.",
+      "Settle the unknown records and decide about the dead letters, or delete them undecided: a repeated request then runs as new.",
     found,
   };
 }
@@ -233,8 +233,8 @@ function unsupported(store: string): DeletedTenant {
   return {
     kind: "refused",
     because: "unsupported",
-    title: "Not deleted. This store cannot find what belongs to a tenant.",
-    detail: `Store ${store} has no index by tenant. Records go when their time is over.`,
+    title: "Not deleted. This store cannot find a tenant's data.",
+    detail: `Store ${store} has no index by tenant. Records are removed when their retention is over.`,
     found: null,
   };
 }

@@ -1,9 +1,9 @@
-/** Facts in words. What a later version has written stands as it is. */
+/** Facts as text. Words of a later version are shown unchanged. */
 import type { FactSaid } from "../stores/facts.ts";
 
 const repeats: Readonly<Record<string, string>> = {
   replay: "got the stored answer",
-  timeout: "was answered that no worker had begun it in time",
+  timeout: "was refused: no worker had started it in time",
   in_progress: "was refused: an attempt was under way",
   unknown: "was refused: the outcome was unknown",
   expired: "was refused: the answer had expired",
@@ -16,7 +16,7 @@ const misuses: Readonly<Record<string, string>> = {
   operation: "the key came for another operation",
 };
 
-/** After "a request that came again". */
+/** Follows "a request that came again". */
 export function repeatText({ what, because }: FactSaid): string {
   const misuse = what === "key_misuse" && because !== null ? misuses[because] : undefined;
   if (misuse !== undefined) return `was refused: ${misuse}`;
@@ -29,10 +29,10 @@ const lookUps: Readonly<Record<string, string>> = {
   settle_call: "found the call's result",
   settle_completed: "found that it was completed",
   settle_failed: "found that it failed for good",
-  settle_not_executed: "found that it may go on",
+  settle_not_executed: "found that it may continue",
 };
 
-/** After "a look-up". */
+/** Follows "a look-up". */
 export function lookUpText({ what, because }: FactSaid): string {
   if (what === "person") return because === null ? "left it to a person" : `left it to a person: ${because}`;
   const text = lookUps[what] ?? what;

@@ -1,4 +1,4 @@
-/** What people on call let run again, and what they have tried again, on a real Postgres. */
+/** Operators forget keys and have records tried again, on a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   begin,
@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => place.close());
 
-/** What was reported of a record, without the audit row's and the key's hashes. */
+/** The events about a record, without the hashes of the audit row and the key. */
 const reported = (id: string) =>
   events.flatMap((event) =>
     "recordId" in event && event.recordId === id && "actor" in event ? [[event.type, event.actor]] : [],
@@ -46,7 +46,7 @@ function refusalOf(hastened: Hastened) {
 }
 
 describe("forgetting and retrying", () => {
-  test("what has failed is forgotten with its audit row, once; the key runs as new", async () => {
+  test("a failed record is forgotten once, with an audit row; the key runs as new", async () => {
     const key = keyOf("forget-failed");
     const { id, fence } = await begin(place, key);
     const retention = { retentionMs: 3_600_000, forgetAfterMs: 7_200_000 };
@@ -74,7 +74,7 @@ describe("forgetting and retrying", () => {
     expect(record === null || ("forgetAt" in record && record.forgetAt <= now)).toBe(true);
   });
 
-  test("what has completed is refused until it is said that it may run again", async () => {
+  test("a completed record is refused unless mayRunAgain is set", async () => {
     const key = keyOf("forget-completed");
     const record = await begin(place, key);
     await complete(place, ownerOf(key, record), jsonAnswer(201, {}));
@@ -99,15 +99,15 @@ describe("forgetting and retrying", () => {
     expect(reported(id)).toEqual([["retried", "ada"]]);
   });
 
-  test("another attempt, what is under way and what is gone are refused; a blank reason throws", async () => {
+  test("another attempt, a running record and a missing one are refused; a blank reason throws", async () => {
     const { id } = await begin(place, keyOf("retry-running"));
-    expect(refusalOf(await operator.retry({ recordId: id, attempt: 2 }, ada))).toContain("went on");
+    expect(refusalOf(await operator.retry({ recordId: id, attempt: 2 }, ada))).toContain("has continued");
     expect(refusalOf(await operator.retry({ recordId: id, attempt: 1 }, ada))).toContain("under way");
     const none = { recordId: systemPorts.random.uuid(0), attempt: 1 };
-    expect(refusalOf(await operator.forget(none, ada))).toContain("not there any more");
+    expect(refusalOf(await operator.forget(none, ada))).toContain("no longer exists");
     for (const act of [operator.retry, operator.forget]) {
       await expect(act({ recordId: id, attempt: 1 }, { operator: "ada", reason: " " })).rejects.toThrow(
-        "reason must be a text that is not empty",
+        "reason must be a non-empty string",
       );
     }
   });

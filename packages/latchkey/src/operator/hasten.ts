@@ -1,4 +1,4 @@
-/** What a person wants to happen now: a key forgotten before its time, or what waits tried again. */
+/** Operators forget a key before its time, or have a waiting record tried again at once. */
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import type { OperatorProof } from "../execution/settle.ts";
 import type { Ports } from "../ports.ts";
@@ -14,17 +14,17 @@ export interface HastenParts {
 }
 
 export type HastenRequest =
-  /** The key may run as new. `mayRunAgain`: also where its operation has happened, so that it may happen twice. */
+  /** The key may run as new. `mayRunAgain`: even if its operation has happened, so that it may happen twice. */
   | { readonly event: "forget"; readonly mayRunAgain: boolean }
-  /** What waits for a time is due now. Runs nothing that may have happened. */
+  /** A waiting record is due now. Never runs anything that may have happened. */
   | { readonly event: "retry" };
 
 export type Hastened =
   | {
       readonly kind: "done";
-      /** The audit row's id. Null: it was only checked, and nothing was written. */
+      /** The audit row's id. Null for a dry run, which writes nothing. */
       readonly audit: string | null;
-      /** As it was before. */
+      /** The record before the change. */
       readonly record: RecordView;
     }
   | Refused;
@@ -35,15 +35,15 @@ export interface RetryOptions {
 }
 
 export interface ForgetOptions extends RetryOptions {
-  /** Also where its operation has happened: it may then happen a second time. Default: false, and that is refused. */
+  /** Allows it even if the operation has happened: it may then happen a second time. Default: false, which refuses that. */
   readonly mayRunAgain?: boolean;
 }
 
 /**
- * Hastens one life as it was seen, with its audit row.
+ * Hastens one life if it has not changed since the operator saw it, and writes an audit row.
  *
  * @param dryRun makes all checks and writes nothing
- * @throws {StoreError} when the store could not be used; asking again is harmless.
+ * @throws {StoreError} when the store could not be used; repeating the call is harmless.
  */
 export async function hastenSeen(
   { store, ports }: HastenParts,
@@ -53,9 +53,9 @@ export async function hastenSeen(
   dryRun = false,
 ): Promise<Hastened> {
   const { record, now } = await store.readById(null, seen.recordId);
-  if (record === null) return refused("The record is not there any more.", goneDetail, null);
+  if (record === null) return refused("The record no longer exists.", goneDetail, null);
   if (record.fence.attempt !== seen.attempt) {
-    return refused("It went on meanwhile.", "Look at the record again.", record);
+    return refused("It has continued in the meantime.", "Look at the record again.", record);
   }
   const refusal =
     request.event === "forget"
@@ -70,14 +70,13 @@ export async function hastenSeen(
   );
   if (done) return { kind: "done", audit: note.id, record: recordView(record) };
   return refused(
-    "It was changed at the same moment, or waits for nothing any more.",
-    "Another person or a worker was faster. Nothing of yours was changed.",
+    "It was changed at the same moment, or no longer waits for anything.",
+    "Another person or a worker was faster. You changed nothing.",
     record,
   );
 }
 
-const goneDetail =
-  "It was released because nothing happened, was forgotten, or its key has another life by now.";
+const goneDetail = "It was released because nothing happened, was forgotten, or its key has a new life.";
 
 function refused(title: string, detail: string, record: LatchkeyRecord | null): Refused {
   return { kind: "refused", title, detail, record: record && recordView(record) };
@@ -93,14 +92,14 @@ function whyNotForget(record: LatchkeyRecord, now: number, mayRunAgain: boolean)
       return refused("Its operation has happened.", whatHappened(record), record);
     case "unknown":
       return refused(
-        "It is not known what became of it.",
-        "Forgotten, it could happen twice. Settle it instead: latchkey settle.",
+        "Its outcome is not known.",
+        "If you forget it, it could happen twice. Settle it instead: latchkey settle.",
         record,
       );
     case "retryable":
       return refused(
         "It waits to be continued.",
-        "Its finished steps would be done again. See latchkey retry.",
+        "Its finished steps would run again. Use latchkey retry.",
         record,
       );
     case "pending":
@@ -113,13 +112,13 @@ function whyNotForget(record: LatchkeyRecord, now: number, mayRunAgain: boolean)
 
 function isForgotten(forgetAt: number, now: number, record: LatchkeyRecord): Refused | null {
   if (forgetAt > now) return null;
-  return refused("Its time is over already.", "The key may run as new.", record);
+  return refused("Its time is already over.", "The key may run as new.", record);
 }
 
-/** In words for the person who is about to let it happen again. */
+/** The text for an operator who is about to let it happen again. */
 function whatHappened(record: LatchkeyRecord): string {
   const again =
-    "Forgotten, the key runs as new: a client that still retries makes it happen a second time. Make sure that it did not happen, or has been undone, and say that it may run again (--may-run-again).";
+    "If you forget it, the key runs as new: a client that still retries makes it happen a second time. Make sure that it did not happen or was undone, then allow it with --may-run-again.";
   if (!("answer" in record) || record.answer === null) return `Its answer is gone. ${again}`;
   const answer = readAnswer(record.answer);
   const status = "value" in answer ? ` with status ${answer.value.status}` : "";
@@ -150,7 +149,7 @@ async function whyNotRetry(store: Store<unknown>, record: LatchkeyRecord): Promi
       );
     case "pending":
     case "in_progress":
-      return refused("It is under way.", "A worker or its own request goes on with it.", record);
+      return refused("It is under way.", "A worker or its own request is running it.", record);
     default:
       return record satisfies never;
   }

@@ -1,4 +1,4 @@
-/** What people on call do, on a real Postgres: queues, one record, settling, dead letters. */
+/** What operators do, on a real Postgres: queues, one record, settling, dead letters. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { message } from "../../../../test/brokers/inbox-arrange.ts";
 import {
@@ -59,7 +59,7 @@ describe("queues", () => {
     return { keys: items.map(({ key }) => key), next };
   };
 
-  test("are filtered by what stores do not filter by, and read page by page", async () => {
+  test("are filtered beyond what stores support, and read page by page", async () => {
     expect(await keysOf({ errorCode: "call-in-doubt" })).toEqual({ keys: ["call-1", "call-2"], next: null });
     const first = await keysOf({}, { limit: 2 });
     expect(first.keys).toEqual(["threw-1", "threw-2"]);
@@ -92,7 +92,7 @@ describe("queues", () => {
     ["an unknown filter", () => operator.records("unknown", { keys: "x" } as object)],
     ["a limit", () => operator.records("unknown", {}, { limit: 0 })],
     ["a place", () => operator.records("unknown", {}, { from: "1_x" })],
-  ])("%s that makes no sense is a TypeError", async (_what, ask) => {
+  ])("%s that is invalid throws a TypeError", async (_what, ask) => {
     await expect(ask()).rejects.toThrow(TypeError);
   });
 });
@@ -155,7 +155,7 @@ describe("one record", () => {
 });
 
 describe("settling", () => {
-  test("a call with its result: the rest runs, the audit says who and why; repeating changes nothing", async () => {
+  test("a call with its result: the rest runs, the audit row has the operator and reason; repeating changes nothing", async () => {
     const { id, downstream } = await callInDoubt(place, keyOf("settle-1"));
     const life = await seen(id);
     const outcome = {
@@ -169,7 +169,7 @@ describe("settling", () => {
       kind: "settled",
       audit: { event: "settle_call", actor: "ada", proof: "operator", reason: ada.reason },
       record: { state: "retryable" },
-      next: [expect.stringContaining("goes on after the last finished step")],
+      next: [expect.stringContaining("continues it after the last finished step")],
     });
     expect(await operator.settle(life, outcome, ada)).toEqual(settled);
     const { report } = await seen(id);
@@ -223,7 +223,7 @@ describe("settling", () => {
     expect((await seen(id)).report.audit).toHaveLength(1);
   });
 
-  test("what was seen before another doubt settles none that came after it", async () => {
+  test("a settlement of an earlier doubt does not settle a later one", async () => {
     const { id, downstream } = await callInDoubt(place, keyOf("settle-again"));
     const life = await seen(id);
     await operator.settle(life, notExecuted(downstream), ada);
@@ -235,21 +235,21 @@ describe("settling", () => {
     expect(await stateOf(place, keyOf("settle-again"))).toBe("unknown");
   });
 
-  test("what is not unknown, is gone, or names another call is refused in a sentence", async () => {
+  test("a record that is not unknown or gone, or another call, is refused with a reason", async () => {
     const running = await begin(place, keyOf("settle-running"));
     const life = { recordId: running.id, attempt: 1 };
     expect(refusalOf(await operator.settle(life, notExecuted(null), ada))).toContain(
-      "Not settled. The record is in progress by now.",
+      "Not settled. The record is now in progress.",
     );
     await endInDoubt(place, ownerOf(keyOf("settle-running"), running));
     const other = { outcome: "call", call: "paid", downstreamKey: "lk_other", result: 1 } as const;
-    expect(refusalOf(await operator.settle(life, other, ada))).toContain("is not in doubt any more");
+    expect(refusalOf(await operator.settle(life, other, ada))).toContain("is no longer in doubt");
     const wrong = { outcome: "completed", answer: { status: 99 } } as const;
     expect(refusalOf(await operator.settle(life, wrong, ada))).toContain("status is between 200 and 599");
     const none = { recordId: systemPorts.random.uuid(0), attempt: 1 };
-    expect(refusalOf(await operator.settle(none, notExecuted(null), ada))).toContain("not there any more");
+    expect(refusalOf(await operator.settle(none, notExecuted(null), ada))).toContain("no longer exists");
     await expect(operator.settle(life, notExecuted(null), { operator: "ada", reason: " " })).rejects.toThrow(
-      "reason must be a text that is not empty",
+      "reason must be a non-empty string",
     );
   });
 });
@@ -319,7 +319,7 @@ describe("dead letters", () => {
     });
     expect(await here.decide(first?.death ?? "", redrive, bob)).toMatchObject({
       kind: "refused",
-      title: expect.stringContaining("not dead any more"),
+      title: expect.stringContaining("no longer dead"),
     });
     await die();
     expect(await here.decide(first?.death ?? "", redrive, bob), "it has died again").toMatchObject({
@@ -357,7 +357,7 @@ describe("dead letters", () => {
     const [held] = (await elsewhere.deadMessages()).items;
     expect(await elsewhere.decide(held?.id ?? "", redrive, ada)).toMatchObject({
       kind: "refused",
-      title: "Not published again.",
+      title: "Not published.",
     });
     world.mended = true;
     expect(await here.decide(held?.id ?? "", redrive, ada)).toMatchObject({
@@ -369,7 +369,7 @@ describe("dead letters", () => {
   });
 });
 
-test("an input that its service's codec does not read is said to be unreadable", async () => {
+test("an input that its service's codec cannot read is reported as unreadable", async () => {
   await begin(place, keyOf("bytes"), new Uint8Array([255, 254]));
   const found = await operator.inspect({ tenant: "account-1", operation: "payments.charge", key: "bytes" });
   expect(found).toMatchObject({ report: { input: { unreadable: 2 } } });

@@ -1,4 +1,4 @@
-/** Module `latchkey/operator`: what waits and why, and what people on call do about it. */
+/** Module `latchkey/operator`: what waits and why, and what operators do about it. */
 export type { ClientsName, RecordName } from "../execution/find-record.ts";
 export type { Action, Choice } from "./advice.ts";
 export type { DeletedTenant, DeleteTenantOptions, TenantCounts, TenantHoldings } from "./delete-tenant.ts";

@@ -1,4 +1,4 @@
-/** All that is known under one name. */
+/** Finds everything that is known under one name. */
 import { findRecord, isRecordId, type RecordName } from "../execution/find-record.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import type { DeadMessages } from "../messages/dead-messages.ts";
@@ -26,7 +26,7 @@ export type Inspected =
       readonly payload: Readable<ShownPayload>;
       readonly choices: readonly Choice[];
     }
-  /** The name fits several records: only an id says which. */
+  /** Several records have the name; use an id instead. */
   | { readonly kind: "ambiguous"; readonly recordIds: readonly string[] }
   | { readonly kind: "not_found" };
 
@@ -60,7 +60,7 @@ export async function inspectNamed<Tx>(
   }
 }
 
-/** By the id of a dead effect, with or without the number of its death, or of a dead message. */
+/** Finds a dead effect by its id, with or without the number of its death, or a dead message by its id. */
 async function inspectDead<Tx>(
   runtime: Runtime<Tx>,
   messages: DeadMessages | null,

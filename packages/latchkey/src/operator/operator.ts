@@ -1,4 +1,4 @@
-/** What people on call do with a latchkey: see what waits and why, settle it, redrive it, give it up. */
+/** What operators do with a latchkey: see what waits and why, settle, redrive or discard it. */
 import type { RecordState } from "../engine/record.ts";
 import type { RecordName } from "../execution/find-record.ts";
 import type { Runtime } from "../execution/runtime.ts";
@@ -36,15 +36,15 @@ import type { AuditLogView, DeadEffectView, MessageView, RecordView } from "./vi
 
 export interface OperatorOptions<Tx> {
   readonly latchkey: Pick<Latchkey<Tx>, "runtime" | "settle">;
-  /** Publishes a dead message again. Default: none, and messages cannot be redriven. */
+  /** Publishes a dead message again. Default: none; messages then cannot be redriven. */
   readonly republish?: Republish;
 }
 
-/** What a person decides about a dead effect or message. */
+/** An operator's decision about a dead effect or message. */
 export type DeadDecision =
-  /** Delivered, or published, after all. `cleared`: no earlier send of an effect has happened or ever will. */
+  /** Deliver the effect or publish the message after all. `cleared`: no earlier send of an effect has happened or ever will. */
   | { readonly decision: "redrive"; readonly doubt: "kept" | "cleared" }
-  /** Given up for good: it happened, or never shall. */
+  /** Give it up for good: it happened, or must never happen. */
   | { readonly decision: "discard" };
 
 export type DecidedDead =
@@ -53,82 +53,82 @@ export type DecidedDead =
   | { readonly kind: "refused"; readonly title: string; readonly detail: string };
 
 export interface Operator {
-  /** What can be done here. */
+  /** What this operator can do with its store and options. */
   readonly abilities: {
     readonly effects: boolean;
     readonly messages: boolean;
     /** Whether dead messages can be published again. */
     readonly republish: boolean;
-    /** Whether the store lists audit rows of all keys; Redis keeps them by key alone. */
+    /** Whether the store lists audit rows of all keys; Redis stores them by key only. */
     readonly auditLog: boolean;
-    /** Whether the store finds what belongs to a tenant. */
+    /** Whether the store finds the data of a tenant. */
     readonly deleteTenant: boolean;
   };
-  /** Records in one state, oldest first. @throws {TypeError} for a filter, limit or place that is none. */
+  /** Records in one state, oldest first. @throws {TypeError} for an invalid filter, limit or place. */
   records(state: RecordState, filter?: QueueFilter, page?: PageRequest): Promise<Page<RecordView>>;
   deadEffects(filter?: QueueFilter, page?: PageRequest): Promise<Page<DeadEffectView>>;
   deadMessages(filter?: QueueFilter, page?: PageRequest): Promise<Page<MessageView>>;
-  /** Everything that matches, up to 10,000 looked at: for acting on all of it. */
+  /** All matches among the first 10,000 rows read: for acting on all of them. */
   everyRecord(state: RecordState, filter?: QueueFilter): Promise<Every<RecordView>>;
   everyDead(
     kind: "effect" | "message",
     filter?: QueueFilter,
   ): Promise<Every<{ readonly name: string; readonly tenant: string | null }>>;
   /**
-   * Who decided what about any record, effect or message, newest first. Null: the store keeps audit rows by key alone.
+   * Operators' decisions about all records, effects and messages, newest first. Null: the store has audit rows by key only.
    *
-   * @throws {TypeError} for a filter, limit or place that is none.
+   * @throws {TypeError} for an invalid filter, limit or place.
    */
   auditLog(filter?: Pick<QueueFilter, "tenant">, page?: PageRequest): Promise<Page<AuditLogView> | null>;
-  /** Counts a queue and groups it by cause; at most 10,000 of each kind are looked at. */
+  /** Counts a queue and groups it by cause; reads at most 10,000 of each kind. */
   census(queue: RecordState | "dead", filter?: QueueFilter): Promise<Census>;
 
   /**
-   * What is known by this name. Text is a record's id, a downstream key, the id of a dead effect, which shows its record, or
-   * the id of a dead message.
+   * What is known under this name. A string is a record's id, a downstream key, the id of a dead effect, which returns its
+   * record, or the id of a dead message.
    */
   inspect(name: string | RecordName): Promise<Inspected>;
 
   /**
-   * Settles an unknown record, with an audit row. Repeating it changes nothing.
+   * Settles an unknown record and writes an audit row. Repeating the call changes nothing.
    *
-   * @param by who says so, and why
+   * @param by the operator and the reason
    * @throws {TypeError} when `by` is blank
    * @throws {StoreError} when the store could not be used.
    */
   settle(seen: SeenRecord, outcome: Outcome, by: OperatorProof): Promise<Settled>;
 
   /**
-   * Ends the time of a finished record, with an audit row: its key may run as new at once, under another record id. Refuses
-   * what is not finished, and what has completed or whose answer is gone unless it is said that it may run again.
+   * Ends the retention of a finished record and writes an audit row: its key may run as new at once, under another record id.
+   * Refuses records that are not finished, and those that have completed or lost their answer unless `mayRunAgain` is set.
    *
    * @throws {TypeError} when an option is unknown, or `by` is blank
-   * @throws {StoreError} when the store could not be used; asking again is harmless.
+   * @throws {StoreError} when the store could not be used; repeating the call is harmless.
    */
   forget(seen: SeenRecord, by: OperatorProof, options?: ForgetOptions): Promise<Hastened>;
 
   /**
-   * Ends a wait, with an audit row: a worker resumes what is retryable, and the outcome-reconciler looks an unknown up again.
-   * Runs nothing that may have happened. Refuses what is finished or under way, and what only its own client can continue.
+   * Ends a wait and writes an audit row: a worker resumes a retryable record, or the outcome-reconciler looks an unknown one up
+   * again. Runs nothing that may have happened. Refuses records that are finished, under way, or for their own client only.
    *
    * @throws {TypeError} when an option is unknown, or `by` is blank
-   * @throws {StoreError} when the store could not be used; asking again is harmless.
+   * @throws {StoreError} when the store could not be used; repeating the call is harmless.
    */
   retry(seen: SeenRecord, by: OperatorProof, options?: RetryOptions): Promise<Hastened>;
 
   /**
-   * Decides about one death, with an audit row.
+   * Decides about one death and writes an audit row.
    *
-   * @param death of an effect `<id>@<attempt>`, of a message its id
-   * @throws {TypeError} when the name is none or `by` is blank
+   * @param death for an effect `<id>@<attempt>`, for a message its id
+   * @throws {TypeError} when the name is invalid or `by` is blank
    * @throws {StoreError} when the store could not be used
-   * @throws whatever `republish` throws; the message stays dead.
+   * @throws the error of `republish`; the message stays dead.
    */
   decide(death: string, decision: DeadDecision, by: OperatorProof): Promise<DecidedDead>;
 
   /**
-   * Removes everything of one tenant: records, steps, effects, messages and early settlements, in small steps. Stop the
-   * tenant's requests first: a request that comes again afterwards runs as new. Saying it again after a crash goes on.
+   * Removes everything of one tenant in small steps: records, steps, effects, messages and early settlements. Stop the tenant's
+   * requests first: a request repeated afterwards runs as new. After a crash, calling it again continues.
    *
    * @throws {TypeError} when an option is out of range, or `by` is blank
    * @throws {StoreError} when the store could not be used.
@@ -138,7 +138,7 @@ export interface Operator {
 
 export interface Every<View> {
   readonly items: readonly View[];
-  /** Whether there may be others that were not looked at. */
+  /** Whether there may be more that were not read. */
   readonly more: boolean;
 }
 
@@ -211,7 +211,8 @@ export function createOperator<Tx>(options: OperatorOptions<Tx>): Operator {
     ...hastening(runtime),
     async decide(death, decision, by) {
       const name = parseDeadName(death);
-      if (name === null) throw new TypeError("decide: name the death of an effect, or the id of a message");
+      if (name === null)
+        throw new TypeError("decide: pass the name of an effect's death, or the id of a message");
       const verdict: DeadVerdict =
         decision.decision === "discard"
           ? { event: "discard", keepMs: discardedKeepMs }
@@ -249,35 +250,35 @@ function hastening<Tx>(runtime: Runtime<Tx>): Pick<Operator, "forget" | "retry">
   };
 }
 
-/** No record has it: asked for the store's time alone. */
+/** No record has this id: reading it only returns the store's time. */
 const noId = "00000000-0000-0000-0000-000000000000";
 
 function refusedDecision(isGone: boolean, later: string | null): DecidedDead {
   if (!isGone) {
     return {
       kind: "refused",
-      title: "Not published again.",
+      title: "Not published.",
       detail:
-        "This process has no `republish`, or another person decided about the message at the same moment. It was not changed by you.",
+        "This process has no `republish`, or another person decided about the message at the same moment. You changed nothing.",
     };
   }
   return later === null
     ? {
         kind: "refused",
-        title: "Nothing was changed. It is not dead any more.",
-        detail: "Another person has decided about it, or the other side has confirmed it meanwhile.",
+        title: "Nothing was changed. It is no longer dead.",
+        detail: "Another person decided about it, or the other side has confirmed it.",
       }
     : {
         kind: "refused",
-        title: "Nothing was changed. It has died again since you looked at it.",
-        detail: "Its cause may be another one by now. Look at it again before you decide.",
+        title: "Nothing was changed. It has died again since you saw it.",
+        detail: "It may have another cause now. Look at it again before you decide.",
       };
 }
 
 function checkedBy({ operator, reason }: OperatorProof): OperatorProof {
   for (const [name, text] of Object.entries({ operator, reason })) {
     if (typeof text !== "string" || text.trim() === "")
-      throw new TypeError(`${name} must be a text that is not empty`);
+      throw new TypeError(`${name} must be a non-empty string`);
   }
   return { operator, reason };
 }

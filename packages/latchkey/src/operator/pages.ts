@@ -1,6 +1,6 @@
-/** Lists come in pages. A page ends with the place where the next one begins; a place stays valid whatever comes or goes. */
+/** Lists are read in pages. A page ends with the place where the next one begins; places stay valid when rows come or go. */
 
-/** A place in a list: after this one. */
+/** A place in a list: after this row. */
 export interface Place {
   readonly createdAt: number;
   readonly id: string;
@@ -11,7 +11,7 @@ export function placeText({ createdAt, id }: Place): string {
   return `${createdAt}_${id}`;
 }
 
-/** Null: it is no such text. */
+/** Null if the text is not a place. */
 export function parsePlace(text: string): Place | null {
   const [, createdAt, id] = /^(\d{1,15})_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/u.exec(text) ?? [];
   return createdAt === undefined || id === undefined ? null : { createdAt: Number(createdAt), id };

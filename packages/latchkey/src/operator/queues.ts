@@ -1,4 +1,4 @@
-/** What waits, filtered and grouped. Stores filter by little, so what they list is looked through, up to a bound. */
+/** Filters and groups what waits. Stores support few filters, so their lists are filtered here, up to a bound. */
 import type { RecordState } from "../engine/record.ts";
 import type { DeadMessage, DeadMessages } from "../messages/dead-messages.ts";
 import type { Store } from "../stores/store.ts";
@@ -15,35 +15,35 @@ import {
   recordView,
 } from "./views.ts";
 
-/** Which of a queue. What is absent is not asked for. */
+/** Selects rows of a queue. An absent member matches everything. */
 export interface QueueFilter {
   readonly tenant?: string;
   readonly operation?: string;
-  /** Name of the effect; only of dead effects. */
+  /** The effect's name; only for dead effects. */
   readonly effect?: string;
-  /** Why: `lastErrorCode` of records and effects, `reason` of messages. */
+  /** `lastErrorCode` of records and effects, `reason` of messages. */
   readonly errorCode?: string;
-  /** Since when, in milliseconds since the Unix epoch by the store's clock: not after this. */
+  /** At or before this time: milliseconds since the Unix epoch by the store's clock. */
   readonly notAfter?: number;
-  /** … and after this. */
+  /** After this time. */
   readonly after?: number;
 }
 
 export interface PageRequest {
   /** Default 50, at most 1,000. */
   readonly limit?: number;
-  /** `next` of the page before; null: from the oldest on. */
+  /** `next` of the previous page; null: start with the oldest. */
   readonly from?: string | null;
 }
 
 export interface Page<View> {
   /** Oldest first. */
   readonly items: readonly View[];
-  /** Null: this was the last page. A page may hold fewer than its limit, or none, and not be the last. */
+  /** Null: this was the last page. Earlier pages may also have fewer items than their limit, or none. */
   readonly next: string | null;
 }
 
-/** A queue, or what of it matches a filter, as far as it was counted. */
+/** A queue, or its rows that match a filter, up to the bound. */
 export interface Census {
   /** The store's time. */
   readonly now: string;
@@ -51,9 +51,9 @@ export interface Census {
   /** Whether there are more than were counted. */
   readonly more: boolean;
   readonly oldestAt: string | null;
-  /** By operation and, of dead letters, effect or source, and error code; the largest first. */
+  /** By operation and error code, and for dead letters also by effect or source; the largest first. */
   readonly causes: readonly Cause[];
-  /** How many since when, oldest first: the bounds of `ageBoundsMs`, and one for what is older. */
+  /** Counts by age, oldest first: one for each bound of `ageBoundsMs`, and one for older rows. */
   readonly ages: readonly number[];
   readonly tenants: readonly { readonly tenant: string | null; readonly count: number }[];
 }
@@ -61,24 +61,24 @@ export interface Census {
 export interface Cause {
   readonly kind: "record" | "effect" | "message";
   readonly operation: string;
-  /** Of an effect its name, of a message its source. */
+  /** An effect's name, or a message's source. */
   readonly name: string | null;
   readonly errorCode: string | null;
-  /** What the code means, in words. */
+  /** The meaning of the code, as text. */
   readonly reason: string | null;
   readonly count: number;
   readonly oldestAt: string;
   readonly newestAt: string;
 }
 
-/** Bounds of `Census.ages`, from now back. */
+/** Bounds of `Census.ages`, as ages. */
 export const ageBoundsMs = [60, 300, 900, 1_800, 3_600, 21_600, 86_400, 259_200].map((s) => s * 1_000);
 
-/** More are not looked through for one page, nor counted. On Postgres that is ten reads by an index. */
+/** The most rows read for one page or count. On Postgres that is ten index reads. */
 const scannedMax = 10_000;
 const scanPage = 1_000;
 
-/** What every waiting thing has, whatever it is. */
+/** Common to everything that waits. */
 interface Waiting<View> {
   readonly view: View;
   readonly place: Place;
@@ -86,7 +86,7 @@ interface Waiting<View> {
   readonly cause: Pick<Cause, "kind" | "operation" | "name" | "errorCode" | "reason">;
 }
 
-/** Lists one kind by place. */
+/** Lists one kind of row from a place on. */
 export type Source<View> = (after: Place | null, limit: number) => Promise<readonly Waiting<View>[]>;
 
 export function recordSource(
@@ -125,7 +125,7 @@ export function messageSource(messages: DeadMessages | null, filter: QueueFilter
   return letterSource(messages, filter, messageView);
 }
 
-/** Messages as somebody else shows them: with their payload, or as they are. */
+/** Messages in another view, such as with their payload. */
 export function letterSource<View>(
   messages: DeadMessages | null,
   filter: QueueFilter,
@@ -147,9 +147,9 @@ export function letterSource<View>(
 }
 
 /**
- * The audit log, newest first. Null: the store keeps audit rows by key alone.
+ * The audit log, newest first. Null: the store has audit rows by key only.
  *
- * @throws {TypeError} for a limit or a place that is none.
+ * @throws {TypeError} for an invalid limit or place.
  */
 export async function readAuditLog(
   store: Store<unknown>,
@@ -159,7 +159,7 @@ export async function readAuditLog(
   const { limit, start } = checkedPage(request);
   if (store.listAudit === undefined) return null;
   const before = start === null ? null : { at: start.createdAt, id: start.id };
-  // One more than fits says whether there is a next page.
+  // One row more than the limit shows whether there is a next page.
   const entries = await store.listAudit({ tenant, limit: limit + 1, before });
   const items = entries.slice(0, limit);
   const last = entries.length > limit ? items.at(-1) : undefined;
@@ -167,14 +167,14 @@ export async function readAuditLog(
   return { items: items.map(auditLogView), next };
 }
 
-/** Everything that matches, oldest first, however much there is. */
+/** All matches, oldest first, without a bound. */
 export async function* walkMatching<View>(source: Source<View>, filter: QueueFilter): AsyncGenerator<View> {
   for await (const row of walk(source, null, Number.POSITIVE_INFINITY)) {
     if (row !== null && isMatching(row, filter)) yield row.view;
   }
 }
 
-/** Null: too many were looked through. */
+/** Yields null when the bound is reached. */
 async function* walk<View>(
   source: Source<View>,
   from: Place | null,
@@ -214,7 +214,7 @@ function checkedPage({ limit = 50, from = null }: PageRequest) {
   return { limit, start };
 }
 
-/** @throws {TypeError} for a limit or a place that is none. */
+/** @throws {TypeError} for an invalid limit or place. */
 export async function readPage<View>(
   source: Source<View>,
   filter: QueueFilter,
@@ -224,7 +224,7 @@ export async function readPage<View>(
   const items: View[] = [];
   let last = start;
   for await (const row of walk(source, start)) {
-    // One more than fits, or more than is looked through: there is a next page.
+    // A row beyond the limit, or the bound: there is a next page.
     if (row === null || items.length === limit) return { items, next: last && placeText(last) };
     if (isMatching(row, filter)) items.push(row.view);
     last = row.place;
@@ -232,7 +232,7 @@ export async function readPage<View>(
   return { items, next: null };
 }
 
-/** All that match, up to the bound; `more` says that there may be others. */
+/** All matches up to the bound; `more`: there may be others. */
 export async function readAll<View>(
   source: Source<View>,
   filter: QueueFilter,

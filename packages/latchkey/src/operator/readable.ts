@@ -1,15 +1,15 @@
 /**
- * What can be shown of stored bytes. They have passed the service's codec, which a command does not have: what is not
- * readable without it is said to be so, never guessed.
+ * Shows stored bytes if they are readable. They have passed the service's codec, which a command does not have; bytes that
+ * are unreadable without it are reported as such, never guessed.
  */
 import { decodeAnswer } from "../operations/answer.ts";
 import type { Journal } from "../stores/journal.ts";
 
-/** `unreadable`: how many bytes there are. */
+/** `unreadable`: the number of bytes. */
 export type Readable<T> = { readonly value: T } | { readonly unreadable: number };
 
 export interface ShownBody {
-  /** JSON as a value, other text as a string, other bytes in base64, nothing as null. */
+  /** JSON as a value, other text as a string, other bytes in base64, an empty body as null. */
   readonly body: unknown;
   readonly bodyEncoding: "json" | "text" | "base64" | "none";
 }

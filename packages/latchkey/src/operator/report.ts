@@ -1,4 +1,4 @@
-/** All that is known of one record, and what may be done about it. */
+/** Everything that is known about one record, and what may be done about it. */
 import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
 import type { Runtime } from "../execution/runtime.ts";
 import { codecContext } from "../execution/stored-values.ts";
@@ -28,21 +28,21 @@ import {
 export interface RecordReport extends RecordView, JournalView {
   /** The store's time when it was read. */
   readonly now: string;
-  /** What its request asked for, in short. Null: none is kept. */
+  /** A short form of its request. Null: none is stored. */
   readonly summary: Readable<unknown> | null;
   readonly answer: Readable<ShownAnswer> | null;
   readonly effects: readonly EffectPiecesView[];
-  /** Requests that came again, with what they were answered. Null: none is kept. */
+  /** Repeated requests, and how they were answered. Null: none is stored. */
   readonly repeats: FactsView | null;
-  /** What the outcome-reconciler has found. Null: nothing is kept. */
+  /** What the outcome-reconciler found. Null: nothing is stored. */
   readonly lookUps: FactsView | null;
-  /** Over all lives of the key, oldest first. */
+  /** Of all lives of the key, oldest first. */
   readonly audit: readonly AuditView[];
-  /** What happens by itself, in sentences. */
+  /** What happens next without an operator, in sentences. */
   readonly next: readonly string[];
   /** What may be done about the record; empty unless it is unknown. */
   readonly choices: readonly Choice[];
-  /** … and about its dead effects, by the name of their death. */
+  /** What may be done about its dead effects, by the name of their death. */
   readonly deadChoices: readonly { readonly death: string; readonly choices: readonly Choice[] }[];
 }
 

@@ -1,4 +1,4 @@
-/** Settling the unknown that a person has looked at, and saying why where it is refused. */
+/** Settles an unknown record that an operator has looked at, or explains why not. */
 import type { LatchkeyRecord } from "../engine/record.ts";
 import type { OperatorProof, SettleResult, SettleWith } from "../execution/settle.ts";
 import type { Latchkey } from "../latchkey.ts";
@@ -8,13 +8,13 @@ import { whatHappensNext } from "./advice.ts";
 import { surely } from "./surely.ts";
 import { type AuditView, auditView, type RecordView, recordView } from "./views.ts";
 
-/** One life of a key as it was seen: what is said of it is not said of a doubt that came up later. */
+/** One life of a key as the operator saw it, so that the settlement does not apply to a doubt that arose later. */
 export interface SeenRecord {
   readonly recordId: string;
   readonly attempt: number;
 }
 
-/** What became of it, as a person found out. */
+/** The outcome that the operator found out. */
 export type Outcome =
   /** The call in doubt has happened, with this result (JSON). */
   | {
@@ -23,21 +23,21 @@ export type Outcome =
       readonly downstreamKey: string;
       readonly result: unknown;
     }
-  /** It has not happened and no longer can; how that is known. */
+  /** It has not happened and no longer can, with the proof. */
   | {
       readonly outcome: "not-executed";
       readonly proof: "operator" | "closed-downstream" | "downstream-deduplicates";
-      /** Of the call in doubt; null where none is. */
+      /** The key of the call in doubt; null if there is none. */
       readonly downstreamKey: string | null;
     }
-  /** All of it has happened, or it stays undone: retries get this answer. */
+  /** All of it has happened, or it did not and will not: retries get this answer. */
   | { readonly outcome: "completed" | "failed"; readonly answer: RunAnswer };
 
 export type Settled =
   | {
       readonly kind: "settled";
       readonly audit: AuditView | null;
-      /** As it is by now; null: it has gone on and was released. */
+      /** The record now; null: it has continued and was released. */
       readonly record: RecordView | null;
       readonly next: readonly string[];
     }
@@ -46,9 +46,9 @@ export type Settled =
 /** Nothing was changed. */
 export interface Refused {
   readonly kind: "refused";
-  /** What did not happen, and who or what was in the way. */
+  /** What did not happen, and who or what prevented it. */
   readonly title: string;
-  /** When, and what is true now. */
+  /** Details, and the current state. */
   readonly detail: string;
   readonly record: RecordView | null;
 }
@@ -127,7 +127,7 @@ async function resultOf<Tx>(
         kind: "refused",
         title: "Not settled yet.",
         detail:
-          "Its attempt goes on by now. What you said is kept, and settles the record should it become unknown again; otherwise it is dropped.",
+          "An attempt is running. Your settlement is stored, and applies if the record becomes unknown again; otherwise it is dropped.",
         record: record && recordView(record),
       };
     case "not_unknown":
@@ -144,7 +144,7 @@ async function resultOf<Tx>(
   }
 }
 
-/** The audit row of this very settlement, where it was made. */
+/** The audit row of this settlement, if it was made. */
 async function ownAudit<Tx>(
   { runtime }: Settler<Tx>,
   { id, tenant, scope, key }: LatchkeyRecord,
@@ -177,8 +177,8 @@ async function settled<Tx>(
 function gone(): Refused {
   return {
     kind: "refused",
-    title: "Not settled. The record is not there any more.",
-    detail: "It was released because nothing happened, was forgotten, or its key has another life by now.",
+    title: "Not settled. The record no longer exists.",
+    detail: "It was released because nothing happened, was forgotten, or its key has a new life.",
     record: null,
   };
 }
@@ -186,8 +186,8 @@ function gone(): Refused {
 function noSuchCall(record: LatchkeyRecord): Refused {
   return {
     kind: "refused",
-    title: "Not settled. The call that you looked at is not in doubt any more.",
-    detail: "Nothing of yours was changed. Look at the record again.",
+    title: "Not settled. The call that you looked at is no longer in doubt.",
+    detail: "You changed nothing. Look at the record again.",
     record: recordView(record),
   };
 }
@@ -195,14 +195,14 @@ function noSuchCall(record: LatchkeyRecord): Refused {
 function unknownAgain(record: LatchkeyRecord): Refused {
   return {
     kind: "refused",
-    title: "Not settled. It went on meanwhile and has become unknown again.",
+    title: "Not settled. It continued in the meantime and has become unknown again.",
     detail:
-      "What was known of the earlier doubt need not hold for this one. Nothing of yours was changed. Look at the record again, and settle it with a new reason.",
+      "What you know of the earlier doubt may not apply to this one. You changed nothing. Look at the record again, and settle it with a new reason.",
     record: recordView(record),
   };
 }
 
-/** Names who was faster, where the audit says. */
+/** Names who was faster, if the audit shows it. */
 async function notUnknown<Tx>({ runtime }: Settler<Tx>, record: LatchkeyRecord): Promise<Refused> {
   const { tenant, scope, key, id } = record;
   const entries = await runtime.store.settlement.audit({ tenant, scope, key });
@@ -211,8 +211,8 @@ async function notUnknown<Tx>({ runtime }: Settler<Tx>, record: LatchkeyRecord):
   if (last === undefined) {
     return {
       kind: "refused",
-      title: `Not settled. The record is ${state} by now.`,
-      detail: "Only what is unknown can be settled. Nothing of yours was changed.",
+      title: `Not settled. The record is now ${state}.`,
+      detail: "Only an unknown record can be settled. You changed nothing.",
       record: recordView(record),
     };
   }
@@ -220,7 +220,7 @@ async function notUnknown<Tx>({ runtime }: Settler<Tx>, record: LatchkeyRecord):
   return {
     kind: "refused",
     title: `Not settled. ${last.actor} was faster.`,
-    detail: `At ${at} ${last.actor} settled it: ${last.from} → ${last.to}. The record is ${state} now. Nothing of yours was changed.`,
+    detail: `At ${at} ${last.actor} settled it: ${last.from} → ${last.to}. The record is ${state} now. You changed nothing.`,
     record: recordView(record),
   };
 }

@@ -4,7 +4,7 @@ import { type Clock, pause } from "../ports.ts";
 /** Five tries within three seconds. */
 const pauseMaxMs = 800;
 
-/** Repeats what is harmless to repeat: a reply that was lost says nothing. */
+/** Repeats a call that is harmless to repeat, because a lost reply does not show whether it was done. */
 export async function surely<T>(clock: Clock, run: () => Promise<T>): Promise<T> {
   for (let pauseMs = 100; ; pauseMs *= 2) {
     try {

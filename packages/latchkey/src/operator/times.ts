@@ -1,4 +1,4 @@
-/** Times as text: in ISO 8601, and how far they are from the store's present. */
+/** Times as text: in ISO 8601, with their distance from the store's present. */
 
 export function isoTime(epochMs: number): string {
   return new Date(epochMs).toISOString();
@@ -8,7 +8,7 @@ export function optionalIsoTime(epochMs: number | null): string | null {
   return epochMs === null ? null : isoTime(epochMs);
 }
 
-/** The time, and how far it is from the store's present. */
+/** The time and its distance from the store's present. */
 export function timeText(epochMs: number, now: number): string {
   const distance = durationText(Math.abs(now - epochMs));
   return `${isoTime(epochMs)} (${epochMs <= now ? `${distance} ago` : `in ${distance}`})`;

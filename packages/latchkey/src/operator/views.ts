@@ -1,6 +1,6 @@
 /**
- * Records, steps, effects, dead messages and audit rows as people and programs see them: times in ISO 8601, bytes only where
- * they can be read.
+ * Records, steps, effects, dead messages and audit rows as operators and programs see them: times in ISO 8601, bytes only
+ * if they are readable.
  */
 
 import type { CodecPart } from "../codec.ts";
@@ -34,13 +34,13 @@ export interface RecordView {
   readonly attempt: number;
   readonly principal: string | null;
   readonly createdAt: string;
-  /** Id of the trace in which the life began. Absent: none was kept. */
+  /** Id of the trace in which the life began. Absent: none is stored. */
   readonly traceId?: string;
   readonly leaseEndsAt?: string;
   readonly finishedAt?: string;
   readonly expiresAt?: string;
   readonly forgetAt?: string;
-  /** Only while unknown. Null: nothing automatic is left. */
+  /** Only while unknown. Null: no automatic try is left. */
   readonly reconcileAfter?: string | null;
   readonly lastErrorCode?: string | null;
   readonly reason?: string | null;
@@ -69,10 +69,10 @@ export function recordView(record: LatchkeyRecord): RecordView {
   };
 }
 
-/** Gives the plain bytes of a stored piece of one record. Rejects as the codec does. */
+/** Decodes a stored part of one record. Rejects with the codec's errors. */
 export type Decode = (stored: Uint8Array, part: CodecPart) => Promise<Uint8Array>;
 
-/** Null: there is none. */
+/** Null if there is none. */
 export async function answerView(
   record: LatchkeyRecord,
   decode: Decode,
@@ -103,7 +103,7 @@ async function optionalJson(
   return stored === null ? null : readable(stored, part, decode, readJson);
 }
 
-/** Null: there is none. */
+/** Null if there is none. */
 export function summaryView(stored: Uint8Array | null, decode: Decode): Promise<Readable<unknown> | null> {
   return optionalJson(stored, "summary", decode);
 }
@@ -139,7 +139,7 @@ async function stepView(step: Step, decode: Decode) {
 
 export type FactsView = ReturnType<typeof factsView>;
 
-/** Facts of one kind, oldest first. `missing`: how many there were between the tenth and those after it, which are not kept. */
+/** Facts of one kind, oldest first. `missing`: how many between the tenth and the later ones are not stored. */
 export function factsView({ kind, count, facts }: KeptFacts) {
   return {
     count,
@@ -155,7 +155,7 @@ export function factsView({ kind, count, facts }: KeptFacts) {
 export type AuditView = ReturnType<typeof auditView>;
 export type AuditLogView = ReturnType<typeof auditLogView>;
 
-/** An audit row beside those of other keys. Of a tenant's deletion `scope` and `key` are empty. */
+/** An audit row in a list of all keys. For a tenant's deletion `scope` and `key` are empty. */
 export function auditLogView(entry: AuditEntry) {
   const { tenant, scope, key } = entry.key;
   return { ...auditView(entry), tenant, scope, key };
@@ -168,7 +168,7 @@ export function auditView(entry: AuditEntry) {
 
 export type EffectView = ReturnType<typeof effectView>;
 
-/** What is known of it, without what it carries. */
+/** An effect without its input and result. */
 export function effectView(effect: OutboxEffect) {
   const { id, state, tenant, scope, key, operation, recordId, step, index, aggregate, ordered } = effect;
   const { generation, downstreamKey, sends, returns, lastErrorCode } = effect;
@@ -197,7 +197,7 @@ export function effectView(effect: OutboxEffect) {
   };
 }
 
-/** A dead effect, with the name of the death in which it is. */
+/** A dead effect with the name of its current death. */
 export type DeadEffectView = EffectView & { readonly death: string };
 
 export function deadEffectView(effect: OutboxEffect): DeadEffectView {
@@ -219,14 +219,14 @@ export async function effectPiecesView(effect: OutboxEffect, decode: Decode): Pr
 }
 
 export interface MessageView extends Omit<DeadMessage, "messageId" | "diedAt" | "body"> {
-  /** What the reason means, in words. */
+  /** The meaning of the reason, as text. */
   readonly explanation: string | null;
   readonly diedAt: string;
 }
 
 export type ShownPayload = ShownBody & { readonly base64: string };
 
-/** What is known of it, without its payload. */
+/** A message without its payload. */
 export function messageView(message: DeadMessage): MessageView {
   const { id, operation, tenant, key, source, reason, contentType } = message;
   const { starts, returns, failures, lastErrorCode, diedAt, storedBytes } = message;
@@ -248,7 +248,7 @@ export function messageView(message: DeadMessage): MessageView {
   };
 }
 
-/** @param hasCodec false: what is not JSON may have passed a codec, and is called unreadable. */
+/** @param hasCodec false: bytes that are not JSON may have passed a codec, and are reported as unreadable. */
 export async function payloadOf(message: DeadMessage, hasCodec: boolean): Promise<Readable<ShownPayload>> {
   const unreadable = { unreadable: message.storedBytes };
   try {
