@@ -76,7 +76,7 @@ describe("an app", () => {
   test("an exception that fits none is not let pass", async () => {
     const { code, errors } = await audit(...documented, "--except", "*", "--except", "POST /logout");
     expect(code).toBe(1);
-    expect(errors).toContain('The exception "POST /logout" fits no unprotected route.');
+    expect(errors).toContain('The exception "POST /logout" matches no unprotected route.');
   });
 
   test("a function that makes a Fastify app is called, and the app made ready", async () => {
@@ -137,7 +137,7 @@ describe("an OpenAPI document", () => {
       method: "POST",
       path: "/refunds",
       status: "unprotected",
-      opaque: "documented, and no route of the app",
+      opaque: "documented, but not a route of the app",
     });
   });
 
@@ -156,7 +156,7 @@ describe("an OpenAPI document", () => {
     const { exitCode, errors } = await latchkeyUnder({}, "audit", "--openapi", file);
     expect({ exitCode, errors }).toEqual({
       exitCode: 1,
-      errors: "There is no state-changing route: is this the whole app?",
+      errors: "There are no state-changing routes. Is this the whole app?",
     });
   });
 });

@@ -157,7 +157,7 @@ describe("filters", () => {
     }
     const forget = ["forget", "--all", "--tenant", "forgetting", "--state", "completed", ...by, "--yes"];
     const refused = await run(...forget);
-    expect([refused.exitCode, refused.out]).toEqual([1, "0 of 2 done, 2 refused, 0 left as they were."]);
+    expect([refused.exitCode, refused.out]).toEqual([1, "0 of 2 done, 2 refused, 0 not reached."]);
     expect(refused.errors).toContain("--may-run-again");
     expect((await run(...forget, "--may-run-again")).exitCode).toBe(0);
     expect(await audits("forgetting", "forget")).toBe(2);

@@ -100,7 +100,7 @@ describe("list --dead --messages", () => {
     expect(without.out).not.toContain('"to"');
     expect((await cli(...list, "--config", config)).out).toContain('{"to":"p-secret"}');
     process.env.PARCELS_SECRET = "x".repeat(32);
-    expect((await cli(...list, "--config", config)).out).toContain("which the service's codec refuses");
+    expect((await cli(...list, "--config", config)).out).toContain("which the service's codec rejects");
   });
 
   test("the list of dead effects says that there are dead messages, too", async () => {
@@ -218,7 +218,7 @@ describe("redrive and discard", () => {
     for (const more of [[], ["--config", bare]]) {
       const { exitCode, errors, out } = await cli("redrive", id, ...more, ...signed);
       expect({ exitCode, out }).toEqual({ exitCode: 4, out: "" });
-      expect(errors).toContain(`${id} is a message: publishing it again takes a --config with \`republish\``);
+      expect(errors).toContain(`${id} is a message: publishing it again needs a --config with \`republish\``);
     }
     expect(await letters()).toEqual([{ id }]);
   });
@@ -229,7 +229,7 @@ describe("redrive and discard", () => {
     const down = await cli("redrive", id, "--config", config, ...signed);
     delete process.env.PARCELS_BROKER_DOWN;
     expect(down).toMatchObject({ exitCode: 1, out: "" });
-    expect(down.errors).toContain(`${id} could not be published again, and stays dead: the broker is down`);
+    expect(down.errors).toContain(`${id} could not be published again and stays dead: the broker is down`);
     expect(await letters()).toHaveLength(1);
     expect(await cli("redrive", id, "--config", config, ...signed)).toMatchObject({
       exitCode: 0,
@@ -266,9 +266,7 @@ describe("redrive and discard", () => {
     const { exitCode, out, errors } = await cli("discard", absent, id, ...signed);
     expect(exitCode).toBe(4);
     expect(out).toContain(`${id}: dead → removed (discard), audit row`);
-    expect(errors).toBe(
-      `${absent} is not dead, or not there, as an effect or a message: nothing was changed.`,
-    );
+    expect(errors).toBe(`${absent} is not a dead effect or message. Nothing was changed.`);
     expect(await letters()).toEqual([]);
     const json = await cli("discard", id, ...signed, "--json");
     expect(json.exitCode).toBe(4);

@@ -117,7 +117,7 @@ describe("inspect", () => {
       id,
       downstreamKey,
       "call-in-doubt: It was sent, and its response never arrived",
-      "once; 1 did not come back; in doubt since",
+      "once; 1 did not return; in doubt since",
       '{"to":"shown","index":0}',
       "2. sms.send pending",
       "not yet",
@@ -156,7 +156,7 @@ describe("inspect", () => {
     await latchkey(place.url, "discard", id, ...signed);
     expect(await latchkey(place.url, "inspect", id)).toMatchObject({
       exitCode: 3,
-      errors: expect.stringContaining(`There is no record, dead effect or dead message under ${id}`),
+      errors: expect.stringContaining(`No record, dead effect or dead message has the id ${id}`),
     });
   });
 
@@ -189,7 +189,7 @@ describe("redrive and discard", () => {
     });
     expect(await dry(`${effect.id}@2`)).toMatchObject({
       exitCode: 4,
-      errors: expect.stringContaining("is not the death that there is"),
+      errors: expect.stringContaining("has died again"),
     });
     expect((await effectOf(effect))?.state).toBe("dead");
     expect(await audit(`dry-${event}`)).toEqual([]);
@@ -233,7 +233,7 @@ describe("redrive and discard", () => {
     for (const late of [first, receipt.id]) {
       const { exitCode, errors, out } = await latchkey(place.url, command, late, ...signed);
       expect({ exitCode, out }).toEqual({ exitCode: 4, out: "" });
-      expect(errors).toContain(`${late} is not the death that there is: it has died again since`);
+      expect(errors).toContain(`${late} has died again`);
       expect(errors).toContain(await listed());
     }
     expect(await effectOf(receipt)).toMatchObject({ state: "dead", lastErrorCode: "call-in-doubt" });
@@ -269,8 +269,8 @@ describe("redrive and discard", () => {
     expect(exitCode).toBe(4);
     expect(out.split("\n")).toEqual([expect.stringContaining(receipt.id)]);
     expect(errors.split("\n")).toEqual([
-      expect.stringContaining(`${waiting?.id} is not dead`),
-      expect.stringContaining(`${absent} is not dead`),
+      expect.stringContaining(`${waiting?.id} is not a dead effect or message`),
+      expect.stringContaining(`${absent} is not a dead effect or message`),
     ]);
     expect(await effectOf(receipt)).toMatchObject({ state: "pending" });
     expect(await latchkey(place.url, "redrive", receipt.id, ...signed), "once more").toMatchObject({

@@ -57,10 +57,10 @@ describe("delete-tenant", () => {
   });
 
   test.each([
-    ["no tenant", ["--yes", ...signed], "Say which tenant"],
-    ["neither --dry-run nor --yes", ["t", ...signed], "Say --dry-run"],
-    ["both", ["t", "--dry-run", "--yes", ...signed], "Say --dry-run"],
-    ["nobody who decides", ["t", "--yes", "--reason", "x"], "--operator is needed"],
+    ["no tenant", ["--yes", ...signed], "Name one tenant"],
+    ["neither --dry-run nor --yes", ["t", ...signed], "Use --dry-run"],
+    ["both", ["t", "--dry-run", "--yes", ...signed], "Use --dry-run"],
+    ["nobody who decides", ["t", "--yes", "--reason", "x"], "--operator is required"],
     ["a wait that is none", ["t", "--dry-run", "--wait", "soon"], "--wait must be"],
   ])("called wrongly: %s", async (_, args, message) => {
     const { exitCode, errors } = await deleting(...args);

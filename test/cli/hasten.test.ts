@@ -103,7 +103,7 @@ describe("forget", () => {
     const id = await failed("asked");
     const asked = await run("forget", id, ...by);
     expect(asked).toMatchObject({ exitCode: 2, out: "" });
-    expect(asked.errors).toContain("would be forgotten: its key may run as new. Say --yes to do it.");
+    expect(asked.errors).toContain("would be forgotten: its key may run as new. Use --yes to do it.");
     expect(await run("forget", id, ...by, "--dry-run")).toMatchObject({
       exitCode: 0,
       out: expect.stringContaining("Nothing was changed."),

@@ -105,7 +105,7 @@ test("shows the requests that came again, and how many are not kept one by one",
   const { out } = await inspectAgain();
   expect(out.match(/Z got the stored answer$/gmu)).toHaveLength(30);
   expect(out).toMatch(
-    /Requests that came again\n(?: {2}\S+Z got the stored answer\n){10} {2}\(5 more, not kept one by one\)\n/u,
+    /Repeated requests\n(?: {2}\S+Z got the stored answer\n){10} {2}\(5 more, not stored individually\)\n/u,
   );
 });
 
@@ -208,7 +208,7 @@ test("does not guess which of two records is meant", async () => {
   await bareDoubt(place, keyOf("twin", { scope: "*" }));
   expect(await inspect("twin")).toMatchObject({
     exitCode: 4,
-    errors: expect.stringContaining("two records"),
+    errors: expect.stringContaining("Two records"),
   });
 });
 
@@ -304,9 +304,9 @@ test("says of a key whose transaction runs that it is running now", async () => 
   await running;
   expect({ exitCode, errors }).toMatchObject({
     exitCode: 3,
-    errors: expect.stringContaining("it is running now"),
+    errors: expect.stringContaining("its transaction is running"),
   });
-  expect(errors).not.toContain("never came");
+  expect(errors).not.toContain("never arrived");
   expect(await ask()).toMatchObject({ exitCode: 0 });
 });
 

@@ -179,7 +179,7 @@ describe("what is wrong is said", () => {
     );
     const found = await at(`${other.url}#token=t`);
     await other.close();
-    expect(found).toMatchObject({ exitCode: 1, errors: expect.stringContaining("no Latchkey console") });
+    expect(found).toMatchObject({ exitCode: 1, errors: expect.stringContaining("No Latchkey console") });
   });
 
   test("options that need the database, and a console that only shows", async () => {

@@ -188,7 +188,10 @@ describe("refuses", () => {
     });
     await bareDoubt(place, keyOf("no-call"));
     const none = await settle("no-call", "--call", "charged", "--result", "1", ...signed);
-    expect(none).toMatchObject({ exitCode: 4, errors: expect.stringContaining("no call of it is in doubt") });
+    expect(none).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("none of its calls is in doubt"),
+    });
     expect([await stateOf(place, keyOf("other-call")), await stateOf(place, keyOf("no-call"))]).toEqual([
       "unknown",
       "unknown",
@@ -203,7 +206,10 @@ describe("refuses", () => {
     expect(await settle("reopened", ...closed, "--dry-run", ...signed)).toMatchObject({ exitCode: 4 });
     await bareDoubt(place, keyOf("nothing-to-close"));
     const none = await settle("nothing-to-close", ...closed, ...signed);
-    expect(none).toMatchObject({ exitCode: 4, errors: expect.stringContaining("no call of it is in doubt") });
+    expect(none).toMatchObject({
+      exitCode: 4,
+      errors: expect.stringContaining("none of its calls is in doubt"),
+    });
     expect((await journal("reopened"))?.steps[1]).toMatchObject({ state: "started", generation: 0 });
   });
 
@@ -283,7 +289,7 @@ describe("asked twice", () => {
     await callInDoubt(place, keyOf(key));
     expect(await settle(key, ...args, ...signed)).toMatchObject({ exitCode: 0 });
     const again = await settle(key, ...args, ...signed);
-    expect(again).toMatchObject({ exitCode: 0, out: expect.stringContaining("Was settled so already") });
+    expect(again).toMatchObject({ exitCode: 0, out: expect.stringContaining("Already settled like this") });
     expect(await settle(key, ...others, ...signed)).toMatchObject({ exitCode: 4 });
     const somebody = ["--operator", "bob", "--reason", "Looked it up"];
     expect(await settle(key, ...args, ...somebody)).toMatchObject({ exitCode: 4 });

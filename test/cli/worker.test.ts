@@ -332,7 +332,7 @@ describe("the config", () => {
   const latchkeyText = "{ runtime: {}, startWorker() {} }";
   test.each([
     ["no default export", "export const latchkey = 1;", "no default export"],
-    ["a default export that is none", "export default () => 1;", "no object"],
+    ["a default export that is none", "export default () => 1;", "not an object"],
     ["a field that means nothing", `export default { latchkey: ${latchkeyText}, workers: {} };`, '"workers"'],
     ["no latchkey", "export default { worker: {} };", "`latchkey` is not what"],
     ["another latchkey", "export default { latchkey: { run() {} } };", "`latchkey` is not what"],

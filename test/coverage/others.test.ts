@@ -194,8 +194,8 @@ describe("expectEveryRouteProtected", () => {
     [["POST /login"], "1 of 3"],
     [["POST /logi", "DELETE *"], "1 of 3"],
     [["PUT /login", "DELETE *"], "POST /login"],
-    [["*", "POST /orders"], 'The exception "POST /orders" fits no unprotected route.'],
-    [["*", "PATCH *"], 'The exception "PATCH *" fits no unprotected route.'],
+    [["*", "POST /orders"], 'The exception "POST /orders" matches no unprotected route.'],
+    [["*", "PATCH *"], 'The exception "PATCH *" matches no unprotected route.'],
     [["login"], 'An exception has the form "POST /login"'],
   ])("is not with %j", (except, message) => {
     expect(() => expectEveryRouteProtected(app, { except })).toThrow(message);

@@ -1,4 +1,4 @@
-/** `latchkey audit`: which state-changing routes are not protected, by an app's route table and by an OpenAPI document. */
+/** `latchkey audit`: lists unprotected state-changing routes, from an app's route table and an OpenAPI document. */
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Audit, type AuditedRoute, auditOf, isApp, routesOf } from "../http/coverage/audit.ts";
@@ -17,14 +17,14 @@ Lists the state-changing routes (all methods but GET, HEAD, OPTIONS, TRACE and o
 them. Two sources, alone or together:
 
   --app <file>          a module whose default export, or export \`app\`, is an app of Express 4 or 5, Fastify, Hono, Koa with
-                        @koa/router, or Nest, or a function that makes one. Its route table says which handlers run
-  --openapi <file>      a document of OpenAPI 3 in JSON. Protected is what \`describeIdempotency\` has described there; with
-                        --app, what the app protects, and what the app does not have is not protected
-  --except <route>      one that needs no protection, such as "POST /login", "/webhooks/*" (every method) or "DELETE *"; may be
+                        @koa/router, or Nest, or a function that creates one. Its route table shows which handlers run
+  --openapi <file>      an OpenAPI 3 document in JSON. Operations that \`describeIdempotency\` describes are protected; with
+                        --app those that the app protects, and those that the app does not have are not
+  --except <route>      a route that needs no protection, such as "POST /login", "/webhooks/*" (every method) or "DELETE *"; may be
                         given several times
   --json                print it as JSON
 
-Exit codes: 0 every route is protected or excepted, 1 one is not, there is none at all, or an exception fits none, 2 called wrongly.`;
+Exit codes: 0 every route is protected or excepted, 1 one is not, there are none, or an exception matches none, 2 called wrongly.`;
 
 export const audit: Command = {
   summary: "list state-changing routes that Latchkey does not protect",
@@ -40,7 +40,7 @@ export const audit: Command = {
       },
     });
     if (values.app === undefined && values.openapi === undefined) {
-      throw new UsageError("Say what to look at: --app, --openapi, or both.");
+      throw new UsageError("Name what to audit: --app, --openapi, or both.");
     }
     const documented =
       values.openapi === undefined ? null : readDocument(resolve(context.cwd, values.openapi));
@@ -50,7 +50,7 @@ export const audit: Command = {
   },
 };
 
-/** @throws {UsageError} for an exception of another form. */
+/** @throws {UsageError} for an exception in another form. */
 function audits(found: readonly FoundRoute[], except: readonly string[]): Audit {
   try {
     return auditOf(found, except);
@@ -70,7 +70,7 @@ function readDocument(path: string): readonly FoundRoute[] {
 
 async function readApp(path: string): Promise<readonly FoundRoute[]> {
   if (!existsSync(path)) throw new UsageError(`There is no file ${path}.`);
-  // Before the app is made: Fastify keeps no table of its routes.
+  // Before the app is created: Fastify has no table of its routes.
   watchFastify();
   const module = await imported(path);
   const exported = unwrapped(module.default) ?? module.app;
@@ -80,17 +80,17 @@ async function readApp(path: string): Promise<readonly FoundRoute[]> {
     return routesOf(app);
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new CommandError(`The app of ${path} cannot be looked into: ${why}.`, { cause });
+    throw new CommandError(`The app of ${path} cannot be inspected: ${why}.`, { cause });
   }
 }
 
-/** Fastify registers its plugins when it is asked to. */
+/** Fastify registers its plugins only when `ready` is called. */
 async function becomeReady(app: unknown): Promise<void> {
   if (typeof app !== "object" || app === null || !("printRoutes" in app) || !("ready" in app)) return;
   if (typeof app.ready === "function") await app.ready();
 }
 
-/** With both, a documented operation is as protected as the app's route of the same method and path. */
+/** With both sources, a documented operation is protected if the app's route with the same method and path is. */
 function together(
   served: readonly FoundRoute[] | null,
   documented: readonly FoundRoute[] | null,
@@ -100,7 +100,7 @@ function together(
     served.some((one) => (one.method === method || one.method === "ALL") && samePath(one.path, path));
   const missing = documented
     .filter((route) => !serves(route))
-    .map((route) => ({ ...route, protection: null, opaque: "documented, and no route of the app" }));
+    .map((route) => ({ ...route, protection: null, opaque: "documented, but not a route of the app" }));
   return [...served, ...missing];
 }
 
@@ -122,9 +122,9 @@ function report(context: CommandContext, { routes, unused }: Audit, json: boolea
   const complete = routes.length > 0 && counts.unprotected === 0 && unused.length === 0;
   if (json) context.print(shownJson({ complete, ...counts, routes, unused }));
   else for (const line of linesOf(routes, counts)) context.print(line);
-  if (routes.length === 0) context.complain("There is no state-changing route: is this the whole app?");
+  if (routes.length === 0) context.complain("There are no state-changing routes. Is this the whole app?");
   for (const text of unused)
-    context.complain(`The exception ${shown(JSON.stringify(text))} fits no unprotected route.`);
+    context.complain(`The exception ${shown(JSON.stringify(text))} matches no unprotected route.`);
   return complete ? 0 : 1;
 }
 

@@ -1,4 +1,4 @@
-/** What the commands do with everything that matches a filter: listed first, then decided one after the other. */
+/** How commands act on everything that matches a filter: list it first, then decide one by one. */
 import type { QueueFilter } from "../operator/queues.ts";
 import { type CommandContext, CommandError, type ExitCode, UsageError } from "./command.ts";
 import { shown, shownLines } from "./text.ts";
@@ -27,21 +27,21 @@ export interface BulkValues {
 }
 
 export interface Target {
-  /** As the command takes it for one. */
+  /** The id or name that the command takes. */
   readonly id: string;
   readonly tenant: string | null;
   readonly operation: string;
 }
 
 export interface Bulk<T extends Target> {
-  /** What is done, such as `settle`. */
+  /** The action, such as `settle`. */
   readonly verb: string;
   readonly targets: AsyncIterable<T>;
   /**
-   * Decides about one, or, in a dry run, checks what can be checked.
+   * Decides about one target, or in a dry run makes the checks that it can.
    *
    * @returns the audit row's id; empty in a dry run
-   * @throws {CommandError} with exit code 4 where it is refused
+   * @throws {CommandError} with exit code 4 if it is refused
    */
   act(target: T, dryRun: boolean): Promise<string>;
 }
@@ -59,9 +59,9 @@ export function durationOf(option: string, text: string): number {
 }
 
 /**
- * Options that choose among many say nothing about records that are named, and names nothing with `--all`.
+ * Checks that filters are used only with `--all`, and names only without it.
  *
- * @param single those of them that are for one, too
+ * @param single the options that also apply to a single target
  * @throws {UsageError}
  */
 export function checkAll(
@@ -70,7 +70,7 @@ export function checkAll(
   single: readonly string[],
 ): void {
   if (values.all) {
-    if (positionals.length > 0) throw new UsageError("--all takes no names: say which by the filters.");
+    if (positionals.length > 0) throw new UsageError("--all takes no names: choose by filters.");
     return;
   }
   const filters = [
@@ -86,12 +86,12 @@ export function checkAll(
   ];
   for (const option of filters) {
     if (!single.includes(option) && Reflect.get(values, option) !== undefined) {
-      throw new UsageError(`--${option} goes with --all.`);
+      throw new UsageError(`--${option} needs --all.`);
     }
   }
 }
 
-/** No record has it: asked for the store's time alone. */
+/** No record has this id: reading it only returns the store's time. */
 const noId = "00000000-0000-0000-0000-000000000000";
 
 /** @throws {UsageError} */
@@ -111,12 +111,12 @@ export async function filterOf(
   };
 }
 
-/** Often enough to be seen, seldom enough to be read. */
+/** A balance between visible progress and readable output. */
 const progressEvery = 100;
 
 /**
- * @returns 0 all done, 1 some were refused, or not come to
- * @throws {UsageError} when it was not said that it shall be done
+ * @returns 0 if all were decided, 1 if some were refused or not reached
+ * @throws {UsageError} without `--yes` or `--dry-run`
  */
 export async function runBulk<T extends Target>(
   context: CommandContext,
@@ -127,7 +127,7 @@ export async function runBulk<T extends Target>(
   for await (const target of bulk.targets) targets.push(target);
   if (!dryRun && !yes && targets.length > 0) {
     throw new UsageError(
-      `${targets.length} match, and nothing was changed. Look at them with --dry-run, and say --yes to ${bulk.verb} them.`,
+      `${targets.length} match, and nothing was changed. Use --dry-run to see them, and --yes to ${bulk.verb} them.`,
     );
   }
   const run = new Run(context, bulk, dryRun, json, targets.length);
@@ -156,7 +156,7 @@ class Run<T extends Target> {
     this.#total = total;
   }
 
-  /** What it failed with; null: it was decided or refused. */
+  /** Returns the error it failed with; null if it was decided or refused. */
   async one(target: T): Promise<unknown> {
     try {
       const audit = await this.#bulk.act(target, this.#dryRun);
@@ -188,11 +188,11 @@ class Run<T extends Target> {
     this.#context.print(shownLines(JSON.stringify(value)));
   }
 
-  /** @param left how many were not come to, the one that failed included */
+  /** @param left how many were not reached, including the one that failed */
   stop(left: number, { id }: T, failure: unknown): ExitCode {
     const message = failure instanceof Error ? failure.message : String(failure);
     this.#context.complain(
-      `Stopped at ${id}: ${shown(message)}. Whether that one was decided is not known; the same command goes on with what is left.`,
+      `Stopped at ${id}: ${shown(message)}. It is not known whether that one was decided; the same command continues with the rest.`,
     );
     return this.end(left);
   }
@@ -203,7 +203,7 @@ class Run<T extends Target> {
     else if (total === 0) this.#context.print("Nothing matches.");
     else if (this.#dryRun) {
       this.#context.print(`${done} of ${total} would be decided, ${refused} refused. Nothing was changed.`);
-    } else this.#context.print(`${done} of ${total} done, ${refused} refused, ${left} left as they were.`);
+    } else this.#context.print(`${done} of ${total} done, ${refused} refused, ${left} not reached.`);
     return refused === 0 && left === 0 ? 0 : 1;
   }
 }

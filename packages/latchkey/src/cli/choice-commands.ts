@@ -1,4 +1,4 @@
-/** What a person may do, as commands to paste. */
+/** An operator's choices as commands to paste. */
 import type { Action, Choice } from "../operator/advice.ts";
 import { shellWord } from "./text.ts";
 
@@ -9,8 +9,8 @@ export interface CommandChoice {
 
 /**
  * @param target id of the record or message, or name of the effect's death
- * @param place where the one who asked has looked, in the options of the command
- * @param forRedrive what that command needs besides
+ * @param place the options that name the database or service that was read
+ * @param forRedrive further options for `redrive`
  */
 export function commandChoices(
   choices: readonly Choice[],
@@ -32,7 +32,7 @@ export function commandChoices(
   });
 }
 
-/** Not the address of a database, which may hold a password. */
+/** Omits the address of a database, which may contain a password. */
 export function placeWords(values: {
   readonly config?: string | undefined;
   readonly schema?: string | undefined;

@@ -1,15 +1,15 @@
-/** What a command of the command line is and works with. */
+/** The contract of a command, and its context. */
 import { shown } from "./text.ts";
 
 export interface CommandContext {
   /** Arguments after the command's name. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The user's project: clients such as `pg` are loaded from there. */
+  /** The user's project, from which clients such as `pg` are loaded. */
   readonly cwd: string;
   /** Writes a line of the result. */
   readonly print: (text: string) => void;
-  /** Writes a line for a person, beside the result. */
+  /** Writes a line for a person, separate from the result. */
   readonly complain: (text: string) => void;
 }
 
@@ -25,12 +25,12 @@ export interface Command {
   run(context: CommandContext): Promise<ExitCode>;
 }
 
-/** The command was called wrongly; the message says how. */
+/** The command was called wrongly; the message explains how. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** The command cannot do its work here; the message says why and what to do. */
+/** The command cannot do its work; the message gives the reason and what to do. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly exitCode: ExitCode;
@@ -41,7 +41,7 @@ export class CommandError extends Error {
   }
 }
 
-/** Exit code 4: nothing was changed. The message may name what others chose. */
+/** Exit code 4: nothing was changed. The message may contain names that others chose. */
 export function refusal(message: string): CommandError {
   return new CommandError(shown(message), { exitCode: 4 });
 }

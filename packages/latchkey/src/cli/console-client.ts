@@ -1,15 +1,15 @@
-/** The console of a running process, as a command asks it. */
+/** A command's client for the console of a running process. */
 import { type CommandContext, CommandError, UsageError } from "./command.ts";
 import { shown } from "./text.ts";
 
 const tokenVariable = "LATCHKEY_CONSOLE_TOKEN";
 
-/** Its lines in the help of commands. */
+/** Lines in the help of commands. */
 export const consoleHelp = `\
-  --console <address>   asks the console of a running process instead of a database, as for the embedded one, which belongs to its
-                        process: the address that it has printed, with its token behind #token= or in ${tokenVariable}`;
+  --console <address>   uses the console of a running process instead of a database, as for PGlite, which belongs to its
+                        process: the address that it printed, with the token after #token= or in ${tokenVariable}`;
 
-/** Whether a command is to ask a console. */
+/** Whether the command was called with `--console`. */
 export function asksConsole(args: readonly string[]): boolean {
   return args.some((arg) => arg === "--console" || arg.startsWith("--console="));
 }
@@ -18,19 +18,19 @@ export interface ConsoleClient {
   /** Without the token. */
   readonly address: string;
   get<T>(path: string, query: Readonly<Record<string, string | null | undefined>>): Promise<T>;
-  /** What was refused is an answer, too: its `kind` says so. */
+  /** A refusal is an answer, too: its `kind` says so. */
   post<T>(path: string, operator: string, fields: unknown): Promise<T>;
 }
 
 /**
- * @throws {UsageError} when the address is none, or no token is given.
+ * @throws {UsageError} when the address is invalid, or there is no token.
  */
 export function openConsole({ env }: CommandContext, given: string | undefined): ConsoleClient {
   const url = addressOf(given ?? "");
   const token = new URLSearchParams(url.hash.slice(1)).get("token") ?? env[tokenVariable] ?? "";
   if (token === "") {
     throw new UsageError(
-      `The console wants a token: the address has it behind #token=, or set ${tokenVariable}.`,
+      `The console needs a token: pass it in the address after #token=, or set ${tokenVariable}.`,
     );
   }
   const address = `${url.origin}${url.pathname.replace(/\/+$/u, "")}`;
@@ -59,10 +59,10 @@ export function openConsole({ env }: CommandContext, given: string | undefined):
   };
 }
 
-/** @throws {UsageError} for letters that no header holds */
+/** @throws {UsageError} for letters that a header cannot contain */
 function checkedOperator(name: string): string {
   if (/^[\x20-\x7e\u00a0-\u00ff]*$/u.test(name)) return name;
-  throw new UsageError("--operator with --console may only have the letters of Latin-1.");
+  throw new UsageError("With --console, --operator may only have Latin-1 letters.");
 }
 
 function addressOf(text: string): URL {
@@ -78,8 +78,8 @@ async function answerOf(address: string, ask: () => Promise<Response>): Promise<
     throw new CommandError(`The console at ${address} does not answer: ${reasonOf(error)}`, { cause: error });
   });
   const body: unknown = await response.json().catch(() => null);
-  if (!isObject(body)) throw new CommandError(`There is no Latchkey console at ${address}.`);
-  // A refusal of what was asked for has a kind of its own.
+  if (!isObject(body)) throw new CommandError(`No Latchkey console runs at ${address}.`);
+  // A refusal of the request has its own kind.
   if (response.ok || (response.status === 409 && "kind" in body)) return body;
   const { title = `It answered ${response.status}.`, detail = "" } = body;
   throw new CommandError(shown(`${title} ${detail}`.trim()));

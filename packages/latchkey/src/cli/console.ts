@@ -1,4 +1,4 @@
-/** `latchkey console`: the page for the person on call, served by the package `latchkey-console` of the user's project. */
+/** `latchkey console`: serves the operator's page from the package `latchkey-console` of the user's project. */
 import { randomBytes } from "node:crypto";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
@@ -17,22 +17,22 @@ const tokenVariable = "LATCHKEY_CONSOLE_TOKEN";
 
 const help = `Usage: latchkey console [options]
 
-Serves the console: what is unknown, dead or waits, why, and what may be done about it. It prints its address, with a token
-behind a #, and runs until it is stopped. The page is the package latchkey-console, which your project has beside latchkey.
+Serves the console: what is unknown, dead or waiting, why, and what you may do. It prints its address, with a token
+after a #, and runs until it is stopped. It needs the package latchkey-console in your project.
 
   --config <file>         the service's config, whose store, codec and \`republish\` are used; default: ${configDefault}
   --port <n>              default: ${portDefault}; 0: any free one
   --host <address>        the address to listen on; default: 127.0.0.1, this machine only
-  --title <text>          what is watched, such as production
+  --title <text>          shown as the page's title, such as production
   --read-only             nothing can be settled, redriven or given up
   --show-values           shows stored inputs, results and answers; default: their structure, with every value masked
 ${databaseHelp}
-                          With one of these instead of --config the console is read-only: what it wrote would not pass the
+                          With one of these instead of --config the console is read-only, because its writes would not pass the
                           service's codec.
 
-The token is the variable ${tokenVariable}, at least 16 characters; default: a new one for each start.
+The variable ${tokenVariable} sets the token, at least 16 characters; default: a new one at each start.
 
-Exit codes: 0 stopped, 1 failed, or latchkey-console is not installed, 2 called wrongly or the config is not one.`;
+Exit codes: 0 stopped, 1 failed, or latchkey-console is not installed, 2 called wrongly or invalid config.`;
 
 export const operatorConsole: Command = {
   summary: "serve the page for the person on call",
@@ -108,7 +108,7 @@ function tokenOf({ env }: CommandContext): string {
   throw new UsageError(`${tokenVariable} must have at least ${tokenLengthMin} characters.`);
 }
 
-/** What `import("latchkey-console")` gives: the part that is used here. */
+/** The part of `import("latchkey-console")` that the command uses. */
 interface ConsoleModule {
   consoleHandler(options: {
     readonly latchkey: Latchkey<never>;
@@ -171,7 +171,7 @@ async function runUntilStopped(
   }
 }
 
-/** Of all addresses, the one that a person on this machine opens. */
+/** The address that a browser on this machine can open. */
 function addressOf(host = "127.0.0.1"): string {
   if (host === "0.0.0.0" || host === "::") return "127.0.0.1";
   return host.includes(":") ? `[${host}]` : host;

@@ -1,4 +1,4 @@
-/** What a person decides about dead effects and messages: `latchkey redrive` and `latchkey discard`. */
+/** An operator's decisions about dead effects and messages: `latchkey redrive` and `latchkey discard`. */
 import type { OperatorProof } from "../execution/settle.ts";
 import type { Republish } from "../messages/dead-messages.ts";
 import { type DeadName, laterDeath, parseDeadName } from "../operator/dead-names.ts";
@@ -28,33 +28,33 @@ import { type OpenService, type ServiceValues, serviceOptions, withService } fro
 const commonHelp = `\
   --operator <name>     who decides
   --reason <text>       why
-  --dry-run             only say what would be done
+  --dry-run             only print what would be done
   --all                 every dead effect, or with --messages message, that matches --tenant, --operation, --effect,
                         --older-than (90s, 15m, 2h, 3d) and --error-code, with --yes; exit code 1 when one was refused
-  --config <file>       the service's config, whose store is then used
+  --config <file>       use the store of the service's config
 ${databaseHelp}
 ${consoleHelp}
   --json                print the result as JSON
 
-Ids are in \`latchkey list --dead\`, of messages with --messages. An effect's has the number of the claim under which it died,
-as in <id>@3: what has died again since is refused, for you have not seen that. Without a number the first death is meant.
-Several are decided one after the other. An audit row keeps each decision with your name and reason.
+\`latchkey list --dead\` prints ids of effects, with --messages of messages. An effect's id has the number of the claim under
+which it died, as in <id>@3: if it has died again since, it is refused. An id without a number means the first death. Several
+are decided one after the other. Each decision gets an audit row with your name and reason.
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 4 one of them is not dead, not there, has died again, or is a message that
-could not be published again for want of a config: with it nothing was done.`;
+Exit codes: 0 done, 1 failed, 2 called wrongly, 4 one of them is not dead, does not exist, has died again, or is a message that
+needs a config to be published again: that one was not changed.`;
 
 export const redrive: Command = {
-  summary: "have a dead effect delivered, or a dead message run, after all",
+  summary: "deliver a dead effect, or run a dead message, after all",
   help: `Usage: latchkey redrive <id>... --operator <name> --reason <text> [options]
 
-Puts dead effects back: they are due at once, under the same downstream key, and their tries count from the start. What is in
-doubt about an earlier send stays in doubt, and the effect's definition decides what that means.
+Puts dead effects back: they are due at once, under the same downstream key, and their tries count from the start. An earlier
+send in doubt stays in doubt, and the effect's definition decides what that means.
 
-Publishes dead messages again, by the \`republish\` of the config, and then removes them: an inbox runs each as new, unless
-it has run. One that could not be published stays dead, and the same command goes on with it.
+Publishes dead messages again with the config's \`republish\`, and then removes them: an inbox runs each as new, unless it has
+run. A message that could not be published stays dead; repeat the command for it.
 
-  --never-happened      no earlier send has happened or ever will: you have looked it up on the other side. Sent again while
-                        one still could, it happens twice
+  --never-happened      no earlier send has happened or ever will: you have looked it up on the other side. If one still
+                        arrives, it happens twice
 ${commonHelp}`,
   run(context) {
     const { values, positionals } = parse({
@@ -70,13 +70,13 @@ ${commonHelp}`,
 };
 
 export const discard: Command = {
-  summary: "give up a dead effect or message for good: it happened, or never shall",
+  summary: "give up a dead effect or message for good: it happened, or never must",
   help: `Usage: latchkey discard <id>... --operator <name> --reason <text> [options]
 
-Counts dead effects as delivered, without a send and without \`onDelivered\`: they happened, or never shall. Those that waited
-behind one in its aggregate go on. They are kept for another 24 hours to be seen.
+Counts dead effects as delivered, without a send and without \`onDelivered\`: they happened, or never must. Effects that waited
+behind one in its aggregate continue. Discarded effects stay visible for 24 hours.
 
-Removes dead messages, with what they carry.
+Removes dead messages with their payloads.
 
 ${commonHelp}`,
   run(context) {
@@ -109,19 +109,19 @@ interface DecideValues extends ServiceValues, BulkValues {
 }
 
 interface Decided extends DecidedOne {
-  /** As it was given. */
+  /** The id as given. */
   readonly id: string;
-  /** Whether it was decided, or, in a dry run, would be. */
+  /** Whether it was decided, or in a dry run would be. */
   readonly done: boolean;
 }
 
 interface Said extends Decided {
   readonly dryRun: boolean;
-  /** What is dead now under this id; null: nothing is, or it was decided about. */
+  /** The current death of this id; null if it is not dead, or was decided. */
   readonly now: string | null;
 }
 
-/** Everything dead of one kind that matches. */
+/** Decides about all dead effects, or all dead messages, that match. */
 async function decideMatching(
   context: CommandContext,
   values: DecideValues,
@@ -148,7 +148,7 @@ async function decideMatching(
             by,
           );
           if (audit !== null) return audit;
-          throw refusal("It is not dead any more, has died again, or needs a --config with `republish`.");
+          throw refusal("It is no longer dead, has died again, or needs a --config with `republish`.");
         },
       },
       values,
@@ -203,7 +203,7 @@ async function decideAll(
       }
     });
   } catch (error) {
-    // Of those before a failure it must be known what was done.
+    // The output must include the decisions made before a failure.
     if (decided.length > 0) print();
     throw error;
   }
@@ -228,13 +228,13 @@ function republishing({ republish }: OpenService, { id }: DeadName): Republish |
       await republish(message);
     } catch (cause) {
       const said = cause instanceof Error ? cause.message : String(cause);
-      throw new CommandError(shown(`${id} could not be published again, and stays dead: ${said}`), { cause });
+      throw new CommandError(shown(`${id} could not be published again and stays dead: ${said}`), { cause });
     }
   };
 }
 
 function namesOf(given: readonly string[]): ReadonlyMap<string, DeadName> {
-  if (given.length === 0) throw new UsageError("Say which effect or message, by its id.");
+  if (given.length === 0) throw new UsageError("Name an effect or message by its id.");
   const names = given.map((text) => {
     const name = parseDeadName(text);
     if (name === null) throw new UsageError(`${shown(text)} is not the id of an effect or a message.`);
@@ -255,13 +255,13 @@ function say(
     );
   } else if (kind === "message") {
     complain(
-      `${id} is a message: publishing it again takes a --config with \`republish\`. Nothing was changed.`,
+      `${id} is a message: publishing it again needs a --config with \`republish\`. Nothing was changed.`,
     );
   } else {
     complain(
       now === null
-        ? `${shown(id)} is not dead, or not there, as an effect or a message: nothing was changed.`
-        : `${shown(id)} is not the death that there is: it has died again since, and is ${now} now. Nothing was changed.`,
+        ? `${shown(id)} is not a dead effect or message. Nothing was changed.`
+        : `${shown(id)} has died again: it is now ${now}. Nothing was changed.`,
     );
   }
 }

@@ -14,24 +14,24 @@ const help = `Usage: latchkey delete-tenant <tenant> --dry-run [options]
        latchkey delete-tenant <tenant> --yes --operator <name> --reason <text> [options]
 
 Removes everything of one tenant, in small steps: records with their steps and early settlements, effects, and messages. Stop
-the tenant's requests first: one that comes again afterwards runs as new. While anything is under way it is refused. A run that
-was cut off is gone on with by the same command.
+the tenant's requests first: a request repeated afterwards runs as new. Refused while anything is under way. If a run was
+interrupted, the same command continues it.
 
   --dry-run             counts, and changes nothing
-  --yes                 you mean it
+  --yes                 really delete
   --operator <name>     who decides
   --reason <text>       why; an audit row keeps both
-  --wait <seconds>      wait so long, at most ${waitMaxSeconds}, until nothing is under way; default: 0
+  --wait <seconds>      wait up to this long, at most ${waitMaxSeconds}, until nothing is under way; default: 0
   --undecided           also what waits for a decision: unknown and retryable records, dead effects and messages, each with an
-                        audit row; without it they are a reason to refuse
-  --audit-rows          also the tenant's audit rows, but for those of its deletion; default: they stay for their own time
-  --config <file>       the service's config, whose store is then used
+                        audit row; without it the command refuses if there are any
+  --audit-rows          also the tenant's audit rows, except those of its deletion; default: they stay for their retention
+  --config <file>       use the store of the service's config
 ${databaseHelp}
   --json                print the result as JSON
 
-A store behind the \`cached\` of your service needs --config, so that its copies go, too.
+If your service uses \`cached\`, pass --config, so that the cached copies are removed, too.
 
-Exit codes: 0 done, also when there was nothing, 1 failed, or something has come meanwhile: say it again, 2 called wrongly,
+Exit codes: 0 done, also if there was nothing, 1 failed, or something was added meanwhile: run it again, 2 called wrongly,
 4 refused, nothing was changed.`;
 
 export const deleteTenant: Command = {
@@ -55,10 +55,10 @@ export const deleteTenant: Command = {
       },
     });
     const [tenant, ...more] = positionals;
-    if (tenant === undefined || more.length > 0) throw new UsageError("Say which tenant, and one only.");
+    if (tenant === undefined || more.length > 0) throw new UsageError("Name one tenant.");
     const dryRun = values["dry-run"] ?? false;
     if (dryRun === (values.yes ?? false)) {
-      throw new UsageError("Say --dry-run to see what there is, or --yes to delete it.");
+      throw new UsageError("Use --dry-run to see what there is, or --yes to delete it.");
     }
     const by = dryRun
       ? { operator: "dry-run", reason: "dry-run" }
@@ -88,7 +88,7 @@ function say(context: CommandContext, tenant: string, deleted: DeletedTenant, js
       return 0;
     case "incomplete":
       context.complain(
-        `${shown(tenant)}: deleted ${countText(deleted.removed)}, and met something that has come or was changed meanwhile. Say it again. Audit row ${deleted.audit}.`,
+        `${shown(tenant)}: deleted ${countText(deleted.removed)}, but something was added or changed meanwhile. Run it again. Audit row ${deleted.audit}.`,
       );
       return 1;
     case "refused":

@@ -1,4 +1,4 @@
-/** `latchkey doctor`: what is wrong with the database, the role, the settings and the pool, and what to do about it. */
+/** `latchkey doctor`: finds problems of the database, role, settings and pool, and says what to do. */
 import { resolve } from "node:path";
 import type { Operation } from "../operations/operation.ts";
 import {
@@ -20,22 +20,22 @@ import type { DatabaseValues } from "./with-store.ts";
 
 const help = `Usage: latchkey doctor [options]
 
-Looks at the database that Latchkey's tables are in, and says of each thing whether it is as it should be, and what to do where
-it is not: connection, privileges, row-level security, migrations, clock, isolation, read-only defaults, the sequence behind the
-outbox, vacuum, poolers. With --config also the pool's options, and leases beside how long attempts take; of a Redis store its
-eviction policy and persistence. Changes nothing.
+Checks the database with Latchkey's tables, and says what to do about each problem: connection, privileges, row-level security,
+migrations, clock, isolation, read-only defaults, the sequence behind the outbox, vacuum, poolers. With --config also the
+pool's options, and leases compared with the duration of attempts; for a Redis store its eviction policy and persistence.
+Changes nothing.
 
-  --config <file>       the service's config, whose store is then looked at
+  --config <file>       check the store of the service's config
 ${databaseHelp}
   --json                print it as JSON
 
-A line each: ok, warning (it works, and costs safety or speed), FAILED (requests are refused, or a promise does not hold), or
-not checked, with why.
+One line each: ok, warning (it works, but less safely or more slowly), FAILED (requests are refused, or a promise does not hold), or
+not checked, with the reason.
 
-Exit codes: 0 nothing has failed, 1 something has, 2 called wrongly.`;
+Exit codes: 0 no check failed, 1 a check failed, 2 called wrongly.`;
 
 export const doctor: Command = {
-  summary: "look for what is wrong with the database, its settings and the pool",
+  summary: "check the database, its settings and the pool",
   help,
   async run(context) {
     const { values } = parse({
@@ -49,7 +49,7 @@ export const doctor: Command = {
   },
 };
 
-/** Two connections tell a pooler that shares sessions among them. */
+/** Two connections are needed to detect a pooler that shares sessions between clients. */
 const connectionsMax = 2;
 
 async function ofDatabase(context: CommandContext, values: DatabaseValues): Promise<readonly Finding[]> {
@@ -81,7 +81,7 @@ async function ofConfig(
   }
 }
 
-/** A worker's attempts are left out: how long a request has waited for one cannot be told from its record. */
+/** Without operations of workers: a record does not show how long its request waited for one. */
 function leasesOf(operations: ReadonlyMap<string, Operation>): readonly LeaseInUse[] {
   return [...operations.values()]
     .filter(({ execution }) => execution === "lease")
@@ -98,7 +98,7 @@ async function examine(store: Store<unknown>, request: ExamineRequest): Promise<
   }
   return [
     ok("connection", `Store ${store.name} can be used.`),
-    notChecked("settings", `Store ${store.name} tells nothing of its settings.`),
+    notChecked("settings", `Store ${store.name} does not report its settings.`),
   ];
 }
 

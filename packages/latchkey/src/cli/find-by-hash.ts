@@ -1,4 +1,4 @@
-/** Finding a record by the `keyHash` of an event: no index serves it, so records are looked through. */
+/** Finds a record by the `keyHash` of an event. No index has it, so records are scanned. */
 import type { RecordState } from "../engine/record.ts";
 import { hashKey } from "../key/hash-key.ts";
 import { type CommandContext, CommandError, UsageError } from "./command.ts";
@@ -13,7 +13,7 @@ export interface HashName {
   readonly operation: string | null;
 }
 
-/** Those that are looked for first are those that people look for. */
+/** The states that operators most often look for come first. */
 const states: readonly RecordState[] = [
   "unknown",
   "in_progress",
@@ -25,21 +25,21 @@ const states: readonly RecordState[] = [
 ];
 
 const pageSize = 200;
-/** A scan of so many takes seconds, and is no burden on a service's database. */
+/** A scan of this size takes seconds, and does not burden a service's database. */
 const scannedMax = 100_000;
 
 export const secretVariable = "LATCHKEY_LOG_SECRET";
 
-/** @throws {UsageError} without the secret that the service makes its hashes with. */
+/** @throws {UsageError} without the secret that the service uses for its hashes. */
 export function logSecretOf({ env }: CommandContext, { keyHash }: HashName): string {
   const secret = env[secretVariable];
   if (secret) return secret;
   throw new UsageError(
-    `${keyHash} looks like a \`keyHash\` of an event. To find its record, set ${secretVariable} to the \`logSecret\` of the service; without a \`logSecret\` each process has one of its own, and only the \`recordId\` of the same event names the record.`,
+    `${keyHash} looks like a \`keyHash\` of an event. To find its record, set ${secretVariable} to the \`logSecret\` of the service; without a \`logSecret\` each process uses its own, and only the \`recordId\` of the same event names the record.`,
   );
 }
 
-/** @throws {CommandError} with exit code 3 when there is none, or none among those that were looked at. */
+/** @throws {CommandError} with exit code 3 when no record has it, or none of those scanned. */
 export async function findByHash(store: CommandStore, name: HashName, secret: string): Promise<FoundRecord> {
   let left = scannedMax;
   for (const state of states) {
@@ -61,14 +61,14 @@ export async function findByHash(store: CommandStore, name: HashName, secret: st
     }
   }
   throw new CommandError(
-    `There is no record with the keyHash ${name.keyHash}${among(name)}: it was released because nothing happened, has been forgotten, or the hash was made with another \`logSecret\`.`,
+    `No record has the keyHash ${name.keyHash}${among(name)}: it was released because nothing happened, has been forgotten, or the hash was made with another \`logSecret\`.`,
     { exitCode: 3 },
   );
 }
 
 function tooMany(name: HashName): string {
-  const narrower = name.tenant === null ? " Name the tenant and the operation, too." : "";
-  return `None of the ${scannedMax} records that were looked at${among(name)} has the keyHash ${name.keyHash}; there are more.${narrower} The \`recordId\` of the same event finds it at once.`;
+  const narrower = name.tenant === null ? " Also name the tenant and the operation." : "";
+  return `None of the ${scannedMax} scanned records${among(name)} has the keyHash ${name.keyHash}; there are more.${narrower} The \`recordId\` of the same event finds it at once.`;
 }
 
 function among({ tenant, operation }: HashName): string {

@@ -19,22 +19,22 @@ export interface FoundRecord {
   readonly now: number;
 }
 
-/** A database holds keys as the service stores them; its secret, if it has one, is not here. */
+/** A database has keys as the service stores them; the service's secret, if any, is not available here. */
 const storedKey = (key: RecordKey) => key;
 
-/** Lines of a command's help. */
+/** Lines in the help of commands. */
 export const namesHelp = `\
-A record is named by its id, by the downstream key of one of its calls or effects, or by <tenant> <operation> <key>: the key as
+Name a record by its id, by the downstream key of one of its calls or effects, or by <tenant> <operation> <key>: the key as
 the client sent it, quoted or bare, or as the service stores it. A key that is unique to a path (keyScope "path") needs
---path, the path of the request.`;
+--path, the request's path.`;
 
-/** Its line in a command's list of options. */
+/** A line in the options of commands. */
 export const pathHelp = `\
-  --path <path>         of the request, where a key is unique to a path (keyScope "path")`;
+  --path <path>         the request's path, if keys are unique to a path (keyScope "path")`;
 
 /**
- * @param path of the request, where a key is unique to a path
- * @throws {UsageError} unless it is a record's id, a downstream key, or three parts, none of them empty.
+ * @param path the request's path, if the key is unique to a path
+ * @throws {UsageError} unless it is a record's id, a downstream key, or three non-empty parts.
  */
 export function namedBy(positionals: readonly string[], path?: string): RecordName {
   const [tenant, operation, key, ...more] = positionals;
@@ -42,25 +42,25 @@ export function namedBy(positionals: readonly string[], path?: string): RecordNa
     throw new UsageError('--path takes the path of a request, such as "/items/1".');
   }
   if (tenant && positionals.length === 1) {
-    if (path !== undefined) throw new UsageError("--path goes with <tenant> <operation> <key>.");
+    if (path !== undefined) throw new UsageError("--path needs <tenant> <operation> <key>.");
     if (isRecordId(tenant)) return { recordId: tenant };
     if (recordIdOf(tenant) !== null) return { downstreamKey: tenant };
     if (isKeyHash(tenant)) {
       throw new UsageError(
-        `${tenant} looks like a \`keyHash\` of an event, which names a key and none of its lives: \`latchkey inspect ${tenant}\` shows the record's id.`,
+        `${tenant} looks like a \`keyHash\` of an event, which names a key but not a life: \`latchkey inspect ${tenant}\` shows the record's id.`,
       );
     }
   }
   if (!tenant || !operation || !key || more.length > 0) {
     throw new UsageError(
-      "Say which record: its id, a downstream key, or <tenant> <operation> <key>, each in quotes of your shell.",
+      "Name a record: by its id, a downstream key, or <tenant> <operation> <key>, each quoted for your shell.",
     );
   }
   return path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
 }
 
 /**
- * A key alone may stand for a later life than the one that the operator has looked up.
+ * A key may by now belong to a later life than the one that the operator looked at.
  *
  * @throws {UsageError}
  */
@@ -80,13 +80,13 @@ export function lifeNamedBy(
   }
   if (named.key !== undefined && values["downstream-key"] === undefined) {
     throw new UsageError(
-      "A key may stand for a later life by now: say which record you looked at by its id, alone or with --record <id>.",
+      "The key may have a later life by now: name the record that you looked at by its id, alone or with --record <id>.",
     );
   }
   return named;
 }
 
-/** @throws {CommandError} with exit code 3 when there is none, 4 when the name fits two, or another life than the one named. */
+/** @throws {CommandError} with exit code 3 if there is none, 4 if two have the name, or the key has another life. */
 export async function findRecord(store: CommandStore, named: RecordName): Promise<FoundRecord> {
   const found = await find({ store, storedKey }, named);
   switch (found.kind) {
@@ -94,12 +94,12 @@ export async function findRecord(store: CommandStore, named: RecordName): Promis
       return found;
     case "no_such_call":
       throw refusal(
-        `Record ${found.record.id} has no call or effect under ${named.downstreamKey} any more: see \`latchkey inspect ${found.record.id}\`.`,
+        `Record ${found.record.id} no longer has a call or effect under ${named.downstreamKey}: see \`latchkey inspect ${found.record.id}\`.`,
       );
     case "other_life":
-      throw refusal(`The key has another life by now, record ${found.record.id}. Nothing was changed.`);
+      throw refusal(`The key now has another life, record ${found.record.id}. Nothing was changed.`);
     case "ambiguous":
-      throw refusal(`This name fits two records (${found.recordIds.join(" and ")}): name it by its id.`);
+      throw refusal(`Two records have this name (${found.recordIds.join(" and ")}): use the id.`);
     case "effect": {
       const { id, recordId } = found.effect;
       throw new CommandError(
@@ -119,17 +119,17 @@ export async function findRecord(store: CommandStore, named: RecordName): Promis
 async function notFound(store: CommandStore, named: RecordName): Promise<string> {
   if (named.key === undefined) {
     const name = named.recordId ?? named.downstreamKey ?? "";
-    return `There is no record under ${shown(name)}: it was released because nothing happened, has been forgotten, or its transaction still runs.`;
+    return `No record has the name ${shown(name)}: it was released because nothing happened, was forgotten, or its transaction is still running.`;
   }
   const { tenant, operation, key, path } = named as ClientsName;
   const at = path === undefined ? "" : ` and path ${shown(path)}`;
   const what = `record of ${shown(operation)} for tenant ${shown(tenant)} with key ${shown(key)}${at}`;
   for (const one of keysOf({ storedKey }, named as ClientsName)) {
     if (await store.isRunning?.(one)) {
-      return `There is no ${what} yet: it is running now, in a transaction that writes it when it commits.`;
+      return `There is no ${what} yet: its transaction is running, and writes the record when it commits.`;
     }
   }
   const elsewhere =
-    path === undefined ? " A key that is unique to a path (keyScope `path`) is found with --path, too." : "";
-  return `There is no ${what}. It never came, was released because nothing happened, or has been forgotten.${elsewhere}`;
+    path === undefined ? " For a key that is unique to a path (keyScope `path`), add --path." : "";
+  return `There is no ${what}. It never arrived, was released because nothing happened, or was forgotten.${elsewhere}`;
 }

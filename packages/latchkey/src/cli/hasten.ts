@@ -17,13 +17,13 @@ import { type CommandStore, type DatabaseValues, withStore } from "./with-store.
 
 const commonHelp = `\
 ${pathHelp}
-  --record <id>         the life of the key that you looked at, where the record is named by its key
+  --record <id>         the life that you looked at, if you name the record by its key
   --operator <name>     who decides
   --reason <text>       why
-  --dry-run             only say what would be done
+  --dry-run             only print what would be done
   --all                 everything that matches --state, --tenant, --operation, --older-than (90s, 15m, 2h, 3d) and --error-code,
                         with --yes; exit code 1 when one was refused
-  --config <file>       the service's config, whose store and caches are then used
+  --config <file>       use the store and caches of the service's config
 ${databaseHelp}
 ${consoleHelp}
   --json                print the result as JSON
@@ -35,15 +35,15 @@ export const forget: Command = {
   help: `Usage: latchkey forget <record id> --operator <name> --reason <text> --yes [options]
        latchkey forget <tenant> <operation> <key> --record <id> --operator <name> --reason <text> --yes [options]
 
-Ends the time of a finished record, with an audit row: the key may run as new at once, under another record id, and the
-record-cleaner removes the old record as it removes others. What has failed is forgotten without more. What has completed has
-happened: it is forgotten only with --may-run-again, and a client that still retries then makes it happen a second time.
-Refuses what is not finished: an unknown is settled, what is retryable is continued.
+Ends the retention of a finished record and writes an audit row: the key may run as new at once, under another record id, and the
+record-cleaner removes the old record later. A failed record is forgotten at once. A completed operation has
+happened: it needs --may-run-again, and a client that still retries then makes it happen a second time.
+Refuses unfinished records: settle an unknown one, let a retryable one continue.
 
-Replays from a cache (latchkey/cached) stop at once with --config; copies in other processes' memory last for their maxAgeMs.
+With --config, replays from a shared cache (latchkey/cached) stop at once; copies in processes' memory last for their maxAgeMs.
 
-  --yes                 really do it; without, it is only said what would be done
-  --may-run-again       also where the operation has happened, or its answer is gone
+  --yes                 really do it; without it, the command only prints what would be done
+  --may-run-again       even if the operation has happened, or its answer is gone
 ${commonHelp}`,
   run(context) {
     const { values, positionals } = parse({
@@ -59,13 +59,13 @@ ${commonHelp}`,
 };
 
 export const retry: Command = {
-  summary: "have what is retryable resumed, or an unknown looked up again, now",
+  summary: "have a retryable record resumed, or an unknown one looked up again, now",
   help: `Usage: latchkey retry <record id> --operator <name> --reason <text> [options]
        latchkey retry <tenant> <operation> <key> --record <id> --operator <name> --reason <text> [options]
 
-Ends a wait, with an audit row: a worker resumes what is retryable, after its finished steps, and the outcome-reconciler asks
-the other side about an unknown, also where it had given up. Runs nothing that may have happened: an unknown that cannot be
-found out stays unknown. Refuses what is finished, what is under way, and what only its own client can continue.
+Ends a wait and writes an audit row: a worker resumes a retryable record after its finished steps; the outcome-reconciler asks
+the other side about an unknown one, even if it had given up. Runs nothing that may have happened: if the other side does not
+know either, it stays unknown. Refuses records that are finished, under way, or for their own client only.
 
 ${commonHelp}`,
   run(context) {
@@ -103,7 +103,7 @@ interface Asked {
   readonly values: HastenValues;
   readonly positionals: readonly string[];
   readonly request: HastenRequest;
-  /** Whether it was said that it shall really be done. */
+  /** Whether `--yes` was given, or is not needed. */
   readonly mayWrite: boolean;
 }
 
@@ -116,13 +116,13 @@ async function hastenOne(context: CommandContext, asked: Asked): Promise<ExitCod
     const done = await look(store, named, asked, by, dryRun || !mayWrite);
     if (done.kind === "refused") throw refusal(`Not done. ${done.title} ${done.detail}`);
     if (!dryRun && !mayWrite)
-      throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Say --yes to do it.`);
+      throw new UsageError(`${whatIsDone(done, asked.request, "would be")} Use --yes to do it.`);
     report(context, done, asked.request, dryRun, values.json ?? false);
     return 0;
   });
 }
 
-/** @param states those that the command is for; without --state the first */
+/** @param states the states that the command accepts; the first is the default */
 async function hastenAll(
   context: CommandContext,
   values: HastenValues,

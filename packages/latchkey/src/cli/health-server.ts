@@ -1,4 +1,4 @@
-/** Tells a platform over HTTP whether a worker does its work. */
+/** Reports a worker's health over HTTP to a platform. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -7,23 +7,23 @@ export interface Health {
 }
 
 export interface HealthServer {
-  /** The port it has, also where it was asked for any. */
+  /** The actual port, also if any free one was requested. */
   readonly port: number;
   close(): Promise<void>;
 }
 
 export interface HealthRoutes {
-  /** Answers every path but those below. */
+  /** Answers every path except `/metrics`. */
   readonly health: () => Promise<Health>;
-  /** Prometheus' text, at `/metrics`. Null: there is none, and the path is like any other. */
+  /** The text for Prometheus, at `/metrics`. Null: there is none, and the path is like any other. */
   readonly metrics: (() => Promise<string>) | null;
 }
 
 /**
- * Answers GET and HEAD of every path: 200 when healthy, else 503, with the health as JSON. `/metrics` has the metrics, where
- * there are any; 503 when they cannot be had.
+ * Answers GET and HEAD on every path: 200 if healthy, otherwise 503, with the health as JSON. `/metrics` has the metrics, if
+ * there are any; 503 if they cannot be read.
  *
- * @throws {Error} when the port cannot be had.
+ * @throws {Error} if the port is not available.
  */
 export async function serveHealth(
   { port, host }: { readonly port: number; readonly host: string | undefined },
@@ -67,7 +67,7 @@ async function metricsOf(read: () => Promise<string>): Promise<Page> {
   try {
     return { status: 200, type: "text/plain; version=0.0.4", text: await read() };
   } catch {
-    return { status: 503, type: "text/plain", text: "The store could not be asked.\n" };
+    return { status: 503, type: "text/plain", text: "The store could not be read.\n" };
   }
 }
 

@@ -1,4 +1,4 @@
-/** Steps, effects and stored pieces as lines for a person. */
+/** Steps, effects and stored parts as lines for an operator. */
 import type { Readable, ShownAnswer } from "../operator/readable.ts";
 import type {
   DeadEffectView,
@@ -35,7 +35,7 @@ export function factLines(kept: FactsView | null): readonly string[] {
   const lines = kept.facts.map(({ at, text, traceId }) =>
     traceId === null ? `${at} ${text}` : `${at} ${text}, trace ${traceId}`,
   );
-  if (kept.missing > 0) lines.splice(firstFactsMax, 0, `(${kept.missing} more, not kept one by one)`);
+  if (kept.missing > 0) lines.splice(firstFactsMax, 0, `(${kept.missing} more, not stored individually)`);
   return lines;
 }
 
@@ -44,7 +44,7 @@ export function effectLines(effect: EffectPiecesView): readonly string[] {
   const from = effect.step === "" ? "" : ` (${effect.step})`;
   const at = finishedAt === null ? "" : ` ${finishedAt}`;
   const times = sends === 1 ? "once" : `${sends} times`;
-  const lost = sends === returns ? "" : `; ${sends - returns} did not come back`;
+  const lost = sends === returns ? "" : `; ${sends - returns} did not return`;
   const doubt = doubtfulSince === null ? "" : `; in doubt since ${doubtfulSince}`;
   return under(`${effect.index + 1}. ${effect.effect}${from} ${state}${at}`, [
     ["id", effect.id],
@@ -61,7 +61,7 @@ export function effectLines(effect: EffectPiecesView): readonly string[] {
   ]);
 }
 
-/** Of a dead effect whose record is gone. */
+/** For a dead effect whose record is gone. */
 export function deadEffectLines(
   effect: DeadEffectView,
   choices: readonly CommandChoice[],
@@ -79,7 +79,7 @@ export function deadEffectLines(
     ["Key", key],
     ["Record", `${recordId}, which is gone`],
     ["Downstream key", effect.downstreamKey],
-    ["Sent", `${sends} counted, ${returns} came back`],
+    ["Sent", `${sends} counted, ${returns} returned`],
     ["Created", effect.createdAt],
   ] as const;
   const advice = choices.flatMap(({ when, command }) => [`  ${when}:`, `    ${command}`]);
@@ -98,7 +98,7 @@ export function readableText(readable: Readable<unknown> | null): string | null 
     : unreadableText(readable.unreadable);
 }
 
-/** `POST /payments {"amount":500}`; what a redaction has made of it as it is. */
+/** `POST /payments {"amount":500}`; any other shape, such as after a redaction, is printed as JSON. */
 export function summaryText(summary: Readable<unknown> | null): string | null {
   if (summary === null || !("value" in summary)) return readableText(summary);
   const { value } = summary;
@@ -113,7 +113,7 @@ export function answerText(answer: Readable<ShownAnswer> | null): string | null 
   if (answer === null) return null;
   if (!("value" in answer)) return unreadableText(answer.unreadable);
   const { status, body, bodyEncoding, omitted } = answer.value;
-  if (omitted !== null) return `${status}, body not kept (${omitted})`;
+  if (omitted !== null) return `${status}, body not stored (${omitted})`;
   return bodyEncoding === "none"
     ? String(status)
     : `${status} ${shortened(bodyEncoding === "json" ? JSON.stringify(body) : String(body))}`;
@@ -123,13 +123,13 @@ function unreadableText(bytes: number): string {
   return `${bytes} bytes, not readable here (the service stores through a codec)`;
 }
 
-/** @param hasCodec whether the service's codec was there to decode it */
+/** @param hasCodec whether the service's codec was available to decode it */
 export function payloadText(payload: Readable<ShownPayload>, hasCodec: boolean): string {
   if ("value" in payload) {
     const { body, bodyEncoding } = payload.value;
     return bodyEncoding === "json" ? JSON.stringify(body) : `(${bodyEncoding}) ${body ?? ""}`.trimEnd();
   }
   return hasCodec
-    ? `${payload.unreadable} bytes, which the service's codec refuses`
-    : `${payload.unreadable} bytes, not readable here: encoded, or no JSON; --config <file> decodes it`;
+    ? `${payload.unreadable} bytes, which the service's codec rejects`
+    : `${payload.unreadable} bytes, not readable here: encoded, or not JSON; --config <file> decodes it`;
 }

@@ -34,7 +34,7 @@ async function reportOf(service: OpenService, id: string, values: InspectMessage
   const message = service.runtime.store.messages === null ? null : await service.messages.find(id);
   if (message === null) {
     throw new CommandError(
-      `There is no record, dead effect or dead message under ${id}: it was released because nothing happened, was decided about or delivered, has been forgotten, or its transaction still runs.`,
+      `No record, dead effect or dead message has the id ${id}: it was released because nothing happened, was decided or delivered, was forgotten, or its transaction is still running.`,
       { exitCode: 3 },
     );
   }
@@ -52,7 +52,7 @@ async function reportOf(service: OpenService, id: string, values: InspectMessage
 
 export function messageLines(report: Report, hasCodec: boolean): readonly string[] {
   const { starts, returns, failures } = report;
-  const lost = starts === returns ? "" : `; ${starts - returns} did not come back`;
+  const lost = starts === returns ? "" : `; ${starts - returns} did not return`;
   const rows: [string, string | null][] = [
     ["Message", report.id],
     ["Tenant", report.tenant],

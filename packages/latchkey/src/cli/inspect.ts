@@ -34,25 +34,25 @@ const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
        latchkey inspect <message id> [options]
 
 Shows one key's record: its steps, its effects in the outbox, what was settled, what happens next and what you may do.
-Changes nothing. Inputs and answers are shown where no codec stands before them.
+Changes nothing. Inputs and answers are readable if the service has no codec.
 
-${namesHelp} By the keyHash of an
-event it is looked for among at most 100,000 records, with the service's logSecret in the variable ${secretVariable}.
+${namesHelp} To find it by the keyHash of an
+event, set ${secretVariable} to the service's logSecret; at most 100,000 records are searched.
 
-Or shows the record of a dead effect, by the effect's id in \`latchkey list --dead\`, with or without its number; or one dead
+Also shows the record of a dead effect, by the effect's id in \`latchkey list --dead\`, with or without its number; or one dead
 message, by its id in \`latchkey list --dead --messages\`.
 
 ${pathHelp}
-  --payload             of a message: what it carries, too
-  --config <file>       the service's config, whose store is then used; of a message also its codec
+  --payload             also show a message's payload
+  --config <file>       use the store of the service's config, and its codec for messages
 ${databaseHelp}
 ${consoleHelp}
   --json                print it as JSON
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record or message, 4 the name fits two records.`;
+Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record or message, 4 two records have the name.`;
 
 export const inspect: Command = {
-  summary: "show one key or dead message: what is known of it, why, and what may be done",
+  summary: "show one key or dead message: its state, the reason, and what you may do",
   help,
   async run(context) {
     const { values, positionals } = parse({
@@ -72,7 +72,7 @@ export const inspect: Command = {
       await withService(context, values, (service) => inspectId(context, values, service, id));
       return 0;
     }
-    if (values.payload !== undefined) throw new UsageError("--payload goes with the id of a message.");
+    if (values.payload !== undefined) throw new UsageError("--payload needs the id of a message.");
     const find = finderOf(context, positionals, values.path);
     await withStore(context, values, async (store) => show(context, values, store, await find(store)));
     return 0;
@@ -84,7 +84,7 @@ interface InspectValues extends ServiceValues {
   readonly json?: boolean | undefined;
 }
 
-/** Of a record, a dead effect or a dead message: their ids are all random. */
+/** Takes the id of a record, dead effect or dead message: all are random. */
 async function inspectId(
   context: CommandContext,
   values: InspectValues,
@@ -114,7 +114,7 @@ async function show(
   else for (const line of linesOf(report)) context.print(line);
 }
 
-/** A dead effect that has outlived its record. */
+/** Shows a dead effect that has outlived its record. */
 function showEffect(context: CommandContext, values: InspectValues, effect: OutboxEffect): void {
   const view = deadEffectView(effect);
   const choices = commandChoices(deadEffectChoices(effect), view.death, placeWords(values));
@@ -149,12 +149,12 @@ function finderOf(context: CommandContext, positionals: readonly string[], path:
   };
 }
 
-/** @param place where the one who asks has looked, in the options of the command */
+/** @param place the options that name the database or service that was read */
 export function reportLines(report: RecordReport, place: readonly string[]): readonly string[] {
   return linesOf(printed(report, place));
 }
 
-/** What is printed: choices as commands. */
+/** The report as printed, with choices as commands. */
 interface Report extends Omit<RecordReport, "choices" | "deadChoices"> {
   readonly choices: readonly CommandChoice[];
 }
@@ -169,7 +169,7 @@ function linesOf(report: Report): readonly string[] {
     ...columns(headRows(report)),
     ...section("Steps", report.steps.flatMap(stepLines)),
     ...section("Effects", report.effects.flatMap(effectLines)),
-    ...section("Requests that came again", factLines(report.repeats)),
+    ...section("Repeated requests", factLines(report.repeats)),
     ...section("Look-ups", factLines(report.lookUps)),
     ...section(
       "Settled",

@@ -27,9 +27,7 @@ export async function listAudit(context: CommandContext, values: ListAuditValues
     return readAuditLog(store, tenant, { limit, from });
   });
   if (page === null) {
-    context.complain(
-      "This store keeps audit rows by key alone: `latchkey inspect` shows those of one record.",
-    );
+    context.complain("This store has audit rows by key only: `latchkey inspect` shows those of one record.");
     return 1;
   }
   const { items: entries, next } = page;

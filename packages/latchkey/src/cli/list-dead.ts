@@ -14,7 +14,7 @@ export interface ListDeadValues extends DatabaseValues, PageValues, BulkValues {
   readonly state?: string | undefined;
 }
 
-/** @throws {UsageError} for a state, which only records have. */
+/** @throws {UsageError} for `--state`, which only records have. */
 export async function listDead(context: CommandContext, values: ListDeadValues): Promise<ExitCode> {
   if (values.state !== undefined) throw new UsageError("--state and --dead exclude each other.");
   const { limit, after } = pageOf(values);
@@ -35,7 +35,7 @@ export async function listDead(context: CommandContext, values: ListDeadValues):
     return 0;
   }
   for (const line of deadLines(values, limit, effects, next)) context.print(line);
-  if (others.length > 0) context.complain("Messages are dead, too: latchkey list --dead --messages");
+  if (others.length > 0) context.complain("There are dead messages, too: latchkey list --dead --messages");
   return 0;
 }
 

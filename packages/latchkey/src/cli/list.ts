@@ -22,23 +22,23 @@ Lists records in one state, dead effects, or dead messages, oldest first, or the
 record, or one dead message. Changes nothing.
 
   --state <state>       ${states.join(", ")}; default: unknown
-  --dead                effects that are not delivered any more, instead of records
+  --dead                dead effects, which no worker delivers, instead of records
   --effect <name>       with --dead: only this effect's
-  --messages            with --dead: messages of brokers that no inbox runs any more, instead of effects
-  --payload             with --messages: what they carry, too
+  --messages            with --dead: dead messages, which no inbox runs, instead of effects
+  --payload             with --messages: also their payloads
   --audit               who decided what, newest first, instead of records; takes --tenant, --limit and --after
-  --config <file>       the service's config, whose store is then used; with --messages its codec, too
+  --config <file>       use the store of the service's config, and its codec with --messages
   --tenant <tenant>     only this tenant's
   --operation <name>    only this operation's
-  --older-than <time>   only what began before, or of messages died before, such as 90s, 15m, 2h or 3d
-  --error-code <code>   only what has this reason: the column WHY
+  --older-than <time>   only records that began, or messages that died, longer ago, such as 90s, 15m, 2h or 3d
+  --error-code <code>   only with this reason: the column WHY
   --limit <n>           how many, 1 to 1000; default: ${limitDefault}
-  --after <place>       go on after this place, which the page before ends with
+  --after <place>       continue after this place, which the previous page printed
 ${databaseHelp}
 ${consoleHelp}
   --json                print it as JSON
 
-Exit codes: 0 done (also when there is none), 1 failed, 2 called wrongly.`;
+Exit codes: 0 done (also if there are none), 1 failed, 2 called wrongly.`;
 
 export const list: Command = {
   summary: "list records in one state, such as unknown, or dead effects, or dead messages",
@@ -65,7 +65,7 @@ export const list: Command = {
       },
     });
     if (values.payload !== undefined && !values.messages) {
-      throw new UsageError("--payload goes with --messages.");
+      throw new UsageError("--payload needs --messages.");
     }
     if (values.audit) {
       if (values.dead) throw new UsageError("--audit and --dead exclude each other.");
@@ -73,7 +73,7 @@ export const list: Command = {
     }
     if (values.dead) return values.messages ? listMessages(context, values) : listDead(context, values);
     for (const option of ["effect", "messages"] as const) {
-      if (values[option] !== undefined) throw new UsageError(`--${option} goes with --dead.`);
+      if (values[option] !== undefined) throw new UsageError(`--${option} needs --dead.`);
     }
     const { limit, after } = pageOf(values);
     const filter: ListFilter = { ...values, state: stateOf(values.state ?? "unknown"), limit };

@@ -1,4 +1,4 @@
-/** The user's `latchkey.config.ts`. */
+/** Loads the user's `latchkey.config.ts`. */
 import { existsSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { configNames, type LatchkeyConfig } from "../config.ts";
@@ -7,11 +7,11 @@ import { CommandError } from "./command.ts";
 
 const fields: readonly string[] = Object.keys(configNames);
 const expected =
-  `It must say \`export default { ${fields.join(", ")} }\`: \`latchkey\` is what \`createLatchkey\` returned; the others are ` +
+  `It must contain \`export default { ${fields.join(", ")} }\`: \`latchkey\` is what \`createLatchkey\` returned; the others are ` +
   "optional: `worker` (options of `startWorker`), `metrics` (what `createMetrics` returned), `republish` (publishes a dead " +
   "message again) and `close` (called at the end).";
 
-/** @throws {CommandError} when there is no such file, it cannot be loaded, or its default export is something else. */
+/** @throws {CommandError} when there is no such file, it cannot be loaded, or its default export is invalid. */
 export async function loadConfig(path: string): Promise<LatchkeyConfig<unknown>> {
   if (!existsSync(path)) {
     throw wrong(`There is no file ${path}. Name it with --config. ${expected}`);
@@ -30,7 +30,7 @@ export async function imported(
       const message = `${path} cannot be loaded: Node ${process.versions.node} does not run TypeScript. Use Node 22.18 or newer, or write the file in JavaScript.`;
       throw wrong(message, cause);
     }
-    // What Latchkey refuses is said in its message; of anything else the place matters.
+    // A LatchkeyError's message is enough; for other errors the stack shows the place.
     const why = cause instanceof LatchkeyError ? cause.message : isError(cause) ? cause.stack : String(cause);
     throw new CommandError(`${path} cannot be loaded: ${why}`, { cause });
   }
@@ -43,7 +43,7 @@ function isError(error: unknown): error is Error & { readonly code?: unknown } {
 function checked(path: string, module: { readonly default?: unknown }): LatchkeyConfig<unknown> {
   const config = unwrapped(module.default);
   if (config === undefined) throw wrong(`${path} has no default export. ${expected}`);
-  if (!isObject(config)) throw wrong(`The default export of ${path} is no object. ${expected}`);
+  if (!isObject(config)) throw wrong(`The default export of ${path} is not an object. ${expected}`);
   const unknown = Object.keys(config).find((field) => !fields.includes(field));
   if (unknown !== undefined) {
     throw wrong(`The default export of ${path} has an unknown field ${JSON.stringify(unknown)}. ${expected}`);
@@ -52,7 +52,7 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
     throw wrong(`In ${path}, \`latchkey\` is not what \`createLatchkey\` returned. ${expected}`);
   }
   if (config.worker !== undefined && !isObject(config.worker)) {
-    throw wrong(`In ${path}, \`worker\` is no object of options. ${expected}`);
+    throw wrong(`In ${path}, \`worker\` is not an object of options. ${expected}`);
   }
   if (
     config.metrics !== undefined &&
@@ -62,7 +62,7 @@ function checked(path: string, module: { readonly default?: unknown }): Latchkey
   }
   for (const field of ["republish", "close"] as const) {
     if (config[field] === undefined || typeof config[field] === "function") continue;
-    throw wrong(`In ${path}, \`${field}\` is no function. ${expected}`);
+    throw wrong(`In ${path}, \`${field}\` is not a function. ${expected}`);
   }
   return config as unknown as LatchkeyConfig<unknown>;
 }

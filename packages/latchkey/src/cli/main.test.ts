@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 
 const main = join(import.meta.dirname, "main.ts");
 
-test("the entry point runs under plain Node and hands its exit code on", async () => {
+test("the entry point runs under plain Node and passes its exit code on", async () => {
   const printed = await promisify(execFile)(process.execPath, [main, "migrate", "--sql"]);
   expect(printed.stdout).toContain('create table "latchkey".records');
   expect(printed.stderr).toBe("");
@@ -13,7 +13,7 @@ test("the entry point runs under plain Node and hands its exit code on", async (
   await expect(failing).rejects.toMatchObject({ code: 2, stdout: "" });
 });
 
-test("on a Node that is too old the command and the library say so in one sentence", async () => {
+test("on a Node that is too old the command and the library fail with one sentence", async () => {
   const old = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.19.0" } })`;
   const preload = `data:text/javascript,${encodeURIComponent(old)}`;
   const sentence = "Latchkey needs Node 22 or newer, and this process runs on Node 20.19.0.";

@@ -7,7 +7,7 @@ if (problem !== null) {
   console.error(problem);
   process.exit(1);
 }
-// Loaded after that look: an old Node would stop at what it does not know.
+// Loaded after the version check: an old Node would fail on syntax that it does not know.
 const { run } = await import("./run.ts");
 process.exitCode = await run({
   args: process.argv.slice(2),
@@ -16,5 +16,5 @@ process.exitCode = await run({
   print: (text) => console.log(text),
   complain: (text) => console.error(text),
 });
-// A worker's config may have left connections open. They are not waited for any longer.
+// A worker's config may have left connections open; do not wait for them any longer.
 setTimeout(() => process.exit(), 1_000).unref();

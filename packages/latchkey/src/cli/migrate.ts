@@ -6,9 +6,9 @@ import { databaseOptions, databaseUrlOf, parse, schemaOf } from "./options.ts";
 
 const help = `Usage: latchkey migrate [options]
 
-Creates Latchkey's tables in Postgres, or brings them to this version. Safe to run from many processes at once.
+Creates Latchkey's tables in Postgres, or updates them to this version. Many processes may run it at once.
 
-  --database-url <url>  the database; default: the variable DATABASE_URL, then what \`pg\` takes from PG* variables
+  --database-url <url>  the database; default: the variable DATABASE_URL, then the PG* variables of \`pg\`
   --schema <name>       the schema that holds the tables; default: ${defaultSchema}
   --sql                 print the SQL instead, to paste into migrations of Prisma, Drizzle or another tool
   --after <version>     with --sql: leave out the migrations up to this version
@@ -44,7 +44,7 @@ function readOptions(args: readonly string[]): Options {
     },
   });
   const { sql = false, json = false } = values;
-  if (values.after !== undefined && !sql) throw new UsageError("--after goes with --sql.");
+  if (values.after !== undefined && !sql) throw new UsageError("--after needs --sql.");
   if (json && sql) throw new UsageError("--json and --sql exclude each other.");
   const after = Number(values.after ?? "0");
   if (!Number.isSafeInteger(after) || after < 0) throw new UsageError("--after must be a version number.");
@@ -62,10 +62,10 @@ async function apply(context: CommandContext, { databaseUrl, schema, json }: Opt
     const report = await applyMigrations(pool, schema);
     if (json) context.print(JSON.stringify(report));
     else if (report.applied.length === 0)
-      context.print(`Schema "${schema}" is at version ${report.version} already.`);
+      context.print(`Schema "${schema}" is already at version ${report.version}.`);
     else
       context.print(
-        `Schema "${schema}" is at version ${report.version} now: applied ${report.applied.join(", ")}.`,
+        `Schema "${schema}" is now at version ${report.version}: applied ${report.applied.join(", ")}.`,
       );
     return 0;
   } finally {

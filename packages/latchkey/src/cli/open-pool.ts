@@ -9,7 +9,7 @@ export interface EndablePool extends PgPool {
   end(): Promise<void>;
 }
 
-/** What `import("pg")` gives. */
+/** The part of `import("pg")` that is used. */
 interface PgModule {
   readonly default: {
     readonly Pool: new (options: {
@@ -21,11 +21,11 @@ interface PgModule {
 }
 
 /**
- * Opens a pool with the project's own `pg`: Latchkey brings no client.
+ * Opens a pool with the project's own `pg`: Latchkey does not depend on a client.
  *
  * @param url without one, `pg` reads the PG* variables
  * @param max how many connections; default 1
- * @throws {UsageError} when no database is named, or by something that is no URL
+ * @throws {UsageError} when no database is named, or the URL is invalid
  * @throws {CommandError} when the project has no `pg`
  */
 export async function openPool(
@@ -44,12 +44,12 @@ export async function openPool(
   return pool;
 }
 
-/** `pg` would say of no name "no PostgreSQL user name specified in startup packet". The text may hold a password. */
+/** Without a name `pg` would only report "no PostgreSQL user name specified in startup packet". The URL may hold a password. */
 function checkNamed(env: CommandContext["env"], url: string | undefined): void {
   if (url === undefined || url === "") {
     if (Object.keys(env).some((name) => /^PG[A-Z]/u.test(name))) return;
     throw new UsageError(
-      "No database is named: set DATABASE_URL, or give --database-url postgres://user:password@host:5432/database, or --config where the command takes one.",
+      "No database is named: set DATABASE_URL, or pass --database-url postgres://user:password@host:5432/database, or --config where the command takes one.",
     );
   }
   if (/^(?:postgres(?:ql)?|socket):/u.test(url) ? URL.canParse(url) : url.startsWith("/")) return;
@@ -62,7 +62,7 @@ function findPg(cwd: string): string {
   try {
     return createRequire(join(cwd, "package.json")).resolve("pg");
   } catch (error) {
-    const message = `The package "pg" is not installed in ${cwd}. Run \`npm install pg\` there. (\`latchkey migrate --sql\` works without.)`;
+    const message = `The package "pg" is not installed in ${cwd}. Run \`npm install pg\` there. (\`latchkey migrate --sql\` works without it.)`;
     throw new CommandError(message, { cause: error });
   }
 }

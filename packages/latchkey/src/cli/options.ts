@@ -1,4 +1,4 @@
-/** What the commands' options have in common. */
+/** Options that commands share. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import { checkSchemaName, defaultSchema } from "../stores/postgres/names.ts";
 import { type CommandContext, UsageError } from "./command.ts";
@@ -9,12 +9,12 @@ export const databaseOptions = {
   schema: { type: "string" },
 } as const;
 
-/** Their lines in a command's help. */
+/** Lines in the help of commands. */
 export const databaseHelp = `\
-  --database-url <url>  the database; default: the variable DATABASE_URL, then what \`pg\` takes from PG* variables
+  --database-url <url>  the database; default: the variable DATABASE_URL, then the PG* variables of \`pg\`
   --schema <name>       the schema that holds the tables; default: ${defaultSchema}`;
 
-/** @throws {UsageError} when an option is not known, has no value, or too many arguments came. */
+/** @throws {UsageError} when an option is unknown or has no value, or there are too many arguments. */
 export function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config);
@@ -23,7 +23,7 @@ export function parse<T extends ParseArgsConfig>(config: T): ReturnType<typeof p
   }
 }
 
-/** @throws {UsageError} when it is not the name of a schema. */
+/** @throws {UsageError} when it is not a valid schema name. */
 export function schemaOf(name: string = defaultSchema): string {
   try {
     return checkSchemaName(name);
@@ -36,11 +36,11 @@ export function databaseUrlOf({ env }: CommandContext, option: string | undefine
   return option ?? env.DATABASE_URL;
 }
 
-/** Who decides, or why: @throws {UsageError} when it is missing or blank. */
+/** The operator or the reason. @throws {UsageError} when it is missing or blank. */
 export function signed(option: "operator" | "reason", text: string | undefined): string {
   const value = text?.trim() ?? "";
   if (value !== "") return value;
-  throw new UsageError(`--${option} is needed: the audit row keeps who decided it and why.`);
+  throw new UsageError(`--${option} is required: the audit row records who decided and why.`);
 }
 
 /** @throws {UsageError} unless it is a whole number between the two. */
@@ -50,7 +50,7 @@ export function wholeNumber(option: string, text: string, least: number, greates
   throw new UsageError(`--${option} must be a whole number from ${least} to ${greatest}.`);
 }
 
-/** Whether it is an id as the store gives them to records, effects and dead messages. */
+/** Whether it has the form of the ids that stores give to records, effects and dead messages. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
 }

@@ -1,4 +1,4 @@
-/** Commands with `--console`: a running process does what they ask for, through its console. */
+/** Commands with `--console`: a running process executes them, through its console. */
 import type { Hastened } from "../operator/hasten.ts";
 import type { Inspected } from "../operator/inspect.ts";
 import type { DecidedDead } from "../operator/operator.ts";
@@ -26,7 +26,7 @@ import { shown, shownJson } from "./text.ts";
 
 type Run = (context: CommandContext) => Promise<ExitCode>;
 
-/** By the names of the commands. What is not here needs the database itself. */
+/** By the names of the commands. The other commands need the database itself. */
 export const overConsole: ReadonlyMap<string, Run> = new Map<string, Run>([
   ["inspect", inspect],
   ["list", list],
@@ -83,12 +83,12 @@ async function inspect(context: CommandContext): Promise<ExitCode> {
 
 function notOne(found: Inspected, names: readonly string[]): CommandError {
   if (found.kind === "ambiguous") {
-    return refusal(`This name fits two records (${found.recordIds.join(" and ")}): name it by its id.`);
+    return refusal(`Two records have this name (${found.recordIds.join(" and ")}): use the id.`);
   }
   const name = shown(names.join(" "));
   const why =
-    "it never came, was released because nothing happened, has been forgotten, or its transaction still runs";
-  return new CommandError(`Nothing is known under ${name}: ${why}.`, { exitCode: 3 });
+    "it never arrived, was released because nothing happened, was forgotten, or its transaction is still running";
+  return new CommandError(`Nothing has the name ${name}: ${why}.`, { exitCode: 3 });
 }
 
 const listing = {
@@ -173,7 +173,7 @@ async function settle(context: CommandContext): Promise<ExitCode> {
     allowPositionals: true,
     options: settling,
   });
-  // Checked as without a console, where nothing has been asked yet.
+  // Checked before any request, as without a console.
   const { event } = outcomeOf(values, context.cwd);
   const by = signedBy(values);
   const client = openConsole(context, values.console);
@@ -233,7 +233,7 @@ async function hasten(context: CommandContext, event: "retry" | "forget"): Promi
     options: { ...deciding, record: text, yes: flag, "may-run-again": flag },
   });
   const by = signedBy(values);
-  if (event === "forget" && !values.yes) throw new UsageError("Say --yes to forget it.");
+  if (event === "forget" && !values.yes) throw new UsageError("Use --yes to forget it.");
   const client = openConsole(context, values.console);
   const { id, attempt } = await lifeOf(client, positionals, values);
   const done = await client.post<Hastened>(event, by.operator, {
@@ -259,7 +259,7 @@ async function decide(context: CommandContext, decision: "redrive" | "discard"):
     options: { ...deciding, "never-happened": flag },
   });
   const by = signedBy(values);
-  if (positionals.length === 0) throw new UsageError("Say which effect or message, by its id.");
+  if (positionals.length === 0) throw new UsageError("Name an effect or message by its id.");
   const client = openConsole(context, values.console);
   const doubt = values["never-happened"] ? "cleared" : "kept";
   const decided: (DecidedDead & { readonly id: string })[] = [];
@@ -281,9 +281,9 @@ function signedBy(values: { readonly operator?: string; readonly reason?: string
 }
 
 /**
- * The life that the operator has looked at.
+ * The life that the operator looked at.
  *
- * @throws {CommandError} when there is none, or its key has another life by now.
+ * @throws {CommandError} when there is none, or its key now has another life.
  */
 async function lifeOf(
   client: ConsoleClient,
@@ -295,5 +295,5 @@ async function lifeOf(
   if (found.kind !== "record") throw notOne(found, positionals);
   const { report } = found;
   if (recordId === undefined || recordId === report.id) return report;
-  throw refusal(`The key has another life by now, record ${report.id}. Nothing was changed.`);
+  throw refusal(`The key now has another life, record ${report.id}. Nothing was changed.`);
 }

@@ -1,4 +1,4 @@
-/** Options of lists, which come in pages. */
+/** Options of lists, which are read in pages. */
 import { type Place, parsePlace } from "../operator/pages.ts";
 import type { BulkValues } from "./bulk.ts";
 import { UsageError } from "./command.ts";
@@ -25,7 +25,7 @@ export function pageOf({ limit = String(limitDefault), after }: PageValues): {
 
 function placeOf(text: string): Place {
   const place = parsePlace(text);
-  if (place === null) throw new UsageError("--after takes the place that the page before ended with.");
+  if (place === null) throw new UsageError("--after takes the place that the previous page printed.");
   return place;
 }
 

@@ -24,7 +24,7 @@ async function latchkey(args: readonly string[], env: Record<string, string> = {
 }
 
 describe("the command line", () => {
-  test("inspect by a key's hash from a log says what to give instead", async () => {
+  test("inspect by a key's hash from a log names what to use instead", async () => {
     const { exitCode, errors } = await latchkey(["inspect", "0f3a5c7e9b1d"]);
     expect(exitCode).toBe(2);
     expect(errors).toContain("`recordId` of the same event");
@@ -36,7 +36,7 @@ describe("the command line", () => {
     expect(out).toContain("migrate");
   });
 
-  test("without a command it lists them, and says that this was wrong", async () => {
+  test("without a command it lists them, with exit code 2", async () => {
     expect(await latchkey([])).toMatchObject({
       exitCode: 2,
       out: expect.stringContaining("Usage: latchkey"),
@@ -53,9 +53,9 @@ describe("the command line", () => {
   });
 });
 
-describe("text of others", () => {
+describe("text from others", () => {
   const steering = "\u001b]0;pwn\u0007\u001b[2J\u009b1m\u202e\r";
-  // What a terminal might obey is what is tested.
+  // Characters that a terminal might obey.
   const obeyed = /[\p{Cf}\p{Zl}\p{Zp}]|(?!\n)\p{Cc}/u;
 
   test.each([
@@ -88,7 +88,7 @@ test.each([
   ["migrate", { DATABASE_URL: "localhost:5432/secret" }, "URL is malformed"],
   ["migrate", { DATABASE_URL: "postgres://u:secret@host:no/x" }, "URL is malformed"],
   ["migrate", { DATABASE_URL: "postgres://u:secret@127.0.0.1:1/x" }, "cannot be reached"],
-])("%s with %j says what is wrong with the database's name", async (command, env, message) => {
+])("%s with %j reports what is wrong with the database's name", async (command, env, message) => {
   const { exitCode, errors } = await latchkey([command], env);
   expect(exitCode).toBeGreaterThan(0);
   expect(errors).toContain(message);
@@ -120,15 +120,15 @@ describe("migrate", () => {
     expect(out).toBe("");
   });
 
-  test("creates the tables once, and says so", async () => {
+  test("creates the tables once, and reports it", async () => {
     const first = await latchkey(["migrate"], url);
     expect(first).toEqual({
       exitCode: 0,
-      out: 'Schema "latchkey" is at version 7 now: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces, 0007_facts.',
+      out: 'Schema "latchkey" is now at version 7: applied 0001_records, 0002_messages, 0003_names, 0004_audit_age, 0005_summaries, 0006_traces, 0007_facts.',
       errors: "",
     });
     const again = await latchkey(["migrate"], url);
-    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is at version 7 already.' });
+    expect(again).toMatchObject({ exitCode: 0, out: 'Schema "latchkey" is already at version 7.' });
     const pool = new pg.Pool({ connectionString: database.url });
     await postgresStore({ pool }).verify();
     await pool.end();
@@ -153,7 +153,7 @@ describe("migrate", () => {
     });
   });
 
-  test("prints SQL that does the same, without a database", async () => {
+  test("prints the same SQL without a database", async () => {
     const { exitCode, out } = await latchkey(["migrate", "--sql", "--schema", "pasted"]);
     expect(exitCode).toBe(0);
     const pool = new pg.Pool({ connectionString: database.url });
@@ -163,7 +163,7 @@ describe("migrate", () => {
     expect((await latchkey(["migrate", "--schema", "pasted"], url)).out).toContain("already");
   });
 
-  test("a database that refuses is said plainly", async () => {
+  test("a refused connection is reported plainly", async () => {
     const { exitCode, errors } = await latchkey(["migrate"], { DATABASE_URL: "postgres://x@127.0.0.1:1/x" });
     expect(exitCode).toBe(1);
     expect(errors).toContain("ECONNREFUSED");

@@ -33,8 +33,8 @@ const commands: ReadonlyMap<string, Command> = new Map([
 ]);
 
 /**
- * Runs the command that the first argument names. Never throws: what goes wrong is printed. All output passes here through
- * one function, as keys, paths, option values and a database's messages are others' text.
+ * Runs the command that the first argument names. Never throws: it prints errors. All output passes through one function
+ * here, because keys, paths, option values and a database's messages are text from others.
  */
 export async function run({ print, complain, ...given }: CommandContext): Promise<ExitCode> {
   const context: CommandContext = {
@@ -75,7 +75,7 @@ function overview(): string {
     "",
     ...lines,
     "",
-    "latchkey <command> --help says more; latchkey --version prints the version.",
+    "latchkey <command> --help prints its options; latchkey --version prints the version.",
   ].join("\n");
 }
 
@@ -99,12 +99,12 @@ function explain(context: CommandContext, command: Command, error: unknown): Exi
   return error instanceof CommandError ? error.exitCode : 1;
 }
 
-/** A message may quote what others wrote: its further lines must not look like lines of the command's own. */
+/** A message may quote text from others: its further lines must not look like the command's own. */
 function oneBlock(message: string): string {
   return message.replaceAll("\n", "\n  ");
 }
 
-/** A refused connection to a name with two addresses is an error without a message, with two errors in it. */
+/** A refused connection to a name with two addresses is an error without a message that contains two errors. */
 function messageOf(error: Error): string {
   if (error instanceof AggregateError && error.message === "") {
     return unreachable(error.errors.map(String).join("; "));
@@ -114,5 +114,5 @@ function messageOf(error: Error): string {
   }
   const because = error instanceof StoreError && error.cause instanceof Error ? error.cause : null;
   const message = error.message === "" ? error.name : error.message;
-  return because === null ? message : `${message}\nThe database said: ${messageOf(because)}`;
+  return because === null ? message : `${message}\nThe database reported: ${messageOf(because)}`;
 }

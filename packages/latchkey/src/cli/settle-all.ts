@@ -30,7 +30,7 @@ export async function settleAll(context: CommandContext): Promise<ExitCode> {
     },
   });
   if (values.proof === "closed-downstream") {
-    throw new UsageError("--proof closed-downstream is about one call: settle each by itself.");
+    throw new UsageError("--proof closed-downstream applies to one call: settle each record separately.");
   }
   const shared: Shared = {
     outcome: outcomeOf(values, context.cwd),
@@ -62,11 +62,11 @@ async function settleSeenOne(
   const found = await findRecord(store, { recordId: id });
   const { record } = found;
   if (record.state === "unknown" && record.fence.attempt !== attempt) {
-    throw refusal("It went on and has become unknown again since it was listed.");
+    throw refusal("It has continued and become unknown again since it was listed.");
   }
   const options: SettleOptions = { ...shared, named: { recordId: id } };
   if (!dryRun) return (await settleFound(store, found, options)).entry.id;
-  if (record.state !== "unknown") throw refusal(`It is ${record.state} by now.`);
+  if (record.state !== "unknown") throw refusal(`It is now ${record.state}.`);
   await settlementFor(store, found, options);
   return "";
 }

@@ -1,4 +1,4 @@
-/** One settlement by a person, with its audit row, whether one record is named or many match. */
+/** One settlement by an operator, with its audit row, for a named record or one of many. */
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
 import { encodeAnswer } from "../operations/answer.ts";
 import { readJson } from "../operator/readable.ts";
@@ -11,7 +11,7 @@ import type { SettleOptions } from "./settle-options.ts";
 import { proofName, settlementOf } from "./settle-outcome.ts";
 import type { CommandStore } from "./with-store.ts";
 
-/** Of an unknown that was not settled so before. */
+/** For an unknown record that was not settled in the same way before. */
 export async function settlementFor(
   store: CommandStore,
   found: FoundRecord,
@@ -22,7 +22,7 @@ export async function settlementFor(
   return settlementOf(record.id, await store.journal.read(key, record.id), options);
 }
 
-/** @throws {CommandError} with exit code 4 where it is refused. */
+/** @throws {CommandError} with exit code 4 if it is refused. */
 export async function settleFound(
   store: CommandStore,
   found: FoundRecord,
@@ -49,7 +49,7 @@ export async function settleFound(
   return { entry, already: false };
 }
 
-/** The audit row of this very settlement, where it was made: a life that goes on may be anywhere by now. */
+/** The audit row of the same settlement, if it was made before: the life may have continued since. */
 async function sameBefore(
   store: CommandStore,
   found: FoundRecord,
@@ -59,7 +59,7 @@ async function sameBefore(
   return last !== undefined && (await saysTheSame(store, found, options.outcome)) ? last : null;
 }
 
-/** The audit rows of this life where the same person said the same kind of thing; others may have settled it since. */
+/** The audit rows of this life with the same kind of settlement by the same operator; others may have settled it since. */
 async function sayings(
   store: CommandStore,
   { key, record }: FoundRecord,
@@ -93,11 +93,11 @@ async function saysTheSame(
   );
 }
 
-/** An operator who repeats a command whose reply was lost does not mean a doubt that came up after it. */
+/** An operator who repeats a command after a lost reply does not mean a doubt that arose later. */
 const unknownAgain =
-  "It was settled so before, went on, and has become unknown again: what was known then need not hold now. " +
+  "It was settled like this before, continued, and has become unknown again: what you knew then may not apply now. " +
   "Look at it with `latchkey inspect`, and settle it with a new reason.";
 
 function notUnknown(record: LatchkeyRecord): string {
-  return `Only what is unknown can be settled, and this record is ${record.state}: see \`latchkey inspect\`.`;
+  return `Only an unknown record can be settled, and this one is ${record.state}: see \`latchkey inspect\`.`;
 }

@@ -1,4 +1,4 @@
-/** What `latchkey settle` was asked to do. */
+/** The options of `latchkey settle`. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { RecordName } from "../execution/find-record.ts";
@@ -9,13 +9,13 @@ import { lifeNamedBy } from "./find-record.ts";
 import { databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import type { DatabaseValues } from "./with-store.ts";
 
-/** What became of it, as a person found out. */
+/** The outcome that an operator found out. */
 export type Outcome =
   | { readonly event: "settle_completed" | "settle_failed"; readonly answer: Answer }
   | { readonly event: "settle_not_executed"; readonly proof: NotExecutedProof }
   | { readonly event: "settle_call"; readonly call: string; readonly result: unknown };
 
-/** Why it is certain that it did not happen. `operator`: the person's word alone. */
+/** Why it is certain that it did not happen. `operator`: only the operator's word. */
 export type NotExecutedProof =
   | { readonly kind: "operator" | "downstream-deduplicates" }
   | { readonly kind: "closed-downstream"; readonly downstreamKey: string };
@@ -93,15 +93,13 @@ export function outcomeOf(values: OutcomeValues, cwd: string): Outcome {
     outcomes.push({ event: "settle_failed", answer: answerOf("failed", failed, cwd) });
   }
   if (values["not-executed"]) outcomes.push({ event: "settle_not_executed", proof: proofOf(values) });
-  else if (values.proof !== undefined) throw new UsageError("--proof goes with --not-executed.");
+  else if (values.proof !== undefined) throw new UsageError("--proof needs --not-executed.");
   if (call !== undefined && result !== undefined) {
     outcomes.push({ event: "settle_call", call, result: jsonOf("result", result, cwd) });
   }
   const [outcome, ...more] = outcomes;
   if (outcome === undefined || more.length > 0) {
-    throw new UsageError(
-      "Say what became of it: exactly one of --completed, --failed, --not-executed, --call.",
-    );
+    throw new UsageError("Name the outcome: exactly one of --completed, --failed, --not-executed, --call.");
   }
   return outcome;
 }
@@ -110,7 +108,7 @@ const closed = "closed-downstream";
 
 function proofOf({ proof = "operator", "downstream-key": key }: OutcomeValues): NotExecutedProof {
   if (proof !== closed && key !== undefined) {
-    throw new UsageError(`--downstream-key goes with --proof ${closed}.`);
+    throw new UsageError(`--downstream-key needs --proof ${closed}.`);
   }
   switch (proof) {
     case "operator":
@@ -119,14 +117,14 @@ function proofOf({ proof = "operator", "downstream-key": key }: OutcomeValues): 
     case closed:
       if (key) return { kind: proof, downstreamKey: key };
       throw new UsageError(
-        `--proof ${closed} needs --downstream-key: which one the other side has closed. Another call may be in doubt by now.`,
+        `--proof ${closed} needs --downstream-key, the key of the call that the other side has closed: another call may be in doubt by now.`,
       );
     default:
       throw new UsageError(`--proof must be operator, ${closed} or downstream-deduplicates.`);
   }
 }
 
-/** JSON, or `@` and the name of a file with it. */
+/** JSON, or `@` and the name of a file that contains it. */
 export function jsonOf(option: string, text: string, cwd: string): unknown {
   const json = text.startsWith("@") ? contentOf(resolve(cwd, text.slice(1))) : text;
   try {
@@ -159,7 +157,7 @@ function answerOf(option: string, text: string, cwd: string): Answer {
   const { status, headers = {} } = value;
   if (typeof status !== "number") return refuse("needs a status");
   if (!isObject(headers) || !Object.values(headers).every(isHeaderValue)) {
-    return refuse("has headers that are not texts or lists of texts");
+    return refuse("has headers that are not strings or lists of strings");
   }
   try {
     return answerOfRun(value);

@@ -1,4 +1,4 @@
-/** What is written for what a person found out. */
+/** The settlement to write for an outcome. */
 
 import { reopened } from "../execution/settle.ts";
 import { encodeAnswer } from "../operations/answer.ts";
@@ -23,7 +23,7 @@ export function settlementOf(recordId: string, journal: Journal | null, options:
   }
   if (hasUnreadable(journal)) {
     throw refusal(
-      "This service stores through a codec, which is not here: what was written now could not be read there. " +
+      "This service stores through a codec, which the command does not have, so the service could not read what it wrote. " +
         "Use `latchkey.settle` in the service.",
     );
   }
@@ -40,18 +40,18 @@ export function settlementOf(recordId: string, journal: Journal | null, options:
     : { event: outcome.event, answer, retention };
 }
 
-/** Only what owns its work can be resumed by a worker. */
+/** A worker can only resume an operation that owns its work. */
 function resumeAfter(journal: Journal | null): number | null {
   return journal?.input == null ? null : 0;
 }
 
-/** What was said of a call must be of what is in doubt now: freeing one that was sent since could make it happen twice. */
+/** A statement about a call must be about the call in doubt now: freeing a later one could make it happen twice. */
 function callUnder(downstreamKey: string, journal: Journal | null) {
   const call = callInDoubt(journal);
   if (call?.downstreamKey === downstreamKey) return call;
   const instead =
     call === null
-      ? "no call of it is in doubt"
+      ? "none of its calls is in doubt"
       : `the call in doubt is ${call.name}, under ${call.downstreamKey}`;
   throw refusal(`No call is in doubt under ${downstreamKey}: ${instead}.`);
 }
@@ -59,7 +59,7 @@ function callUnder(downstreamKey: string, journal: Journal | null) {
 function callNamed(name: string, journal: Journal | null) {
   const call = callInDoubt(journal);
   if (call?.name === name) return call;
-  const instead = call === null ? "no call of it is in doubt" : `the call in doubt is ${call.name}`;
+  const instead = call === null ? "none of its calls is in doubt" : `the call in doubt is ${call.name}`;
   throw refusal(`The call ${name} is not in doubt: ${instead}.`);
 }
 

@@ -17,29 +17,29 @@ const help = `Usage: latchkey settle <record id> <outcome> --operator <name> --r
        latchkey settle --all --tenant <tenant> --operation <name> <outcome> --operator <name> --reason <text> --yes
        latchkey settle <tenant> <operation> <key> --record <id> <outcome> --operator <name> --reason <text> [options]
 
-Writes down what became of an unknown record, as you have found out, together with an audit row that keeps your name and
-reason. Refuses records that are not unknown, and another life of the key than the one you name. Asking again for what is
-settled so already changes nothing. \`latchkey inspect\` shows a record's id and the downstream keys of its calls. Outcomes:
+Records the outcome of an unknown record, as you found it out, together with an audit row with your name and
+reason. Refuses records that are not unknown, and lives other than the one you name. Repeating the same settlement
+changes nothing. \`latchkey inspect\` shows a record's id and the downstream keys of its calls. Outcomes:
 
   --call <step> --result <json>  the call in doubt happened, with this result; the rest of the operation then runs
-  --not-executed                 it did not happen and no longer can: it may run again. How you know that:
-      --proof operator                 your word (default): a call in doubt is made again under the same key
+  --not-executed                 it did not happen and no longer can: it may run again. The proof:
+      --proof operator                 your word (default): a call in doubt is sent again under the same key
       --proof closed-downstream --downstream-key <key>
-                                       the other side has closed this call: it is made again under a new key
+                                       the other side has closed this call: it is sent again under a new key
       --proof downstream-deduplicates  the other side still remembers its key: it is sent again under the same one
   --completed <answer>           all of it happened: retries get this answer
-  --failed <answer>              it stays undone: retries get this answer
+  --failed <answer>              it will not happen: retries get this answer
 
 An answer is {"status":201,"headers":{},"body":{}}. JSON may also come from a file: @file.
 
 ${pathHelp}
-  --record <id>         the life of the key that you looked at; --downstream-key names it, too
+  --record <id>         the life that you looked at; --downstream-key also names it
   --operator <name>     who settles
   --reason <text>       how you know
   --retention-ms <n>    how long retries get the answer of --completed and --failed; default: 24 hours
-  --dry-run             only say what would be written
-  --all                 everything unknown that matches, with --not-executed or --failed: see docs/cli.md, "Everything that matches"
-  --config <file>       the service's config, whose store is then used
+  --dry-run             only print what would be written
+  --all                 every unknown record that matches, with --not-executed or --failed: see docs/cli.md, "Everything that matches"
+  --config <file>       use the store of the service's config
 ${databaseHelp}
 ${consoleHelp}
   --json                print the result as JSON
@@ -49,7 +49,7 @@ A service that stores through a codec must settle with \`latchkey.settle\`, wher
 Exit codes: 0 done, 1 failed, 2 called wrongly, 3 there is no such record, 4 refused: nothing was changed.`;
 
 export const settle: Command = {
-  summary: "write down what became of a record whose outcome is unknown",
+  summary: "record the outcome of an unknown record",
   help,
   async run(context) {
     if (context.args.includes("--all")) return settleAll(context);
@@ -81,7 +81,7 @@ async function report(
   entry: AuditEntry,
   already: boolean,
 ): Promise<ExitCode> {
-  // It may have run on, and have been released, since.
+  // It may have continued, and have been released, since.
   const { record, now } = await store.read(entry.key);
   if (json) {
     const settled = auditView(entry);
@@ -89,7 +89,7 @@ async function report(
     return 0;
   }
   const { id, event, from, to } = entry;
-  print(`${already ? "Was settled so already" : "Settled"}: ${from} → ${to} (${event}), audit row ${id}.`);
+  print(`${already ? "Already settled like this" : "Settled"}: ${from} → ${to} (${event}), audit row ${id}.`);
   if (record !== null) for (const line of whatHappensNext(record, now)) print(line);
   return 0;
 }
@@ -106,7 +106,7 @@ function reportDryRun(
     return 0;
   }
   print(`Would settle record ${record.id}: unknown → ${targets[event]} (${event}). Nothing was changed.`);
-  print(shown(`The audit row would say: ${operator}: ${reason}`));
+  print(shown(`The audit row would be: ${operator}: ${reason}`));
   return 0;
 }
 

@@ -1,10 +1,10 @@
-/** How commands that run until they are stopped learn of it. */
+/** How commands that run until they are stopped receive signals. */
 import { constants } from "node:os";
 
-/** A Ctrl-C under `npm` comes twice: from the terminal, and from npm, which passes it on. */
+/** A Ctrl-C under `npm` arrives twice: from the terminal, and passed on by npm. */
 const sameSignalMs = 100;
 
-/** The first signal to stop; a second one ends the process at once. */
+/** The first signal asks to stop; a second one ends the process at once. */
 export function stopSignals() {
   const first = Promise.withResolvers<NodeJS.Signals>();
   let heardAtMs: number | null = null;

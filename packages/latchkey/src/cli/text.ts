@@ -1,14 +1,14 @@
-/** Text for a terminal. Tenants, keys and answers were chosen by others, so nothing of theirs may steer it. */
+/** Text for a terminal. Others chose tenants, keys and answers, so these must not control the terminal. */
 import { plainLines, plainText } from "../plain-text.ts";
 
 export { plainLines as shownLines, plainText as shown };
 
-/** JSON for people and programs: what a terminal might obey is written as an escape, which means the same. */
+/** JSON for people and programs: control characters are written as escapes, which mean the same. */
 export function shownJson(value: unknown): string {
   return plainLines(JSON.stringify(value, null, 2));
 }
 
-/** A long text's beginning, and how much there is of it. */
+/** The beginning of a long text, and its length. */
 export function shortened(text: string): string {
   return text.length <= textMax
     ? text
@@ -17,12 +17,12 @@ export function shortened(text: string): string {
 
 const textMax = 2_000;
 
-/** As a word of a POSIX shell, so that a printed command can be pasted. */
+/** Quoted as a word for a POSIX shell, so that a printed command can be pasted. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/u.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Lines of two columns, the first as wide as its longest. */
+/** Lines with two columns, the first as wide as its longest entry. */
 export function columns(rows: readonly (readonly [label: string, text: string])[]): readonly string[] {
   const width = Math.max(...rows.map(([label]) => label.length));
   return rows.map(([label, text]) => `${label.padEnd(width)}  ${text}`.trimEnd());

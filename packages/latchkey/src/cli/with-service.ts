@@ -1,4 +1,4 @@
-/** A command's store: the database that its options name, or, with `--config`, that of the service. */
+/** A command's store: the database that its options name, or with `--config` that of the service. */
 import { resolve } from "node:path";
 import type { Runtime } from "../execution/runtime.ts";
 import { createLatchkey } from "../latchkey.ts";
@@ -15,18 +15,18 @@ export interface ServiceValues extends DatabaseValues {
 
 export interface OpenService {
   readonly runtime: Pick<Runtime<unknown>, "store" | "ports">;
-  /** @throws {CommandError} when the store keeps no messages */
+  /** @throws {CommandError} when the store has no messages */
   readonly messages: DeadMessages;
-  /** Whether what is stored can be decoded: a command without a config does not have the service's codec. */
+  /** Whether stored values can be decoded: a command without a config does not have the service's codec. */
   readonly hasCodec: boolean;
   readonly republish: Republish | null;
 }
 
 /**
- * Opens it for one command, makes sure that its tables are there, and closes it afterwards.
+ * Opens it for one command, checks that its tables exist, and closes it afterwards.
  *
- * @throws {UsageError} for a config and a database
- * @throws {CommandError} when the config is not one
+ * @throws {UsageError} for both a config and a database
+ * @throws {CommandError} when the config is invalid
  */
 export async function withService<T>(
   context: CommandContext,
@@ -52,7 +52,7 @@ export async function withService<T>(
     return await work({
       runtime,
       get messages() {
-        if (store.messages === null) throw new CommandError(`Store ${store.name} keeps no messages.`);
+        if (store.messages === null) throw new CommandError(`Store ${store.name} has no messages.`);
         return deadMessages(latchkey);
       },
       hasCodec: true,

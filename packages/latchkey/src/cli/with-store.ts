@@ -11,23 +11,23 @@ import { databaseUrlOf, schemaOf } from "./options.ts";
 export interface DatabaseValues {
   readonly "database-url"?: string | undefined;
   readonly schema?: string | undefined;
-  /** The service's config, whose store is used instead, such as one of several databases. */
+  /** The service's config, whose store is used instead, such as several databases. */
   readonly config?: string | undefined;
 }
 
-/** What commands do with records needs no `tx`. */
+/** Commands about records need no `tx`. */
 export interface CommandStore extends Store<unknown> {
-  /** Whether a transaction runs under this key right now; absent: it is not known. */
+  /** Whether a transaction runs under this key right now. Absent: not known. */
   isRunning?(key: RecordKey): Promise<boolean>;
 }
 
 /**
- * Opens the store for one command, makes sure that its tables are there, and closes it afterwards.
+ * Opens the store for one command, checks that its tables exist, and closes it afterwards.
  *
- * @param work `hasCodec`: the config says that what is stored passes a codec, which the command does not use
+ * @param work `hasCodec`: the config's service stores through a codec, which the command does not use
  * @throws {LatchkeyError} `schema-invalid`
  * @throws {StoreError} when the database cannot be reached.
- * @throws {UsageError} for a config and a database
+ * @throws {UsageError} for both a config and a database
  */
 export async function withStore<T>(
   context: CommandContext,

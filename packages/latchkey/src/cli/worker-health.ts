@@ -1,4 +1,4 @@
-/** What `latchkey worker --health-port` tells. */
+/** The health that `latchkey worker --health-port` reports. */
 import { isoTime } from "../operator/times.ts";
 import type { ServiceHealth } from "../workers/service.ts";
 import type { Worker } from "../workers/worker.ts";
@@ -7,7 +7,7 @@ export interface HealthView {
   readonly healthy: boolean;
   readonly started: boolean;
   readonly stopping: boolean;
-  /** Null: it was not asked. */
+  /** Null: the store was not asked. */
   readonly storeAnswers: boolean | null;
   readonly services: readonly ReturnType<typeof serviceView>[];
 }
@@ -28,7 +28,7 @@ export async function healthView(worker: Worker | null): Promise<HealthView> {
   return { healthy: ok, started: true, stopping, storeAnswers, services: services.map(serviceView) };
 }
 
-/** Errors stay inside: what they say may name hosts and values. */
+/** Without the text of errors, which may contain hosts and values. */
 function serviceView({ name, running, alive, lastRoundAt, lastError }: ServiceHealth) {
   return {
     name,

@@ -1,4 +1,4 @@
-/** `latchkey worker`: a process that does what is left to do after requests have been answered. */
+/** `latchkey worker`: a process for the work that remains after requests have been answered. */
 import { resolve } from "node:path";
 import type { LatchkeyConfig } from "../config.ts";
 import type { WorkReport } from "../workers/work.ts";
@@ -11,7 +11,7 @@ import { stopSignals } from "./stop-signals.ts";
 import { healthView } from "./worker-health.ts";
 
 const configDefault = "latchkey.config.ts";
-/** Platforms usually give 30 seconds. */
+/** Platforms usually allow 30 seconds. */
 const stopLimitDefaultMs = 25_000;
 const closeLimitMs = 2_000;
 
@@ -21,22 +21,22 @@ Runs deferred operations, delivers effects, resumes, reconciles and cleans, unti
 is due. Any number of workers may run on the same tables. It prints a line of JSON when it is ready, when it begins to stop,
 and when it has stopped.
 
-The config is a module whose default export is { latchkey, worker, close }: what \`createLatchkey\` gave, options of
-\`startWorker\`, and what is to be closed at the end. The last two may be left out.
+The config is a module whose default export is { latchkey, worker, close }: the result of \`createLatchkey\`, options of
+\`startWorker\`, and a function called at the end. The last two are optional.
 
   --config <file>         the config; default: ${configDefault}
-  --once                  do what is due and end, for jobs that a timetable starts; the last line says what was done
-  --until-ms <n>          with --once: begin nothing more after this time; default: 60000
+  --once                  do what is due and exit, for scheduled jobs; the last line reports what was done
+  --until-ms <n>          with --once: start nothing new after this time; default: 60000
   --health-port <n>       answer GET on this port with 200 or 503 and JSON; 0: any free one, which the first line names.
-                          /metrics has Prometheus' text, where the config has \`metrics\`
+                          /metrics has Prometheus' text, if the config has \`metrics\`
   --health-host <address> the address to listen on; default: all
-  --stop-limit-ms <n>     how long work under way may take after SIGTERM or SIGINT; default: what the config says, else
+  --stop-limit-ms <n>     how long work under way may take after SIGTERM or SIGINT; default: the config's, or
                           ${stopLimitDefaultMs}
 
-SIGTERM or SIGINT: nothing new is begun, and what is under way is waited for. A second one ends the process at once.
+After SIGTERM or SIGINT the worker starts nothing new and waits for work under way. A second one ends the process at once.
 
-Exit codes: 0 stopped with nothing under way, 1 failed, or work was under way when the limit came, 2 called wrongly or the
-config is not one, 130 or 143 ended by a second SIGINT or SIGTERM.`;
+Exit codes: 0 stopped with nothing under way, 1 failed, or work was under way at the limit, 2 called wrongly or
+invalid config, 130 or 143 ended by a second SIGINT or SIGTERM.`;
 
 export const worker: Command = {
   summary: "run deferred work, deliver effects, and keep the tables in order",
@@ -44,7 +44,7 @@ export const worker: Command = {
   async run(context) {
     const options = readOptions(context.args);
     const stopping = stopSignals();
-    // Timers of the services and idle connections do not keep a process alive.
+    // The services' timers and idle connections do not keep the process alive.
     const held = setInterval(() => {}, 2 ** 30);
     try {
       const config = await loadConfig(resolve(context.cwd, options.config));
@@ -62,9 +62,9 @@ export const worker: Command = {
 interface Options {
   readonly config: string;
   readonly health: { readonly port: number; readonly host: string | undefined } | null;
-  /** Null: as the config says. */
+  /** Null: the config's. */
   readonly stopLimitMs: number | null;
-  /** Null: until it is stopped. */
+  /** Null: run until stopped. */
   readonly once: { readonly untilMs: number | undefined } | null;
 }
 
@@ -81,9 +81,8 @@ function readOptions(args: readonly string[]): Options {
     },
   });
   const { "health-port": port, "health-host": host, "stop-limit-ms": limit, "until-ms": until } = values;
-  if (host !== undefined && port === undefined)
-    throw new UsageError("--health-host goes with --health-port.");
-  if (until !== undefined && !values.once) throw new UsageError("--until-ms goes with --once.");
+  if (host !== undefined && port === undefined) throw new UsageError("--health-host needs --health-port.");
+  if (until !== undefined && !values.once) throw new UsageError("--until-ms needs --once.");
   if (values.once && port !== undefined) throw new UsageError("--once and --health-port exclude each other.");
   const untilMs = until === undefined ? undefined : wholeNumber("until-ms", until, 1, 86_400_000);
   return {
@@ -162,17 +161,19 @@ function say({ print }: CommandContext, line: Readonly<Record<string, unknown>>)
 
 function exitCodeOf({ context, stopLimitMs }: WorkerRun, graceful: boolean): ExitCode {
   if (!graceful)
-    context.complain(`Work was still under way after ${stopLimitMs} ms. Its leases tell others.`);
+    context.complain(
+      `Work was still under way after ${stopLimitMs} ms. Others take it over when its leases end.`,
+    );
   return graceful ? 0 : 1;
 }
 
-/** Counters of this process are shown also while the store cannot be asked, without gauges. */
+/** If the store cannot be read, the process's own counters are still shown, without gauges. */
 function metricsOf({ latchkey, metrics }: LatchkeyConfig<unknown>): (() => Promise<string>) | null {
   if (metrics === undefined) return null;
   return async () => metrics.text(await latchkey.overview().catch(() => undefined));
 }
 
-/** What is under way still may hold what is to be closed. */
+/** Limited, because work under way may still hold what the config closes. */
 async function closeInTime(config: LatchkeyConfig<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((over) => {

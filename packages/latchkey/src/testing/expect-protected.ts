@@ -41,6 +41,6 @@ function problemsOf({ routes, unused }: Audit): readonly string[] {
             ({ method, path, opaque }) => `  ${method} ${path}${opaque === null ? "" : ` (${opaque})`}`,
           ),
         ]),
-    ...unused.map((text) => `The exception ${JSON.stringify(text)} fits no unprotected route.`),
+    ...unused.map((text) => `The exception ${JSON.stringify(text)} matches no unprotected route.`),
   ];
 }
