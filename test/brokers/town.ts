@@ -50,6 +50,7 @@ export async function town(
   const operation: Operation<"transaction"> = latchkey.operation("shipments.create");
   return {
     driver,
+    queue,
     client,
     broker,
     wrote: async () => broker.own?.wrote(queue),

@@ -6,11 +6,13 @@ import {
   jetstream,
   jetstreamManager,
 } from "@nats-io/jetstream";
-import { connect } from "@nats-io/transport-node";
+import { connect, nanos } from "@nats-io/transport-node";
 import { describe, expect, expectTypeOf, test } from "vitest";
 import { nats } from "../../../../test/brokers/drivers.ts";
 import { relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { order, town } from "../../../../test/brokers/town.ts";
+import { onRelease } from "../../../../test/support/resources.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
@@ -64,8 +66,103 @@ describe("the consumer and the relay", () => {
       await consumer.stop();
       await connection.close();
     });
+
+    // Servers up to 2.10.12 do this if they have to deliver a message again and find only requests of consumers that are
+    // gone: nats-io/nats-server#5305.
+    test("a message of a consumer that died is redelivered, even if the server delivers it as new", async () => {
+      const { queue, publish, spawn, consume, rows } = await town(nats, lab(), undefined);
+      const ackWait = await ackWaits(lab().url, queue);
+      const died = await spawn();
+      await publish([order("a", "kill")]);
+      expect(await died.exited).toMatchObject({ signal: "SIGKILL" });
+      await ackWait.isOver();
+      const runs: boolean[] = [];
+      const consumer = await consume(async ({ tx, input, message }) => {
+        runs.push(message.redelivered);
+        await tx.query("insert into business values ($1)", [input.order]);
+      });
+      await until(async () => (await rows()).length === 1, { what: "it has run" });
+      await consumer.stop();
+      expect(runs).toEqual([true]);
+    });
+
+    test("so many messages as another consumer has not acknowledged are taken for redelivered", async () => {
+      const { publish, consume, runs } = await withHeld(lab().url, 2);
+      const consumer = consume((own) => own);
+      await publish(4);
+      await until(() => runs.length === 4, { what: "all have run" });
+      await consumer.stop();
+      expect(runs.sort()).toEqual(["2 again", "3 again", "4 new", "5 new"]);
+    });
+
+    test("if the server does not say how many, all messages are taken for redelivered at first", async () => {
+      const { publish, consume, runs } = await withHeld(lab().url, 0);
+      const consumer = consume((own) => ({
+        info: () => Promise.reject(new Error("permissions violation")),
+        consume: (options) => own.consume(options),
+      }));
+      await publish(2);
+      await until(() => runs.length === 2, { what: "both have run" });
+      await consumer.stop();
+      expect(runs.sort()).toEqual(["0 again", "1 again"]);
+    });
   });
 });
+
+/** A stream of which one client holds `held` messages, and the runs of the others, by their numbers. */
+async function withHeld(url: string, held: number) {
+  const connection = await connect({ servers: url });
+  onRelease(() => connection.close());
+  const [js, jsm] = [jetstream(connection), await jetstreamManager(connection)];
+  const name = `held-${systemPorts.random.token()}`;
+  await jsm.streams.add({ name, subjects: [name] });
+  await jsm.consumers.add(name, { durable_name: "work", ack_policy: AckPolicy.Explicit });
+  const own = await js.consumers.get(name, "work");
+  let published = 0;
+  const publish = async (count: number) => {
+    for (let at = 0; at < count; at++) await js.publish(name, "{}", { msgID: String(published++) });
+  };
+  await publish(held);
+  for (let at = 0; at < held; at++) expect(await own.next()).not.toBeNull();
+  const runs: string[] = [];
+  const latchkey = createLatchkey({ store: memoryStore() });
+  return {
+    publish,
+    runs,
+    consume: (through: (own: NatsConsumer) => NatsConsumer) =>
+      natsConsumer(
+        latchkey,
+        latchkey.operation("op"),
+        { tenant: "t", consumer: through(own) },
+        async ({ message }) => {
+          runs.push(`${message.id} ${message.redelivered ? "again" : "new"}`);
+        },
+      ),
+  };
+}
+
+/** Tells when a message has waited for its acknowledgement as long as the server lets it: by another message, on this server. */
+async function ackWaits(url: string, queue: string) {
+  const connection = await connect({ servers: url });
+  onRelease(() => connection.close());
+  const [js, jsm] = [jetstream(connection), await jetstreamManager(connection)];
+  const { config } = await jsm.consumers.info(queue, "work");
+  const name = `${queue}-clock`;
+  await jsm.streams.add({ name, subjects: [name] });
+  await jsm.consumers.add(name, {
+    durable_name: "work",
+    ack_policy: AckPolicy.Explicit,
+    ack_wait: config.ack_wait ?? nanos(30_000),
+  });
+  return {
+    /** Resolves when a message that was delivered before this call has waited so long. */
+    async isOver(): Promise<void> {
+      await js.publish(name, "");
+      const consumer = await js.consumers.get(name, "work");
+      for await (const { redelivered } of await consumer.consume()) if (redelivered) return;
+    },
+  };
+}
 
 test("the real client's types fit", () => {
   expectTypeOf<Consumer>().toExtend<NatsConsumer>();
@@ -75,7 +172,8 @@ test("the real client's types fit", () => {
 test("what is out of range is refused at construction", () => {
   const latchkey = createLatchkey({ store: memoryStore() });
   const operation = latchkey.operation("op");
-  const consumer = { consume: () => Promise.reject(new Error("not reached")) };
+  const notReached = () => Promise.reject(new Error("not reached"));
+  const consumer = { info: notReached, consume: notReached };
   const make = (options: object) =>
     natsConsumer(latchkey, operation, { tenant: "t", consumer, ...options }, async () => {});
   expect(() => make({ consumer: {} })).toThrow(TypeError);

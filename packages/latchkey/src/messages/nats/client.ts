@@ -30,6 +30,8 @@ export interface NatsMessages extends AsyncIterable<NatsDelivery> {
 
 /** A pull `Consumer`, as `js.consumers.get(stream, name)` gives it. */
 export interface NatsConsumer {
+  /** Asks the server. */
+  info(): Promise<{ readonly num_ack_pending: number }>;
   consume(options: { max_messages: number; expires: number }): Promise<NatsMessages>;
 }
 

@@ -22,6 +22,9 @@ const consumeAgainPauses = { firstMs: 1_000, maxMs: 10_000 };
  */
 const requestMs = 5_000;
 
+/** How many messages the server lets a consumer leave unacknowledged by default (`max_ack_pending`). */
+const ackPendingDefault = 1_000;
+
 /**
  * Problems that keep the client from consuming without ending its messages: it sends requests for ever, and consumes again
  * once the consumer exists again.
@@ -41,6 +44,8 @@ export class JetStreamConsuming<Tx> {
   readonly #running = new Set<Promise<void>>();
   readonly #pauses: Pauses<Tx>;
   #messages: NatsMessages | null = null;
+  /** How many of the next messages that look new may have begun in a consumer that died. */
+  #mayHaveBegun = 0;
   #stopping = false;
 
   constructor(
@@ -79,6 +84,8 @@ export class JetStreamConsuming<Tx> {
   }
 
   async #consume(): Promise<void> {
+    this.#mayHaveBegun = await this.#ackPending();
+    if (this.#stopping) return;
     const messages = await this.#options.consumer.consume({
       max_messages: this.#limits.size,
       expires: requestMs,
@@ -94,6 +101,16 @@ export class JetStreamConsuming<Tx> {
       const running = this.#handle(delivery).finally(() => this.#running.delete(running));
       this.#running.add(running);
       if (this.#running.size >= this.#limits.size) await Promise.race(this.#running);
+    }
+  }
+
+  /** How many messages the server has delivered without an acknowledgement; if it does not say, as many as it allows by default. */
+  async #ackPending(): Promise<number> {
+    try {
+      return (await this.#options.consumer.info()).num_ack_pending;
+    } catch {
+      // The account may not be allowed to ask. Whatever else went wrong is reported if it also keeps the client from consuming.
+      return ackPendingDefault;
     }
   }
 
@@ -140,7 +157,20 @@ export class JetStreamConsuming<Tx> {
     return { end: () => cancel() };
   }
 
-  #messageOf({ subject, data, headers, redelivered }: NatsDelivery): Message {
+  /**
+   * Whether a message may have begun before. A server up to 2.10.12 (nats-io/nats-server#5305) that redelivers a message, but
+   * finds only requests of dead consumers, steps back by one message in the stream. It delivers that message with a count of 1,
+   * before the messages that are new. `delivered.stream_seq` does not tell them apart: it has stepped back, too.
+   */
+  #isRedelivered({ redelivered }: NatsDelivery): boolean {
+    if (redelivered) return true;
+    if (this.#mayHaveBegun === 0) return false;
+    this.#mayHaveBegun -= 1;
+    return true;
+  }
+
+  #messageOf(delivery: NatsDelivery): Message {
+    const { subject, data, headers } = delivery;
     const names = headers?.keys() ?? [];
     const all = Object.fromEntries(names.map((name) => [name, headers?.get(name) ?? ""]));
     return {
@@ -150,7 +180,7 @@ export class JetStreamConsuming<Tx> {
       contentType: headers?.get("Content-Type") || null,
       headers: all,
       system: "nats",
-      redelivered,
+      redelivered: this.#isRedelivered(delivery),
     };
   }
 }
