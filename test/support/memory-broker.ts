@@ -132,6 +132,7 @@ export type AdapterMistake =
   | "gives back without a pause"
   | "pauses everything for one message"
   | "says that nothing was delivered before"
+  | "says only of what it gave back that it was delivered before"
   | "gives dead letters back"
   | "acknowledges dead letters that are to be put aside"
   | "hands over text"
@@ -154,6 +155,7 @@ class MemoryConsumer implements MessageConsumer {
   readonly #running = new Set<Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #ended = new Map<string, () => void>();
+  readonly #givenBack = new Set<string>();
   #link: Link;
   #line: Promise<unknown> = Promise.resolve();
 
@@ -213,6 +215,7 @@ class MemoryConsumer implements MessageConsumer {
         else delivery.settle("ack");
         return;
       case "give_back":
+        this.#givenBack.add(delivery.message.id);
         if (this.#has("keeps what is given back")) return;
         if (!this.#has("gives back without a pause"))
           await pause(systemPorts.clock, verdict.afterMs, this.#stopping.signal);
@@ -241,8 +244,15 @@ class MemoryConsumer implements MessageConsumer {
       body: this.#has("hands over text") ? Buffer.from(Buffer.from(body).toString("utf8")) : body,
       contentType: this.#has("leaves the content type out") ? null : contentType,
       headers: {},
-      redelivered: delivered && !this.#has("says that nothing was delivered before"),
+      redelivered: delivered && !this.#forgets(id),
     };
+  }
+
+  #forgets(id: string): boolean {
+    if (this.#has("says that nothing was delivered before")) return true;
+    return (
+      this.#has("says only of what it gave back that it was delivered before") && !this.#givenBack.has(id)
+    );
   }
 
   counts() {

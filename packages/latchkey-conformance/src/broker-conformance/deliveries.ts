@@ -72,6 +72,29 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
+    name: "ack: what a consumer that dies had begun comes again, and says that it was delivered before",
+    needs: ({ dies }) => dies,
+    async run(context) {
+      const { consume, publish, until, within, rows } = context;
+      const begun = Promise.withResolvers<void>();
+      const death = Promise.withResolvers<never>();
+      const first = await consume(() => {
+        begun.resolve();
+        return death.promise;
+      });
+      await publish("a");
+      await within("it has begun", begun.promise);
+      await first.die();
+      const runs: boolean[] = [];
+      const second = await consume(({ message }) => void runs.push(message.redelivered));
+      await until("another is given it", () => second.counts().received > 0);
+      death.reject(new Error("its process was killed"));
+      await until("it has run", () => rows().length === 1);
+      await stopped(context, second);
+      assert.deepEqual(runs, [true], "an earlier delivery may have begun: deaths are counted by it");
+    },
+  },
+  {
     name: "ack: a consumer that dies between COMMIT and acknowledgement: another acknowledges it, and runs nothing",
     needs: ({ dies }) => dies,
     async run(context) {

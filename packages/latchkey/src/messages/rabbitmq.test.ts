@@ -4,6 +4,7 @@ import { describe, expect, expectTypeOf, test } from "vitest";
 import { rabbitmq } from "../../../../test/brokers/drivers.ts";
 import { type Announced, relayTown } from "../../../../test/brokers/relays.ts";
 import { brokerFaults } from "../../../../test/brokers/suite.ts";
+import { order, town } from "../../../../test/brokers/town.ts";
 import { until } from "../../../../test/support/until.ts";
 import { createLatchkey } from "../latchkey.ts";
 import { systemPorts } from "../ports.ts";
@@ -92,6 +93,29 @@ describe("the consumer and the relay", () => {
       await connection.queueDelete(queue);
       await connection.close();
     });
+
+    test.each(["classic", "quorum"])(
+      "a %s queue says that a message of a consumer that died was delivered before",
+      async (type) => {
+        const { queue, publish, spawn, consume, rows } = await town(rabbitmq, lab(), undefined);
+        const connection = new Connection({ url: lab().url });
+        await connection.queueDelete(queue);
+        await connection.queueDeclare({ queue, durable: true, arguments: { "x-queue-type": type } });
+        const died = await spawn();
+        await publish([order("a", "kill")]);
+        expect(await died.exited).toMatchObject({ signal: "SIGKILL" });
+        const runs: boolean[] = [];
+        const consumer = await consume(async ({ tx, input, message }) => {
+          runs.push(message.redelivered);
+          await tx.query("insert into business values ($1)", [input.order]);
+        });
+        await until(async () => (await rows()).length === 1, { what: "it has run" });
+        await consumer.stop();
+        expect(runs).toEqual([true]);
+        await connection.queueDelete(queue);
+        await connection.close();
+      },
+    );
 
     test("a message's bytes say what its sender wrote, though the client has parsed them", async () => {
       const connection = new Connection({ url: lab().url });
