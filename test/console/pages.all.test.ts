@@ -261,7 +261,7 @@ describe.runIf(browser !== null)("the console", () => {
       await page.getByText("The answer is not JSON yet.").waitFor();
       await page.getByLabel("The answer, as JSON").fill('{"status": 99}');
       await page.getByRole("button", { name: "Settle: all happened" }).click();
-      await page.getByRole("alert").getByText("status is between 200 and 599").waitFor();
+      await page.getByRole("alert").getByText("status must be between 200 and 599").waitFor();
       await page.getByLabel("The answer, as JSON").fill('{"status": 201, "body": {"id": 7}}');
       await page.getByRole("button", { name: "Settle: all happened" }).click();
       await page.getByRole("heading", { name: "What is true now" }).waitFor();

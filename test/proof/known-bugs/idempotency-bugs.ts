@@ -17,7 +17,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "a duplicate comes back when the lease ends, if it is not renewed",
+        "a duplicate is told to retry when the lease ends, if it is not renewed",
       ),
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
@@ -80,7 +80,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "that has ended and was settled by others is not the frozen owner's any more",
+        "that has ended and was settled by others no longer belongs to the frozen owner",
       ),
       at(
         `packages/latchkey-conformance/src/store-conformance/renew.ts`,
@@ -203,7 +203,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "that cannot be renewed stops its owner before another could take it",
+        "that cannot be renewed stops its owner before another owner could take it",
       ),
     ],
   },
@@ -223,7 +223,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "is not taken over for ever: an operation that kills its owner ends in unknown",
+        "is not taken over without limit: an operation that kills its owner ends in unknown",
       ),
     ],
     why: "A look renews nothing.",

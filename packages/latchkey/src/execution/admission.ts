@@ -1,4 +1,4 @@
-/** What both executions share: the request as `decide` sees it, and a decision as a caller gets it. */
+/** Shared by both executions: builds the request for `decide`, and turns a decision into a caller's result. */
 
 import { type AdmissionRequest, type Decision, decide, type GiveUpReason } from "../engine/decide.ts";
 import type { FinishedRecord, Guard, RecordKey } from "../engine/record.ts";
@@ -17,11 +17,11 @@ import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Runtime } from "./runtime.ts";
 import { codecContext } from "./stored-values.ts";
 
-/** The least, and the answer where nothing is known: ask again after a second. */
+/** The least delay, and the default if nothing is known. */
 const retryAfterDefaultMs = 1_000;
 const retryAfterMaxMs = 10_000;
 
-/** @throws {TypeError} when a store could not keep what names the record, or not tell it from another's. */
+/** @throws {TypeError} when a store could not store a name of the record, or could confuse it with another. */
 export function checkSubmission({ key, principal }: Submission): void {
   requireStorable("tenant", key.tenant);
   requireStorable("scope", key.scope);
@@ -30,7 +30,7 @@ export function checkSubmission({ key, principal }: Submission): void {
 }
 
 function requireStorable(name: string, text: string): void {
-  if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+  if (!isStorable(text)) throw new TypeError(`${name} contains a NUL character or a lone surrogate`);
 }
 
 export function admissionRequest(
@@ -50,7 +50,7 @@ export function admissionRequest(
   };
 }
 
-/** Counts a submission against a limit of its tenant's. Null: none is set, or it may go on. */
+/** Counts a submission against one of its tenant's limits. Null: there is no limit, or it is not reached. */
 export async function limited<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -66,10 +66,10 @@ export async function limited<Tx>(
   return retryAfterMs === null ? null : { kind: "too_many_keys", because, retryAfterMs };
 }
 
-/** Counts the submission's key as new, once, however often admission starts over. Null: it may begin. */
+/** Counts the submission's key as new, once, even if admission starts over. Null: it may begin. */
 export type CountNewKey = () => Promise<Result | null>;
 
-/** Runs a submission that may begin a key. */
+/** Runs a submission that may begin a new key. */
 export function countingNewKey<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -86,7 +86,7 @@ export function countingNewKey<Tx>(
     : withinCap(runtime.activeKeys, submission.key.tenant, inTime, run);
 }
 
-/** Gives the key's room back where no record of it stays. Where an error leaves that open, the next count tells. */
+/** Releases the key's place under the cap if it has no record. If an error leaves that open, the next count corrects it. */
 async function withinCap(
   cap: ActiveKeyCap,
   tenant: string,
@@ -111,7 +111,7 @@ async function withinCap(
 
 const keeps: ReadonlySet<Result["kind"]> = new Set(["accepted", "in_progress", "unknown", "commit_in_doubt"]);
 
-/** A decision, as a caller gets it. */
+/** Turns a decision into a caller's result. */
 export function resultOf<Tx>(
   runtime: Runtime<Tx>,
   decision: Decision,
@@ -143,8 +143,8 @@ export function resultOf<Tx>(
 }
 
 /**
- * Half of the time it has been running already: the last question comes at most half as late again as the answer did, and
- * their number grows with the logarithm of the time. Never past the end of its lease, when its fate is decided.
+ * Half of the attempt's running time: the last retry comes at most half as late as the answer did, and the number of retries
+ * grows with the logarithm of the time. Never past the end of the lease, when the record's fate is decided.
  */
 export function askAgainMs(
   { createdAt, leaseEndsAt }: Extract<Decision, { kind: "in_progress" }>,
@@ -171,18 +171,18 @@ function replayed(record: FinishedRecord, plain: Uint8Array): Result {
   return trace === undefined ? replay : { ...replay, trace };
 }
 
-/** An attempt has ended and its caller waits: a store that does not answer by then will not help. */
+/** The caller of an ended attempt waits: a store that has not answered by then will not help. */
 const lookAgainLimitMs = 5_000;
 
-/** What the record says by now; null when the store fails or does not say. */
+/** Reads the record again; null when the store fails or does not answer. */
 export async function lookAgain<Tx>(runtime: Runtime<Tx>, key: RecordKey): Promise<Reading | null> {
   const seen = await withLimit(runtime.ports.clock, lookAgainLimitMs, () => runtime.store.read(key));
   return seen.kind === "returned" ? seen.value : null;
 }
 
 /**
- * What the record says by now to this submission, for an attempt whose own end is not the truth. Null: the store does
- * not say, or only that the submission may be made again, or that it runs under a token of its own.
+ * What the record means for this submission, after its own attempt did not end the record. Null if the store does not answer,
+ * or if the submission could run again, or the record runs under the submission's own token.
  */
 export async function whatTheRecordSays<Tx>(
   {
@@ -205,13 +205,13 @@ export async function whatTheRecordSays<Tx>(
   return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, reading.now) : null;
 }
 
-/** An ended lease alone is no reason to wait, where something automatic can find out; anything else needs a person. */
+/** After an ended lease, an automatic look-up starts at once if there is one; other reasons need a person. */
 export function reconcileGivenUp(operation: Operation, because: GiveUpReason): number | null {
   const automatic = "work" in operation || operation.settings.lookup !== null;
   return because === "lease-ended" && automatic ? 0 : null;
 }
 
-/** Settles a dead attempt as `unknown`. Another process may have been faster. */
+/** Marks a dead attempt as `unknown`, unless another process was faster. */
 export async function giveUp<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -228,9 +228,9 @@ export async function giveUp<Tx>(
 }
 
 /**
- * Reports how a submission ended, where the attempt itself has not.
+ * Reports how a submission ended, unless its attempt has reported that.
  *
- * @param began whether it ran an attempt of its own, and so is no request that came again
+ * @param began whether it ran an attempt of its own, so that it is not a repeated request
  */
 export function report<Tx>(
   runtime: Runtime<Tx>,

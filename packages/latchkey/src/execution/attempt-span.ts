@@ -1,4 +1,4 @@
-/** The span of one submission: what was decided, and what the record it began points back to. */
+/** The span of one submission: its decision, and the context that its record links back to. */
 import type { Sent } from "../effects/run-effect.ts";
 import type { InProgressRecord, LatchkeyRecord } from "../engine/record.ts";
 import type { Result, Submission } from "../operations/attempt.ts";
@@ -9,7 +9,7 @@ import { parseTraceparent } from "../telemetry/traceparent.ts";
 import type { TraceSpan, Tracing } from "../telemetry/tracing.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** A submission on its way, with its span where the service is traced. */
+/** A submission with its span, if the service is traced. */
 export interface Submitted extends Submission {
   readonly span?: TraceSpan;
 }
@@ -18,7 +18,7 @@ export function withSpan(submission: Submission, span: TraceSpan | null): Submit
   return span === null ? submission : { ...submission, span };
 }
 
-/** Runs a request's submission in its span, which hangs below whatever runs around it. */
+/** Runs a request's submission in its span, a child of the current span. */
 export function inRequestSpan(
   tracing: Tracing,
   operation: Operation,
@@ -30,7 +30,7 @@ export function inRequestSpan(
   );
 }
 
-/** Runs a worker's attempt at a record in a trace of its own, which points back to where the record's life began. */
+/** Runs a worker's attempt in a trace of its own, linked to the span in which the record's life began. */
 export function inWorkerSpan<Tx, R extends Result | null>(
   { tracing }: Pick<Runtime<Tx>, "tracing">,
   operation: Operation,
@@ -56,12 +56,12 @@ async function noted<R extends Result | null>(
   return result;
 }
 
-/** A handler is about to run. */
+/** Called before a handler runs. */
 export function noteAttempt(span: TraceSpan, { id, fence }: Pick<InProgressRecord, "id" | "fence">): void {
   span.set({ "latchkey.decision": "execute", "latchkey.record.id": id, "latchkey.attempt": fence.attempt });
 }
 
-/** What the record is after the attempt's own write; one that was released is not there. */
+/** Records the state after the attempt's own write; a released record has none. */
 export function noteEnd(span: TraceSpan, { event }: Pick<AttemptEnd, "event">): void {
   if (event !== "release") span.set({ "latchkey.state": stateAfter[event] });
 }
@@ -112,7 +112,7 @@ function noteAnswer(span: TraceSpan, status: number): void {
   if (status >= 500) span.fail(String(status));
 }
 
-/** What a send has proved. */
+/** Records what a send proved. */
 export function noteSent(span: TraceSpan, { kind }: Sent): void {
   span.set({ "latchkey.outcome": kind });
   if (kind !== "returned") span.fail(failures[kind]);
@@ -126,7 +126,7 @@ const failures = {
 
 const none: Pick<NewLife, "trace"> = {};
 
-/** For what is begun or enqueued in this span: checked here, whichever tracer it is of. */
+/** For records and effects that begin in this span. The value is validated here, because any tracer may supply it. */
 export function traceOf(span: TraceSpan | null | undefined): Pick<NewLife, "trace"> {
   const trace = span?.traceparent ?? null;
   return trace === null || parseTraceparent(trace) === null ? none : { trace };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { looksLikeCredential } from "../execution/check-sent.ts";
 
-/** Made here, because a scanner for leaked secrets would find them in a repository. */
+/** Built here, because a scanner for leaked secrets would find them in a repository. */
 const some = (length: number) => "a1B2c3D4e5F6".repeat(9).slice(0, length);
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 const token = [part({ alg: "RS256", typ: "JWT" }), part({ sub: "1" }), some(43)].join(".");
@@ -33,11 +33,11 @@ describe("a credential", () => {
     `xoxb-${some(24)}`,
     `AKIA${"A1B2".repeat(4)}`,
     `SG.${some(22)}.${some(43)}`,
-  ])("is known by its form: %s", (text) => {
+  ])("is recognised by its form: %s", (text) => {
     expect(looksLikeCredential(text)).toMatch(/^an? [A-Z]/u);
   });
 
-  test("is not repeated", () => {
+  test("does not appear in the text", () => {
     expect(looksLikeCredential("Bearer canary")).not.toContain("canary");
   });
 });

@@ -1,4 +1,4 @@
-/** What is refused of a submission before anything is asked, however it comes. */
+/** Rejects invalid submissions before the store is read, for all entry points. */
 import type { RecordKey } from "../engine/record.ts";
 import { LatchkeyError } from "../errors.ts";
 import { isPlaceholderKey } from "../key/parse-key.ts";
@@ -15,7 +15,7 @@ export function identityCheck(allowCredentials: boolean): CheckIdentity {
     throw new LatchkeyError("identity-is-credential", {
       message:
         `The ${field} looks like ${kind}. Return a stable claim of the authenticated caller, such as its account's id: ` +
-        `after the next refresh a retry would be another ${field}'s, and the credential would be stored in clear. ` +
+        `after its next refresh a retry would belong to another ${field}, and the credential would be stored in clear. ` +
         "If your ids really look like that: createLatchkey({ allowCredentialIdentities: true }).",
     });
   };
@@ -31,16 +31,16 @@ export function checkSent(
   if (isPlaceholderKey(key.key)) {
     const shown = `"${plainText(key.key.trim())}"`;
     throw new LatchkeyError("invalid-key", {
-      message: `The idempotency key is ${shown}, which stands for no value. Pass a key that is new for every intention.`,
+      message: `The idempotency key is ${shown}, which stands for no value. Pass a new key for every intention.`,
     });
   }
 }
 
 /**
- * What kind of credential a tenant or principal looks like; null if like none. A credential is replaced at every refresh or
- * rotation: a retry after that would be another tenant's, and run again. And it would be stored in clear.
+ * The kind of credential that a tenant or principal looks like; null if it does not. A credential changes at every refresh or
+ * rotation: a later retry would belong to another tenant, and run again. It would also be stored in clear.
  *
- * A guess on the safe side: names of customers, host names, UUIDs, e-mail addresses and numbers never match.
+ * The check is conservative: names of customers, host names, UUIDs, e-mail addresses and numbers never match.
  */
 export function looksLikeCredential(text: string): string | null {
   if (!mayBeOne.test(text)) return null;
@@ -51,11 +51,11 @@ export function looksLikeCredential(text: string): string | null {
   return apiKey.test(text) ? "an API key" : null;
 }
 
-/** Nearly every tenant ends here. `e` begins the Base64 of `{`. */
+/** Rules out nearly every tenant. `e` begins the Base64 of `{`. */
 const mayBeOne =
   /^\s*(?:(?:bearer|basic|digest|negotiate|ntlm|dpop|hawk|mac|oauth|gnap|token|apikey|api-key|aws4-hmac-sha256|privatetoken)[ \t]|e[\w-]+\.|[sr]k[-_]|gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|xapp-|npm_|pypi-|hf_|shp(?:at|ca|pa|ss)_|whsec_|dop_v1_|AKIA|ASIA|AIza|ya29\.|SG\.)/iu;
 
-/** The prefixes alone may be names; no name goes on with so many letters and digits. */
+/** The prefixes alone may be names, but no name continues with so many letters and digits. */
 const apiKey =
   /^(?:[sr]k_(?:live|test|prod)_\w{10,}|sk-[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{16,}|xapp-[\w-]{16,}|npm_\w{20,}|pypi-[\w-]{20,}|hf_\w{20,}|shp(?:at|ca|pa|ss)_\w{16,}|whsec_[\w+/=-]{16,}|dop_v1_\w{20,}|A[KS]IA[A-Z0-9]{16}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|SG\.[\w-]{16,}\.[\w-]{16,})$/u;
 
@@ -77,7 +77,7 @@ function isCredentialOf(scheme: string, rest: string): boolean {
   }
 }
 
-/** Signed ones have three parts, encrypted ones five; the first is a JSON object. */
+/** Signed tokens have three parts, encrypted ones five; the first is a JSON object. */
 function isJsonWebToken(text: string): boolean {
   const parts = text.split(".");
   if ((parts.length !== 3 && parts.length !== 5) || !parts.every((part) => /^[\w-]*$/u.test(part)))

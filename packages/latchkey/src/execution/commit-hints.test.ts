@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Hint } from "../stores/hints.ts";
 import { createCommitHints } from "./commit-hints.ts";
 
-test("a hint is heard at once in this process, and goes on to the others", () => {
+test("a hint reaches this process at once, and then other processes", () => {
   const sent: Hint[] = [];
   const wake = createCommitHints({ send: (hint) => sent.push(hint), listen: async () => async () => {} });
   const heard: string[] = [];
@@ -16,7 +16,7 @@ test("a hint is heard at once in this process, and goes on to the others", () =>
   expect(sent).toEqual(["effects", "pending"]);
 });
 
-test("one that listens twice is told twice, and stops once for each", () => {
+test("a listener that is added twice is called twice, and each is removed separately", () => {
   const wake = createCommitHints(null);
   let heard = 0;
   const hear = () => {
@@ -31,7 +31,7 @@ test("one that listens twice is told twice, and stops once for each", () => {
   expect(heard).toBe(3);
 });
 
-test("whoever throws stops nobody", () => {
+test("a listener that throws does not stop the others", () => {
   const fail = () => {
     throw new Error("deaf");
   };

@@ -1,12 +1,12 @@
-/** Hints that something is due: to those who listen in this process at once, and to other processes by way of the store. */
+/** Hints that something is due: sent at once to listeners in this process, and through the store to other processes. */
 import type { Hint, HintSupport } from "../stores/hints.ts";
 
 export interface CommitHints {
-  /** Says that something has been committed that a worker may do now. Never throws and never waits. */
+  /** Announces committed work that a worker may do now. Never throws and never waits. */
   send(hint: Hint): void;
   /**
-   * Calls `hear`, synchronously, for hints of this process alone, until the returned function is called. Those of other
-   * processes come by `store.hints`.
+   * Calls `hear`, synchronously, for hints of this process only, until the returned function is called. Hints of other
+   * processes arrive through `store.hints`.
    */
   listen(hear: (hint: Hint) => void): () => void;
 }
@@ -19,7 +19,7 @@ export function createCommitHints(support: HintSupport | null): CommitHints {
       heard(() => support?.send(hint));
     },
     listen(hear) {
-      // One of its own for each call, so that the same function may listen twice.
+      // A separate function for each call, so that the same one may be added twice.
       const listener = (hint: Hint) => hear(hint);
       listeners.add(listener);
       return () => {
@@ -29,11 +29,11 @@ export function createCommitHints(support: HintSupport | null): CommitHints {
   };
 }
 
-/** A hint that is lost costs a poll interval; an error here would cost the caller its answer. */
+/** A lost hint costs a poll interval; an error here would cost the caller its answer. */
 function heard(tell: () => void): void {
   try {
     tell();
   } catch {
-    // Polling goes on without it.
+    // Workers poll without it.
   }
 }

@@ -1,16 +1,16 @@
-/** Settling a record, just become `unknown`, with what was said of it before. */
+/** Settles a record that has just become `unknown` with a settlement that arrived earlier. */
 import { guardOf, type LatchkeyRecord, type RecordKey } from "../engine/record.ts";
 import type { EarlySettlement } from "../stores/early.ts";
 import type { Step } from "../stores/journal.ts";
 import { withLimit } from "../time/time-limit.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** A caller waits: what cannot be read by then is used by the lease-rescuer. */
+/** A caller waits: if the early settlements cannot be read in time, the lease-rescuer applies them. */
 const limitMs = 5_000;
 
 /**
- * Settles an `unknown` record of this life with the first of its early settlements that fits. False: none does, or the store
- * failed; nothing is lost by that, since the lease-rescuer comes by, too.
+ * Settles an `unknown` record of this life with the first of its early settlements that fits. False: none fits, or the store
+ * failed; then the lease-rescuer tries again later.
  */
 export async function settleWithEarly<Tx>(
   runtime: Runtime<Tx>,
@@ -42,8 +42,8 @@ async function settleFirst<Tx>(runtime: Runtime<Tx>, key: RecordKey, recordId: s
 }
 
 /**
- * Whether what was said is of this doubt. Said of a call, it is while that call, in that generation, is the one in doubt; that
- * all has happened stays true whatever came after; that it has failed need not hold for a later attempt.
+ * Whether the settlement fits this doubt. One of a call fits while that call, in that generation, is in doubt. One that says
+ * that all has happened always fits; one that says that it failed does not apply to a later attempt.
  */
 function fits(
   record: LatchkeyRecord,

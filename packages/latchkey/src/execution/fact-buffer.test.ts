@@ -30,7 +30,7 @@ function setUp() {
   return { clock, kept, dropped, buffer, note, keeping };
 }
 
-test("what was noted is kept after a second, in one call, with how long ago each was", async () => {
+test("facts are written after a second, in one call, with the age of each", async () => {
   const { clock, kept, note } = setUp();
   note("a");
   await clock.advance(400);
@@ -64,7 +64,7 @@ test("what was noted is kept after a second, in one call, with how long ago each
   expect(kept, "nothing runs while there is nothing").toHaveLength(1);
 });
 
-test("a key that is asked for often takes no more room than thirty", async () => {
+test("a key that is often requested takes no more room than thirty facts", async () => {
   const { clock, kept, note } = setUp();
   for (let number = 1; number <= 5_000; number += 1) note("hot", { because: String(number) });
   await clock.advance(second);
@@ -87,7 +87,7 @@ test("more keys than fit are dropped and counted; known ones still count", async
   expect(dropped).toEqual([[3, null]]);
 });
 
-test("what the store fails to keep is dropped and counted, and the next round goes on", async () => {
+test("facts that the store fails to write are dropped and counted, and the next round continues", async () => {
   const { clock, kept, dropped, note, keeping } = setUp();
   const error = new Error("gone");
   keeping(async () => {
@@ -104,7 +104,7 @@ test("what the store fails to keep is dropped and counted, and the next round go
   expect(kept.flat().map(({ key }) => key.key)).toEqual(["c"]);
 });
 
-test("what is noted while a round is under way waits for the next; one round at a time", async () => {
+test("facts noted during a round wait for the next; one round runs at a time", async () => {
   const { clock, kept, note, keeping } = setUp();
   const slow = Promise.withResolvers<void>();
   keeping(async (groups) => {
@@ -121,7 +121,7 @@ test("what is noted while a round is under way waits for the next; one round at 
   expect(kept.flat().map(({ key }) => key.key)).toEqual(["a", "b"]);
 });
 
-test("of two lives of a key, those of the later one are kept", async () => {
+test("of two lives of a key, the facts of the later one are written", async () => {
   const { clock, kept, note } = setUp();
   note("a", { recordId: "one" });
   note("a");
@@ -130,7 +130,7 @@ test("of two lives of a key, those of the later one are kept", async () => {
   expect(kept.flat()).toMatchObject([{ recordId: "two", count: 1 }]);
 });
 
-test("stopping keeps what is there at once, after the round under way, and leaves no timer", async () => {
+test("stopping writes the remaining facts at once after the current round, and leaves no timer", async () => {
   const { clock, kept, note, buffer, keeping } = setUp();
   const slow = Promise.withResolvers<void>();
   keeping(async (groups) => {

@@ -1,6 +1,6 @@
 /**
- * Gathers facts and has the store keep them once a second, so that no request writes one. What does not fit, or cannot be
- * written, is dropped and counted: facts are for people who look, and decide nothing.
+ * Collects facts and writes them to the store once a second, so that no request writes one. Facts that do not fit, or cannot
+ * be written, are dropped and counted: facts only inform people, and no decision depends on them.
  */
 import type { RecordKey } from "../engine/record.ts";
 import type { CancelTimer, Clock } from "../ports.ts";
@@ -16,13 +16,13 @@ import { withLimit } from "../time/time-limit.ts";
 
 const keepEveryMs = 1_000;
 const stopLimitMs = 500;
-/** Of keys and kinds, for each second: on Postgres 500 take about 15 ms of one backend. */
+/** Groups of key and kind per second: on Postgres 500 take about 15 ms of one backend. */
 const groupsMax = 500;
 
 export interface Fact extends FactSaid {
   readonly kind: FactKind;
   readonly key: RecordKey;
-  /** Null: of whatever life the key has by the time that it is kept. */
+  /** Null: for the key's life at the time of writing. */
   readonly recordId: string | null;
 }
 
@@ -38,7 +38,7 @@ interface Group {
 }
 
 export interface FactBufferEvents {
-  /** So many were not kept. */
+  /** Called with the number of dropped facts. */
   readonly onDropped: (count: number, error: unknown) => void;
 }
 
@@ -69,7 +69,7 @@ export class FactBuffer {
     else if (group.last.push(seen) > lastFactsMax) group.last.shift();
   }
 
-  /** Has the store keep what is there, once what is under way has ended, but waits no longer than half a second for it. */
+  /** Writes the remaining facts after the current round, but waits at most half a second. */
   async stop(): Promise<void> {
     await withLimit(this.#clock, stopLimitMs, async () => {
       await this.#round;
@@ -79,7 +79,7 @@ export class FactBuffer {
     });
   }
 
-  /** Null: there is no room for another. */
+  /** Null: there is no room for another group. */
   #groupOf(kind: FactKind, key: RecordKey, recordId: string | null): Group | null {
     const name = `${kind} ${key.tenant.length} ${key.scope.length} ${key.tenant}${key.scope}${key.key}`;
     const known = this.#groups.get(name);
@@ -89,7 +89,7 @@ export class FactBuffer {
       known.recordId ??= recordId;
       return known;
     }
-    // Of an earlier life: its row is about to be overwritten.
+    // The group is of an earlier life, whose row is about to be overwritten.
     if (known !== undefined) this.#groups.delete(name);
     if (this.#groups.size >= groupsMax) return null;
     const group: Group = { kind, key, recordId, count: 0, first: [], last: [] };

@@ -1,4 +1,4 @@
-/** Requests that came again and look-ups, kept for people: on the memory store and on a real Postgres. */
+/** Repeated requests and look-ups, stored for people: on the memory store and on a real Postgres. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openPlace, type Place } from "../../../../test/cli/arrange.ts";
 import { until } from "../../../../test/support/until.ts";
@@ -44,8 +44,8 @@ function setUp(options: OperationOptions<"lease"> = {}) {
   return { ports, latchkey, run, reportOf, events, writes: () => writes };
 }
 
-describe("requests that came again", () => {
-  test("are kept with what they were answered, a second later, and the first one is none", async () => {
+describe("repeated requests", () => {
+  test("are stored with their answers, a second later; the first request is not one", async () => {
     const { ports, run, reportOf, writes } = setUp({ retentionMs: hour, forgetAfterMs: 2 * hour });
     const held = Promise.withResolvers<null>();
     const first = run("k", () => held.promise);
@@ -81,7 +81,7 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats?.facts.at(-1)).toMatchObject({ what: "expired" });
   });
 
-  test("are none where the first one's own attempt ends unknown", async () => {
+  test("do not include the first request when its own attempt ends unknown", async () => {
     const { ports, run, reportOf } = setUp({ attemptLimitMs: second });
     const first = run("k", () => new Promise(() => {}));
     await ports.clock.advance(second);
@@ -93,7 +93,7 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toMatchObject({ count: 1, facts: [{ what: "unknown" }] });
   });
 
-  test("of one key for ever: the first ten, the last twenty, and how many came between", async () => {
+  test("of one key for ever: the first ten, the last twenty, and the number between", async () => {
     const { ports, run, reportOf } = setUp();
     await run("hot");
     for (let round = 0; round < 4; round += 1) {
@@ -105,7 +105,7 @@ describe("requests that came again", () => {
     expect(repeats?.facts).toHaveLength(30);
   });
 
-  test("a life that was released and runs again has those of its own alone", async () => {
+  test("a life that was released and runs again has only its own", async () => {
     const { ports, run, reportOf } = setUp();
     const held = Promise.withResolvers<null>();
     const first = run("k", async () => {
@@ -121,7 +121,7 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toBeNull();
   });
 
-  test("have the trace in which they came, where the service is traced, and none where that is not sampled", async () => {
+  test("have their trace if the service is traced, and none if that is not sampled", async () => {
     const ports = manualPorts();
     const traceIds = ["0af7651916cd43dd8448eb211c80319c", "4bf92f3577b34da6a3ce929d0e0e4736", null];
     const given = traceIds.map((id) => (id === null ? null : `00-${id}-b7ad6b7169203331-01`));
@@ -141,7 +141,7 @@ describe("requests that came again", () => {
     expect(facts?.map(({ traceId }) => traceId)).toEqual(traceIds.slice(1));
   });
 
-  test("none, where an operation does not want them", async () => {
+  test("none if the operation turns them off", async () => {
     const { ports, run, reportOf, writes } = setUp({ facts: false });
     await run("k");
     await run("k");
@@ -150,7 +150,7 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toBeNull();
   });
 
-  test("closing keeps what was not kept yet", async () => {
+  test("closing writes the remaining facts", async () => {
     const { run, reportOf, latchkey } = setUp();
     await run("k");
     await run("k");
@@ -158,7 +158,7 @@ describe("requests that came again", () => {
     expect((await reportOf("k")).repeats).toMatchObject({ count: 1 });
   });
 
-  test("closing keeps those of the last requests, too, and waits for no store that does not answer", async () => {
+  test("closing also writes those of the last requests, and does not wait for a store that does not answer", async () => {
     const { run, reportOf, latchkey, ports } = setUp();
     const held = Promise.withResolvers<null>();
     const first = run("k", () => held.promise);
@@ -185,7 +185,7 @@ describe("requests that came again", () => {
     expect(await closing).toBe(true);
   });
 
-  test("a store that keeps none: nothing is kept, and wanting them is an error", async () => {
+  test("a store without facts: none are stored, and turning them on is an error", async () => {
     const { facts: _, ...store } = memoryStore();
     const latchkey = createLatchkey({ store });
     expect(() => latchkey.operation("wanted", { execution: "lease", facts: true })).toThrow(
@@ -200,7 +200,7 @@ describe("requests that came again", () => {
 });
 
 describe("look-ups", () => {
-  test("are kept with what they have found, also those that fail", async () => {
+  test("are stored with what they found, including those that fail", async () => {
     const answers = [
       () => Promise.reject(new Error("a time-out")),
       async () => ({ kind: "still_unknown" }) as const,
@@ -236,7 +236,7 @@ describe("on Postgres", () => {
   });
   afterAll(() => place.close());
 
-  test("they come within seconds, and what the database refuses is counted and harms nothing", async () => {
+  test("they are stored within seconds, and facts that the database refuses are counted and do no harm", async () => {
     const events: LatchkeyEvent[] = [];
     const latchkey = createLatchkey({ store: place.store, onEvent: (event) => events.push(event) });
     const operation = latchkey.operation("op", { execution: "transaction", writes: "none" });

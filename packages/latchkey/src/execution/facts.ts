@@ -1,4 +1,4 @@
-/** What is noted of a record for the people who look at it. */
+/** Records facts about a record for people who inspect it. */
 import type { LatchkeyRecord } from "../engine/record.ts";
 import type { Result } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -8,7 +8,7 @@ import type { Runtime } from "./runtime.ts";
 
 type Repeat = { readonly recordId: string | null; readonly because: string | null };
 
-/** Notes a request that came again, with what it was answered. */
+/** Records a repeated request and how it was answered. */
 export function noteRepeat<Tx>(
   { facts }: Pick<Runtime<Tx>, "facts">,
   { settings }: Operation,
@@ -22,7 +22,7 @@ export function noteRepeat<Tx>(
   facts.note({ kind: "repeat", key, what: result.kind, ...repeat, traceId });
 }
 
-/** Null: it was the first of its key, or was not let in. */
+/** Null: it was the first request of its key, or was not admitted. */
 function repeatOf(result: Result): Repeat | null {
   switch (result.kind) {
     case "replay":
@@ -39,7 +39,7 @@ function repeatOf(result: Result): Repeat | null {
   }
 }
 
-/** Notes what the outcome-reconciler has found out about an unknown. */
+/** Records what the outcome-reconciler found out about an unknown record. */
 export function noteLookUp<Tx>(
   { facts, operations }: Pick<Runtime<Tx>, "facts" | "operations">,
   record: LatchkeyRecord,

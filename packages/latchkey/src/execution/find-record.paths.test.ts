@@ -57,7 +57,7 @@ describe.each([undefined, secret])("under `keyScope: path` (keySecret %s) a sett
     });
   });
 
-  test("that says another key, path, operation or tenant than its record's changes nothing", async () => {
+  test("with another key, path, operation or tenant than its record's changes nothing", async () => {
     const { latchkey, send } = world(keySecret);
     const first = await send("/items/1");
     const other = await send("/items/2");

@@ -1,4 +1,4 @@
-/** Finding the record that a webhook, a person or a command names. */
+/** Finds the record that a webhook, an operator or a command names. */
 import { recordIdOf } from "../effects/downstream-key.ts";
 import type { LatchkeyRecord, RecordKey } from "../engine/record.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key/parse-key.ts";
@@ -7,34 +7,34 @@ import { isStorable } from "../stores/storable.ts";
 import type { Store } from "../stores/store.ts";
 import { isPathScope, originForm, scopeOfPath, scopePath } from "./scope.ts";
 
-/** By what the client sent. */
+/** Names a record by what the client sent. */
 export interface ClientsName {
   readonly tenant: string;
   /** The operation's name. */
   readonly operation: string;
   /**
-   * As the client sent it, quoted or bare; as it was given to `latchkey.run`; or as the store has it, which under
+   * The key as the client sent it, quoted or bare; as passed to `latchkey.run`; or as the store has it, which under
    * `keySecret` is its hash: `attempt.record.key`.
    */
   readonly key: string;
   /**
-   * Under `keyScope: "path"`: the path of the request, as the client sent it; a query does not count. Default: the key is of no
-   * path; beside a record's id or a downstream key, of any.
+   * Under `keyScope: "path"`: the path of the request, as the client sent it; a query is ignored. Default: a key without a path;
+   * with a record's id or a downstream key, any path.
    */
   readonly path?: string;
 }
 
-/** By the record's id, which handlers know as `attempt.id`. It names one life of a key. */
+/** Names one life of a key by the record's id, which handlers know as `attempt.id`. */
 export interface LifesName {
   readonly recordId: string;
 }
 
-/** By what the other side knows a call by. It names one generation of one call, and so one life of a key. */
+/** Names one generation of one call, and so one life of a key, by the downstream key. */
 export interface CallsName {
   readonly downstreamKey: string;
 }
 
-/** One life of a key. What else is said of it has to fit. */
+/** Names one life of a key. Further members must match it. */
 export type LifeName = ((LifesName & Partial<CallsName>) | (CallsName & Partial<LifesName>)) &
   (ClientsName | { readonly tenant?: string; readonly operation?: string; readonly key?: never });
 
@@ -48,7 +48,7 @@ export interface FoundRecord {
   readonly record: LatchkeyRecord;
   /** The store's time when it was read. */
   readonly now: number;
-  /** The effect in its outbox that the downstream key names; null: it names a call, or nothing was named by one. */
+  /** The effect in its outbox that the downstream key names; null if the key names a call, or there is no downstream key. */
   readonly effect: OutboxEffect | null;
 }
 
@@ -56,33 +56,33 @@ export type Found =
   | FoundRecord
   /** An effect in the outbox that has outlived its record. */
   | { readonly kind: "effect"; readonly effect: OutboxEffect }
-  /** The downstream key belongs to this record, and to none of its calls and effects as they are now. */
+  /** The downstream key belongs to this record, but to none of its current calls and effects. */
   | { readonly kind: "no_such_call"; readonly record: LatchkeyRecord }
-  /** The key's record is of another life than the one that is named. */
+  /** The key's record has another life than the named one. */
   | { readonly kind: "other_life"; readonly record: LatchkeyRecord }
-  /** The client's key fits several records: only the id says which. */
+  /** Several records have the client's key; use an id instead. */
   | { readonly kind: "ambiguous"; readonly recordIds: readonly string[] }
   | { readonly kind: "not_found" };
 
 export interface Finder {
   readonly store: Pick<Store<never>, "read" | "readById" | "journal" | "outbox">;
-  /** How a key that a client sent is kept. */
+  /** Returns a client's key as it is stored. */
   readonly storedKey: (sent: RecordKey) => RecordKey;
 }
 
 const notFound = { kind: "not_found" } as const;
 
-/** @throws {TypeError} when a client's key comes without its tenant or operation, or a path without a key. */
+/** @throws {TypeError} for a client's key without its tenant or operation, or a path without a key. */
 export async function findRecord(finder: Finder, name: RecordName): Promise<Found> {
   const { recordId, downstreamKey, tenant, operation, key, path }: AnyName = name;
   if (key !== undefined) {
     if (tenant === undefined || operation === undefined) {
-      throw new TypeError("A client's key names a record together with its `tenant` and `operation`");
+      throw new TypeError("A client's key names a record only with its `tenant` and `operation`");
     }
     const said = path === undefined ? { tenant, operation, key } : { tenant, operation, key, path };
     return findByKey(finder, said, recordId, downstreamKey);
   }
-  if (path !== undefined) throw new TypeError("A path names a record together with a client's `key`");
+  if (path !== undefined) throw new TypeError("A path names a record only with a client's `key`");
   const found =
     downstreamKey === undefined ? await findLife(finder, recordId) : await findCall(finder, downstreamKey);
   if (found.kind === "not_found" || found.kind === "ambiguous") return found;
@@ -176,7 +176,7 @@ async function recordsOf(finder: Finder, name: ClientsName): Promise<readonly Fo
   return found;
 }
 
-/** Whether a client's key names what is kept there; without a path, of whatever path it is. */
+/** Whether a client's key names this record; without a path, of any path. */
 function isOfKey(
   finder: Finder,
   name: ClientsName,
@@ -189,8 +189,8 @@ function isOfKey(
 }
 
 /**
- * Where a record may be that is named so. A key of `latchkey.run` may look like a quoted one and not be; and one that is kept
- * as a hash may be said as it is kept.
+ * The keys that a record with this name may have. A key of `latchkey.run` may look like a quoted one without being one, and a
+ * key that is stored as a hash may be given as the hash.
  */
 export function keysOf(finder: Pick<Finder, "storedKey">, name: ClientsName): readonly RecordKey[] {
   return keysIn(scopesOf(name), finder, name);
@@ -225,7 +225,7 @@ function keyOf({ tenant, scope, key }: RecordKey): RecordKey {
   return { tenant, scope, key };
 }
 
-/** Whether it is an id as records have them. */
+/** Whether it has the form of a record's id. */
 export function isRecordId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u.test(text);
 }

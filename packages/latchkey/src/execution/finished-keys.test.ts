@@ -51,7 +51,7 @@ test("a key that a process has seen finished is answered from one reading", asyn
   expect(await second.cost(() => second.run("another"))).toEqual(["executed", 0, 1]);
 });
 
-test("and so are another request, another principal and one that comes too late under its key", async () => {
+test("and so are another request, another principal and a late request under its key", async () => {
   const { first, ports } = setUp({ retentionMs: day, forgetAfterMs: 2 * day, reuse: "reject" });
   await first.run("k");
   expect(await first.cost(() => first.run("k", { amount: 2 }))).toEqual(["key_misuse", 1, 0]);
@@ -68,14 +68,14 @@ test("a key that may run as new runs, in a transaction", async () => {
   expect(await first.cost(() => first.run("k"))).toEqual(["replay", 1, 0]);
 });
 
-test("what was never finished is not looked for", async () => {
+test("a key that was never finished is not read first", async () => {
   const { first } = setUp();
   expect(new FinishedKeys().has({ tenant: "", scope: "", key: "" })).toBe(false);
   await expect(first.run("k", () => 0)).rejects.toThrow(TypeError);
   expect(await first.cost(() => first.run("k"))).toEqual(["executed", 0, 1]);
 });
 
-test("the parts of a key count, and later keys take the places of earlier ones", () => {
+test("all parts of a key matter, and later keys replace earlier ones", () => {
   const keys = new FinishedKeys();
   const key = (number: number): RecordKey => ({ tenant: "t", scope: "op", key: `key-${number}` });
   keys.note(key(0));

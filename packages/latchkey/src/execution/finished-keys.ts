@@ -1,15 +1,15 @@
 /**
- * The keys that this process has lately seen finished. It is a hint and nothing else: a key that is in here is read first,
- * in one round trip, before a transaction is opened for it; what is decided is decided on that reading.
+ * The keys that this process has recently seen finished. This is only a hint: such a key is read first, in one round trip,
+ * before a transaction is opened for it, and the decision is based on that reading.
  */
 import type { RecordKey } from "../engine/record.ts";
 
-/** A power of two: 64 KiB of hashes, in which a key replaces another one of the same place. */
+/** A power of two: 64 KiB of hashes. A key replaces another one with the same place. */
 const places = 16_384;
 
-/** Two keys of one hash cost a reading too many, and nothing else. */
+/** Two keys with the same hash only cost an unnecessary read. */
 export class FinishedKeys {
-  /** Null until there is one. */
+  /** Null until the first key. */
   #hashes: Int32Array | null = null;
 
   note(key: RecordKey): void {
@@ -25,7 +25,7 @@ export class FinishedKeys {
   }
 }
 
-/** FNV-1a, over code units; never 0, which is an empty place. */
+/** FNV-1a, over code units; never 0, which marks an empty place. */
 function hashOf({ tenant, scope, key }: RecordKey): number {
   const hash = mixed(mixed(mixed(0x811c9dc5 | 0, key), scope), tenant);
   return hash === 0 ? 1 : hash;

@@ -4,15 +4,17 @@ import type { OperationSettings } from "../operations/operation.ts";
 import type { Retention } from "../stores/store.ts";
 import { enqueueNowhere } from "./transaction/enqueue.ts";
 
-/** An attempt, and what its handler has asked for so far. */
+/** An attempt, and what its handler has requested so far. */
 export interface AttemptHandle {
   readonly attempt: EnqueuingAttempt;
   declined(): boolean;
   retention(): Retention;
 }
 
-/** @param clientKey the key that the client sent
- * @param enqueue absent where no transaction runs: then it throws. */
+/**
+ * @param clientKey the key that the client sent
+ * @param enqueue absent if no transaction runs: `attempt.enqueue` then throws
+ */
 export function createHandle(
   { id, fence, tenant, scope, key }: RecordKey & { readonly id: string; readonly fence: Fence },
   signal: AbortSignal,
@@ -45,7 +47,7 @@ function checkedRetention(wanted: Partial<Retention>, current: Retention): Reten
   const whole = Number.isSafeInteger(retentionMs) && Number.isSafeInteger(forgetAfterMs);
   if (!whole || retentionMs <= 0 || forgetAfterMs < retentionMs) {
     throw new TypeError(
-      "retain: retentionMs must be a positive whole number and forgetAfterMs one that is not shorter",
+      "retain: retentionMs must be a positive whole number, and forgetAfterMs one that is not smaller",
     );
   }
   return { retentionMs, forgetAfterMs };

@@ -1,4 +1,4 @@
-/** What stands in where a request without a key is allowed to run. */
+/** Stand-ins for requests that may run without a key. */
 
 import { noKey } from "../key/hash-key.ts";
 import type { Attempt, Submission } from "../operations/attempt.ts";
@@ -7,7 +7,7 @@ import type { Retention } from "../stores/store.ts";
 import { createHandle } from "./handle.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** An attempt of nothing: handlers find the same shape, and what they ask of it has no effect. */
+/** An attempt without a record: it has the usual shape, but its methods have no effect. */
 export function nullAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Attempt {
   const { clock, random } = runtime.ports;
   const id = random.uuid(clock.wallMs());
@@ -18,8 +18,7 @@ export function nullAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Att
 }
 
 /**
- * A submission under a key that no client can send, whose record is to be forgotten
- * as soon as it is written.
+ * A submission under a key that no client can send, whose record is forgotten as soon as it is written.
  */
 export function standInSubmission<Tx>(
   runtime: Runtime<Tx>,

@@ -1,4 +1,4 @@
-/** What `createLatchkey` takes. */
+/** The options of `createLatchkey`. */
 import type { Codec } from "../codec.ts";
 import { LatchkeyError } from "../errors.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
@@ -14,60 +14,59 @@ import type { CircuitOptions } from "../time/circuit-breaker.ts";
 
 export interface LatchkeyOptions<Tx> {
   readonly store: Store<Tx>;
-  /** Which published practice to follow where they disagree. Default `ietf`. */
+  /** The published practice to follow if they differ. Default `ietf`. */
   readonly policy?: Policy;
-  /** What stored answers pass through. Default: none. */
+  /** Encodes and decodes stored values. Default: none. */
   readonly codec?: Codec;
   /** Clock and randomness. Default: the system's. */
   readonly ports?: Ports;
-  /** Told about everything that is decided. Must not throw. */
+  /** Called for every event. Must not throw. */
   readonly onEvent?: EventListener;
   /**
-   * Spans around attempts, phases, calls, deliveries, look-ups and messages: `openTelemetryTracing` of
-   * `latchkey/opentelemetry`. Default: none, and nothing is stored for them.
+   * Creates spans around attempts, phases, calls, deliveries, look-ups and messages: `openTelemetryTracing` of
+   * `latchkey/opentelemetry`. Default: none, and nothing is stored for it.
    */
   readonly tracing?: Tracing;
-  /** Key of the hash under which idempotency keys appear in events and logs. Default: random for each process. */
+  /** Key of the hash that replaces idempotency keys in events and logs. Default: random for each process. */
   readonly logSecret?: string;
   /**
-   * Keeps idempotency keys out of the store: records hold HMAC-SHA-256 of (tenant, scope, key) under this secret of at
-   * least 32 characters, the same for every process. For services whose clients put personal data into keys.
+   * Keeps idempotency keys out of the store: records have an HMAC-SHA-256 of (tenant, scope, key) with this secret of at least
+   * 32 characters, the same in every process. For services whose clients put personal data into keys.
    *
-   * Setting, changing or removing it forgets every key: a retry of a request from before runs as new. So do it where no
-   * process with the old setting still runs and no client still retries, or with new names for the operations. Default:
-   * none, keys are stored as they are sent.
+   * Setting, changing or removing it forgets every key: a retry of an earlier request runs as new. So change it only when no
+   * process with the old setting runs and no client still retries, or give the operations new names. Default: none, keys are
+   * stored as sent.
    */
   readonly keySecret?: string | Uint8Array;
   /**
-   * Accepts tenants and principals that look like credentials (`Bearer …`, JSON Web Tokens, API keys), which are refused with
+   * Accepts tenants and principals that look like credentials (`Bearer …`, JSON Web Tokens, API keys), which otherwise throw
    * `identity-is-credential`. Only for services whose stable ids happen to look like that. Default false.
    */
   readonly allowCredentialIdentities?: boolean;
   /**
-   * Whether a 2xx that never used its `tx` is an error. Default: true outside production (`NODE_ENV`); in production it
-   * is reported as the event `tx_unused`.
+   * Whether a 2xx answer without any use of `tx` is an error. Default: true outside production (`NODE_ENV`); in production it
+   * is only reported as the event `tx_unused`.
    */
   readonly strict?: boolean;
   /**
-   * When to refuse new requests without asking a store that does not answer, and for how long; then one request at a time
-   * finds out whether it is back. Attempts that have begun go on asking. `false`: always ask. Default: 5 failures in a row,
-   * 1 second.
+   * When to refuse new requests without calling a store that does not answer, and for how long; then one request at a time
+   * tests the store. Attempts that have begun still call it. `false`: always call it. Default: 5 failures in a row, 1 second.
    */
   readonly circuitBreaker?: CircuitOptions | false;
   /**
-   * Rate limiters that count per tenant, such as those of rate-limiter-flexible: `lookups` before the store is asked,
-   * `newKeys` before a key's first record is written (in the open transaction, so choose a quick one); and `activeKeys`, how
-   * many keys a tenant may have at a time, about, counted in the background. Over a limit nothing runs: 429 `too-many-keys`.
-   * Default: none. A store that cannot count refuses `activeKeys` with `store-cannot-count`.
+   * Rate limiters per tenant, such as those of rate-limiter-flexible: `lookups` before the store is read, `newKeys` before a
+   * key's first record is written (in the open transaction, so choose a fast one); and `activeKeys`, the approximate number of
+   * keys a tenant may have at once, counted in the background. Over a limit nothing runs: 429 `too-many-keys`. Default: none.
+   * A store that cannot count rejects `activeKeys` with `store-cannot-count`.
    */
   readonly limits?: Limits;
   /**
-   * For all operations that do not say otherwise: keeps with each record what its request asked for, in short. Default false.
+   * The default for all operations: store a summary of the request with each record. Default false.
    */
   readonly summary?: SummaryOptions | boolean;
   /**
-   * What is kept of a summary, and what the console shows of stored values, goes through it first. What it throws, the summary
-   * is not kept for; null or undefined: nothing is kept. Default: none, and the console masks values.
+   * Transforms summaries before they are stored, and stored values before the console shows them. If it throws or returns null
+   * or undefined, no summary is stored. Default: none, and the console masks values.
    */
   readonly redact?: Redact;
 }
@@ -95,14 +94,14 @@ const limitOptions = {
 } as const satisfies OptionNames<Limits>;
 
 /**
- * @throws {TypeError} with a sentence for each, where JavaScript has no types that say it.
+ * @throws {TypeError} for invalid options, which JavaScript code can pass.
  * @throws {LatchkeyError} `store-cannot-count`
  */
 export function checkLatchkey(options: LatchkeyOptions<never>): void {
   checkOptions("createLatchkey", options, latchkeyOptions);
   const { store, policy, limits } = options;
   if (typeof store !== "object" || store === null || typeof store.verify !== "function") {
-    throw new TypeError("createLatchkey: store is missing: pass one, such as `postgresStore({ pool })`");
+    throw new TypeError("createLatchkey: store is missing: pass a store, such as `postgresStore({ pool })`");
   }
   if (policy !== undefined && (typeof policy !== "object" || policy === null)) {
     throw new TypeError(
@@ -113,7 +112,7 @@ export function checkLatchkey(options: LatchkeyOptions<never>): void {
   checkPorts("createLatchkey", options.ports);
   if (options.tracing !== undefined && typeof options.tracing?.inSpan !== "function") {
     throw new TypeError(
-      "createLatchkey: tracing must be what `openTelemetryTracing` of latchkey/opentelemetry returns",
+      "createLatchkey: tracing must be the result of `openTelemetryTracing` from latchkey/opentelemetry",
     );
   }
   if (limits !== undefined) checkLimits(limits, store);
@@ -137,7 +136,7 @@ function checkLimits(limits: Limits, store: Store<never>): void {
   }
   if (store.countActiveKeys === undefined) {
     throw new LatchkeyError("store-cannot-count", {
-      message: `Store ${store.name} cannot count the keys of a tenant, so \`limits.activeKeys\` would limit nothing. Leave it out, or use a store on Postgres.`,
+      message: `Store ${store.name} cannot count the keys of a tenant, so \`limits.activeKeys\` would have no effect. Leave it out, or use a store on Postgres.`,
     });
   }
 }

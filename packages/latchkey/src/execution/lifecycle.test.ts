@@ -24,7 +24,7 @@ function setUp() {
   return { ...ports, latchkey, run, events, storeClosed: () => storeClosed };
 }
 
-test("close refuses what is new, waits for what runs, and stops workers; then the store gives back what it holds", async () => {
+test("close refuses new submissions, waits for running ones, and stops workers; then the store releases its resources", async () => {
   const { clock, latchkey, run, events, storeClosed } = setUp();
   latchkey.startWorker();
   const gate = Promise.withResolvers<void>();
@@ -51,7 +51,7 @@ test("close refuses what is new, waits for what runs, and stops workers; then th
   expect(() => latchkey.startWorker()).toThrow(TypeError);
 });
 
-test("close ends at its limit, and says that something was left", async () => {
+test("close ends at its limit, and returns that something was left", async () => {
   const { clock, latchkey, run, storeClosed } = setUp();
   void run("a", () => new Promise(() => {}));
   await clock.advance(0);
@@ -61,7 +61,7 @@ test("close ends at its limit, and says that something was left", async () => {
   expect([storeClosed(), clock.keepers()]).toEqual([1, 0]);
 });
 
-test("close ends at once where nothing runs, and a worker that was stopped before is left alone", async () => {
+test("close ends at once if nothing runs, and does not stop a stopped worker again", async () => {
   const { clock, latchkey } = setUp();
   const worker = latchkey.startWorker();
   await worker.stop();

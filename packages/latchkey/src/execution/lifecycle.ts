@@ -1,4 +1,4 @@
-/** What of a latchkey is under way in this process, and how all of it ends. */
+/** Tracks what is under way in this process for a latchkey, and stops it. */
 
 import { StoreError } from "../errors.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -8,20 +8,20 @@ import { insideAttempt } from "./nesting.ts";
 
 export interface CloseOptions {
   /**
-   * How long requests, workers and consumers have to end what is under way. Default 25 seconds, which ends before the 30
-   * that platforms usually give a process.
+   * How long requests, workers and consumers may take to finish what is under way. Default 25 seconds, less than the 30 that
+   * platforms usually allow.
    */
   readonly timeoutMs?: number;
 }
 
 const closeOptionNames = { timeoutMs: true } as const satisfies OptionNames<CloseOptions>;
 const timeoutDefaultMs = 25_000;
-/** What the store itself holds is given back within this time, also where none is left. */
+/** The time for the store to release its resources, even if no other time is left. */
 const storeLimitMs = 1_000;
 
 export class Lifecycle {
   readonly #clock: Clock;
-  /** Stops of workers and consumers that run. */
+  /** Functions that stop running workers and consumers. */
   readonly #stops = new Set<() => Promise<unknown>>();
   #running = 0;
   #drained = Promise.withResolvers<void>();
@@ -36,9 +36,9 @@ export class Lifecycle {
   }
 
   /**
-   * Runs a submission. One that a running handler makes is part of what is under way.
+   * Runs a submission. While closing, a submission inside a running handler is still accepted.
    *
-   * @throws {StoreError} `not_sent`, once it closes.
+   * @throws {StoreError} `not_sent` once it closes.
    */
   async run<T>(submit: () => Promise<T>): Promise<T> {
     if (this.#closing !== null && !insideAttempt()) {
@@ -54,7 +54,7 @@ export class Lifecycle {
     }
   }
 
-  /** Closing stops it, unless it is stopped before. The answer stops it once, however often it is called. */
+  /** Registers `stop` for closing. The returned function stops at most once, even if it is called again. */
   stopping<T>(stop: () => Promise<T>): () => Promise<T> {
     let stopped: Promise<T> | null = null;
     const once = () => {
@@ -67,7 +67,7 @@ export class Lifecycle {
   }
 
   /**
-   * @param closeStore gives back what the store holds
+   * @param closeStore releases the store's resources
    * @throws {TypeError} when the limit is out of range.
    */
   close(options: CloseOptions, closeStore: () => Promise<void>): Promise<boolean> {
@@ -84,13 +84,13 @@ export class Lifecycle {
 
   async #close(timeoutMs: number, closeStore: () => Promise<void>): Promise<boolean> {
     const letEnd = this.#clock.keepAlive();
-    // After this turn, so that who comes from now on is refused.
+    // After this turn, so that new submissions are already refused.
     const ended = await withLimit(this.#clock, timeoutMs, async () => {
       await null;
       if (this.#running === 0) this.#drained.resolve();
       const stops = [...this.#stops].map((stop) => stop());
       const [, ...stopped] = await Promise.all([this.#drained.promise, ...stops]);
-      // A worker says when it had to leave something behind.
+      // A worker returns false if it had to abandon work.
       return stopped.every((inTime) => inTime !== false);
     });
     const given = await withLimit(this.#clock, storeLimitMs, closeStore);

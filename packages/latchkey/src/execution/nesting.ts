@@ -1,6 +1,6 @@
 /**
- * Refuses to run a key inside itself. A transaction-level lock is re-entrant and a reservation would wait for its own
- * owner, so neither can be relied on to notice.
+ * Rejects a key inside its own attempt. A transaction-level lock is re-entrant, and a reservation would wait for its own
+ * owner, so neither would detect it.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { RecordKey } from "../engine/record.ts";
@@ -8,14 +8,14 @@ import { LatchkeyError } from "../errors.ts";
 
 interface Frame {
   readonly key: RecordKey;
-  /** What an attempt has started may outlive it, and inherits its frame. */
+  /** Set at the end, because work that an attempt started may outlive it, and inherits its frame. */
   over: boolean;
 }
 
 const running = new AsyncLocalStorage<readonly Frame[]>();
 
 /**
- * Runs a submission of the key. What it calls through `inside` counts as inside the attempt, until `run` is over.
+ * Runs a submission of the key. Code called through `inside` counts as part of the attempt until `run` ends.
  *
  * @throws {LatchkeyError} `nested-key` when this call is inside an attempt of the same key.
  */
@@ -27,14 +27,14 @@ export async function guardNesting<T>(
   if (outer.some((frame) => sameKey(frame.key, key))) throw new LatchkeyError("nested-key");
   const frame: Frame = { key, over: false };
   try {
-    // Only what runs a handler enters the frame: most submissions are answered without one.
+    // Only code that runs a handler enters the frame: most submissions are answered without one.
     return await run((call) => running.run([...outer, frame], call));
   } finally {
     frame.over = true;
   }
 }
 
-/** Whether the caller is part of an attempt that runs. */
+/** Whether the caller is part of a running attempt. */
 export function insideAttempt(): boolean {
   return running.getStore()?.some((frame) => !frame.over) ?? false;
 }

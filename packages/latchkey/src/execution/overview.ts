@@ -1,17 +1,17 @@
-/** What waits in a store, also in one that cannot count. */
+/** Counts what waits in a store, also in a store without counts. */
 import type { LatchkeyRecord, RecordState } from "../engine/record.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Depth, Overview } from "../stores/overview.ts";
 import type { Store } from "../stores/store.ts";
 
 export interface OverviewOptions {
-  /** How many of each kind are counted; 1 to 100,000. Default 1,000. */
+  /** The largest count for each kind, 1 to 100,000. Default 1,000. */
   readonly countMax?: number;
 }
 
 const optionNames = { countMax: true } as const satisfies OptionNames<OverviewOptions>;
 
-/** Gives the limit. */
+/** Returns the limit. */
 export function checkOverviewOptions(options: OverviewOptions): number {
   checkOptions("overview", options, optionNames);
   const { countMax = 1_000 } = options;
@@ -19,7 +19,7 @@ export function checkOverviewOptions(options: OverviewOptions): number {
   throw new TypeError(`overview: countMax must be a whole number from 1 to 100000 (got ${String(countMax)})`);
 }
 
-/** No record has it, so that reading it tells the store's time alone. */
+/** No record has this id: reading it only returns the store's time. */
 const noId = "00000000-0000-0000-0000-000000000000";
 
 const none: Depth = { count: 0, more: false, oldestAt: null };
@@ -28,7 +28,7 @@ export function overviewOf<Tx>(store: Store<Tx>, countMax: number): Promise<Over
   return store.overview?.(countMax) ?? byListing(store, countMax);
 }
 
-/** One list for each kind: for stores whose lists are short or in memory. */
+/** Counts by listing each kind: for stores whose lists are short or in memory. */
 async function byListing<Tx>(store: Store<Tx>, countMax: number): Promise<Overview> {
   const { now } = await store.readById(null, noId);
   const limit = countMax + 1;

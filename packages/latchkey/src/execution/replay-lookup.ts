@@ -1,4 +1,4 @@
-/** Answers to keys that are known to be finished before anything is begun for them. */
+/** Answers finished keys before a transaction or lease is begun for them. */
 import { decide } from "../engine/decide.ts";
 import type { Result, Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -6,7 +6,7 @@ import type { Reading } from "../stores/life.ts";
 import { admissionRequest, resultOf } from "./admission.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** From a copy of the record, where the store has such. Null: there is none. */
+/** Answers from a copy of the record, if the store has copies. Null: there is no copy. */
 export function answerOfCopy<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -20,8 +20,8 @@ export function answerOfCopy<Tx>(
 }
 
 /**
- * From a copy, or from one reading where this process has seen the key finished. Null: it has not, the key is finished no
- * more, or it may run as new.
+ * Answers from a copy, or from one reading if this process has seen the key finished. Null if it has not, if the key is no
+ * longer finished, or if it may run as new.
  */
 export function answerOfSeen<Tx>(
   runtime: Runtime<Tx>,
@@ -45,7 +45,7 @@ function answerOf<Tx>(
   { record, now }: Reading,
 ): Result | Promise<Result> | null {
   if (record?.state !== "completed" && record?.state !== "failed") return null;
-  // The token is for attempts that are under way.
+  // No token: only running attempts need one.
   const verdict = decide(record, admissionRequest(operation, submission, ""), now);
   return verdict.kind === "answer" ? resultOf(runtime, verdict.decision, now) : null;
 }

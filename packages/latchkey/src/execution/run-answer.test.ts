@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { answerOfRun, failureAnswer, valueOfAnswer } from "./run-answer.ts";
 
-describe("what run answers", () => {
+describe("the answer of run", () => {
   test("is JSON, with its type", () => {
     const answer = answerOfRun({ status: 201, headers: { Location: "/1" }, body: { a: 1 } });
     expect(answer).toEqual({

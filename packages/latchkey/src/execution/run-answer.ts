@@ -1,17 +1,17 @@
-/** From what `run` answers to an answer, and back to the value that a caller without HTTP gets. */
+/** Turns the return value of `run` into an answer, and an answer into the value for callers without HTTP. */
 import type { Answer } from "../operations/answer.ts";
 import type { RunAnswer } from "../operations/owned-work.ts";
 import { decodeJson, encodeJson } from "./stored-values.ts";
 
 const json = "application/json";
 
-/** @throws {TypeError} when it is no answer: a status or header HTTP does not have, or a body without JSON form. */
+/** @throws {TypeError} for an invalid status or header, or a body that has no JSON form. */
 export function answerOfRun(given: RunAnswer): Answer {
   if (typeof given !== "object" || given === null)
     throw new TypeError("run must return an answer: { status, body }");
   const { status = 200, headers = {}, body } = given;
   if (!Number.isInteger(status) || status < 200 || status > 599) {
-    throw new TypeError(`An answer's status is between 200 and 599 (got ${String(status)})`);
+    throw new TypeError(`An answer's status must be between 200 and 599 (got ${String(status)})`);
   }
   const entries = Object.entries(headers).flatMap(([name, value]) =>
     (typeof value === "string" ? [value] : [...value]).map((line) => headerOf(name, line)),
@@ -38,13 +38,14 @@ const framing: ReadonlySet<string> = new Set([
 
 function headerOf(name: string, value: string): readonly [string, string] {
   if (!token.test(name) || !lineText.test(String(value))) {
-    throw new TypeError(`An answer's header ${JSON.stringify(name)} cannot be sent as it is`);
+    throw new TypeError(`An answer's header ${JSON.stringify(name)} is not a valid header`);
   }
-  if (framing.has(name.toLowerCase())) throw new TypeError(`An answer's framing is not its own: ${name}`);
+  if (framing.has(name.toLowerCase()))
+    throw new TypeError(`An answer must not set the framing header ${name}`);
   return [name, String(value)];
 }
 
-/** The body's JSON; its bytes where its content type says otherwise; undefined where there is none. */
+/** The body as JSON, or as bytes if its content type is another; undefined if there is none. */
 export function valueOfAnswer({ headers, body }: Answer): unknown {
   const type = headers.find(([name]) => name.toLowerCase() === "content-type")?.[1] ?? json;
   const essence = (type.split(";")[0] ?? "").trim().toLowerCase();
@@ -56,11 +57,11 @@ interface Failure {
   /** Default: 502, Bad Gateway. */
   readonly status?: number;
   readonly title?: string;
-  /** Whether asking for the same under another key does nothing twice: no earlier step of it has happened. */
+  /** Whether a repetition under another key is safe: no earlier step of the life has happened. */
   readonly safeNewKey: boolean;
 }
 
-/** What a caller gets where something has failed for good and the code has not said how to answer. */
+/** The answer to a final failure for which the code has given none. */
 export function failureAnswer(code: string, detail: string, how: Failure): Answer {
   const { status = 502, title = "Bad Gateway", safeNewKey } = how;
   const problem = {

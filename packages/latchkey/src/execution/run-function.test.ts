@@ -44,7 +44,7 @@ test("the same key with another input is misuse; the order of names does not mat
   expect(store.rows("orders")).toHaveLength(1);
 });
 
-test("a value too large to keep ran once and says that it is gone", async () => {
+test("a value too large to store: it ran once, and the result says that it is gone", async () => {
   const { latchkey } = setUp();
   const report = latchkey.operation("reports", { execution: "lease", answerLimitBytes: 4 });
   const work = () => latchkey.run(report, request, async () => "much too long");
@@ -60,7 +60,7 @@ test.each([
   ["a cycle", cyclic],
   ["a function", () => 1],
   ["a symbol", Symbol("s")],
-])("a value that is %s fails with the operation's name and what to do", async (_what, value) => {
+])("a value that is %s fails with the operation's name and a remedy", async (_what, value) => {
   const { latchkey, order } = setUp();
   const report = latchkey.operation("reports", { execution: "lease" });
   for (const [operation, name] of [
@@ -124,7 +124,7 @@ test.each([
   await expect(latchkey.run(order, unusable, async () => 1)).rejects.toThrow(field);
 });
 
-test("keys that belong to a path are refused where there is none", async () => {
+test("keys that belong to a path are refused without a path", async () => {
   const latchkey = createLatchkey({ store: memoryStore() });
   const operation = latchkey.operation("a", { execution: "lease", keyScope: "path" });
   const running = latchkey.run(operation, { tenant: "t", key: "k", input: 1 }, async () => 1);

@@ -1,4 +1,4 @@
-/** Running a function under an operation, without HTTP. */
+/** Runs a function under an operation, without HTTP. */
 import type { Execution } from "../engine/classify.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
 import { MAX_KEY_LENGTH } from "../key/parse-key.ts";
@@ -11,13 +11,13 @@ import { valueOfAnswer } from "./run-answer.ts";
 import { scopeOf } from "./scope.ts";
 
 export interface RunRequest {
-  /** On whose behalf it runs; from authentication, never from the input. */
+  /** The tenant on whose behalf it runs; from authentication, never from the input. */
   readonly tenant: string;
   /** The idempotency key, 1 to 255 characters. */
   readonly key: string;
-  /** What is asked for, as JSON. The same key with another input is key misuse. */
+  /** The request as JSON. The same key with another input is key misuse. */
   readonly input: unknown;
-  /** Who asks, within the tenant. A replay to another principal is refused. Default: nobody in particular. */
+  /** The caller within the tenant. A replay to another principal is refused. Default: none. */
   readonly principal?: string;
 }
 
@@ -30,7 +30,7 @@ const requestNames = {
 
 export type RunResult<R> =
   | { readonly kind: "executed" | "replay"; readonly recordId: string; readonly value: R }
-  /** It ran once; its value was too large to keep. */
+  /** It ran once; its value was too large to store. */
   | { readonly kind: "answer_not_stored"; readonly recordId: string }
   | Exclude<Result, { readonly kind: "executed" | "replay" }>;
 
@@ -68,7 +68,7 @@ export type OwnedRunResult =
       readonly kind: "executed" | "replay";
       readonly recordId: string;
       readonly status: number;
-      /** The answer's body: JSON, or bytes where its content type says so. */
+      /** The answer's body: JSON, or bytes if its content type is another. */
       readonly value: unknown;
     }
   | Exclude<RunResult<unknown>, { readonly kind: "executed" | "replay" }>;
@@ -109,7 +109,7 @@ function requireText(field: string, value: unknown): void {
     throw new TypeError(`${field} must be a non-empty string`);
 }
 
-/** `undefined` has no JSON; it is kept as an empty body. */
+/** `undefined` has no JSON form; it is stored as an empty body. */
 function answerOf(operation: Operation, value: unknown): Answer {
   const json = value === undefined ? "" : jsonOf(operation, value);
   return { status: 200, headers: [], body: Buffer.from(json, "utf8"), omitted: null };

@@ -1,4 +1,4 @@
-/** The store is not there and the operation says that its work matters more than its protection. */
+/** Runs the work without protection if the store fails, for operations with `onStoreFailure: "run-unprotected"`. */
 import { LatchkeyError } from "../errors.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -7,7 +7,7 @@ import { isStoreFailure } from "./guards/store-failure.ts";
 import { clientKeyOf, createHandle } from "./handle.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** Runs a leased submission; where the store fails before the work has started, runs the work without a record. */
+/** Runs a leased submission; if the store fails before the work has started, runs the work without a record. */
 export async function orUnprotected<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,

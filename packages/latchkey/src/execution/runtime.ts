@@ -14,45 +14,45 @@ import type { FinishedKeys } from "./finished-keys.ts";
 import type { ActiveKeyCap } from "./guards/active-key-cap.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** What running an attempt needs; resolved once by `createLatchkey`. */
+/** What attempts need to run; resolved once by `createLatchkey`. */
 export interface Runtime<Tx> extends Emitter {
   readonly store: Store<Tx>;
   readonly codec: Codec;
-  /** Null: summaries are kept as they are. */
+  /** Null: summaries are stored unchanged. */
   readonly redact: Redact | null;
   readonly ports: Ports;
-  /** Whether a 2xx that never used its `tx` is an error. */
+  /** Whether a 2xx answer without any use of `tx` is an error. */
   readonly strict: boolean;
   readonly limits: Limits;
-  /** Null: there is no cap on how many keys a tenant has. */
+  /** Null: the number of a tenant's keys has no limit. */
   readonly activeKeys: ActiveKeyCap | null;
-  /** Null: the store keeps none. */
+  /** Null: the store has no facts. */
   readonly facts: FactBuffer | null;
   /**
-   * Runs what a request asks of the store.
+   * Runs a request's calls of the store.
    *
-   * @throws {StoreError} `not_sent`, while the circuit breaker refuses requests.
+   * @throws {StoreError} `not_sent` while the circuit breaker is open.
    */
   readonly guard: <T>(run: () => Promise<T>) => Promise<T>;
   /** Null: nothing is traced. */
   readonly tracing: Tracing | null;
   /** What is under way in this process. */
   readonly lifecycle: Lifecycle;
-  /** By name, so that workers find them. */
+  /** By name, for workers. */
   readonly operations: ReadonlyMap<string, Operation>;
   readonly effects: ReadonlyMap<string, AnyEffect>;
-  /** Which keys to read before a transaction is opened for them. */
+  /** The keys to read before a transaction is opened for them. */
   readonly finishedKeys: FinishedKeys;
   /** Publishes hints after a commit and delivers them to subscribers in this process. */
   readonly hints: CommitHints;
   /**
-   * Refuses a tenant or a principal that looks like a credential.
+   * Rejects a tenant or a principal that looks like a credential.
    *
    * @throws {LatchkeyError} `identity-is-credential`.
    */
   readonly checkIdentity: (field: "tenant" | "principal", text: string) => void;
-  /** How a key that a client sent is kept. Records, and all that is said about them, know this one alone. */
+  /** Returns a client's key as it is stored. Records, and everything about them, use only the stored key. */
   readonly storedKey: (sent: RecordKey) => RecordKey;
-  /** The key that a client sent, of one that is kept; null: it is not kept, or there was none. */
+  /** Returns the client's key for a stored one; null if it is not stored, or there was none. */
   readonly clientKeyOf: (kept: RecordKey) => string | null;
 }

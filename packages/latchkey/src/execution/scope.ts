@@ -1,12 +1,12 @@
-/** What a key is unique in. */
+/** The scope in which a key is unique. */
 import { createHash } from "node:crypto";
 import type { Operation } from "../operations/operation.ts";
 
-/** Longer paths are digested: indexes of some databases have room for 2,700 bytes. */
+/** Longer paths are hashed: indexes of some databases allow only 2,700 bytes. */
 const maxLength = 200;
 
 /**
- * Where a submission's record lives.
+ * The scope of a submission's record.
  *
  * @param path of the HTTP request, without query; null: there is none
  * @throws {TypeError} for `keyScope: "path"` without a path.
@@ -15,7 +15,7 @@ export function scopeOf({ name, settings }: Operation, path: string | null = nul
   if (settings.keyScope !== "path") return settings.keyScope === "tenant" ? "*" : name;
   if (path === null) {
     throw new TypeError(
-      `Operation ${name} has keyScope "path", and only HTTP requests have a path. Give what has none an operation with ` +
+      `Operation ${name} has keyScope "path", and only HTTP requests have a path. For other work use an operation with ` +
         'keyScope "operation".',
     );
   }
@@ -23,9 +23,9 @@ export function scopeOf({ name, settings }: Operation, path: string | null = nul
 }
 
 /**
- * The scope of an operation's records that count for a path.
+ * The scope of an operation's records for a path.
  *
- * @param path as `scopePath` makes it
+ * @param path as returned by `scopePath`
  */
 export function scopeOfPath(operation: string, path: string): string {
   if (path.length <= maxLength) return `${operation} ${path}`;
@@ -37,7 +37,7 @@ export function isPathScope(operation: string, scope: string): boolean {
   return scope.startsWith(`${operation} `);
 }
 
-/** Path and query of a target; a client that takes the server for a proxy sends the origin, too. */
+/** Path and query of a target. A client that uses the server as a proxy sends the origin, too. */
 export function originForm(target: string): string {
   if (target.startsWith("/")) return target;
   const origin = /^[a-z][a-z\d+.-]*:\/\/[^/?#]*/iu.exec(target)?.[0];
@@ -47,8 +47,8 @@ export function originForm(target: string): string {
 }
 
 /**
- * The path that a key counts for under `keyScope: "path"`. What servers, proxies and clients write in several ways is one
- * path: a retry that is written otherwise must not count as new.
+ * The path of a key under `keyScope: "path"`. Servers, proxies and clients may write one path in several ways: a retry with
+ * another spelling must not count as new.
  */
 export function scopePath(target: string): string {
   const path = target.split("?", 1)[0] ?? "";
@@ -58,7 +58,7 @@ export function scopePath(target: string): string {
   return plain.slice(0, end);
 }
 
-/** RFC 3986, 6.2.2: characters that need no encoding are the same with one. */
+/** RFC 3986, 6.2.2: an unreserved character is the same with and without encoding. */
 function decodeUnreserved(encoded: string): string {
   const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16));
   return /[\w.~-]/u.test(character) ? character : encoded.toUpperCase();

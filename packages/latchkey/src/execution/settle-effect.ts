@@ -1,4 +1,4 @@
-/** Settling an effect in the outbox: the other side says that it has happened before its delivery knows. */
+/** Settles an effect in the outbox: the other side confirms it before its delivery has. */
 import { createHash } from "node:crypto";
 import { uuidVersion7 } from "../ports.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
@@ -8,8 +8,8 @@ import type { SettleResult, SettleWith } from "./settlement-terms.ts";
 import { encodeEffectResult } from "./stored-values.ts";
 
 /**
- * Keeps the result: the dispatcher finishes the delivery with it, `onDelivered` included, and sends nothing. Only a result
- * says what a delivery came to; that it did not happen is for the delivery itself, or for `redrive`.
+ * Stores the result: the dispatcher finishes the delivery with it, including `onDelivered`, and sends nothing. Only a result
+ * can be settled here; that an effect did not happen is for the delivery itself, or for `redrive`.
  */
 export async function settleEffect<Tx>(
   runtime: Runtime<Tx>,
@@ -33,7 +33,7 @@ export async function settleEffect<Tx>(
   return { kind: now.generation === generation ? "already_delivered" : "no_such_call", recordId };
 }
 
-/** The same saying of the same effect has the same audit row, however often it is said. */
+/** The same settlement of the same effect has the same audit row, however often it is repeated. */
 function noteId(
   { id, createdAt, downstreamKey }: OutboxEffect,
   result: unknown,

@@ -1,4 +1,4 @@
-/** Settlements that come before anybody knew that the outcome is in doubt. */
+/** Settlements that arrive before the outcome is known to be in doubt. */
 import { expect, test } from "vitest";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
@@ -64,7 +64,7 @@ function world(change: (store: Store<MemoryTransaction>) => Partial<Store<Memory
   };
 }
 
-test("a webhook that is faster than the attempt's doubt is kept, and the request gets its answer", async () => {
+test("a webhook that arrives before the doubt is kept, and the request gets its answer", async () => {
   const { latchkey, submit, sent, audit, record, events } = world();
   const first = submit();
   const { key, reply } = await sent();
@@ -87,7 +87,7 @@ test("a webhook that is faster than the attempt's doubt is kept, and the request
   ]);
 });
 
-test("an attempt that ends well counts; what was kept is dropped", async () => {
+test("if the attempt ends well, its result counts and the kept settlement is dropped", async () => {
   const { latchkey, submit, sent, audit, record } = world();
   const first = submit();
   const { key, reply } = await sent();
@@ -107,7 +107,7 @@ test("an attempt that ends well counts; what was kept is dropped", async () => {
 test.each([
   ["completed", { completed: { status: 201, body: 1 } }, { kind: "replay", status: 201 }],
   ["failed", { failed: { status: 402 } }, { kind: "replay", status: 402 }],
-] as const)("the whole operation, said early: %s", async (_, said, answer) => {
+] as const)("the whole operation, settled early: %s", async (_, said, answer) => {
   for (const named of ["record", "call"] as const) {
     const { latchkey, submit, sent, record } = world();
     const first = submit();
@@ -119,7 +119,7 @@ test.each([
   }
 });
 
-test("closed on the other side, said early: made again under the next key once it is in doubt", async () => {
+test("closed on the other side, settled early: sent again under the next key once it is in doubt", async () => {
   const { latchkey, submit, sent, call } = world();
   const first = submit();
   const { key, reply } = await sent();
@@ -136,7 +136,7 @@ test("closed on the other side, said early: made again under the next key once i
   expect(await first).toMatchObject({ kind: "executed", value: { id: "ch_1" } });
 });
 
-test("that it has not happened is not kept: the attempt may still make it happen", async () => {
+test("notExecuted is not kept: the attempt may still make it happen", async () => {
   const { latchkey, submit, sent, record } = world();
   const first = submit();
   const { reply } = await sent();
@@ -190,7 +190,7 @@ test("a process that ends between the doubt and the settlement loses nothing", a
   }
 });
 
-test("a failure that was said of one attempt is not said of the next", async () => {
+test("a failure settled for one attempt does not apply to the next", async () => {
   const { latchkey, submit, sent, record, memory } = world();
   const first = submit();
   const { reply } = await sent();

@@ -78,7 +78,7 @@ describe("a webhook about an effect in the outbox", () => {
     expect(made.receipts()).toEqual([{ id: "ch_webhook" }]);
   });
 
-  test("that is being sent, and comes back: its own result counts", async () => {
+  test("that is being sent, and returns: its own result counts", async () => {
     const before: { settle?: () => Promise<unknown> } = {};
     const send = async () => {
       await before.settle?.();
@@ -90,7 +90,7 @@ describe("a webhook about an effect in the outbox", () => {
     expect(made.receipts()).toEqual([{ id: "ch_1" }]);
   });
 
-  test("that is delivered, and what no delivery is settled with", async () => {
+  test("that is delivered, and settlements that do not apply to deliveries", async () => {
     const { latchkey, target, settle, round } = await world("provider");
     const failed = { failed: { status: 402 } };
     expect(await latchkey.settle(target, failed)).toMatchObject({ kind: "no_such_call" });

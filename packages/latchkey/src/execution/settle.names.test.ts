@@ -1,4 +1,4 @@
-/** How a settlement names what it is about, and that it meets no other life. */
+/** How a settlement names its target, and that it never affects another life. */
 import { describe, expect, test } from "vitest";
 import { createLatchkey } from "../latchkey.ts";
 import type { CallStep } from "../stores/journal.ts";
@@ -47,7 +47,7 @@ const happened = { call: "charged", result: { id: "ch_1" } };
 const settled = { kind: "settled" };
 
 describe("a settlement", () => {
-  test("that comes again after the key began a new life leaves that one alone", async () => {
+  test("repeated after the key began a new life leaves that one alone", async () => {
     const { latchkey, submit, last, ports, record, call } = world();
     await submit();
     const before = { recordId: last().id, downstreamKey: (await call()).downstreamKey };
@@ -71,7 +71,7 @@ describe("a settlement", () => {
     expect(await record()).toMatchObject({ state: "unknown" });
   });
 
-  test("by the client's key alone is refused, with the remedy", async () => {
+  test("by the client's key alone is refused with a remedy", async () => {
     const { latchkey, submit, record } = world();
     await submit();
     for (const target of [{ tenant: "t", operation: "charge", key: "k" }, {} as never]) {

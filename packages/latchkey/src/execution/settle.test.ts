@@ -47,7 +47,7 @@ async function unknown(...faults: SendFault[]) {
 }
 
 describe("latchkey.settle", () => {
-  test("one call has happened: its result is stored, and the operation goes on", async () => {
+  test("one call has happened: its result is stored, and the operation continues", async () => {
     const world = await unknown();
     const webhook = { call: "charged", result: { id: "ch_1", amount: 5 } };
     expect(await world.settle(webhook)).toMatchObject({ kind: "settled" });
@@ -59,7 +59,7 @@ describe("latchkey.settle", () => {
     expect(world.ledger.charges).toHaveLength(1);
   });
 
-  test("said again, it is settled still, and written once", async () => {
+  test("repeated, it is still settled, and written once", async () => {
     const world = await unknown();
     const webhook = { call: "charged", result: { id: "ch_1" } };
     await world.settle(webhook);
@@ -90,7 +90,7 @@ describe("latchkey.settle", () => {
     expect(await failed.submit()).toMatchObject({ kind: "replay", status: 402 });
   });
 
-  test("it has not happened, a person says so: made again under the same key", async () => {
+  test("it has not happened, by an operator's word: sent again under the same key", async () => {
     const world = await unknown();
     expect(await world.settle({ notExecuted: ada })).toMatchObject({ kind: "settled" });
     expect(await world.steps()).toMatchObject([{ state: "not_executed", generation: 0 }]);
@@ -98,7 +98,7 @@ describe("latchkey.settle", () => {
     expect(await world.submit()).toMatchObject({ kind: "executed", status: 201 });
   });
 
-  test("closed on the other side: made again under the next key", async () => {
+  test("closed on the other side: sent again under the next key", async () => {
     const world = await unknown();
     await world.settle({ notExecuted: "closed-downstream" }, ada);
     expect(await world.steps()).toMatchObject([{ state: "not_executed", generation: 1 }]);
@@ -109,7 +109,7 @@ describe("latchkey.settle", () => {
     expect(new Set(world.ledger.requests.map(({ key: sent }) => sent)).size).toBe(2);
   });
 
-  test("a doubt that came up afterwards is not settled by what was said before, only by a new reason", async () => {
+  test("an earlier settlement does not settle a later doubt, only one with a new reason does", async () => {
     const world = await unknown("lost_before", "lost_after");
     await world.settle({ notExecuted: ada });
     expect(await world.submit()).toMatchObject({ kind: "unknown" });
@@ -122,7 +122,7 @@ describe("latchkey.settle", () => {
     expect(await world.audit()).toHaveLength(2);
   });
 
-  test("a webhook that comes again, or late, does not free a call that was sent since", async () => {
+  test("a repeated or late webhook does not free a call that was sent since", async () => {
     const world = await unknown("lost_before", "lost_after");
     const [{ downstreamKey = "" } = {}] = ((await world.steps()) ?? []) as CallStep[];
     const closed = { notExecuted: "closed-downstream", downstreamKey } as const;
@@ -143,7 +143,7 @@ describe("latchkey.settle", () => {
     });
   });
 
-  test("a webhook about one call, come again while another is in doubt, is settled already", async () => {
+  test("a webhook about one call, repeated while another is in doubt, is already settled", async () => {
     const ports = manualPorts();
     const store = memoryStore({ ports });
     const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
@@ -171,7 +171,7 @@ describe("latchkey.settle", () => {
     expect(await submit()).toMatchObject({ kind: "executed", value: [1, 2] });
   });
 
-  test("the other side de-duplicates: the call stays as it is", async () => {
+  test("the other side deduplicates: the call stays as it is", async () => {
     const ports = manualPorts();
     const store = memoryStore({ ports });
     const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
@@ -201,18 +201,18 @@ describe("latchkey.settle", () => {
   });
 
   test.each(["webhook", ada] as const)(
-    "of a call that the other side does not de-duplicate, nobody can say that it does (%j)",
+    "downstream-deduplicates is rejected for a call that the other side does not deduplicate (%j)",
     async (by) => {
       const world = await unknown();
       const said = world.settle({ notExecuted: "downstream-deduplicates" }, by);
       await expect(said).rejects.toThrow(TypeError);
-      await expect(said).rejects.toThrow("de-duplication is `none`");
+      await expect(said).rejects.toThrow("deduplication is `none`");
       expect(await world.record()).toMatchObject({ state: "unknown" });
       expect(await world.audit()).toEqual([]);
       const elsewhere = createLatchkey<MemoryTransaction>({ store: world.store, ports: world.ports });
       expect(
         await elsewhere.settle(world.named, { notExecuted: "downstream-deduplicates" }, by),
-        "where the effect is not known",
+        "if the effect is not known",
       ).toMatchObject({ kind: "settled" });
       expect(await world.submit(), "it is not sent again all the same").toMatchObject({ kind: "unknown" });
       expect(world.ledger.requests).toHaveLength(1);
@@ -226,7 +226,7 @@ describe("latchkey.settle", () => {
     { operator: "ada" },
     { operator: "ada", reason: " " },
     { reason: "because" },
-  ])("refuses a proof that is none: %j", async (proof) => {
+  ])("refuses an invalid proof: %j", async (proof) => {
     const world = await unknown();
     await expect(world.settle({ notExecuted: proof as never })).rejects.toThrow("needs a proof");
     await expect(
@@ -236,7 +236,7 @@ describe("latchkey.settle", () => {
     expect(await world.audit()).toEqual([]);
   });
 
-  test("says what there is not", async () => {
+  test("reports what does not exist", async () => {
     const world = await unknown();
     expect(await world.latchkey.settle({ ...world.named, key: "other" }, { failed: {} })).toEqual({
       kind: "not_found",

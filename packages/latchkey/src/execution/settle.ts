@@ -1,4 +1,4 @@
-/** Settling an unknown from outside: a webhook of the other side's, or a person who has found out. */
+/** Settles an unknown record from outside: after a webhook of the other side, or by an operator. */
 import { createHash } from "node:crypto";
 import { downstreamKey } from "../effects/downstream-key.ts";
 import { guardOf, type LatchkeyRecord } from "../engine/record.ts";
@@ -46,7 +46,7 @@ const targetNames = {
   path: true,
 } as const satisfies OptionNames<LifesName & CallsName & ClientsName>;
 
-/** Every name that a member of the union has. */
+/** All property names of the union's members. */
 type UnionToNames<T> = { readonly [Name in T extends unknown ? keyof T : never]: unknown };
 
 const day = 24 * 60 * 60 * 1000;
@@ -79,7 +79,7 @@ export async function settle<Tx>(
   }
 }
 
-/** @throws {TypeError} for a name that means nothing, and for a settlement that says no outcome, or two. */
+/** @throws {TypeError} for an unknown name, and for a settlement without an outcome or with several. */
 function checkSaid(target: SettleTarget, settlement: SettleWith): void {
   checkOptions("settle: the target", target, targetNames);
   checkOptions("settle: the settlement", settlement, settlementNames);
@@ -87,11 +87,11 @@ function checkSaid(target: SettleTarget, settlement: SettleWith): void {
   if (outcomes.length === 1) return;
   const said = outcomes.length === 0 ? "none" : outcomes.join(" and ");
   throw new TypeError(
-    `settle: the settlement says one of completed, failed, result and notExecuted (got ${said})`,
+    `settle: the settlement must have one of completed, failed, result and notExecuted (got ${said})`,
   );
 }
 
-/** @throws {TypeError} when it names no life of a key, or two calls. */
+/** @throws {TypeError} when it does not name one life of a key, or names two calls. */
 function lifeNameOf(
   target: SettleTarget & Partial<LifesName & CallsName>,
   { downstreamKey: said }: SettleWith,
@@ -103,16 +103,16 @@ function lifeNameOf(
   if (target.recordId === undefined && named === undefined) {
     throw new TypeError(
       "settle: name the record by its `recordId` (`attempt.id`), or the call by its `downstreamKey`. A client's key alone may " +
-        "stand for a later life than the one that this was said of",
+        "belong to a later life than the one that this settlement is about",
     );
   }
   return { ...target, ...(named === undefined ? {} : { downstreamKey: named }) } as LifeName;
 }
 
-/** What is said of a record. */
+/** A settlement with its proof. */
 interface Said {
   readonly settlement: SettleWith;
-  /** The downstream key of the call that it is said of. */
+  /** The downstream key of the call that it is about. */
   readonly named: string | undefined;
   readonly proof: Omit<AuditNote, "id">;
   readonly by: SettledBy;
@@ -127,7 +127,7 @@ async function settleRecord<Tx>(
   const key = { tenant, scope, key: ownKey };
   const { settlement, proof } = said;
   const note: AuditNote = { id: noteId(record, said), ...proof };
-  // Read after the record: a doubt that came up later than a settlement is not seen without it.
+  // Read after the record, so that a doubt that arose after a settlement is seen together with its audit row.
   if ((await runtime.store.settlement.audit(key)).some(({ id }) => id === note.id)) {
     const freed = "notExecuted" in settlement && record.state === "unknown";
     return { kind: freed ? "unknown_again" : "settled", recordId };
@@ -149,7 +149,7 @@ async function settleRecord<Tx>(
     }
     return again(runtime, record, said);
   }
-  // A repetition at the same time meets its own audit row, whatever the record is by now.
+  // A concurrent repetition finds its own audit row, whatever state the record has by then.
   const guard = { id: recordId, state: "unknown", fence: record.fence } as const;
   if (await runtime.store.settlement.settle(key, guard, wanted, note)) {
     const about = { ...runtime.about(record.operation, key), recordId };
@@ -163,7 +163,7 @@ async function settleRecord<Tx>(
   return { kind: "result" in settlement ? "no_such_call" : "unknown_again", recordId };
 }
 
-/** @throws {TypeError} without one. */
+/** @throws {TypeError} without a proof. */
 function proofOf(settlement: SettleWith, by: SettledBy): Omit<AuditNote, "id"> {
   const proof = "notExecuted" in settlement ? settlement.notExecuted : by;
   switch (proof) {
@@ -184,14 +184,12 @@ function proofOf(settlement: SettleWith, by: SettledBy): Omit<AuditNote, "id"> {
 function checkedOperator(proof: OperatorProof): OperatorProof {
   const said = (text: unknown) => typeof text === "string" && text.trim().length > 0;
   if (typeof proof !== "object" || proof === null || !said(proof.operator) || !said(proof.reason)) {
-    throw new TypeError(
-      "A settlement needs a proof: who says so and why, or what the other side has promised",
-    );
+    throw new TypeError("A settlement needs a proof: an operator and a reason, or the other side's promise");
   }
   return proof;
 }
 
-/** The record has changed since it was read. */
+/** Repeats the settlement after the record has changed since it was read. */
 async function again<Tx>(
   runtime: Runtime<Tx>,
   { id, ...key }: LatchkeyRecord,
@@ -202,8 +200,8 @@ async function again<Tx>(
 }
 
 /**
- * What is kept until the record may be unknown. Null: there is nothing to wait for. That something has not happened is not
- * kept unless the other side has closed the call: the attempt that runs may still make it happen.
+ * The settlement to keep until the record may be unknown. Null: there is nothing to wait for. `notExecuted` is kept only if the
+ * other side has closed the call: otherwise the running attempt may still make it happen.
  */
 function earlyOf(
   record: LatchkeyRecord,
@@ -235,13 +233,13 @@ function earlyOf(
     : null;
 }
 
-/** The call that a settlement is written for. */
+/** The call that a settlement is about. */
 function callOf(settlement: Settlement): string | null {
   if (settlement.event === "settle_call") return settlement.call;
   return settlement.event === "settle_not_executed" ? (settlement.reopen?.call ?? "") : null;
 }
 
-/** Null: the call that is named is not in doubt. */
+/** Null: the named call is not in doubt. */
 async function settlementOf<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
@@ -255,7 +253,7 @@ async function settlementOf<Tx>(
     const call = calls.find(({ name, downstreamKey: key }) =>
       named === undefined ? name === settlement.call : key === named && name === (settlement.call ?? name),
     );
-    // A finished one may be what an earlier saying of the same has made of it.
+    // An earlier repetition of this settlement may have finished the call.
     if (call === undefined || (call.state !== "started" && call.state !== "finished")) return null;
     const result = await storedJson(
       runtime,
@@ -288,7 +286,7 @@ function notExecutedOf<Tx>(
   if (proof === "downstream-deduplicates" && started !== undefined) checkDeduplicates(runtime, started);
   const isClosed = proof === "closed-downstream" && started !== undefined;
   if (isClosed && named === undefined && by === "webhook") {
-    throw new TypeError("A webhook that says `closed-downstream` must name the call by its downstreamKey");
+    throw new TypeError("A webhook with `closed-downstream` must name the call by its downstreamKey");
   }
   return {
     event: "settle_not_executed",
@@ -298,23 +296,23 @@ function notExecutedOf<Tx>(
   };
 }
 
-/** Of an effect that is defined elsewhere nothing is known here; an attempt looks again before it sends. */
+/** An effect that is defined elsewhere is not known here; an attempt checks again before it sends. */
 function checkDeduplicates<Tx>(runtime: Runtime<Tx>, { name, effect }: CallStep): void {
   const deduplication = runtime.effects.get(effect)?.settings.deduplication ?? "provider";
   if (deduplication === "provider") return;
   throw new TypeError(
-    `Call ${name} is of effect ${effect}, whose de-duplication is \`${deduplication}\`: that it may be sent again is no ` +
-      "proof. Say `closed-downstream` once the other side refuses it, or who answers for it and why",
+    `Call ${name} is of effect ${effect}, whose deduplication is \`${deduplication}\`: that it may be sent again is no ` +
+      "proof. Use `closed-downstream` once the other side refuses it, or an operator and a reason",
   );
 }
 
-/** What was closed is refused for ever under its old key. */
+/** The other side refuses a closed call for ever under its old key. */
 export function reopened(recordId: string, { name, effect, generation }: CallStep) {
   const next = { recordId, step: name, effect, index: 0, generation: generation + 1 };
   return { call: name, generation, downstreamKey: downstreamKey(next) };
 }
 
-/** The bytes and the time that an answer is kept as. */
+/** An answer as it is stored, and its retention. */
 export async function kept<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
@@ -328,8 +326,8 @@ export async function kept<Tx>(
 }
 
 /**
- * The same settlement of the same life has the same audit row, however often it is said. It does not depend on the attempt:
- * said of an earlier one, it is not said of this one.
+ * The same settlement of the same life has the same audit row, however often it is repeated. The attempt is not part of it, so
+ * a repetition that is about an earlier attempt does not settle the current one.
  */
 function noteId({ id, createdAt }: LatchkeyRecord, { settlement, named, proof }: Said): string {
   const { downstreamKey: _, ...saying } = settlement;

@@ -33,7 +33,7 @@ const times = <T>(count: number, make: (index: number) => T) =>
   Array.from({ length: count }, (_, index) => make(index));
 
 describe.each(["lease", "transaction"] as const)("duplicates that wait (%s)", (execution) => {
-  test("ask as often as one of them would, however many there are", async () => {
+  test("read as often as one of them would, however many there are", async () => {
     const counts: number[] = [];
     for (const duplicates of [1, 200]) {
       const { clock, asked, here, there } = setUp(execution);
@@ -53,7 +53,7 @@ describe.each(["lease", "transaction"] as const)("duplicates that wait (%s)", (e
     expect(many, "and one reading for all of them").toBeLessThanOrEqual((one ?? 0) + 2);
   });
 
-  test("are told at once where the request runs in their own process", async () => {
+  test("are answered at once if the request runs in their own process", async () => {
     const { clock, here } = setUp(execution);
     const gate = Promise.withResolvers<string>();
     const first = here(() => gate.promise);
@@ -89,7 +89,7 @@ describe.each(["lease", "transaction"] as const)("duplicates that wait (%s)", (e
     expect(kinds).not.toContain("in_progress");
   });
 
-  test("end each at its own time, and the others go on", async () => {
+  test("end each at its own time, while the others continue", async () => {
     const { clock, here, there } = setUp(execution);
     const gate = Promise.withResolvers<string>();
     const first = there(() => gate.promise);
@@ -105,7 +105,7 @@ describe.each(["lease", "transaction"] as const)("duplicates that wait (%s)", (e
     expect((await Promise.all(late)).map(({ kind }) => kind)).toEqual(["replay", "replay", "replay"]);
   });
 
-  test("a store that fails costs the one that looks, and the others go on", async () => {
+  test("a store failure fails the one that reads, and the others continue", async () => {
     const { clock, asked, here, there } = setUp(execution);
     const gate = Promise.withResolvers<string>();
     const first = there(() => gate.promise);
@@ -124,7 +124,7 @@ describe.each(["lease", "transaction"] as const)("duplicates that wait (%s)", (e
     expect(failed).toBeLessThan(4);
   });
 
-  test("another tenant, and another request under the key, are decided about by themselves", async () => {
+  test("another tenant, and another request under the key, are decided separately", async () => {
     const { clock, here, there } = setUp(execution);
     const gate = Promise.withResolvers<string>();
     const first = there(() => gate.promise);

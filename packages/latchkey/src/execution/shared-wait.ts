@@ -1,6 +1,6 @@
 /**
- * Duplicates of a running request that wait for its answer. All of one process that ask for the same look at the record
- * together: one of them submits at a time, and the others get what it finds.
+ * Duplicates of a running request that wait for its answer. Duplicates of the same request in one process share their reads:
+ * one of them submits at a time, and the others get what it finds.
  */
 import { decide } from "../engine/decide.ts";
 import type { Result, Submission } from "../operations/attempt.ts";
@@ -10,7 +10,7 @@ import { retryPauseMs } from "../time/retry-pause.ts";
 import { admissionRequest, resultOf } from "./admission.ts";
 import type { Runtime } from "./runtime.ts";
 
-/** One try. `started` is called when it is about to run the work: from then on it looks at nothing. */
+/** One try. It calls `started` when it is about to run the work, and does not read the record after that. */
 export type Submit = (started: () => void) => Promise<Result>;
 
 type InProgress = Extract<Result, { readonly kind: "in_progress" }>;
@@ -19,16 +19,16 @@ type InProgress = Extract<Result, { readonly kind: "in_progress" }>;
 type Turn =
   | { readonly kind: "look" }
   | { readonly kind: "late" }
-  /** Decided from a reading that was made for all. */
+  /** Decided from a reading for all waiting submissions. */
   | { readonly kind: "told"; readonly result: Promise<Result> };
 
 const lookPauses = { firstMs: 30, maxMs: 375 };
 
-/** Of each latchkey, by what is asked for. What asks for something else under the same key is decided about by itself. */
+/** Per latchkey, by request. A different request under the same key is decided separately. */
 const waitsOf = new WeakMap<object, Map<string, SharedWait>>();
 
 /**
- * Repeats `submit` while the key is running and the operation's wait has time left. Nothing is held between two tries.
+ * Repeats `submit` while the key is running and the operation's wait has time left. Holds no resources between two tries.
  */
 export async function waiting<Tx>(
   runtime: Runtime<Tx>,
@@ -79,17 +79,17 @@ function joined<Tx>(runtime: Runtime<Tx>, operation: Operation, submission: Subm
   return wait;
 }
 
-/** What a reading of the record says to each of them. */
+/** What a reading of the record means for each of them. */
 type Seen = "free" | "running" | (() => Promise<Result>);
 
 class SharedWait {
   readonly #ports: Ports;
   readonly #read: () => Promise<Seen>;
   readonly #over: () => void;
-  /** In the order in which they began to wait. Who is in here has no turn yet. */
+  /** In order of arrival. A submission in here has no turn yet. */
   readonly #waiting = new Set<(turn: Turn) => void>();
   #inside = 0;
-  /** Whether one of them submits, or is about to, without running its work. */
+  /** Whether one of them submits, or is about to, and does not run its work yet. */
   #looking = false;
   #looks = 0;
   #cancel: CancelTimer = () => {};
@@ -113,14 +113,14 @@ class SharedWait {
     this.#over();
   }
 
-  /** A submission that comes while no look-up runs or is due looks at once. */
+  /** A submission that arrives while no look is running or due gets its turn at once. */
   async first(deadline: number): Promise<Turn> {
     if (this.#looking || this.#waiting.size > 0) return this.next(deadline);
     this.#looking = true;
     return { kind: "look" };
   }
 
-  /** Each gets its turn in its own context: what it then submits may run its caller's handler. */
+  /** Each submission gets its turn in its own context: its `submit` may run its caller's handler. */
   async next(deadline: number): Promise<Turn> {
     const { clock } = this.#ports;
     const { promise, resolve } = Promise.withResolvers<Turn>();
@@ -131,12 +131,12 @@ class SharedWait {
       if (this.#waiting.delete(resolve)) resolve({ kind: "late" });
     });
     const turn = await promise;
-    // With a reason of its own, as the default one costs a stack trace.
+    // With an explicit reason, because the default one costs a stack trace.
     woken.abort("woken");
     return turn;
   }
 
-  /** For the one whose turn it is. */
+  /** For the submission whose turn it is. */
   async look(submit: Submit): Promise<Result> {
     let looks = true;
     const over = () => {
@@ -155,13 +155,13 @@ class SharedWait {
     }
   }
 
-  /** For one whose time is over. Null: nothing is known yet. */
+  /** For a submission whose time is over. Null: nothing is known yet. */
   async lastWord(): Promise<Result | null> {
     const seen = await this.#readTogether();
     return typeof seen === "function" ? seen() : this.#last;
   }
 
-  /** One of those that wait looks, after a pause that grows from look to look. */
+  /** Gives one of the waiting submissions its turn, after a pause that grows from look to look. */
   #lookLater(): void {
     this.#cancel();
     if (this.#waiting.size === 0 || this.#looking) return;
@@ -179,7 +179,7 @@ class SharedWait {
     first({ kind: "look" });
   }
 
-  /** The key runs no more: one reading decides about all that wait; where it is free, one of them takes it. */
+  /** The key no longer runs: one reading decides for all that wait; if the key is free, one of them takes it. */
   async #tell(): Promise<void> {
     if (this.#waiting.size === 0) return;
     const seen = await this.#readTogether();

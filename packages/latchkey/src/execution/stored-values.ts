@@ -1,6 +1,6 @@
 /**
- * Values as they are stored: JSON in UTF-8 (`undefined`, which has no JSON, is no bytes), and what the codec is told of the
- * place that bytes are stored in.
+ * Values in their stored form: JSON in UTF-8 (`undefined`, which has no JSON form, is stored as no bytes), and the codec's
+ * context for each place.
  */
 
 import type { CodecContext, CodecPart } from "../codec.ts";

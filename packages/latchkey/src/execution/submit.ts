@@ -1,4 +1,4 @@
-/** The way in to every execution: the key as the store keeps it, nesting, the circuit breaker, and which execution runs. */
+/** The entry to every execution: stores the key's form, checks nesting and the circuit breaker, and picks the execution. */
 import type { Execution } from "../engine/classify.ts";
 import type { Result, Submission, Work } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
@@ -14,9 +14,9 @@ import { runTransaction } from "./transaction/run-transaction.ts";
 import type { Batches } from "./transaction/transaction-ends.ts";
 
 /**
- * Runs a handler for this submission, or says why not. Throws as `latchkey.execute` does.
+ * Runs a handler for this submission, or returns why it did not. Throws as `latchkey.execute` does.
  *
- * @param batches whose transactions it shares; for an operation under `transaction`
+ * @param batches shares its transactions; for an operation under `transaction`
  */
 export async function submit<Tx, E extends Execution>(
   runtime: Runtime<Tx>,
@@ -55,7 +55,7 @@ function execute<Tx, E extends Execution>(
     : orUnprotected(runtime, operation, submission, work as Work<Tx, "lease">, run);
 }
 
-/** As `submit`, for an operation that owns its work. Throws as `latchkey.executeOwned` does. */
+/** Like `submit`, for an operation that owns its work. Throws as `latchkey.executeOwned` does. */
 export async function submitOwned<Tx, E extends Execution, I>(
   runtime: Runtime<Tx>,
   operation: OwnedOperation<E, I>,

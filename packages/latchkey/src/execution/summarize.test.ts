@@ -1,4 +1,4 @@
-/** What a request asked for, kept with its record: over HTTP and without, on every execution, on a real Postgres. */
+/** A request's summary, stored with its record: over HTTP and without, on every execution, on a real Postgres. */
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openPlace, type Place } from "../../../../test/cli/arrange.ts";
@@ -55,7 +55,7 @@ const fields = ["amount", "customer.id", "missing"];
 
 describe("the summary of a request", () => {
   test.each(["transaction", "lease"] as const)(
-    "under %s: method, path without query, and the fields that were chosen",
+    "under %s: method, path without query, and the chosen fields",
     async (execution) => {
       const { post, summaryOf } = serviceOf({}, { execution, summary: { fields } });
       expect((await post("k", body)).status).toBe(201);
@@ -68,7 +68,7 @@ describe("the summary of a request", () => {
     },
   );
 
-  test("is kept for deferred work, from its input, before a worker has seen it", async () => {
+  test("is stored for deferred work, from its input, before a worker has seen it", async () => {
     const { latchkey, tenant, summaryOf } = serviceOf();
     const later = latchkey.operation("payments.later", {
       execution: "deferred",
@@ -85,7 +85,7 @@ describe("the summary of a request", () => {
     expect(await summaryOf("k"), "of another operation").toBe("not_found");
   });
 
-  test("is there when the outcome is unknown, which is when people ask", async () => {
+  test("is available when the outcome is unknown, which is when people need it", async () => {
     const { latchkey, operation, tenant, summaryOf } = serviceOf(
       {},
       { execution: "lease", summary: { fields } },
@@ -95,7 +95,7 @@ describe("the summary of a request", () => {
     expect(await summaryOf("k")).toMatchObject({ value: { fields: { amount: 500 } } });
   });
 
-  test("is off by default, on for all where the latchkey says so, and an operation may differ", async () => {
+  test("is off by default; the latchkey may turn it on for all, and an operation may differ", async () => {
     const off = serviceOf();
     await off.post("k", body);
     expect(await off.summaryOf("k")).toBeNull();
@@ -107,7 +107,7 @@ describe("the summary of a request", () => {
     expect(await differs.summaryOf("k")).toBeNull();
   });
 
-  test("is bounded: long texts are shortened, large values left out, and what does not fit", async () => {
+  test("is bounded: long texts are shortened, large values and what does not fit are left out", async () => {
     const names = Array.from({ length: 20 }, (_, at) => `f${at}`);
     const { post, summaryOf } = serviceOf({}, { summary: { fields: [...names.slice(1), "f0"] } });
     const long = "ü\u{1F511}".repeat(300);
@@ -123,7 +123,7 @@ describe("the summary of a request", () => {
     expect(kept.f0?.isWellFormed()).toBe(true);
   });
 
-  test("passes the redaction, and nothing is kept of what it takes away or fails on", async () => {
+  test("passes the redaction, and is not stored if that removes it or fails", async () => {
     const asked: unknown[] = [];
     const redact = (value: unknown, about: unknown) => {
       asked.push(about);
@@ -157,7 +157,7 @@ describe("the summary of a request", () => {
     expect(without.kind === "record" && without.report.summary).toEqual({ unreadable: expect.any(Number) });
   });
 
-  test("a body that is no JSON has no fields, and runs as ever", async () => {
+  test("a body that is not JSON has no fields, and the request runs", async () => {
     const { latchkey, operation, tenant, summaryOf } = serviceOf({}, { summary: { fields } });
     const handle = fetchProtect(latchkey, { tenant: () => tenant })(
       operation,
@@ -179,7 +179,7 @@ describe("the summary of a request", () => {
     expect(() => serviceOf({ store: memoryStore(), ...options })).toThrow(message);
   });
 
-  test("is refused over a store that keeps none", () => {
+  test("is refused with a store that has none", () => {
     const { summaries: _, ...store } = memoryStore();
     expect(() => serviceOf({ store }, { summary: true })).toThrow(/store memory keeps no summaries/u);
     expect(() => serviceOf({ store, summary: true })).toThrow(TypeError);

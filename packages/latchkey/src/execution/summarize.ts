@@ -1,11 +1,11 @@
-/** A request's summary on its way into the store: redacted, bounded, encoded. */
+/** Prepares a request's summary for the store: redacted, bounded, encoded. */
 import type { Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import { summaryBytes } from "../operations/summary.ts";
 import type { Runtime } from "./runtime.ts";
 import { codecContext } from "./stored-values.ts";
 
-/** For a new life. Nothing where none is kept, or where it could not be made: no request fails for it. */
+/** For a new life. Empty if the operation stores none, or it could not be made: no request fails because of it. */
 export async function summarized<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,

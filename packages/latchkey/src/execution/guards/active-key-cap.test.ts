@@ -40,7 +40,7 @@ function setUp(limits: Limits, execution: "transaction" | "lease" = "transaction
 }
 
 describe.each(["transaction", "lease"] as const)("activeKeys (%s)", (execution) => {
-  test("no new key beyond it; replays, duplicates and other tenants go on", async () => {
+  test("no new key beyond it; replays, duplicates and other tenants are served", async () => {
     const { start, events, store } = setUp({ activeKeys: 3 }, execution);
     const { run } = start();
     for (const key of ["a", "b", "c"]) expect((await run(key)).kind).toBe("executed");
@@ -52,7 +52,7 @@ describe.each(["transaction", "lease"] as const)("activeKeys (%s)", (execution) 
     expect(refused).toMatchObject([{ tenant: "t", because: "activeKeys" }]);
   });
 
-  test("a key that failed, and is tried again, needs no room", async () => {
+  test("a failed key that is tried again needs no place", async () => {
     const { start, ports, store } = setUp({ activeKeys: 2 }, "lease");
     const { run, latchkey } = start();
     await run("a");
@@ -75,7 +75,7 @@ describe.each(["transaction", "lease"] as const)("activeKeys (%s)", (execution) 
   });
 });
 
-test("answers that are not kept, and handlers that throw, take no room", async () => {
+test("answers that are not stored, and handlers that throw, take no place", async () => {
   const { start } = setUp({ activeKeys: 2 });
   const { run } = start();
   for (let count = 0; count < 10; count++) {
@@ -100,7 +100,7 @@ test("keys that run at the same time are counted while they run", async () => {
   ]);
 });
 
-test("what other processes have begun is seen by the next count, and so is what was forgotten", async () => {
+test("the next count sees what other processes have begun, and what was forgotten", async () => {
   const { start, ports, asked } = setUp({ activeKeys: 4 });
   const [one, other] = [start(), start()];
   await one.run("a");
@@ -118,7 +118,7 @@ test("what other processes have begun is seen by the next count, and so is what 
   expect((await one.run("e")).kind).toBe("executed");
 });
 
-test("where nothing ends by itself, the next count is when to ask again", async () => {
+test("if nothing ends by itself, clients retry at the next count", async () => {
   const { start, ports, latchkey } = withLease();
   for (const key of ["a", "b"]) {
     const failing = start(key, async () => {
@@ -152,7 +152,7 @@ test("where nothing ends by itself, the next count is when to ask again", async 
   }
 });
 
-test("a count that fails refuses nobody, is reported, and is tried again", async () => {
+test("a failed count refuses nothing, is reported, and is repeated", async () => {
   const { start, ports, events, fail } = setUp({ activeKeys: 2 });
   const [one, other] = [start(), start()];
   for (const key of ["a", "b"]) await other.run(key);
@@ -170,7 +170,7 @@ test("a count that fails refuses nobody, is reported, and is tried again", async
   expect((await one.run("e")).kind).toBe("too_many_keys");
 });
 
-test("nobody is counted while nobody begins keys, and nobody after close", async () => {
+test("no tenant is counted while no keys begin, nor after close", async () => {
   const { start, ports, asked } = setUp({ activeKeys: 5 });
   const { run, latchkey } = start();
   await ports.clock.advance(hour);
@@ -187,7 +187,7 @@ test("nobody is counted while nobody begins keys, and nobody after close", async
   expect(asked.length).toBe(counts);
 });
 
-test("a tenant that comes seldom is refused, too, and one that was full is not when it comes back", async () => {
+test("a tenant with few requests is refused, too, and a tenant that was full is not once it has room again", async () => {
   const { start, ports } = setUp({ activeKeys: 3 });
   const { run } = start();
   for (const key of ["a", "b", "c"]) {
@@ -199,7 +199,7 @@ test("a tenant that comes seldom is refused, too, and one that was full is not w
   expect((await run("d")).kind).toBe("executed");
 });
 
-test("of more tenants than are remembered, those that are full stay full", async () => {
+test("with more tenants than are remembered, full ones stay full", async () => {
   const ports = manualPorts();
   const store = {
     countActiveKeys: async (tenants: readonly string[]) =>

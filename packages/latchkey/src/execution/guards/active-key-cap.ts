@@ -1,26 +1,26 @@
 /**
- * The cap on how many keys a tenant has at a time. Tenants are counted in the background, and what this process has begun
- * since is added, so no request waits for a count. What other processes begin is seen by the next count.
+ * The cap on how many keys a tenant has at once. Tenants are counted in the background, and the keys that this process has
+ * begun since are added, so no request waits for a count. The next count includes the keys of other processes.
  */
 import type { CancelTimer, Clock } from "../../ports.ts";
 import type { Store } from "../../stores/store.ts";
 
 const countEveryMs = 30_000;
-/** Of a tenant that this process has not counted yet. */
+/** Delay of the first count of a tenant in this process. */
 const firstCountAfterMs = 100;
-/** Beyond that, tenants that are below the cap are counted anew when they come back. */
+/** Above this number, tenants below the cap are forgotten, and counted again when they return. */
 const tenantsMax = 10_000;
 const pageMax = 100;
 
 interface Tenant {
-  /** Null: not known, and nobody is refused. */
+  /** Null: not known, and no key is refused. */
   counted: number | null;
   /** Keys that this process has begun, and not given back, since its last count began. */
   begun: number;
-  /** Monotonic time before which no record of those counted is forgotten; null: not known. */
+  /** Monotonic time before which none of the counted records is forgotten; null: not known. */
   roomAtMs: number | null;
   isDue: boolean;
-  /** A count of it has begun at least once. */
+  /** At least one count of the tenant has begun. */
   wasAsked: boolean;
 }
 
@@ -29,7 +29,7 @@ export class ActiveKeyCap {
   readonly #max: number;
   readonly #clock: Clock;
   readonly #onError: (error: unknown) => void;
-  /** Those that came last are last. */
+  /** The most recent tenants are last. */
   readonly #tenants = new Map<string, Tenant>();
   #timer: { readonly atMs: number; readonly cancel: CancelTimer } | null = null;
   #round: Promise<void> | null = null;
@@ -47,7 +47,7 @@ export class ActiveKeyCap {
     this.#onError = onError;
   }
 
-  /** Takes room for one new key. Null: there is some; else after how many milliseconds there may be. */
+  /** Takes a place for one new key. Null: there was one; otherwise, the milliseconds until there may be one. */
   take(name: string): number | null {
     const tenant = this.#tenantOf(name);
     tenant.isDue = true;
@@ -57,13 +57,13 @@ export class ActiveKeyCap {
     return null;
   }
 
-  /** Of a key that was not kept after all. */
+  /** For a key that was not stored after all. */
   giveBack(name: string): void {
     const tenant = this.#tenants.get(name);
     if (tenant !== undefined) tenant.begun = Math.max(0, tenant.begun - 1);
   }
 
-  /** Waits for a count that is under way. */
+  /** Waits for a running count. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -83,7 +83,7 @@ export class ActiveKeyCap {
     return tenant;
   }
 
-  /** A full tenant that was dropped would be let through as one that is not known. */
+  /** Full tenants are not dropped: an unknown tenant would be let through. */
   #makeRoom(): void {
     if (this.#tenants.size <= tenantsMax) return;
     let oldest: string | undefined;
@@ -96,7 +96,7 @@ export class ActiveKeyCap {
     if (oldest !== undefined) this.#tenants.delete(oldest);
   }
 
-  /** When a count will first see room: it is not seen before, whatever becomes free. */
+  /** The time until a count will first see a free place; earlier changes are not seen. */
   #waitMs({ roomAtMs }: Tenant): number {
     const nowMs = this.#clock.monotonicMs();
     const nextMs = this.#timer === null ? countEveryMs : this.#timer.atMs - nowMs;
@@ -124,7 +124,7 @@ export class ActiveKeyCap {
     this.#schedule(waiting.every(({ wasAsked }) => wasAsked) ? countEveryMs : firstCountAfterMs);
   }
 
-  /** One that is full is counted as long as it is: its next request is answered by what is true then. */
+  /** A full tenant is counted as long as it is full, so that its next request is answered from a recent count. */
   #mustCount(tenant: Tenant): boolean {
     return tenant.isDue || this.#isFull(tenant);
   }
@@ -147,7 +147,7 @@ export class ActiveKeyCap {
         this.#note(name, before[at] ?? 0, count, roomAfterMs === null ? null : askedAtMs + roomAfterMs);
       }
     } catch (error) {
-      // As with every limit: one that cannot be told refuses nobody.
+      // As with every limit: if it cannot be determined, nothing is refused.
       for (const [at, name] of names.entries()) this.#note(name, before[at] ?? 0, null, null);
       this.#onError(error);
     }
@@ -161,7 +161,7 @@ export class ActiveKeyCap {
     return tenant.begun;
   }
 
-  /** @param before how many it had begun when the count began: they are in it, or have been given back */
+  /** @param before how many it had begun when the count began: the count includes them, or they were given back */
   #note(name: string, before: number, counted: number | null, roomAtMs: number | null): void {
     const tenant = this.#tenants.get(name);
     if (tenant === undefined) return;

@@ -52,14 +52,14 @@ describe.each(["lease", "transaction"] as const)("with a store that cannot be re
     return arranged;
   }
 
-  test("new requests are refused without asking it, and nothing runs", async () => {
+  test("new requests are refused without calling it, and nothing runs", async () => {
     const { run, net, starts, events } = await opened();
     net.fault = "proceed";
     await expect(run()).rejects.toMatchObject({ code: "store-unavailable", certainty: "not_sent" });
     expect([net.calls, starts(), events]).toEqual([0, 0, ["circuit_opened"]]);
   });
 
-  test("one request finds out that it is back", async () => {
+  test("one request finds that it is back", async () => {
     const { run, net, clock, events } = await opened();
     await clock.advance(1_000);
     let answer = (_fault: Fault) => {};
@@ -92,7 +92,7 @@ describe.each(["lease", "transaction"] as const)("with a store that cannot be re
     expect(inner).toEqual(["executed"]);
   });
 
-  test("off means always asking", async () => {
+  test("when off, the store is always called", async () => {
     const { run, net } = setUp(execution, { circuitBreaker: false });
     net.fault = "not_sent";
     for (let time = 0; time < 10; time++) await expect(run()).rejects.toThrow(StoreError);
@@ -100,7 +100,7 @@ describe.each(["lease", "transaction"] as const)("with a store that cannot be re
   });
 });
 
-test("an attempt that has begun goes on asking, and ends", async () => {
+test("an attempt that has begun still calls the store, and ends", async () => {
   const { run, net, starts, events } = setUp("lease");
   const result = await run(async () => {
     net.fault = "not_sent";
@@ -111,7 +111,7 @@ test("an attempt that has begun goes on asking, and ends", async () => {
   expect(events).toEqual(["reserved", "circuit_opened", "executed"]);
 });
 
-test("what is refused is no outage", () => {
+test("a refused call is not an outage", () => {
   const withState = (code: string) =>
     new StoreError("rolled_back", { cause: Object.assign(new Error(), { code }) });
   expect(isStoreFailure(withState("55P03"))).toBe(false);
@@ -126,7 +126,7 @@ test("what is refused is no outage", () => {
 describe("an operation that runs unprotected", () => {
   const option = { onStoreFailure: "run-unprotected" };
 
-  test("does so only when the store fails before its work, and says so", async () => {
+  test("does so only when the store fails before its work, and reports it", async () => {
     const { run, net, starts, events } = setUp("lease", {}, option);
     expect((await run()).kind).toBe("executed");
     net.fault = "not_sent";
@@ -145,13 +145,13 @@ describe("an operation that runs unprotected", () => {
     expect(starts()).toBe(2);
   });
 
-  test("has no transaction to promise", () => {
+  test("cannot use execution transaction", () => {
     expect(() => setUp("transaction", {}, option)).toThrow(/onStoreFailure/u);
     expect(() => setUp("lease", {}, { onStoreFailure: "maybe" })).toThrow(/onStoreFailure/u);
   });
 });
 
-describe("what a breaker hears", () => {
+describe("what a breaker counts", () => {
   const dead = "10000000-0000-7000-8000-000000000000";
   const key = { tenant: "t", scope: "op", key: "k" };
   const owner = { key, id: dead, fence: { attempt: 1, token: "0".repeat(32) } };
@@ -226,20 +226,20 @@ describe("what a breaker hears", () => {
     expect(types).toEqual(["circuit_opened"]);
   });
 
-  test.each(Object.entries(calls))("nothing of %s that succeeds", async (_name, call) => {
+  test.each(Object.entries(calls))("no failure when %s succeeds", async (_name, call) => {
     const { store, types } = watched("proceed");
     await call(store);
     expect(types).toEqual([]);
   });
 
-  test("nothing of hints, on which nothing depends", async () => {
+  test("no failure of hints, on which nothing depends", async () => {
     const { store, types } = watched("not_sent");
     await expect(store.hints?.listen(() => {})).rejects.toBeInstanceOf(StoreError);
     store.hints?.send("effects");
     expect(types).toEqual([]);
   });
 
-  test("nothing of re-fencing, which may fail because somebody holds the record up", async () => {
+  test("no failure of re-fencing, which may fail because another transaction holds the record", async () => {
     const { store, types } = watched("request_lost");
     const refence = store.journal.refence(owner, "1".repeat(32), 1_000, 1_000);
     await expect(refence).rejects.toBeInstanceOf(StoreError);

@@ -1,4 +1,4 @@
-/** A store whose calls tell a circuit breaker how it is. Refusing is not done here: what has begun may always end. */
+/** A store whose calls inform a circuit breaker. It refuses nothing here, because attempts that have begun must end. */
 import { StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { EarlySettlements } from "../../stores/early.ts";
@@ -22,12 +22,12 @@ import { isStoreFailure } from "./store-failure.ts";
 
 export interface Breaker {
   /**
-   * Runs what will ask the store.
+   * Runs calls of the store.
    *
-   * @throws {StoreError} `not_sent`, while the circuit is open.
+   * @throws {StoreError} `not_sent` while the circuit is open.
    */
   guard<T>(run: () => Promise<T>): Promise<T>;
-  /** Watches one call; what it says first counts. `answered` says that the store did, before the call is over. */
+  /** Watches one call; its first outcome counts. `answered` reports that the store answered before the call ended. */
   watch<T>(call: (answered: () => void) => Promise<T>): Promise<T>;
 }
 
@@ -79,7 +79,7 @@ export function createBreaker(
         if (!noted) note(true, begunMs);
         return result;
       } catch (error) {
-        // The store has not been asked, so this is neither a success nor a failure of its.
+        // The store was not called, so this is neither a success nor a failure of the store.
         const asked = error instanceof StoreError && !error.overload;
         if (asked && !noted) note(!isStoreFailure(error), begunMs);
         throw error;
@@ -88,7 +88,7 @@ export function createBreaker(
   };
 }
 
-/** The store, watched. */
+/** The store with all calls watched. */
 export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx> {
   return {
     name: inner.name,
@@ -98,7 +98,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
     settlement: guardedSettlement(inner.settlement, watch),
     outbox: inner.outbox === null ? null : guardedOutbox(inner.outbox, watch),
     messages: inner.messages === null ? null : guardedMessages(inner.messages, watch),
-    // Nothing depends on them, so how they fare says nothing about the store.
+    // Nothing depends on hints and copies, so their failures say nothing about the store.
     hints: inner.hints,
     ...(inner.finished === undefined ? {} : { finished: inner.finished }),
     ...(inner.early === undefined ? {} : { early: guardedEarly(inner.early, watch) }),
@@ -145,7 +145,7 @@ export function guardedStore<Tx>(inner: Store<Tx>, { watch }: Breaker): Store<Tx
   };
 }
 
-/** An open transaction shows that the store answered; what its work then does says nothing about the store. */
+/** An open transaction shows that the store answered; what its work does then says nothing about the store. */
 function guardedTransactions<Tx>(
   inner: TransactionSupport<Tx>,
   watch: Breaker["watch"],
@@ -174,7 +174,7 @@ function guardedTransactions<Tx>(
           return work(open);
         }),
       ),
-    // "In doubt" is an answer of it, too, that comes from a store that is not there.
+    // Not watched: "in doubt" is a valid result here, also from an unreachable store.
     resolve: (key, id, fence, timeoutMs) => inner.resolve(key, id, fence, timeoutMs),
   };
 }
@@ -195,7 +195,7 @@ function guardedBatches<Tx>(
   };
 }
 
-/** One that was never opened says nothing about the store, unless it could not even be begun. */
+/** A transaction that was never opened says nothing about the store, unless it failed to begin. */
 function guardedEarlyTransactions<Tx>(
   { runEarly }: TransactionSupport<Tx>,
   watch: Breaker["watch"],
@@ -223,7 +223,7 @@ function guardedJournal(inner: JournalSupport, watch: Breaker["watch"]): Journal
     read: (key, id) => watch(() => inner.read(key, id)),
     startCall: (owner, intent) => watch(() => inner.startCall(owner, intent)),
     endCall: (owner, call, end) => watch(() => inner.endCall(owner, call, end)),
-    // It also fails when another transaction holds the record for too long; the store itself is there.
+    // Not watched: it also fails when another transaction holds the record for too long, while the store works.
     refence: (owner, token, leaseMs, timeoutMs) => inner.refence(owner, token, leaseMs, timeoutMs),
     callsByDownstreamKey: (keys) => watch(() => inner.callsByDownstreamKey(keys)),
     finishedCalls: (query) => watch(() => inner.finishedCalls(query)),

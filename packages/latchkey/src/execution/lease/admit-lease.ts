@@ -1,4 +1,4 @@
-/** Admission under a lease: the reservation that commits before the work begins. */
+/** Admission under a lease: the reservation commits before the work begins. */
 import { decide } from "../../engine/decide.ts";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
@@ -18,33 +18,33 @@ import { stopsAtMs } from "./heartbeat.ts";
 import { reportAdmission, reportEnd, type TakenFrom } from "./lease-events.ts";
 import type { LeasedWork } from "./leased-work.ts";
 
-/** How often admission starts over: each time the record was changed by another writer. */
+/** How often admission starts over: each time, another writer has changed the record. */
 const admissionsMax = 20;
-/** Shorter than of transactions that are lost: an admission is one write. */
+/** Shorter than for lost transactions, because an admission is one write. */
 const admissionPauses = { firstMs: 5, maxMs: 250 };
 
-/** One submission, or one record that a worker goes on with, under a lease. */
+/** One submission, or one record that a worker continues, under a lease. */
 export interface LeaseJob<Tx> {
   readonly runtime: Runtime<Tx>;
   readonly operation: Operation;
   readonly submission: Submitted;
   readonly leasedWork: LeasedWork;
-  /** A worker goes on with what is there, and begins no life. */
+  /** A worker continues an existing record, and never begins a life. */
   readonly by: "request" | "worker";
-  /** One token per submission, so that an admission whose reply was lost is recognised as its own. */
+  /** One token per submission, to recognise its own admission after a lost reply. */
   readonly token: string;
-  /** Counts the key as new, once for each submission, however often admission starts over. */
+  /** Counts the key as new, once for each submission, even if admission starts over. */
   readonly countNewKey: CountNewKey;
 }
 
 export interface Admitted {
   readonly record: InProgressRecord;
-  /** Monotonic time until which the lease certainly holds: counted from before the admission was confirmed. */
+  /** Monotonic time until which the lease is certain to hold: counted from before the admission was confirmed. */
   readonly ownedUntilMs: number;
   readonly from: TakenFrom;
 }
 
-/** Takes the lease, or finds out what is answered instead. */
+/** Takes the lease, or returns the result to answer with instead. */
 export async function admit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result> {
   const { clock, random } = job.runtime.ports;
   const announced = new Set<string>();
@@ -57,17 +57,17 @@ export async function admit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result> {
       if (mayStart(job, admitted)) return admitted;
       const confirmed = await confirm(job, admitted.record);
       if (confirmed.kind === "held" && mayStart(job, confirmed)) return confirmed;
-      // What was given back may be deleted at any time to come: nothing may start under its token.
+      // A record that was given back may be deleted at any later time: nothing may start under its token.
       if (confirmed.kind === "given_back") current = { ...job, token: random.token() };
     }
     await pause(clock, retryPauseMs(round, random, admissionPauses));
   }
   throw new StoreError("rolled_back", {
-    message: `Gave up after ${admissionsMax} admissions lost to others`,
+    message: `Gave up after losing ${admissionsMax} admissions to other writers`,
   });
 }
 
-/** A reply that took as long as the lease says nothing about who owns the record by now. */
+/** A reply that took as long as the lease says nothing about the current owner. */
 export function mayStart<Tx>({ runtime, operation }: LeaseJob<Tx>, { ownedUntilMs }: Admitted): boolean {
   return runtime.ports.clock.monotonicMs() < stopsAtMs(ownedUntilMs, operation.settings.leaseMs);
 }
@@ -77,7 +77,7 @@ type Confirmed =
   | { readonly kind: "given_back" }
   | { readonly kind: "in_doubt" };
 
-/** Renews an attempt whose handler was not started in time, or whose admission was in doubt; or frees its key. */
+/** Renews an attempt whose handler did not start in time, or whose admission was in doubt; or frees its key. */
 async function confirm<Tx>(
   { runtime, operation, by }: LeaseJob<Tx>,
   record: InProgressRecord,
@@ -88,7 +88,7 @@ async function confirm<Tx>(
   const renewed = await store.renew(record, record.id, record.fence, leaseMs).catch(() => null);
   if (renewed === null) return { kind: "in_doubt" };
   if (renewed) return { kind: "held", record, ownedUntilMs: sentAtMs + leaseMs, from: null };
-  // An earlier attempt of the same life may have run, or its request was accepted: then its key stays with it.
+  // If an earlier attempt of the life may have run, or its request was accepted, the life keeps its key.
   const end: AttemptEnd =
     record.fence.attempt === 1 && by === "request"
       ? { event: "release" }
@@ -113,7 +113,7 @@ async function tryAdmit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result | null
       }
       return resultOf(runtime, verdict.decision, now);
     case "own":
-      // Of a write in doubt: it can be read before it is certain to stay. A write that follows it says so.
+      // A write in doubt can be read before it is certain to persist; a later write to the record confirms it.
       return {
         record: verdict.record,
         ownedUntilMs: Number.NEGATIVE_INFINITY,
@@ -133,7 +133,7 @@ async function tryAdmit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result | null
         await giveUp(runtime, operation, submission.key, verdict.guard, "lease-ended");
         return null;
       }
-      // A worker's span has it from its beginning.
+      // A worker's span has the link from its beginning.
       if (job.by === "request") submission.span?.link(record?.trace);
       return admittedOrNull(ownedUntilMs, record?.state === "retryable" ? "retryable" : "in_progress", () =>
         store.takeOver(submission.key, verdict.guard, submission.fingerprint, token, terms),
@@ -144,8 +144,8 @@ async function tryAdmit<Tx>(job: LeaseJob<Tx>): Promise<Admitted | Result | null
 }
 
 /**
- * Whether a dead attempt was one of a route's handler, from before the operation owned its work: what it did is in no
- * journal, so it cannot be gone on with.
+ * Whether a dead attempt ran a route's handler, before the operation owned its work: no journal shows what it did, so it
+ * cannot be continued.
  */
 async function isOfHandler<Tx>(
   { runtime, leasedWork }: LeaseJob<Tx>,
@@ -156,7 +156,7 @@ async function isOfHandler<Tx>(
   return journal !== null && journal.input === null;
 }
 
-/** A reply that was lost is found again by reading: the record then carries this submission's token. */
+/** Finds an admission whose reply was lost by reading: its record then has this submission's token. */
 async function admittedOrNull(
   ownedUntilMs: number,
   from: Admitted["from"],
@@ -194,7 +194,7 @@ async function newLife<Tx>(job: LeaseJob<Tx>, now: number): Promise<NewLife> {
 /** How an attempt of this operation holds its record. */
 export function leaseTerms({ execution, settings }: Operation): LeaseTerms {
   const { leaseMs, leaseEnd, attemptsMax, retentionMs, pendingLimitMs } = settings;
-  // Time spent waiting for the first attempt does not shorten the time for later ones.
+  // Time spent waiting for the first attempt does not reduce the time for later ones.
   const waitedMs = execution === "deferred" ? pendingLimitMs : 0;
   return { leaseMs, leaseEnd, attemptsMax, abandonAfterMs: waitedMs + retentionMs };
 }

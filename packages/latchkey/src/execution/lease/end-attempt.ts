@@ -4,9 +4,9 @@ import { retryUntil } from "../../time/retry-until.ts";
 import { lookAgain } from "../admission.ts";
 import type { Runtime } from "../runtime.ts";
 
-/** A caller should be answered within this time that the end is in doubt, however long the lease holds. */
+/** A caller is answered within this time if the end is in doubt, however long the lease holds. */
 const patienceMs = 10_000;
-/** An owner that has already lost its lease asks the record once more, and does not insist. */
+/** An owner that has already lost its lease tries the write only briefly. */
 const lastTryMs = 2_000;
 
 export type Ended =
@@ -15,10 +15,10 @@ export type Ended =
   | { readonly kind: "in_doubt" };
 
 /**
- * Writes the end of an attempt until its fate is known. Repeating is safe: the write is guarded by the fence, and two
- * copies of it say the same. While the heartbeat keeps the lease the write may wait, behind a full pool for one; when
- * `leaseLost` aborts meanwhile, it is asked for once more: the beat may have met what this write has done. A read alone
- * never decides that it did not happen; only a guarded write that found the record elsewhere does.
+ * Writes the end of an attempt until its outcome is known. Repeating is safe: the write is guarded by the fence, and two
+ * copies of it are equal. While the heartbeat keeps the lease, the write may wait, for example for a connection. If
+ * `leaseLost` aborts meanwhile, the write is tried once more, because the beat may have failed on the write's own effect. A read
+ * alone never proves that it did not happen; only a guarded write that found the record changed does.
  */
 export async function endAttempt<Tx>(
   runtime: Runtime<Tx>,
@@ -53,7 +53,7 @@ async function endedBy<Tx>(
   return doubtful ? ownEarlierWrite(runtime, record, end) : { kind: "lost" };
 }
 
-/** An earlier copy of the write, whose reply was lost, may be what the guard met. */
+/** The guard may have failed because of an earlier copy of the write whose reply was lost. */
 async function ownEarlierWrite<Tx>(
   runtime: Runtime<Tx>,
   record: InProgressRecord,
@@ -88,7 +88,7 @@ function isOwn(found: LatchkeyRecord | null, record: InProgressRecord, end: Atte
   }
 }
 
-/** A settlement of an outcome in doubt leaves the fence as it was, and may have another answer. */
+/** A settlement of an outcome in doubt does not change the fence, but may have another answer. */
 export function isAnswer(found: Uint8Array | null, own: Uint8Array): boolean {
   return found !== null && Buffer.compare(found, own) === 0;
 }

@@ -1,4 +1,4 @@
-/** A route's handler under a lease: one piece, of which nothing is known when it does not come to its end. */
+/** A route's handler under a lease: one unit, whose outcome is unknown if it does not reach its end. */
 import { classifyAnswer } from "../../engine/classify.ts";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { LatchkeyError, NotExecuted } from "../../errors.ts";
@@ -13,7 +13,7 @@ import { codecContext } from "../stored-values.ts";
 import { settleLate } from "./late-settlement.ts";
 import type { Conclusion, LeasedWork } from "./leased-work.ts";
 
-/** How soon an operation's own look-up is asked. */
+/** How soon the operation's own look-up runs. */
 const lookupAfterMs = 1_000;
 
 export function handlerWork<Tx>(
@@ -39,7 +39,7 @@ export function handlerWork<Tx>(
         async conclude(ran) {
           if (refused !== null) return refused;
           if (ran.kind === "timed_out") {
-            // The signal has asked it to stop; what it answers all the same is what has happened.
+            // The signal has asked the handler to stop; if it answers all the same, its answer is what has happened.
             void over.promise
               .then(() => working)
               .then(
@@ -60,7 +60,7 @@ export function handlerWork<Tx>(
   };
 }
 
-/** A handler would do again what a life has in steps, from when its operation owned its work. */
+/** Refuses a life with steps, from when its operation owned its work: a handler would repeat them. */
 async function refusal<Tx>(runtime: Runtime<Tx>, record: InProgressRecord): Promise<Conclusion | null> {
   if (record.fence.attempt === 1) return null;
   try {
@@ -74,7 +74,7 @@ async function refusal<Tx>(runtime: Runtime<Tx>, record: InProgressRecord): Prom
   return { ran: { kind: "in_doubt" }, end, ended: null };
 }
 
-/** An answer that cannot be kept counts as a throw: something has happened, and it cannot be replayed. */
+/** An answer that cannot be stored counts as an error: something has happened, and it cannot be replayed. */
 async function concluded<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -121,7 +121,7 @@ function endOfThrow(operation: Operation, handle: AttemptHandle, error: unknown)
   return proven || handle.declined() ? { event: "release" } : doubt(operation, "handler-threw");
 }
 
-/** A judgement that throws, or a promise of one, proves nothing. */
+/** A predicate that throws or returns a promise proves nothing. */
 function provesNotExecuted(operation: Operation, error: unknown): boolean {
   try {
     return operation.settings.isNotExecuted(error) === true;

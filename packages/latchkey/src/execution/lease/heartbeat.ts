@@ -1,14 +1,14 @@
 /**
- * Keeps a lease alive, and says in time when it cannot. The process's monotonic clock is used only to stop early: it
- * counts from before a renewal was sent, so it always ends before the store's own clock does.
+ * Keeps a lease alive, and reports in time when it cannot. The process's monotonic clock only serves to stop early: it counts
+ * from before a renewal was sent, so it always ends before the store's own clock does.
  */
 import type { Fence, RecordKey } from "../../engine/record.ts";
 import type { CancelTimer } from "../../ports.ts";
 import type { Runtime } from "../runtime.ts";
 
-/** Renew three times per lease: two renewals may fail in a row. */
+/** Three renewals per lease: two in a row may fail. */
 const renewalsPerLease = 3;
-/** Stop when this share of the lease is left, so that nothing is under way when another takes over. */
+/** The owner stops when this share of the lease is left, so that nothing is running when another owner takes over. */
 const marginShare = 1 / 6;
 
 /** Monotonic time at which an owner whose lease ends at `ownedUntilMs` stops, and until which it may start. */
@@ -17,9 +17,9 @@ export function stopsAtMs(ownedUntilMs: number, leaseMs: number): number {
 }
 
 export interface Heartbeat {
-  /** Monotonic time until which the lease certainly holds. */
+  /** Monotonic time until which the lease is certain to hold. */
   ownedUntilMs(): number;
-  /** Ends renewing. Calling it twice does nothing. */
+  /** Stops the renewals. Calling it twice does nothing. */
   stop(): void;
 }
 
@@ -28,9 +28,9 @@ export interface HeartbeatOptions {
   readonly id: string;
   readonly fence: Fence;
   readonly leaseMs: number;
-  /** Monotonic time until which the lease certainly holds, when the heartbeat starts. */
+  /** Monotonic time until which the lease is certain to hold when the heartbeat starts. */
   readonly ownedUntilMs: number;
-  /** Called once, when the lease is lost or can no longer be shown to hold. */
+  /** Called once, when the lease is lost or can no longer be proven. */
   readonly onLost: () => void;
 }
 
@@ -68,7 +68,7 @@ export function startHeartbeat<Tx>(runtime: Runtime<Tx>, options: HeartbeatOptio
     if (stopped) return;
     if (renewed === false) return lose();
     if (renewed === true) return ownedUntil(sentAtMs + leaseMs);
-    // An unconfirmed renewal is tried again sooner; the deadline decides when it is too late.
+    // An unconfirmed renewal is repeated sooner; the deadline decides when it is too late.
     cancelBeat = clock.startTimer(leaseMs / renewalsPerLease / 4, beat, "background");
   };
 

@@ -1,4 +1,4 @@
-/** The lease of a running attempt: who owns the record, for how long, and what stops when that ends. */
+/** The lease of a running attempt: who owns the record, for how long, and what stops at its end. */
 import type { Fence, InProgressRecord } from "../../engine/record.ts";
 import { StoreError } from "../../errors.ts";
 import type { Journal, Owner } from "../../stores/journal.ts";
@@ -7,27 +7,27 @@ import type { Runtime } from "../runtime.ts";
 import { startHeartbeat, stopsAtMs } from "./heartbeat.ts";
 
 export interface HeldLease {
-  /** As it was admitted, with the fence of now. */
+  /** The record as admitted, with the current fence. */
   record(): InProgressRecord;
   owner(): Owner;
-  /** Aborts when the lease is lost or the attempt's time is over. */
+  /** Aborts when the lease is lost or the attempt's time limit is over. */
   readonly signal: AbortSignal;
   /** Aborts when the lease is lost. */
   readonly lost: AbortSignal;
-  /** By the clock of right now: a process that was frozen knows before its timers do. */
+  /** By the current clock: a process that was frozen knows before its timers fire. */
   holds(): boolean;
   abort(reason: Error): void;
   /** While true, a lost lease is not reported: a beat may meet the attempt's own last write. */
   setEnding(ending: boolean): void;
-  /** The attempt ends: from now on a lost lease is not reported, whatever its last step says. */
+  /** The attempt ends: from now on a lost lease is not reported, whatever its last step does. */
   conclude(): void;
-  /** The fence of now, or the one that is being taken: once that has happened, no other is this attempt's. */
+  /** The current fence, or the one that is being taken: once that has happened, this attempt has no other. */
   latestFence(): Fence;
-  /** Whether a record under this token is this attempt's. */
+  /** Whether a record with this token belongs to this attempt. */
   isOwnToken(token: string): boolean;
   /**
-   * Takes the record under a new token, so that no write under the old one can take effect any more. Answers the journal as
-   * it then is; null when the owner has lost or the attempt has ended.
+   * Takes the record under a new token, so that no write under the old one can take effect. Returns the journal as it then is;
+   * null when the owner has lost or the attempt has ended.
    *
    * @throws {StoreError} when that could not be confirmed within `timeoutMs`.
    */
@@ -38,7 +38,7 @@ export interface HeldLease {
 export interface HeldLeaseOptions {
   readonly record: InProgressRecord;
   readonly leaseMs: number;
-  /** Monotonic time until which the lease certainly holds. */
+  /** Monotonic time until which the lease is certain to hold. */
   readonly ownedUntilMs: number;
   /** Called once, when the lease is lost before the attempt has begun to end. */
   readonly onLost: () => void;
@@ -88,7 +88,7 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
     latestFence: () => ({ ...record.fence, token: latestToken }),
     isOwnToken: (token) => tokens.has(token),
     async refence(timeoutMs) {
-      // A beat under the old token would take the new one for another owner's.
+      // A beat under the old token would mistake the new one for another owner's.
       heartbeat.stop();
       const token = random.token();
       tokens.add(token);
@@ -101,7 +101,7 @@ export function holdLease<Tx>(runtime: Runtime<Tx>, options: HeldLeaseOptions): 
       if (made.kind === "gave_up") throw new StoreError("in_doubt", { cause: made.error });
       if (made.value === null) return null;
       record = { ...record, fence: made.value.fence };
-      // A step may outlive its attempt: heartbeats that are never stopped would keep the key for as long as the process lives.
+      // A step may outlive its attempt: a heartbeat that never stops would hold the key as long as the process lives.
       if (!stopped) heartbeat = beat(sentAtMs + leaseMs);
       return made.value.journal;
     },

@@ -1,6 +1,6 @@
 /**
- * An owner that comes too late: its lease is over, or its outcome was written as unknown, and now it knows. While its fence
- * is still the last one, no other attempt has begun, and it may settle its own outcome; that of others is left alone.
+ * An owner that learns its outcome too late, when its lease is over or its outcome was written as unknown. While its fence is
+ * still the last one, no other attempt has begun, and it may settle its own outcome; other attempts' outcomes are left alone.
  */
 import type { InProgressRecord } from "../../engine/record.ts";
 import type { Settlement } from "../../stores/settlement.ts";
@@ -21,7 +21,7 @@ export interface LateCall {
   readonly result: Uint8Array;
 }
 
-/** Settles the whole operation with the owner's answer. False: it is not the owner's any more. */
+/** Settles the whole operation with the owner's answer. False: the record no longer belongs to the owner. */
 export async function settleLate<Tx>(
   runtime: Runtime<Tx>,
   record: InProgressRecord,
@@ -30,7 +30,7 @@ export async function settleLate<Tx>(
   return settleOwn(runtime, record, { event: "settle_completed", answer, retention });
 }
 
-/** Stores what the owner's call gave. False: it is not the owner's any more. */
+/** Stores the result of the owner's call. False: the record no longer belongs to the owner. */
 export async function settleOwnCall<Tx>(
   runtime: Runtime<Tx>,
   record: InProgressRecord,
@@ -73,7 +73,7 @@ async function settleOwn<Tx>(
   return settled;
 }
 
-/** No caller waits for this, so a store that fails is soon left alone. */
+/** No caller waits for this, so the tries end soon if the store fails. */
 async function askBriefly<Tx>(runtime: Runtime<Tx>, ask: () => Promise<boolean>): Promise<boolean> {
   const untilMs = runtime.ports.clock.monotonicMs() + limitMs;
   const asked = await retryUntil(runtime.ports, { untilMs, triesMax, pauses }, ask);

@@ -1,12 +1,12 @@
-/** What is reported of a lease: how its record was taken, and how an attempt ended that left no answer. */
+/** Events of a lease: how its record was taken, and how an attempt ended without an answer. */
 import type { InProgressRecord } from "../../engine/record.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
 import type { Runtime } from "../runtime.ts";
 
-/** The state that a record was taken from. Null: that has been reported. */
+/** The state that a record was taken from. Null: already reported. */
 export type TakenFrom = "none" | "pending" | "in_progress" | "retryable" | null;
 
-/** An admission, reported once: one whose reply was lost is met again under its token. */
+/** Reports an admission once: after a lost reply it is met again under its token. */
 export function reportAdmission<Tx>(
   { runtime, by }: { readonly runtime: Runtime<Tx>; readonly by: "request" | "worker" },
   { record, from }: { readonly record: InProgressRecord; readonly from: TakenFrom },
@@ -21,7 +21,7 @@ export function reportAdmission<Tx>(
   else runtime.emit({ ...about, type: "taken_over", attempt, from, by });
 }
 
-/** The ends that leave no answer; those that do are reported as `executed`. */
+/** Reports the ends without an answer; those with one are reported as `executed`. */
 export function reportEnd<Tx>(runtime: Runtime<Tx>, record: InProgressRecord, end: AttemptEnd): void {
   const about = { ...runtime.about(record.operation, record), recordId: record.id };
   switch (end.event) {

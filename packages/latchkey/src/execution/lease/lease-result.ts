@@ -1,4 +1,4 @@
-/** What the caller of a leased attempt gets. */
+/** The result for the caller of a leased attempt. */
 import type { InProgressRecord } from "../../engine/record.ts";
 import type { Result } from "../../operations/attempt.ts";
 import type { AttemptEnd } from "../../stores/store.ts";

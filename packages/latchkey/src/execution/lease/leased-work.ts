@@ -1,4 +1,4 @@
-/** What runs under a lease: a route's handler, or work that its operation owns. */
+/** The work under a lease: a route's handler, or work that its operation owns. */
 import type { CodecContext } from "../../codec.ts";
 import type { Answer } from "../../operations/answer.ts";
 import type { AttemptEnd } from "../../stores/store.ts";
@@ -9,28 +9,28 @@ import type { Ended } from "./end-attempt.ts";
 import type { HeldLease } from "./held-lease.ts";
 
 export interface LeasedWork {
-  /** Whether the operation owns its work: then every life of it has kept an input. */
+  /** Whether the operation owns its work: every life of it then has a stored input. */
   readonly ownsWork: boolean;
-  /** What a new life keeps to be resumed with, as the codec stores it; null: nothing. */
+  /** The input that a new life stores for its resumption, encoded by the codec; null: none. */
   input(context: CodecContext): Promise<Uint8Array | null>;
-  /** One attempt. */
+  /** Begins one attempt. */
   begin(held: HeldLease, handle: AttemptHandle, span: TraceSpan | undefined): LeasedRun;
 }
 
 export interface LeasedRun {
   work(): Promise<Answer>;
-  /** What the attempt has come to. */
+  /** Decides the end of the attempt. */
   conclude(ran: Limited<Answer>): Promise<Conclusion>;
-  /** Its end has been written, or given up. */
+  /** Called when the end has been written, or given up. */
   over(): void;
 }
 
-/** `in_doubt`: it is not known what has happened, and the caller is answered that the outcome is unknown. */
+/** `in_doubt`: it is not known what has happened, and the caller's result is an unknown outcome. */
 export type Concluded = Limited<Answer> | { readonly kind: "in_doubt" };
 
 export interface Conclusion {
   readonly ran: Concluded;
   readonly end: AttemptEnd;
-  /** Null: the end is still to be written. */
+  /** Null: the end still has to be written. */
   readonly ended: Ended | null;
 }

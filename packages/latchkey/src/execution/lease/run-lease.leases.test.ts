@@ -1,4 +1,4 @@
-/** Leases: kept, lost, ended, and what duplicates are told meanwhile. */
+/** Leases: kept, lost, ended, and how duplicates are answered meanwhile. */
 import { describe, expect, test } from "vitest";
 import { answer, answers, gated, key, leaseMs, setUp } from "../../../../../test/support/lease-world.ts";
 import { StoreError } from "../../errors.ts";
@@ -17,7 +17,7 @@ describe("a lease", () => {
     expect(await first).toMatchObject({ kind: "executed", stored: true });
   });
 
-  test("that cannot be renewed stops its owner before another could take it", async () => {
+  test("that cannot be renewed stops its owner before another owner could take it", async () => {
     const { submit, submitElsewhere, ports, events } = setUp({}, () => ({
       renew: async () => {
         throw new StoreError("not_sent");
@@ -37,7 +37,7 @@ describe("a lease", () => {
     await first;
   });
 
-  test("whose renewal throws at once is one that cannot be renewed", async () => {
+  test("whose renewal throws at once cannot be renewed", async () => {
     const { submit, ports } = setUp({}, () => ({
       renew: () => {
         throw new TypeError("not a promise");
@@ -68,7 +68,7 @@ describe("a lease", () => {
     expect(await memory.settlement.audit(key)).toMatchObject([{ actor: "owner", event: "settle_completed" }]);
   });
 
-  test("that has ended and was settled by others is not the frozen owner's any more", async () => {
+  test("that has ended and was settled by others no longer belongs to the frozen owner", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
     const { submit, ports, other } = setUp({}, () => frozen);
     const { work, started, release } = gated();
@@ -101,7 +101,7 @@ describe("a lease", () => {
     expect(starts()).toBe(2);
   });
 
-  test("is not taken over for ever: an operation that kills its owner ends in unknown", async () => {
+  test("is not taken over without limit: an operation that kills its owner ends in unknown", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
     const { submit, ports, starts } = setUp({ leaseEnd: "rerun", attemptsMax: 3 }, () => frozen);
     for (let attempt = 1; attempt <= 3; attempt++) {
@@ -116,7 +116,7 @@ describe("a lease", () => {
     expect(starts()).toBe(3);
   });
 
-  test("lost by a handler that then throws: the caller gets what the record says", async () => {
+  test("lost by a handler that then throws: the caller gets the record's result", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
     const { submit, ports, other } = setUp({}, () => frozen);
     const { work, started, release } = gated(new Error("aborted"));
@@ -139,7 +139,7 @@ describe("a lease", () => {
     expect(await submit(answers)).toMatchObject({ kind: "unknown" });
   });
 
-  test("that outlives the attempt's limit and answers after all: that is what has happened", async () => {
+  test("that outlives the attempt's limit and answers after all: the answer is what has happened", async () => {
     const { submit, ports } = setUp({ attemptLimitMs: 10_000 });
     const { work, started, release } = gated();
     const first = submit(work);
@@ -152,7 +152,7 @@ describe("a lease", () => {
   });
 });
 
-test("an owner that only learns at its end that it has lost says so once", async () => {
+test("an owner that finds only at its end that it has lost reports it once", async () => {
   const { submit, ports, events, other } = setUp({}, () => ({ renew: async () => true }));
   const { work, started, release } = gated();
   const first = submit(work);
@@ -185,18 +185,21 @@ test.each([
   [19_999, 10_000],
   [20_000, 10_000],
   [600_000, 10_000],
-])("a duplicate after %i ms comes back in %i: later, the longer it runs", async (age, retryAfterMs) => {
-  const { submit, submitElsewhere, ports } = setUp({ leaseMs: 60_000 });
-  const { work, started, release } = gated();
-  const first = submit(work);
-  await started;
-  await ports.clock.advance(age);
-  expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress", retryAfterMs });
-  release();
-  await first;
-});
+])(
+  "a duplicate after %i ms is told to retry in %i: later, the longer the attempt runs",
+  async (age, retryAfterMs) => {
+    const { submit, submitElsewhere, ports } = setUp({ leaseMs: 60_000 });
+    const { work, started, release } = gated();
+    const first = submit(work);
+    await started;
+    await ports.clock.advance(age);
+    expect(await submitElsewhere(answers)).toMatchObject({ kind: "in_progress", retryAfterMs });
+    release();
+    await first;
+  },
+);
 
-test("a duplicate comes back when the lease ends, if it is not renewed", async () => {
+test("a duplicate is told to retry when the lease ends, if it is not renewed", async () => {
   const { submit, submitElsewhere, ports } = setUp({ leaseMs: 40_000 }, () => ({
     renew: async () => {
       throw new StoreError("not_sent");

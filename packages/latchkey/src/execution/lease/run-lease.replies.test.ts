@@ -26,7 +26,7 @@ describe("an admission whose reply comes after its lease has ended", () => {
     return { wrap, reply: reply.resolve };
   }
 
-  test("starts no handler when others have settled it meanwhile", async () => {
+  test("starts no handler when others have settled the record meanwhile", async () => {
     const { wrap, reply } = late();
     const { submit, ports, starts, other } = setUp({}, wrap);
     const first = submit(answers);
@@ -59,7 +59,7 @@ describe("an admission whose reply comes after its lease has ended", () => {
   });
 
   // Found by P1.
-  test("after a slow look-up: nothing that was sent before can take the attempt away from its handler", async () => {
+  test("after a slow look-up: no earlier write can take the attempt away from its handler", async () => {
     const [looked, arrival] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let gone: Promise<unknown> = Promise.resolve();
     let looks = 0;
@@ -105,7 +105,7 @@ describe("an admission whose reply comes after its lease has ended", () => {
   });
 });
 
-test("a beat that meets the attempt's own end does not make it doubtful, nor the lease lost", async () => {
+test("a beat that meets the attempt's own end makes neither the end doubtful nor the lease lost", async () => {
   const reply = Promise.withResolvers<void>();
   let ends = 0;
   const { submit, ports, events } = setUp({}, (store) => ({
@@ -136,7 +136,7 @@ describe("a reply that is lost", () => {
     };
   }
 
-  test("at admission: the record is recognised as one's own, and the handler runs once", async () => {
+  test("at admission: the record is recognised as its own, and the handler runs once", async () => {
     const { submit, ports, starts } = setUp({}, (store) => ({ create: losing(store.create, 1) }));
     const first = submit(answers);
     await ports.clock.advance(100);
@@ -144,7 +144,7 @@ describe("a reply that is lost", () => {
     expect(starts()).toBe(1);
   });
 
-  test("at the end: the answer is the owner's all the same", async () => {
+  test("at the end: the answer is still the owner's", async () => {
     const { submit, ports } = setUp({}, (store) => ({ end: losing(store.end, 1) }));
     const first = submit(answers);
     await ports.clock.advance(100);
@@ -176,7 +176,7 @@ describe("a reply that is lost", () => {
     expect(events.map((event) => event.type)).toContain("lease_lost");
   });
 
-  test("at the end, which waits longer than a lease for its turn: written, because the lease is kept", async () => {
+  test("at the end, whose write waits longer than a lease: written, because the lease is kept", async () => {
     const turn = Promise.withResolvers<void>();
     const { submit, ports } = setUp({}, (store) => ({
       end: async (...given) => {

@@ -39,7 +39,7 @@ describe("an answer", () => {
     expect(starts()).toBe(2);
   });
 
-  test("of 5xx is stored or released where the operation says so", async () => {
+  test("of 5xx is stored or released if the operation says so", async () => {
     const stored = setUp({ serverErrors: "store" });
     await stored.submit(async () => answer(500));
     expect(await stored.submit(answers)).toMatchObject({ kind: "replay", answer: { status: 500 } });
@@ -81,7 +81,7 @@ describe("a handler that throws", () => {
     ],
     ["is a promise", async () => false],
   ])(
-    "is in doubt where the operation's own judgement %s; its error reaches the caller",
+    "is in doubt if the operation's own predicate %s; its error reaches the caller",
     async (_what, judge) => {
       const { submit } = setUp({ isNotExecuted: judge as () => boolean });
       await expect(submit(() => Promise.reject(new Error("socket hang up")))).rejects.toThrow(
@@ -91,7 +91,7 @@ describe("a handler that throws", () => {
     },
   );
 
-  test("and has lost its lease does not answer with its error, whatever the record says by now", async () => {
+  test("and has lost its lease does not answer with its error, whatever state the record has", async () => {
     const frozen = { renew: () => new Promise<boolean>(() => {}) };
     const { submit, submitElsewhere, ports, starts } = setUp({ leaseEnd: "rerun" }, () => frozen);
     const { work, started, release } = gated(new NotExecuted());
@@ -122,7 +122,7 @@ test("a store that is down: no business code runs", async () => {
   expect(starts()).toBe(0);
 });
 
-test("what a handler has started may use its key once the attempt is over", async () => {
+test("work that a handler started may use its key once the attempt is over", async () => {
   const { submit, starts } = setUp();
   const over = Promise.withResolvers<void>();
   let later: Promise<unknown> = Promise.resolve();
@@ -135,7 +135,7 @@ test("what a handler has started may use its key once the attempt is over", asyn
   expect(starts()).toBe(2);
 });
 
-test("inside its own handler a key is refused, also through another one", async () => {
+test("inside its own handler a key is refused, also through another key", async () => {
   const { submit, starts } = setUp();
   const inner = { ...submission, key: { ...key, key: "inner" } };
   const outcome = await submit(async () => {
@@ -153,7 +153,7 @@ test.each<readonly [string, Submission]>([
   ["tenant", { ...submission, key: { ...key, tenant: "t\udc00" } }],
   ["principal", { ...submission, principal: "p\u0000" }],
 ])(
-  "a %s that a store could not keep, or not tell from another, is refused before anything",
+  "a %s that a store could not store, or could confuse with another, is refused at once",
   async (what, given) => {
     const { submit, starts } = setUp({}, () => ({
       read: () => Promise.reject(new Error("it must not be asked")),
@@ -163,7 +163,7 @@ test.each<readonly [string, Submission]>([
   },
 );
 
-describe("what is reported", () => {
+describe("events", () => {
   const typesOf = (events: readonly LatchkeyEvent[]) => events.map(({ type }) => type);
 
   test("a released answer: executed and released", async () => {

@@ -1,6 +1,6 @@
 /**
  * `lease` execution: the reservation commits first, a heartbeat keeps it, and the end of the attempt is a fenced write.
- * For work that leaves the database.
+ * For work outside the database.
  */
 import { type InProgressRecord, type LatchkeyRecord, sameFence } from "../../engine/record.ts";
 import type { Result, Work } from "../../operations/attempt.ts";
@@ -35,7 +35,7 @@ export async function runLease<Tx>(
   return runLeasedWork(runtime, operation, submission, handlerWork(runtime, operation, work));
 }
 
-/** A request's submission. */
+/** Runs a request's submission. */
 export async function runLeasedWork<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -72,7 +72,7 @@ export async function runLeasedWork<Tx>(
   return result;
 }
 
-/** An attempt in doubt whose call turns out to have happened goes on at once. Each round uses up an early settlement. */
+/** If a call in doubt turns out to have happened, the attempt continues at once. Each round uses one early settlement. */
 async function untilEnded<Tx>(first: LeaseJob<Tx>, started: () => void = () => {}): Promise<Result> {
   for (let job = first; ; job = { ...job, token: job.runtime.ports.random.token() }) {
     const admitted = await admit(job);
@@ -83,7 +83,7 @@ async function untilEnded<Tx>(first: LeaseJob<Tx>, started: () => void = () => {
   }
 }
 
-/** A worker goes on with a record. Whatever it meets there instead is the result. */
+/** A worker continues a record. If it finds the record in another state, that is the result. */
 export async function resumeLeasedWork<Tx>(
   runtime: Runtime<Tx>,
   operation: Operation,
@@ -95,9 +95,9 @@ export async function resumeLeasedWork<Tx>(
 }
 
 /**
- * A worker begins with a record that it has claimed.
+ * A worker starts on a record that it has claimed.
  *
- * @param claimedAtMs monotonic time before the claim was sent: from then on its lease is counted
+ * @param claimedAtMs monotonic time before the claim was sent, from which its lease counts
  */
 export async function claimedLeasedWork<Tx>(
   runtime: Runtime<Tx>,
@@ -135,13 +135,13 @@ function workersJob<Tx>(
     submission: withSpan({ key: { tenant, scope, key }, clientKey, fingerprint, principal }, span),
     leasedWork,
     by: "worker",
-    // The life it was to go on with is over.
+    // The life that the worker was to continue is over.
     countNewKey: async () => ({ kind: "expired" }),
     token,
   };
 }
 
-/** Null: the outcome came into doubt, and what was said of it before lets the life go on. */
+/** Null: the outcome came into doubt, and an early settlement lets the life continue. */
 async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Result | null> {
   const { runtime, operation, submission } = job;
   const { record, ownedUntilMs } = admitted;
@@ -159,7 +159,7 @@ async function perform<Tx>(job: LeaseJob<Tx>, admitted: Admitted): Promise<Resul
     const startedAt = runtime.ports.clock.monotonicMs();
     const ran = await withLimit(runtime.ports.clock, operation.settings.attemptLimitMs, () => run.work());
     if (ran.kind === "timed_out") held.abort(new Error("The attempt ran longer than its limit"));
-    // A beat may meet the attempt's own last write: what became of that one says whether the lease was lost.
+    // A beat may meet the attempt's own last write, whose outcome decides whether the lease was lost.
     held.conclude();
     const result = await conclude(job, held, await run.conclude(ran));
     const durationMs = runtime.ports.clock.monotonicMs() - startedAt;
@@ -205,7 +205,7 @@ async function conclude<Tx>(
     return whatTheRecordSays(job);
   }
   if (ended.kind === "ended") return resultOfOwner(record, ran, end, ended.expiresAt);
-  // No other attempt has begun since: the owner's whole answer settles what was written off as unknown.
+  // No other attempt has begun since: the owner's complete answer settles the outcome that was written as unknown.
   if (ended.kind === "lost" && end.event === "complete" && (await settleLate(runtime, record, end))) {
     return resultOfOwner(record, ran, end, null);
   }
@@ -220,8 +220,8 @@ async function conclude<Tx>(
 }
 
 /**
- * A step that outlives its attempt may take a new token meanwhile, to learn what became of its COMMIT. Who is refused under
- * the old one has the new one, or has lost.
+ * A step that outlives its attempt may meanwhile take a new token, to find out the outcome of its COMMIT. If the write under the
+ * old token is refused, the attempt has the new token, or has lost.
  */
 async function endHeld<Tx>(runtime: Runtime<Tx>, held: HeldLease, end: AttemptEnd): Promise<Ended> {
   const record = held.record();

@@ -107,7 +107,7 @@ describe("an answer that a delivery gives", () => {
           return attempt.answeredBy(notify);
         }),
       {},
-      "status is between",
+      "status must be between",
     ],
   ])("is refused where %s", async (_, work, setting, message) => {
     const world = setUp({ options: { attemptsMax: 1 }, ...setting });

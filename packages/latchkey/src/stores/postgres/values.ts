@@ -21,7 +21,7 @@ export function timeoutText(milliseconds: number): string {
 
 /** @throws {TypeError} when the text could not be stored, or would be stored as another text */
 export function checkStorable(name: string, text: string): void {
-  if (!isStorable(text)) throw new TypeError(`${name} holds a NUL character or a lone surrogate`);
+  if (!isStorable(text)) throw new TypeError(`${name} contains a NUL character or a lone surrogate`);
 }
 
 /** @throws {TypeError} when the key could not be stored, or would be stored as another key */
