@@ -245,7 +245,9 @@ describe("settling", () => {
     const other = { outcome: "call", call: "paid", downstreamKey: "lk_other", result: 1 } as const;
     expect(refusalOf(await operator.settle(life, other, ada))).toContain("is no longer in doubt");
     const wrong = { outcome: "completed", answer: { status: 99 } } as const;
-    expect(refusalOf(await operator.settle(life, wrong, ada))).toContain("status must be between 200 and 599");
+    expect(refusalOf(await operator.settle(life, wrong, ada))).toContain(
+      "status must be between 200 and 599",
+    );
     const none = { recordId: systemPorts.random.uuid(0), attempt: 1 };
     expect(refusalOf(await operator.settle(none, notExecuted(null), ada))).toContain("no longer exists");
     await expect(operator.settle(life, notExecuted(null), { operator: "ada", reason: " " })).rejects.toThrow(
