@@ -9,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { expressProtect, keepRawBody } from "../../packages/latchkey/src/http/express/express.ts";
 import { createLatchkey } from "../../packages/latchkey/src/index.ts";
 import { migratePostgres, type PgTx, postgresStore } from "../../packages/latchkey/src/stores/postgres.ts";
+import { expectNoLeak } from "../postgres/harness.ts";
 import { type FreshDatabase, freshDatabase } from "../support/shared-postgres.ts";
 import { deferred, until, within } from "../support/until.ts";
 
@@ -56,7 +57,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   server?.close();
-  expect(pool.idleCount).toBe(pool.totalCount);
+  await expectNoLeak(pool);
   await pool?.end();
   await database?.drop();
 });

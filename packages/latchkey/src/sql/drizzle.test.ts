@@ -5,7 +5,7 @@ import { integer, pgTable, text } from "drizzle-orm/pg-core";
 import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
-import { openPool } from "../../../../test/postgres/harness.ts";
+import { expectNoLeak, openPool } from "../../../../test/postgres/harness.ts";
 import { readyPglite } from "../../../../test/support/ready-pglite.ts";
 import {
   type FreshDatabase,
@@ -262,7 +262,7 @@ describe("a handler under Drizzle", () => {
       Promise.reject(new Error("must not run")),
     );
     await expect(opening).rejects.toThrow(/version of Drizzle is not supported/);
-    expect(pool.totalCount).toBe(pool.idleCount);
+    await expectNoLeak(pool);
   });
 
   test("only a pool, or PGlite, can have transactions side by side", () => {

@@ -6,7 +6,7 @@ import {
   type Prisma,
   PrismaClient,
 } from "../../../../examples/transactions/prisma/generated/client.ts";
-import { openPool } from "../../../../test/postgres/harness.ts";
+import { expectNoLeak, openPool } from "../../../../test/postgres/harness.ts";
 import {
   type FreshDatabase,
   forEachPostgres,
@@ -335,7 +335,7 @@ describe("a handler under Prisma", () => {
     await expect(without).rejects.toThrow(/give it `isolation: "serializable"`/);
     const result = await setUp(client, pool, { isolation: "serializable" })("isolation", level);
     expect(result).toMatchObject({ kind: "executed", value: [{ level: "serializable" }] });
-    expect(pool.totalCount).toBe(pool.idleCount);
+    await expectNoLeak(pool);
     await client.$disconnect();
   });
 
@@ -351,7 +351,7 @@ describe("a handler under Prisma", () => {
       await client.$disconnect();
     }
     expect(runs).toBe(0);
-    expect(pool.totalCount).toBe(pool.idleCount);
+    await expectNoLeak(pool);
   });
 
   test("what is no PrismaClient, and no pool, is refused", () => {

@@ -7,7 +7,7 @@ import {
   handlerCases,
   paymentsDatabase,
 } from "../../../../test/postgres/client-handlers.ts";
-import { openPool } from "../../../../test/postgres/harness.ts";
+import { expectNoLeak, openPool } from "../../../../test/postgres/harness.ts";
 import { onRelease } from "../../../../test/support/resources.ts";
 import { forEachPostgres } from "../../../../test/support/shared-postgres.ts";
 import { isThorough } from "../../../../test/support/thorough.ts";
@@ -264,7 +264,7 @@ describe("a handler under TypeORM", () => {
         Promise.reject(new Error("must not run")),
       );
       await expect(opening).rejects.toThrow(/version of TypeORM is not supported/u);
-      expect(pool.totalCount).toBe(pool.idleCount);
+      await expectNoLeak(pool);
     }
   });
 

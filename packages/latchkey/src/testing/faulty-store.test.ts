@@ -34,7 +34,7 @@ import { overviewOf } from "../execution/overview.ts";
 import type { MemoryTransaction } from "../stores/memory.ts";
 import { memoryStore } from "../stores/memory.ts";
 import type { Store } from "../stores/store.ts";
-import type { DeliveryWork, PhaseWork, TransactionWork } from "../stores/transactions.ts";
+import type { BatchWork, DeliveryWork, PhaseWork, TransactionWork } from "../stores/transactions.ts";
 import { type Fault, type FaultPlan, faultyStore, type StoreCall } from "./index.ts";
 
 const never = new Promise<void>(() => {});
@@ -481,6 +481,87 @@ describe("a delivery", () => {
     const error = new Error("the work failed");
     await expect(run(() => Promise.reject(error))).rejects.toBe(error);
     expect(ports).toEqual(["openDelivery", "rollbackDelivery"]);
+  });
+});
+
+describe("a batch", () => {
+  const setUp = async (plan: FaultPlan) => {
+    const inner = memoryStore();
+    const keys = [newKey(), newKey()];
+    const { store, kill } = faultyStore(inner, plan);
+    const { runBatch } = transactionsOf(store);
+    if (runBatch === undefined) throw new TypeError("expected batches");
+    const { isolation, idleLimitMs } = requestFor(newKey());
+    const commit = async (): Promise<BatchWork<string>> => ({
+      end: "commit",
+      value: "value",
+      records: keys.map((key) => commitOf(key)),
+    });
+    const run = (work = commit) =>
+      runBatch({ keys, isolation, idleLimitMs }, async (open) => {
+        for (const row of keys.keys()) await open.part().tx.insert("rows", { row });
+        return work();
+      });
+    const left = async () => {
+      const records = await Promise.all(keys.map((key) => inner.read(key)));
+      return { rows: inner.rows("rows").length, states: records.map(({ record }) => record?.state) };
+    };
+    return { run, left, kill, commit };
+  };
+  const nothing = { rows: 0, states: [undefined, undefined] };
+  const everything = { rows: 2, states: ["completed", "completed"] };
+
+  test.each<readonly [Fault, string]>([
+    ["not_sent", "not_sent"],
+    ["request_lost", "in_doubt"],
+    ["reply_lost", "in_doubt"],
+  ])("that cannot open (%s) fails as %s", async (fault, certainty) => {
+    const { run, left } = await setUp(once("openBatch", fault));
+    expect((await failure(run())).certainty).toBe(certainty);
+    await settles(never);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test.each<readonly [Fault, string, object]>([
+    ["proceed", "committed", everything],
+    ["not_sent", "refused", nothing],
+    ["request_lost", "in_doubt", nothing],
+    ["reply_lost", "in_doubt", everything],
+  ])("whose COMMIT meets %s is %s", async (fault, kind, state) => {
+    const { run, left } = await setUp(once("commitBatch", fault));
+    expect(await run()).toMatchObject({ kind, value: "value" });
+    await settles(never);
+    expect(await left()).toEqual(state);
+  });
+
+  test.each<readonly [Fault, object]>([
+    ["crash_before", nothing],
+    ["crash_after", everything],
+  ])("whose process dies at the COMMIT (%s) is never heard of", async (fault, state) => {
+    const { run, left } = await setUp(once("commitBatch", fault));
+    expect(await settles(run())).toBe(false);
+    expect(await left()).toEqual(state);
+  });
+
+  test("whose process is killed inside the work leaves nothing", async () => {
+    const { run, left, kill, commit } = await setUp(() => "proceed");
+    const outcome = run(() => never.then(commit));
+    await settles(outcome);
+    kill();
+    expect(await settles(outcome)).toBe(false);
+    expect(await left()).toEqual(nothing);
+  });
+
+  test("whose work throws comes to a rollback of its own", async () => {
+    const ports: string[] = [];
+    const { run, left } = await setUp(({ port }) => {
+      ports.push(port);
+      return "proceed";
+    });
+    const error = new Error("the work failed");
+    await expect(run(() => Promise.reject(error))).rejects.toBe(error);
+    expect(ports).toEqual(["openBatch", "rollbackBatch"]);
+    expect(await left()).toEqual(nothing);
   });
 });
 

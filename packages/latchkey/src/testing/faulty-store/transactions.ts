@@ -2,10 +2,14 @@
 import type { RecordKey } from "../../engine/record.ts";
 import type {
   Admission,
+  BatchOutcome,
+  BatchRequest,
+  BatchWork,
   DeliveryOutcome,
   DeliveryRequest,
   DeliveryWork,
   EarlyTransaction,
+  OpenBatch,
   OpenPhase,
   OpenTransaction,
   PhaseOutcome,
@@ -43,6 +47,13 @@ const deliveryPorts = {
   abandon: "abandonDelivery",
 } as const satisfies Ports;
 
+const batchPorts = {
+  open: "openBatch",
+  commit: "commitBatch",
+  rollback: "rollbackBatch",
+  abandon: "abandonBatch",
+} as const satisfies Ports;
+
 type Ports = Readonly<Record<"open" | End, StorePort>>;
 
 const lost = { end: "abandon", value: null } as const;
@@ -53,9 +64,9 @@ type WithoutReply<T> = Extract<
   { readonly kind: "rolled_back" | "refused" | "in_doubt" }
 >;
 
-/** A transaction, a phase or a delivery. `begin` runs it on the store and returns a function from the value to the outcome that carries it. */
+/** A transaction, a batch, a phase or a delivery. `begin` runs it on the store and returns a function from the value to the outcome that carries it. */
 interface Subject<Open, Work, Outcome, T> {
-  /** Null for a delivery, which has an effect and no key. */
+  /** Null for a delivery, which has an effect and no key, and for a batch, which has several. */
   readonly key: RecordKey | null;
   readonly ports: Ports;
   /** Whether the work itself opens it, at its first use. */
@@ -90,6 +101,7 @@ export function faultyTransactions<Tx>(
       };
   return {
     ...early,
+    ...faultyBatches(inner, process),
     deliver: <T>(
       request: DeliveryRequest,
       work: (open: OpenPhase<Tx>) => Promise<DeliveryWork<T>>,
@@ -131,6 +143,28 @@ export function faultyTransactions<Tx>(
       }).run(),
     resolve: (key, id, fence, timeoutMs) =>
       process.call("resolve", key, () => inner.resolve(key, id, fence, timeoutMs)),
+  };
+}
+
+function faultyBatches<Tx>(
+  { runBatch }: TransactionSupport<Tx>,
+  process: FaultyProcess,
+): Pick<TransactionSupport<Tx>, "runBatch"> {
+  if (runBatch === undefined) return {};
+  return {
+    runBatch: <T>(
+      request: BatchRequest,
+      work: (open: OpenBatch<Tx>) => Promise<BatchWork<T>>,
+    ): Promise<BatchOutcome<T>> =>
+      new FaultyTransaction(process, {
+        key: null,
+        ports: batchPorts,
+        work,
+        async begin(inside) {
+          const outcome = await runBatch<T | null>(request, inside);
+          return (value: T) => ({ ...outcome, value });
+        },
+      }).run(),
   };
 }
 
