@@ -45,19 +45,20 @@ interface Change {
   readonly options?: Partial<InboxOptions<Order>>;
   readonly operation?: OperationOptions<"transaction">;
   readonly proxied?: boolean;
+  readonly statementTimeoutMs?: number;
 }
 
 /** An inbox whose first message, `gate`, holds its transaction until `go`, so that the others gather. */
 function setUp(
   handler: Handler = insertOrder,
-  { options = {}, operation = {}, proxied = false }: Change = {},
+  { options = {}, operation = {}, proxied = false, statementTimeoutMs = 15_000 }: Change = {},
 ) {
   const through = new URL(url);
   if (proxied) Object.assign(through, { port: String(proxy.port), hostname: "127.0.0.1" });
   const pool = openPool(String(through));
   const events: LatchkeyEvent[] = [];
   const latchkey = createLatchkey({
-    store: postgresStore({ pool, notify: false }),
+    store: postgresStore({ pool, transactions: pgTransactions({ pool, statementTimeoutMs }), notify: false }),
     onEvent: (event) => events.push(event),
   });
   const begun = deferred();
@@ -182,6 +183,17 @@ describe("what has gathered while a transaction ran", () => {
     expect(await gathered(messages("a", "b"))).toEqual(["stopping", "stopping"]);
     expect(ran).toEqual(["gate"]);
     expect((await inbox.consume(message("late"))).because).toBe("stopping");
+  });
+
+  test("is given back when the inbox is closed while its batch runs; what has run is committed", async () => {
+    const { gathered, inbox, ran } = setUp(async (context) => {
+      await insertOrder(context);
+      if (context.input.order === "a") inbox.close();
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "stopping", "stopping"]);
+    expect(ran).toEqual(["gate", "a"]);
+    expect(await committed()).toEqual([["a"]]);
+    expect(await records()).toEqual({ a: done });
   });
 });
 
@@ -400,12 +412,22 @@ describe("what ends the transaction for all", () => {
     await expectNoLeak(pool);
   });
 
-  test("what a message sets for its transaction is not there for the next one", async () => {
+  test.each([
+    ["SET LOCAL", (order: string) => `set local app.of = '${order}'`],
+    ["behind a comment", (order: string) => `/* orders.ts:7 */ set local app.of = '${order}'`],
+    ["behind a line of comment", (order: string) => `-- orders.ts\nset local app.of = '${order}'`],
+    ["behind another statement", (order: string) => `select 1; /* 7 */ set local app.of = '${order}'`],
+    ["in a block", (order: string) => `do $$ begin perform set_config('app.of', '${order}', true); end $$`],
+    ["in a procedure", (order: string) => `call set_app('${order}')`],
+  ])("a setting that a message makes is not there for the next one: %s", async (_, set) => {
+    await direct.query(
+      "create or replace procedure set_app(name text) language sql as $$ select set_config('app.of', name, true) $$",
+    );
     const seen: unknown[] = [];
     const { gathered } = setUp(async (context) => {
       const { rows } = await context.tx.query("select current_setting('app.of', true) as of");
       seen.push(rows[0].of || null);
-      await context.tx.query(`set local app.of = '${context.input.order}'`);
+      await context.tx.query(set(context.input.order));
       await insertOrder(context);
     });
     await gathered(messages("a", "b"));
@@ -424,6 +446,80 @@ describe("what ends the transaction for all", () => {
     await gathered(messages("a", "b"));
     expect(errors).toEqual(["tx-revoked", "tx-revoked", "tx-revoked"]);
     expect(await committed()).toEqual([["a", "b"]]);
+  });
+});
+
+describe("a first statement that was not waited for", () => {
+  const notAwaited = (tx: TestTx, order: string) =>
+    void tx.query(`insert into orders (name) values ('${order}')`).catch(() => {});
+
+  test.each(["40001", "40P01"])("and a failure of class %s: it is undone with the batch", async (code) => {
+    let failures = 1;
+    const { pool, gathered } = setUp(async ({ tx, input }) => {
+      if (input.order !== "b" || failures-- <= 0) return void (await tx.query(insert, [input.order]));
+      notAwaited(tx, "stray");
+      throw Object.assign(new Error("busy"), { code });
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "executed", "executed"]);
+    expect((await committed()).flat().toSorted()).toEqual(["a", "b", "c"]);
+    await expectNoLeak(pool);
+  });
+
+  test("is undone with its own message", async () => {
+    const { gathered } = setUp(async ({ tx, input }) => {
+      notAwaited(tx, input.order);
+      if (input.order === "b") throw new Error("it does not work");
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(await committed()).toEqual([["a", "c"]]);
+  });
+
+  test("is committed with its own message, whatever becomes of the next one", async () => {
+    const { gathered } = setUp(async ({ tx, input }) => {
+      if (input.order === "a") return notAwaited(tx, "a");
+      await tx.query(insert, [input.order]);
+      if (input.order === "b") throw new Error("it does not work");
+    });
+    expect(await gathered(messages("a", "b", "c"))).toEqual(["executed", "handler-failed", "executed"]);
+    expect(await committed()).toEqual([["a", "c"]]);
+  });
+
+  test("is committed with the last message, too", async () => {
+    const { pool, gathered } = setUp(async ({ tx, input }) => {
+      if (input.order === "b") return notAwaited(tx, "b");
+      await tx.query(insert, [input.order]);
+    });
+    expect(await gathered(messages("a", "b"))).toEqual(["executed", "executed"]);
+    expect(await committed()).toEqual([["a", "b"]]);
+    await expectNoLeak(pool);
+  });
+
+  test("and waits for a lock: its batch does not wait as long as a transaction may", async () => {
+    await direct.query(insert, ["locked"]);
+    const holder = await direct.connect();
+    await holder.query("begin");
+    await holder.query("update orders set name = name where name = 'locked'");
+    const { inbox, gathered } = setUp(
+      async ({ tx, input }) => {
+        await Promise.resolve();
+        if (input.order !== "b") return void (await tx.query(insert, [input.order]));
+        tx.query("update orders set name = $1 where name = 'locked'", ["b"]).catch(() => {});
+        throw new Error("it does not work");
+      },
+      {
+        statementTimeoutMs: 500,
+        operation: { transactionLimitMs: 3_600_000 },
+        options: { holdMs: 1 },
+      },
+    );
+    // The server waits for the lock even when its client has gone, so what began in this transaction is still in progress.
+    const verdicts = await gathered(messages("a", "b", "c")).finally(async () => {
+      await holder.query("rollback");
+      holder.release();
+    });
+    expect(verdicts).toEqual(["in-progress", "in-progress", "in-progress"]);
+    await until(async () => (await inbox.consume(message("a"))).because !== "in-progress");
+    expect((await committed()).flat().toSorted()).toEqual(["a", "locked"]);
   });
 });
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { patient } from "../../../../test/support/patience.ts";
-import { findTransactionControl } from "./transaction-control.ts";
+import { findTransactionControl, mayLeaveBehind } from "./transaction-control.ts";
 
 test.each([
   ["BEGIN", "BEGIN"],
@@ -131,4 +131,29 @@ test.each([
   findTransactionControl(`select commit ${many}`);
   findTransactionControl(`select commit, E'${many}`);
   expect(process.threadCpuUsage(before).user / 1_000).toBeLessThan(patient(3_000));
+});
+
+test.each([
+  ["set local a.b = 1", true],
+  ["SET constraints all deferred", true],
+  ["declare c cursor for select 1", true],
+  ["prepare p as select 1", true],
+  ["/* orders.ts:7 */ set local a.b = 1", true],
+  ["/* a /* nested */ comment */ set local a.b = 1", true],
+  ["-- orders.ts\nset local a.b = 1", true],
+  ["reset a.b", true],
+  ["do $$ begin perform 1; end $$", true],
+  ["call remember('a')", true],
+  ["-- it's\r\n call remember('a')", true],
+  ["select ';'; -- x\n /* y */ set local a.b = 1", true],
+  ["update t\n  set a = 1", false],
+  ["update t /* ; */ set a = 1", false],
+  ["insert into t values ('; set local a = 1')", false],
+  ["select $$; set local a = 1$$", false],
+  ["select 1 as prepare", false],
+  ["insert into t values (1)\n  on conflict do nothing", false],
+  ["insert into t values (1) on conflict\n  do nothing", false],
+  ["", false],
+])("whether %j leaves something behind: %s", (sql, expected) => {
+  expect(mayLeaveBehind(sql)).toBe(expected);
 });

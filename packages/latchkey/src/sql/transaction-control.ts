@@ -16,7 +16,23 @@ const headWordsMax = 3;
  * is none. SAVEPOINT, RELEASE and ROLLBACK TO are not transaction control in this sense.
  */
 export function findTransactionControl(sql: string): string | null {
-  return suspiciousWord.test(sql) ? scan(sql) : null;
+  return suspiciousWord.test(sql) ? scan(sql, controlOf) : null;
+}
+
+/** Where one of these words may begin a statement: at the beginning, after another statement, or after a comment. */
+const suspiciousBeginning = /(?:^|;|\*\/|[\n\r])\s*(?:set|reset|declare|prepare|do|call)\b/i;
+
+const leaving: ReadonlySet<string> = new Set(["set", "reset", "declare", "prepare", "do", "call"]);
+
+/**
+ * Whether a statement in `sql` may affect later statements of its transaction beside what it writes: it changes a setting,
+ * declares a cursor, prepares a statement, or runs a block of code that could do so. What a function does that a query calls
+ * cannot be seen here.
+ */
+export function mayLeaveBehind(sql: string): boolean {
+  return (
+    suspiciousBeginning.test(sql) && scan(sql, ([first = ""]) => (leaving.has(first) ? first : null)) !== null
+  );
 }
 
 interface Statement {
@@ -28,7 +44,8 @@ interface Statement {
   bodyDepth: number;
 }
 
-function scan(sql: string): string | null {
+/** What `judge` says of the first statement of which it says something. */
+function scan(sql: string, judge: (head: readonly string[]) => string | null): string | null {
   let statement = newStatement();
   let at = 0;
   while (at < sql.length) {
@@ -36,7 +53,7 @@ function scan(sql: string): string | null {
     if (after > at) {
       at = after;
     } else if (sql[at] === ";" && statement.bodyDepth === 0) {
-      const found = controlOf(statement.head);
+      const found = judge(statement.head);
       if (found !== null) return found;
       statement = newStatement();
       at += 1;
@@ -55,7 +72,7 @@ function scan(sql: string): string | null {
       at = endOfOther(sql, at);
     }
   }
-  return controlOf(statement.head);
+  return judge(statement.head);
 }
 
 function newStatement(): Statement {

@@ -16,7 +16,7 @@ export class TransactionBatches<Tx> {
   readonly #operation: Operation;
   readonly #size: number;
   #waiting: BatchMember<Tx>[] = [];
-  #running = 0;
+  readonly #running = new Set<SharedTransaction<Tx>>();
   #closed = false;
 
   /** @param size so many submissions share a transaction at most */
@@ -44,23 +44,25 @@ export class TransactionBatches<Tx> {
     return started.start === null ? null : rerun(job, "batch");
   }
 
-  /** What waits is not begun any more. */
+  /** What waits is not begun any more, also in a transaction that runs. */
   close(): void {
     this.#closed = true;
+    for (const transaction of this.#running) transaction.stop();
     for (const { fail } of this.#waiting.splice(0)) fail(stopped());
   }
 
   /** What is a whole batch need not wait for another to end. */
   #begin(): void {
-    while (this.#waiting.length >= (this.#running === 0 ? 1 : this.#size)) {
+    while (this.#waiting.length >= (this.#running.size === 0 ? 1 : this.#size)) {
       void this.#run(this.#take());
     }
   }
 
   async #run(members: readonly BatchMember<Tx>[]): Promise<void> {
-    this.#running += 1;
-    const left = await new SharedTransaction(this.#runtime, this.#operation, members).run();
-    this.#running -= 1;
+    const transaction = new SharedTransaction(this.#runtime, this.#operation, members);
+    this.#running.add(transaction);
+    const left = await transaction.run();
+    this.#running.delete(transaction);
     if (this.#closed) for (const { fail } of left) fail(stopped());
     else this.#waiting.unshift(...left);
     this.#begin();

@@ -69,12 +69,18 @@ export class SharedTransaction<Tx> {
   readonly #fates: Fate[];
   readonly #records: BatchedRecord[] = [];
   #effects = 0;
+  #stopped = false;
 
   constructor(runtime: Runtime<Tx>, operation: Operation, members: readonly BatchMember<Tx>[]) {
     this.#runtime = runtime;
     this.#operation = operation;
     this.#members = members;
     this.#fates = members.map(() => ({ kind: "waiting" }));
+  }
+
+  /** From now on no member's turn comes: what has run is committed. */
+  stop(): void {
+    this.#stopped = true;
   }
 
   /** Decides about its members, but for those that it returns: their turn has not come. Never rejects. */
@@ -93,6 +99,7 @@ export class SharedTransaction<Tx> {
 
   async #work(open: OpenBatch<Tx>): Promise<BatchWork<boolean>> {
     for (const [place, member] of this.#members.entries()) {
+      if (this.#stopped) break;
       const next = await this.#next(open, place, member);
       if (next === "commit") break;
       if (next !== "on") return { end: next, value: false };

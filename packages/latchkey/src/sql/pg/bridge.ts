@@ -178,10 +178,12 @@ async function inParts<P extends PgPool, T>(
     });
   } catch (error) {
     parted.revoke();
+    await parted.close(true);
     await rollBack({ connection, watch, statements: parted }, error);
     throw error;
   }
   parted.revoke();
+  await parted.close(result.end !== "abandon");
   const { mayHaveChangedSession } = parted;
   return endTransaction({ connection, watch, statements: parted, mayHaveChangedSession, schemas }, result);
 }

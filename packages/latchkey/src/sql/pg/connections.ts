@@ -1,6 +1,7 @@
 /** Clients of the user's pool: taken within a time limit, given back or destroyed exactly once. */
 import { StoreError } from "../../errors.ts";
 import type { Clock, Random } from "../../ports.ts";
+import { type Limited, withLimit } from "../../time/time-limit.ts";
 import type { SqlStatement } from "../transaction.ts";
 import type { PgClient, PgConnector, PgMessage, PgPool, PgPoolOptions } from "./client.ts";
 import { type ConnectionState, stateOf } from "./connection-state.ts";
@@ -177,6 +178,12 @@ export class Connection {
   get state(): ConnectionState | null {
     const { connection } = this.client;
     return connection === undefined ? null : stateOf(connection);
+  }
+
+  /** Waits as long as for the reply to a statement of Latchkey's own. Never rejects. */
+  outwait<T>(work: () => Promise<T>): Promise<Limited<T>> {
+    const { clock, statementTimeoutMs } = this.#options;
+    return withLimit(clock, statementTimeoutMs, work);
   }
 
   sendPipeline(

@@ -41,6 +41,8 @@ export class HandlerStatements {
   #named = false;
   #failure: unknown = null;
   #queued: Promise<unknown> | null = null;
+  #waiting = 0;
+  #closed = false;
   readonly openQueries: OpenQueries;
 
   /**
@@ -88,20 +90,33 @@ export class HandlerStatements {
     return this.#sendFirst(args, early) ?? this.#sendLater(early, query, args);
   }
 
+  /** Whether a statement waits for the first pipeline. */
+  get waits(): boolean {
+    return this.#waiting > 0;
+  }
+
   /** Resolves when every statement that waits for the first pipeline is in the client's queue, or will never be. */
   async queued(): Promise<void> {
     await this.#queued;
   }
 
+  /** From now on a statement that still waits for the first pipeline is refused: its transaction may be over by then. */
+  close(): void {
+    this.#closed = true;
+  }
+
   #sendLater(early: FirstPipeline, query: Query, args: readonly unknown[]): unknown {
     const { promise: queued, resolve } = Promise.withResolvers<void>();
     this.#queued = Promise.all([this.#queued, queued]);
-    early.open().then(
-      (ok) => ok || resolve(),
-      () => resolve(),
-    );
-    return sendAfter(early, args, () => {
+    this.#waiting += 1;
+    const left = () => {
+      this.#waiting -= 1;
       resolve();
+    };
+    early.open().then((ok) => ok || left(), left);
+    return sendAfter(early, args, () => {
+      left();
+      if (this.#closed) throw new LatchkeyError("tx-revoked");
       return this.#sendNow(query, args);
     });
   }
@@ -200,7 +215,7 @@ function sendAfter(early: FirstPipeline, args: readonly unknown[], send: () => u
   }
   const callback = args.at(-1);
   if (typeof callback !== "function") return admitted.then(send);
-  admitted.then(send, (error: unknown) => Reflect.apply(callback, undefined, [error]));
+  admitted.then(send).catch((error: unknown) => Reflect.apply(callback, undefined, [error]));
   return undefined;
 }
 

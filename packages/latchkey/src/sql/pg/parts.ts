@@ -2,6 +2,7 @@
 import { systemPorts } from "../../ports.ts";
 import { type GuardRules, guardClient } from "../guard-client.ts";
 import type { BridgePart } from "../transaction.ts";
+import { mayLeaveBehind } from "../transaction-control.ts";
 import type { PgClient, PgRider } from "./client.ts";
 import type { TransactionWatch } from "./connection-state.ts";
 import type { Connection } from "./connections.ts";
@@ -12,7 +13,7 @@ import {
   OpenQueries,
   type SentStatements,
 } from "./handler-statements.ts";
-import type { PipelineOptions } from "./pipeline.ts";
+import { type PipelineOptions, PipelineTimeout } from "./pipeline.ts";
 import type { RepeatedStatements } from "./statement-names.ts";
 
 /**
@@ -34,9 +35,6 @@ const savepoints = () => {
   made ??= nameSavepoint();
   return made;
 };
-
-/** Statements that affect later parts: settings, cursors and prepared statements of the transaction. */
-const leavesBehind = /(?:^|;)\s*(?:set|declare|prepare)\b/i;
 
 export interface PartedStart {
   readonly connection: Connection;
@@ -78,10 +76,25 @@ export class PartedTransaction implements SentStatements {
     this.#revokeLast();
   }
 
+  /**
+   * Called before the transaction ends, when the parts have been revoked: a statement that a handler has sent and not waited
+   * for must not be run after it, outside of any transaction.
+   *
+   * @param waits false where the connection is ended without waiting for anything
+   */
+  async close(waits: boolean): Promise<void> {
+    const waiting = this.#statements.filter((one) => one.waits);
+    if (waits && waiting.length > 0) {
+      await this.#start.connection.outwait(() => Promise.all(waiting.map((one) => one.queued())));
+    }
+    for (const one of this.#statements) one.close();
+  }
+
   part(): BridgePart<PgClient> {
     const { connection, watch, repeated, mayName, rules } = this.#start;
     const options = { canSend: () => !watch.ended, blocked: this.openQueries.blocked };
-    const mark = new Mark(connection, options, this.#marked, () => {
+    const before = this.#statements.at(-1);
+    const mark = new Mark(connection, options, { follows: this.#marked, before }, () => {
       this.#marked = true;
     });
     const { client } = connection;
@@ -90,7 +103,7 @@ export class PartedTransaction implements SentStatements {
     this.#statements.push(statements);
     let changed = false;
     const guarded = guardClient(client, rules, (method, args) => {
-      changed ||= guarded.mayHaveChangedSession() || leavesBehind.test(textOf(args[0]));
+      changed ||= guarded.mayHaveChangedSession() || mayLeaveBehind(textOf(args[0]));
       this.#changedSession ||= changed;
       return statements.send(method, args);
     });
@@ -111,10 +124,16 @@ export class PartedTransaction implements SentStatements {
 
   async #undo(mark: Mark, statements: HandlerStatements): Promise<void> {
     if (!mark.sent) return;
-    // If this savepoint were not set, the name would still refer to that of the part before.
-    await mark.open();
-    await statements.queued();
     const { connection, watch } = this.#start;
+    // If this savepoint were not set, the name would still refer to that of the part before.
+    const marked = await connection.outwait(async () => {
+      await mark.open();
+      await statements.queued();
+    });
+    if (marked.kind !== "returned") {
+      statements.close();
+      throw marked.kind === "threw" ? marked.error : new PipelineTimeout("The savepoint is not set yet");
+    }
     const { blocked } = this.openQueries;
     const reply = await connection.sendPipeline([savepoints().undo], {
       canSend: () => !watch.ended,
@@ -124,25 +143,32 @@ export class PartedTransaction implements SentStatements {
   }
 }
 
+/** A part among the others of its transaction. */
+interface Place {
+  /** Whether an earlier part's savepoint is still set, which is then released. */
+  readonly follows: boolean;
+  /** The statements of the part before it. */
+  readonly before: Pick<HandlerStatements, "waits" | "queued"> | undefined;
+}
+
 /** The savepoint of a part, which is set when the part sends something. */
 class Mark implements FirstPipeline {
   readonly #connection: Connection;
   readonly #options: Pick<PipelineOptions, "canSend" | "blocked">;
-  readonly #follows: boolean;
+  readonly #place: Place;
   readonly #onSent: () => void;
   #opening: Promise<boolean> | null = null;
   #set = false;
 
-  /** @param follows whether an earlier part's savepoint is still set, which is then released */
   constructor(
     connection: Connection,
     options: Pick<PipelineOptions, "canSend" | "blocked">,
-    follows: boolean,
+    place: Place,
     onSent: () => void,
   ) {
     this.#connection = connection;
     this.#options = options;
-    this.#follows = follows;
+    this.#place = place;
     this.#onSent = onSent;
   }
 
@@ -165,8 +191,11 @@ class Mark implements FirstPipeline {
   }
 
   async #open(rider: PgRider | null): Promise<boolean> {
+    const { follows, before } = this.#place;
+    // Otherwise a statement of the part before would come after this savepoint, and be undone with this part.
+    if (before?.waits === true) await before.queued();
     const { release, savepoint } = savepoints();
-    const statements = this.#follows ? [release, savepoint] : [savepoint];
+    const statements = follows ? [release, savepoint] : [savepoint];
     const reply = await this.#connection.sendPipeline(
       statements,
       rider === null ? this.#options : { ...this.#options, rider, timeoutMs: null },
