@@ -5,7 +5,7 @@ import { PassThrough, Readable } from "node:stream";
 import { gzipSync } from "node:zlib";
 import express, { type ErrorRequestHandler } from "express";
 import { describe, expect, test } from "vitest";
-import { arrange, closing, echo, serveHandler } from "../../../../../test/support/express-app.ts";
+import { arrange, closing, echo, failed, serveHandler } from "../../../../../test/support/express-app.ts";
 import { listen } from "../../../../../test/support/listen.ts";
 import { deferred } from "../../../../../test/support/until.ts";
 import { type HttpCall, newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
@@ -140,6 +140,22 @@ describe("bodies", () => {
     const [head] = await once(socket, "data");
     expect(String(head)).toMatch(/^HTTP\/1\.1 413 /u);
     socket.destroy();
+  });
+
+  test("middleware that listens to a body's chunks leaves them to Latchkey, also those that come with the head", async () => {
+    const { latchkey, define, adapterOptions } = arrange();
+    const app = express();
+    app.use((req, _res, next) => next(void req.on("data", () => {})));
+    app.post("/run", expressProtect(latchkey, adapterOptions())(define(), echo));
+    app.use(failed);
+    const { url, close } = await listen(app);
+    closing.push(close);
+    const socket = connect(Number(new URL(url).port), "127.0.0.1");
+    const fields = ["Host: a", "X-Tenant: t", "Idempotency-Key: k", "Content-Type: application/json"];
+    socket.write(`POST /run HTTP/1.1\r\n${fields.join("\r\n")}\r\nContent-Length: 7\r\n\r\n{"a":1}`);
+    const [answer] = await once(socket, "data");
+    socket.destroy();
+    expect(String(answer)).toMatch(/^HTTP\/1\.1 201 .*\{"a":1\}$/su);
   });
 
   test("a request that ends early is stored nowhere", async () => {

@@ -166,6 +166,19 @@ describe("the order of checks", () => {
   };
   const bytes: BodyReading = { kind: "bytes", bytes: new Uint8Array(0) };
 
+  test("the body is read before the caller goes on, when tenant and principal are no promises", async () => {
+    const order: string[] = [];
+    const { exchange, operation } = lease(order, { principal: () => "p" });
+    const outcome = exchange.route(operation)(
+      {},
+      incoming({ readBody: body(order, bytes) }),
+      async () => answered,
+    );
+    order.push("caller");
+    await outcome;
+    expect(order).toEqual(["tenant", "body", "caller"]);
+  });
+
   test("tenant, principal, key, body, admission", async () => {
     const order: string[] = [];
     const { exchange, operation } = lease(order, { principal: () => void order.push("principal") });

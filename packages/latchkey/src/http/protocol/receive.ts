@@ -43,16 +43,20 @@ interface Sender {
  * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
  */
 export async function identify<R>(check: CheckIdentity, identity: Identity<R>, request: R): Promise<Sender> {
-  let tenant: unknown;
+  const tenant = checkTenant(check, await tenantOf(identity, request));
+  return { tenant, principal: checkPrincipal(check, await identity.principal?.(request)) };
+}
+
+/** What the tenant function returns, or a promise of it. Its errors are `tenant-missing`. */
+function tenantOf<R>(identity: Identity<R>, request: R): unknown {
+  const missing = (cause: unknown) => new LatchkeyError("tenant-missing", { cause });
   try {
-    const given: unknown = identity.tenant(request);
-    tenant = isPromise(given) ? await given : given;
+    const tenant: unknown = identity.tenant(request);
+    if (!isPromise(tenant)) return tenant;
+    return Promise.resolve(tenant).catch((cause) => Promise.reject(missing(cause)));
   } catch (cause) {
-    throw new LatchkeyError("tenant-missing", { cause });
+    throw missing(cause);
   }
-  const checked = checkTenant(check, tenant);
-  const given: unknown = identity.principal?.(request) ?? null;
-  return { tenant: checked, principal: checkPrincipal(check, isPromise(given) ? await given : given) };
 }
 
 /**
@@ -66,12 +70,17 @@ export async function receive<R, Tx, E extends Execution>(
   request: R,
   incoming: Incoming,
 ): Promise<Received> {
-  const { tenant, principal } = await identify(route.latchkey.runtime.checkIdentity, identity, request);
+  const check = route.latchkey.runtime.checkIdentity;
+  // What is no promise is not awaited. Where tenant and principal are known at once, the body is read before the caller goes
+  // on: other middleware may listen to its chunks, and those that came with the head would be gone a microtask later.
+  const givenTenant = tenantOf(identity, request);
+  const tenant = checkTenant(check, isPromise(givenTenant) ? await givenTenant : givenTenant);
+  const givenPrincipal: unknown = identity.principal?.(request);
+  const principal = checkPrincipal(check, isPromise(givenPrincipal) ? await givenPrincipal : givenPrincipal);
   const reading = readKey(route, incoming);
   if (reading.kind === "refused") return reading;
   const tooOld = reading.kind === "present" ? refuseAge(route, incoming) : null;
   if (tooOld !== null) return { kind: "refused", outcome: tooOld };
-  // Awaited only if it is a promise: most bodies are there, and most tenants are known at once.
   const read = incoming.readBody(route.rules.bodyLimitBytes);
   const body = isPromise(read) ? await read : read;
   if (body.kind === "too-large") return { kind: "refused", outcome: problem(route, "payload-too-large") };
