@@ -1,6 +1,6 @@
 /**
  * `npm run trace`: how many files and functions of the library one request, and one delivery, enter in a warm process,
- * beside the budget of docs/architecture.md.
+ * beside their limits.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -8,7 +8,7 @@ import { releaseAll } from "../test/support/resources.ts";
 import { Coverage, type EnteredFile } from "./support/entered.ts";
 import { repositoryRoot } from "./support/repository.ts";
 import { renderTable } from "./support/sections.ts";
-import { budgets, type JobName, jobNames, startJobs, type TracedJobs } from "./support/traced-jobs.ts";
+import { type JobName, jobNames, limits, startJobs, type TracedJobs } from "./support/traced-jobs.ts";
 
 const usage = `npm run trace -- [--list ${jobNames.join("|")}] [--json]
 
@@ -64,7 +64,7 @@ interface Counts {
   readonly files: number;
   readonly functions: number;
   readonly calls: number;
-  readonly budget: (typeof budgets)[JobName];
+  readonly limit: { readonly files: number; readonly functions: number };
 }
 
 async function measureAll(coverage: Coverage, jobs: TracedJobs): Promise<Record<JobName, Counts>> {
@@ -72,7 +72,7 @@ async function measureAll(coverage: Coverage, jobs: TracedJobs): Promise<Record<
   for (const job of jobNames) {
     await warmUp(jobs, job);
     const files = await coverage.during(() => jobs.prepare(job));
-    measured[job] = { ...countsOf(files), budget: budgets[job] };
+    measured[job] = { ...countsOf(files), limit: limits[job] };
   }
   return measured as Record<JobName, Counts>;
 }
@@ -86,7 +86,7 @@ async function warmUp(jobs: TracedJobs, job: JobName): Promise<void> {
   for (let done = 0; done < warmUps; done++) await (await jobs.prepare(job))();
 }
 
-function countsOf(files: readonly EnteredFile[]): Omit<Counts, "budget"> {
+function countsOf(files: readonly EnteredFile[]): Omit<Counts, "limit"> {
   const functions = files.flatMap((file) => file.functions);
   return {
     files: files.length,
@@ -97,11 +97,16 @@ function countsOf(files: readonly EnteredFile[]): Omit<Counts, "budget"> {
 
 function renderCounts(measured: Readonly<Record<JobName, Counts>>): string {
   return renderTable(
-    ["Job", "Files", "Functions", "Calls", "Budget: files, functions"],
+    ["Job", "Files", "Functions", "Calls", "Limit: files, functions"],
     jobNames.map((job) => {
-      const { files, functions, calls, budget } = measured[job];
-      const aim = budget === null ? "none" : `${budget.files}, ${budget.functions}`;
-      return [titles[job], String(files), String(functions), String(calls), aim];
+      const { files, functions, calls, limit } = measured[job];
+      return [
+        titles[job],
+        String(files),
+        String(functions),
+        String(calls),
+        `${limit.files}, ${limit.functions}`,
+      ];
     }),
   );
 }

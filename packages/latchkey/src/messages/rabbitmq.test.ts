@@ -94,7 +94,7 @@ describe("the consumer and the relay", () => {
       await connection.close();
     });
 
-    test.each(["classic", "quorum"])(
+    test.each(["classic", "quorum"] as const)(
       "a %s queue says that a message of a consumer that died was delivered before",
       async (type) => {
         const { queue, publish, spawn, consume, rows } = await town(rabbitmq, lab(), undefined);
