@@ -213,7 +213,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.leases.test.ts`,
-        "lost: the owner can neither phase, call, complete, nor answer with its own",
+        "lost: the owner can neither run a phase or call, nor complete, nor answer with its own result",
       ),
     ],
   },
@@ -240,7 +240,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/transaction/run-transaction.handlers.test.ts`,
-        "that is run again starts without what it had asked for before",
+        "that runs again starts without the retention it set before",
       ),
       at(
         `${src}/http/express/express.holding.test.ts`,

@@ -168,7 +168,7 @@ export const knownBugs: readonly KnownBug[] = [
       ),
       at(
         `${src}/execution/steps/owned-attempt.leases.test.ts`,
-        "lost: the owner can neither phase, call, complete, nor answer with its own",
+        "lost: the owner can neither run a phase or call, nor complete, nor answer with its own result",
       ),
     ],
   },
@@ -337,7 +337,7 @@ export const knownBugs: readonly KnownBug[] = [
       at("test/proof/p4-statements/play.ts", "deadlock among Latchkey's own statements"),
       at(
         `${src}/execution/steps/owned-attempt.leases.test.ts`,
-        "lost to another attempt without its own clock noticing: the fence refuses phase, call and end",
+        "lost to another attempt without its own clock noticing: the fence rejects phase, call and end",
       ),
     ],
   },
@@ -347,7 +347,7 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.calls.test.ts`,
-        "a refusal that run lets through is the final answer; any other error of the provider is none",
+        "a refusal that run lets through is the final answer; any other error of the provider is not",
       ),
       at(`${cases}/outbox-end.ts`, "only by the claim"),
     ],

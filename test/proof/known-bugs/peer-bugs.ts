@@ -18,12 +18,9 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.leases.test.ts`,
-        "lost to another attempt without its own clock noticing: the fence refuses phase, call and end",
+        "lost to another attempt without its own clock noticing: the fence rejects phase, call and end",
       ),
-      at(
-        `${src}/execution/steps/owned-attempt.worker.test.ts`,
-        "begins no new life where the record has gone",
-      ),
+      at(`${src}/execution/steps/owned-attempt.worker.test.ts`, "begins no new life if the record is gone"),
     ],
   },
   {
@@ -52,7 +49,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.calls.test.ts`,
-        "is not sent again after an end whose reply was lost: it may land while the next send is under way",
+        "is not sent again after an end whose reply was lost: the end may arrive during the next send",
       ),
     ],
   },
@@ -73,11 +70,11 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.calls.test.ts`,
-        "that a dead attempt has left is in doubt for the next one, whether it gets that far or not",
+        "left by a dead attempt is in doubt for the next one, whether that reaches the call or not",
       ),
       at(
         `${src}/execution/steps/owned-attempt.calls.test.ts`,
-        "that provably did not happen is tried again, and then throws what the effect threw",
+        "that provably did not happen is tried again, and then throws the effect's error",
       ),
     ],
   },
@@ -114,7 +111,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/execution/steps/owned-attempt.steps.test.ts`,
-        "everything that is stored passes the codec, for its own record",
+        "every stored value passes the codec, in the context of its record",
       ),
       at(`${src}/encryption.test.ts`, "no bit of it can be changed, and nothing cut off or added"),
     ],

@@ -1,4 +1,4 @@
-/** What the steps of one attempt share. */
+/** Shared by the steps of one attempt. */
 import type { CodecPart } from "../../codec.ts";
 import type { InProgressRecord } from "../../engine/record.ts";
 import { isLatchkeyError, LatchkeyError, StoreError } from "../../errors.ts";
@@ -20,7 +20,7 @@ export interface OwnedRun<Tx> {
   readonly handle: AttemptHandle;
   readonly steps: Steps;
   readonly effects: PhaseEffects<Tx>;
-  /** The attempt's, where the service is traced. */
+  /** The attempt's span, if the service is traced. */
   readonly span: TraceSpan | undefined;
   /** Resolves when the end of the attempt has been written, or given up. */
   readonly over: Promise<void>;
@@ -31,7 +31,7 @@ export function lose<Tx>({ steps }: Pick<OwnedRun<Tx>, "steps">, cause?: unknown
   return steps.halt({ kind: "lost", error: new LatchkeyError("attempt-lost", { cause }) });
 }
 
-/** A step is in the journal, with its result. */
+/** Reports that a step is in the journal, with its result. */
 export function reportStep<Tx>(
   { runtime, held }: Pick<OwnedRun<Tx>, "runtime" | "held">,
   step: string,
@@ -42,7 +42,7 @@ export function reportStep<Tx>(
   runtime.emit({ ...about, type: "step_finished", step, kind });
 }
 
-/** How soon a doubt is reconciled: null where nothing automatic exists. */
+/** How soon a doubt is reconciled; null if there is no automatic way. */
 export function reconcileAfter<Tx>(
   runtime: Runtime<Tx>,
   operation: LeasedOperation<Tx>,
@@ -54,7 +54,7 @@ export function reconcileAfter<Tx>(
   return automatic ? backoffMs(fence.attempt) : null;
 }
 
-/** JSON, as the codec stores it for this part of the record. */
+/** A value as JSON, encoded by the codec for this part of the record. */
 export async function storedJson<Tx>(
   runtime: Runtime<Tx>,
   record: Pick<InProgressRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
@@ -77,8 +77,8 @@ export async function plainJson<Tx>(
 }
 
 /**
- * What a finished step gave. Where it cannot be decoded the attempt stops, and is resumed later: `run` must not take it for
- * a failure of the step, which has happened.
+ * The result of a finished step. If it cannot be decoded, the attempt stops, and is resumed later: `run` must not mistake it
+ * for a failure of the step, which has happened.
  */
 export async function stepResult<Tx>(
   { runtime, held, steps }: Pick<OwnedRun<Tx>, "runtime" | "held" | "steps">,
@@ -101,9 +101,9 @@ export type Insisted<T> =
   | { readonly kind: "gave_up"; readonly error: unknown };
 
 /**
- * Repeats a guarded call to the store until it answers, the lease is lost or its time is over (10 seconds).
+ * Repeats a guarded call to the store until the store answers, the lease is lost or the time is over (10 seconds).
  *
- * @throws what is no failure of the store.
+ * @throws errors that are not failures of the store.
  */
 export async function insist<Tx, T>(
   runtime: Runtime<Tx>,

@@ -1,18 +1,18 @@
-/** Answers that a delivery is to give: the record waits for it, and no attempt goes on with it. */
+/** Answers from deliveries: the record waits for the delivery, and no attempt runs meanwhile. */
 import type { AnyEffect } from "../../effects/run-effect.ts";
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import type { RunAnswer } from "../../operations/owned-work.ts";
 import type { Runtime } from "../runtime.ts";
 
-/** The error code of a `retryable` record that a delivery is to complete. */
+/** The error code of a `retryable` record that a delivery will complete. */
 export const awaitsDelivery = "awaits-delivery";
 
-/** Stands for the answer in what `run` returns. It has no status, so it cannot be taken for one. */
+/** `run` returns it in place of an answer. It has no valid status, so it cannot be mistaken for one. */
 export class AwaitedAnswer implements RunAnswer {
   readonly status = Number.NaN;
   readonly effect: string;
 
-  /** @throws {TypeError} when the effect is another latchkey's, or cannot give an answer. */
+  /** @throws {TypeError} when the effect belongs to another latchkey, or cannot give an answer. */
   constructor(effects: ReadonlyMap<string, AnyEffect>, effect: AnyEffect) {
     const { name, settings } = effect;
     if (effects.get(name) !== effect) {
@@ -26,9 +26,9 @@ export class AwaitedAnswer implements RunAnswer {
 }
 
 /**
- * Whether a delivery of this life may still give the answer.
+ * Checks that a delivery of this life may still give the answer.
  *
- * @throws {TypeError} when nothing was enqueued that could.
+ * @throws {TypeError} when no effect was enqueued that could.
  */
 export async function checkAwaited<Tx>(
   { store }: Runtime<Tx>,
@@ -37,17 +37,17 @@ export async function checkAwaited<Tx>(
 ): Promise<void> {
   const enqueued = (await store.outbox?.ofRecord(recordId)) ?? [];
   const wanted = enqueued.filter((one) => one.effect === effect);
-  if (wanted.length === 0) throw new TypeError(`answeredBy: nothing of effect ${effect} was enqueued`);
+  if (wanted.length === 0) throw new TypeError(`answeredBy: no effect ${effect} was enqueued`);
   if (wanted.every(({ state }) => state === "delivered")) {
     throw new TypeError(`answeredBy: effect ${effect} has been delivered, and onDelivered gave no answer`);
   }
 }
 
 /**
- * What an answer of a delivery means to the record that enqueued it.
- * - `answer`: it waits for it.
- * - `later`: its attempt has not come to an end, or died; ask again.
- * - `none`: it does not wait, or not any more.
+ * What an answer from a delivery means for the record that enqueued it.
+ * - `answer`: the record waits for it.
+ * - `later`: its attempt has not ended, or died; try again later.
+ * - `none`: the record does not wait, or no longer waits.
  */
 export function awaitedBy<Tx>(
   { operations }: Runtime<Tx>,
@@ -55,7 +55,7 @@ export function awaitedBy<Tx>(
   recordId: string,
 ): "answer" | "later" | "none" {
   if (record === null || record.id !== recordId) return "none";
-  // What is not defined here may be deferred elsewhere.
+  // An operation that is not defined here may be deferred elsewhere.
   if ((operations.get(record.operation)?.execution ?? "deferred") !== "deferred") return "none";
   switch (record.state) {
     case "retryable":

@@ -1,4 +1,4 @@
-/** What a send of a call has come to, and what is written of it. */
+/** Decides what a send of a call proves, and writes the end of the call. */
 import type { AnyEffect, Sent } from "../../effects/run-effect.ts";
 import { LatchkeyError } from "../../errors.ts";
 import type { CallEnd, CallIntent, CallStep } from "../../stores/journal.ts";
@@ -19,16 +19,16 @@ export interface Call<Tx> {
   readonly run: OwnedRun<Tx>;
   readonly effect: AnyEffect;
   readonly intent: CallIntent;
-  /** The stored input's JSON: each send gets a value of its own. */
+  /** The stored input as JSON: each send gets its own value. */
   readonly plainInput: Uint8Array;
 }
 
-/** Where the sends of one call stand. */
+/** The state of one call's sends. */
 export interface Progress {
   /** A send may have happened, and its outcome is not written. */
   inDoubt: boolean;
   sends: number;
-  /** No more sends: an end whose reply was lost may still be under way, and would be taken for that of a later one. */
+  /** No more sends: an end with a lost reply may still arrive, and would be applied to a later send. */
   last: boolean;
 }
 
@@ -36,13 +36,13 @@ export type Next =
   | { readonly kind: "done"; readonly value: unknown }
   | { readonly kind: "again"; readonly error: unknown };
 
-/** What an ended call gives, at once or on a resumed attempt. */
+/** Returns or throws the result of an ended call, at once or in a resumed attempt. */
 export async function ended<Tx>(
   run: OwnedRun<Tx>,
   { name, state, result }: Pick<CallStep, "name" | "state" | "result">,
   cause?: unknown,
 ): Promise<unknown> {
-  if (result === null) throw new TypeError(`A ${state} call has a result`);
+  if (result === null) throw new TypeError(`A ${state} call must have a result`);
   const value = await stepResult(run, name, result);
   if (state === "finished") return value;
   throw run.steps.noteRefusal(restoreRefusal(value, cause));
@@ -109,7 +109,7 @@ async function finish<Tx>(call: Call<Tx>, progress: Progress, value: unknown): P
   return ended(run, { name: intent.name, state: "finished", result });
 }
 
-/** Ends a call that has happened. What could not be written is known all the same, and settled later. */
+/** Ends a call that has happened. If the end cannot be written, the result is settled later. */
 async function confirmed<Tx>(
   call: Call<Tx>,
   progress: Progress,
@@ -127,8 +127,8 @@ async function confirmed<Tx>(
 }
 
 /**
- * What the store has made of a write about this call is not known here. The journal may show that nothing is in doubt, so a
- * look at it is worth while even where there is no look-up for the call itself.
+ * The outcome of a write about this call is not known. The journal may show that nothing is in doubt, so an attempt reads it
+ * soon, even if the call itself has no look-up.
  */
 export function unconfirmed<Tx>({ run, effect, intent }: Call<Tx>, cause?: unknown): never {
   const soonMs = backoffMs(run.held.record().fence.attempt);
@@ -174,7 +174,7 @@ export function doubt<Tx>(
   const { runtime, operation, held, steps } = run;
   const record = held.record();
   const about = { ...runtime.about(operation.name, record), recordId: record.id };
-  // The doubt that stopped the attempt first is the one that is reported.
+  // Report only the doubt that stopped the attempt first.
   if (steps.halted === null) {
     runtime.emit({ ...about, type: "call_in_doubt", step, effect: effect.name, because });
   }
@@ -182,7 +182,7 @@ export function doubt<Tx>(
   return steps.halt({ kind: "doubt", error, errorCode: because, reconcileAfterMs });
 }
 
-/** A send that was given up has returned: if no other attempt has begun, it is this call's result. */
+/** An abandoned send has returned: if no other attempt has begun, its value is this call's result. */
 export async function settleLate<Tx>(call: Call<Tx>, value: unknown): Promise<void> {
   const { run, intent } = call;
   try {

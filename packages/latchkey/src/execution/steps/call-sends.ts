@@ -18,7 +18,7 @@ import {
   unconfirmed,
 } from "./call-ends.ts";
 
-/** The store has just failed for longer; this is for one that is back. */
+/** The store has just failed for longer; this helps only if it is back. */
 const unsentLimitMs = 2_000;
 
 export async function begin<Tx>(call: Call<Tx>, inDoubt: boolean): Promise<unknown> {
@@ -27,7 +27,7 @@ export async function begin<Tx>(call: Call<Tx>, inDoubt: boolean): Promise<unkno
   try {
     return await untilEnded(call, progress);
   } catch (error) {
-    // Whatever went wrong on the way, `run` must not go on past what may have happened.
+    // Whatever failed, `run` must not continue past a call that may have happened.
     if (progress.inDoubt && run.steps.halted === null) {
       return doubt(run, intent.name, effect, "call-in-doubt", error);
     }
@@ -63,11 +63,11 @@ async function oneSend<Tx>(call: Call<Tx>, progress: Progress): Promise<Next> {
       progress.inDoubt = false;
       return { kind: "done", value: await ended(run, started.step) };
     }
-    // The reply, with the store's time in it, may have been long under way.
+    // The reply, with the store's time in it, may have been in transit for long.
     if (progress.inDoubt && windowIsOver(started.step.startedAt, effect, started.now + tookMs)) {
       return doubt(run, call.intent.name, effect, "dedupe-window-over");
     }
-    // The last moment: a process that was frozen since must not send.
+    // Check again just before the send: the process may have been frozen since.
     if (!run.held.holds()) {
       const unsent = progress.inDoubt || (await end(call, { event: "not_executed" }));
       return unsent === null ? unconfirmed(call) : lose(run);
@@ -83,7 +83,7 @@ async function oneSend<Tx>(call: Call<Tx>, progress: Progress): Promise<Next> {
   }
 }
 
-/** Writes the intent. Until it is ended, the call may have happened. */
+/** Writes the intent. Until the call is ended, it may have happened. */
 async function start<Tx>(
   call: Call<Tx>,
   progress: Progress,
@@ -96,7 +96,7 @@ async function start<Tx>(
   const started = await insist(runtime, held, () => runtime.store.journal.startCall(held.owner(), intent));
   if (started.kind === "returned") return started.value ?? lose(run);
   if (progress.inDoubt) throw started.error;
-  // Nothing was sent now; the intent may be there all the same.
+  // Nothing was sent now, but the intent may be stored.
   const unsent = await end(call, { event: "not_executed" }, unsentLimitMs);
   if (unsent !== true) return unconfirmed(call, started.error);
   throw started.error;

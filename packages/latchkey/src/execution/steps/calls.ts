@@ -1,6 +1,6 @@
 /**
- * Calls: the intent is written before a send, what it gave after. What is not known to have ended is never sent again,
- * except to a provider that de-duplicates, inside its window, with the same key and the same stored input.
+ * Calls: the intent is written before a send, the result after it. A call that is not known to have ended is never sent again,
+ * except to a provider that deduplicates, inside its window, with the same key and the same stored input.
  */
 import { downstreamKey } from "../../effects/downstream-key.ts";
 import type { AnyEffect } from "../../effects/run-effect.ts";
@@ -25,7 +25,7 @@ export async function runCall<Tx>(
   if (stored === null) return begin(await newCall(run, step, effect, input), false);
   if (stored.kind !== "call" || stored.effect !== effect.name) {
     return run.steps.change(
-      `Step ${step.name} was ${stored.kind === "call" ? `a call of ${stored.effect}` : "a phase"} before`,
+      `Step ${step.name} was ${stored.kind === "call" ? `a call of ${stored.effect}` : "a phase"} in an earlier attempt`,
     );
   }
   return resume(run, step, effect, stored);
@@ -46,9 +46,9 @@ async function resume<Tx>(
       return ended(run, stored);
     }
     case "not_executed":
-      // `run` has taken another way since: sending now would be one effect more.
+      // `run` has taken another path since: sending now would add an effect.
       if (steps.isPast(stored))
-        throw new NotExecuted({ message: `Call ${step.name} did not happen, before` });
+        throw new NotExecuted({ message: `Call ${step.name} did not happen in an earlier attempt` });
       return begin(await storedCall(run, effect, stored), false);
     case "started":
       steps.noteOpenCall(effect.name);
@@ -59,7 +59,7 @@ async function resume<Tx>(
   }
 }
 
-/** `run` must not go on past a call that is in doubt because its input could not be read. */
+/** `run` must not continue past a call that is in doubt because its input could not be read. */
 async function doubtful<Tx>(run: OwnedRun<Tx>, effect: AnyEffect, stored: CallStep): Promise<Call<Tx>> {
   try {
     return await storedCall(run, effect, stored);

@@ -1,4 +1,4 @@
-/** Running an operation that owns its work: for a request, and for a worker that goes on with a record. */
+/** Runs an operation that owns its work: for a request, and for a worker that continues a record. */
 import type { Execution } from "../../engine/classify.ts";
 import type { InProgressRecord, LatchkeyRecord } from "../../engine/record.ts";
 import type { Result, Work } from "../../operations/attempt.ts";
@@ -40,7 +40,7 @@ export async function executeOwned<Tx, E extends Execution, I>(
   return runTransaction(runtime, operation, submission, transactionWork, batches);
 }
 
-/** A worker goes on with a record. Null: this process does not know how. */
+/** A worker continues a record. Null: this process does not have its operation. */
 export async function resumeOwned<Tx>(runtime: Runtime<Tx>, record: LatchkeyRecord): Promise<Result | null> {
   const operation = leasedOperation<Tx>(runtime.operations.get(record.operation));
   if (operation === null) return null;
@@ -53,11 +53,12 @@ export async function resumeOwned<Tx>(runtime: Runtime<Tx>, record: LatchkeyReco
 }
 
 /**
- * A worker runs a record that it has claimed with `claimPending`. Null: this process does not know how, and the lease ends.
+ * A worker runs a record that it has claimed with `claimPending`. Null: this process does not have its operation, and the lease
+ * ends.
  *
  * @param claimedAtMs monotonic time before the claim was sent
- * @throws {StoreError} when the store could not be used; others go on with the record later.
- * @throws whatever `run` throws, where another attempt will follow; it has been reported.
+ * @throws {StoreError} when the store could not be used; another attempt continues the record later.
+ * @throws the error of `run`, if another attempt will follow; it has been reported.
  */
 export async function runClaimed<Tx>(
   runtime: Runtime<Tx>,

@@ -26,7 +26,7 @@ describe("a call", () => {
   const onlyCall = (attempt: Attempt, charge: Charging, input: ChargeInput) =>
     attempt.call("charged", charge, input).then((body) => ({ status: 201, body }));
 
-  test("that is in doubt is sent again to a provider that de-duplicates: same key, same stored input", async () => {
+  test("that is in doubt is sent again to a provider that deduplicates: same key, same stored input", async () => {
     const world = setUp();
     world.sends.push("lost_after");
     const { submit } = processOf(world, async (attempt, charge, input) => {
@@ -60,7 +60,7 @@ describe("a call", () => {
     ["lookup", 1_000],
     ["close", 1_000],
   ])(
-    "of kind %s that is in doubt is never sent again by the attempt, whatever run makes of it",
+    "of kind %s that is in doubt is never sent again by the attempt, whatever run does with the error",
     async (kind, retryAfterMs) => {
       const world = setUp({ kind });
       world.sends.push("lost_after");
@@ -85,7 +85,7 @@ describe("a call", () => {
     },
   );
 
-  test("that takes longer than its limit is in doubt; what it gives later settles it, and a worker goes on", async () => {
+  test("that takes longer than its limit is in doubt; its later result settles it, and a worker continues", async () => {
     const world = setUp({ kind: "lookup" });
     const gate = Promise.withResolvers<SendFault>();
     const slow = chargeEffect(world.ledger, "lookup", () => gate.promise);
@@ -102,7 +102,7 @@ describe("a call", () => {
     expect(world.ledger.requests).toHaveLength(1);
   });
 
-  test("that provably did not happen is tried again, and then throws what the effect threw", async () => {
+  test("that provably did not happen is tried again, and then throws the effect's error", async () => {
     const world = setUp({ kind: "none", effect: { retry: { attempts: 2, backoffMs: 10 } } });
     let sent = 0;
     const down = new NotExecuted({ message: "down" });
@@ -126,7 +126,7 @@ describe("a call", () => {
     expect(world.ledger.charges).toHaveLength(1);
   });
 
-  test("that did not happen this time may have happened before", async () => {
+  test("that did not happen this time may have happened in an earlier attempt", async () => {
     const world = setUp();
     let sent = 0;
     const { submit } = processOf(world, onlyCall, {
@@ -144,7 +144,7 @@ describe("a call", () => {
     expect((await world.journal())?.steps).toMatchObject([{ state: "started", sends: 2 }]);
   });
 
-  test("run has gone on past a call that did not happen: a resumed attempt does not make it after all", async () => {
+  test("if run has continued past a call that did not happen, a resumed attempt does not send it", async () => {
     const world = setUp({ kind: "none", effect: { retry: { attempts: 1 } } });
     let down = true;
     const execute: EffectOptions<ChargeInput, Charge>["execute"] = async (input, call) => {
@@ -206,7 +206,7 @@ describe("a call", () => {
     expect((await world.journal())?.steps).toMatchObject([{ state: "refused", sends: 1 }]);
   });
 
-  test("a refusal that run lets through is the final answer; any other error of the provider is none", async () => {
+  test("a refusal that run lets through is the final answer; any other error of the provider is not", async () => {
     const world = setUp({
       kind: "none",
       effect: { execute: async () => Promise.reject(new EffectRefused({ message: "declined" })) },
@@ -222,7 +222,7 @@ describe("a call", () => {
     expect(await submit()).toMatchObject({ kind: "replay", status: 502 });
   });
 
-  test("a refusal after a step that has happened does not call a new key safe", async () => {
+  test("after a finished step, a refusal does not declare a new key safe", async () => {
     const world = setUp({
       kind: "none",
       effect: { execute: async () => Promise.reject(new EffectRefused({ message: "declined" })) },
@@ -243,7 +243,7 @@ describe("a call", () => {
     expect(await world.record()).toMatchObject({ lastErrorCode: "result-not-stored", reconcileAfter: null });
   });
 
-  test("that is refused with a detail without JSON form is refused all the same", async () => {
+  test("that is refused with a detail without JSON form is still refused", async () => {
     const world = setUp({
       kind: "none",
       effect: {
@@ -259,7 +259,7 @@ describe("a call", () => {
   });
 
   test.each(["the store fails", "its input cannot be read"])(
-    "in doubt since an earlier attempt stops this one, whatever run makes of it, when %s",
+    "in doubt since an earlier attempt stops this one, whatever run does, when %s",
     async (what) => {
       let unreadable = false;
       const decode = (bytes: Uint8Array) => {
@@ -298,7 +298,7 @@ describe("a call", () => {
     },
   );
 
-  test("is not sent again after an end whose reply was lost: it may land while the next send is under way", async () => {
+  test("is not sent again after an end whose reply was lost: the end may arrive during the next send", async () => {
     const world = setUp({ kind: "none" });
     let heldUp: (() => Promise<boolean>) | null = null;
     let calls = 0;
@@ -333,7 +333,7 @@ describe("a call", () => {
     expect(world.ledger.requests).toHaveLength(1);
   });
 
-  test("whose intent took long to be written is judged by when it is sent", async () => {
+  test("whose intent took long to be written is judged by the time of the send", async () => {
     const world = setUp();
     const dedupeWindowMs = 5_000;
     const work: Work = async (attempt, charge, input) => ({
@@ -388,7 +388,7 @@ describe("a call", () => {
     expect(world.ledger.requests).toHaveLength(0);
   });
 
-  test("starts only while the lease certainly holds, also when no timer has fired yet", async () => {
+  test("starts only while the lease is certain to hold, also if no timer has fired yet", async () => {
     const world = setUp({ kind: "none" });
     const store = world.memory;
     const { submit } = processOf(world, onlyCall, {
@@ -413,7 +413,7 @@ describe("a call", () => {
     expect((await world.journal())?.steps).toMatchObject([{ state: "not_executed" }]);
   });
 
-  test("no more than its effect's places are under way at once", async () => {
+  test("no more run at once than the effect's concurrency limit", async () => {
     const world = setUp({ kind: "none" });
     let [under, most] = [0, 0];
     const gate = Promise.withResolvers<void>();
@@ -454,7 +454,7 @@ describe("a call under way", () => {
     body: await attempt.call("charged", charge, input),
   });
 
-  test("when the attempt's time is over is in doubt, and its signal aborts", async () => {
+  test("at the attempt's time limit is in doubt, and its signal aborts", async () => {
     const world = setUp({ kind: "none", options: { attemptLimitMs: 5_000 } });
     let signal: AbortSignal | null = null;
     const execute: EffectOptions<ChargeInput, Charge>["execute"] = (_, call) => {
@@ -467,7 +467,7 @@ describe("a call under way", () => {
     expect(signal).toMatchObject({ aborted: true });
   });
 
-  test("is not repeated once the attempt's time is over", async () => {
+  test("is not repeated after the attempt's time limit", async () => {
     const world = setUp({
       options: { attemptLimitMs: 5_000 },
       effect: { retry: { attempts: 9, backoffMs: 20_000, backoffMaxMs: 20_000 } },
@@ -481,7 +481,7 @@ describe("a call under way", () => {
     expect(await world.record()).toMatchObject({ state: "unknown", lastErrorCode: "attempt-limit" });
   });
 
-  test("that a dead attempt has left is in doubt for the next one, whether it gets that far or not", async () => {
+  test("left by a dead attempt is in doubt for the next one, whether that reaches the call or not", async () => {
     const world = setUp({ kind: "lookup" });
     let far = true;
     const work: Work = async (attempt, charge, input) => {

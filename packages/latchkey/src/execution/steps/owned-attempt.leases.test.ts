@@ -30,7 +30,7 @@ describe("a lease of an owned attempt", () => {
     expect(world.types()).not.toContain("lease_lost");
   });
 
-  test("lost: the owner can neither phase, call, complete, nor answer with its own", async () => {
+  test("lost: the owner can neither run a phase or call, nor complete, nor answer with its own result", async () => {
     const world = setUp({ kind: "none" });
     const gate = Promise.withResolvers<void>();
     const codes: unknown[] = [];
@@ -58,7 +58,7 @@ describe("a lease of an owned attempt", () => {
     expect(world.memory.rows("zombies")).toHaveLength(0);
   });
 
-  test("lost to another attempt without its own clock noticing: the fence refuses phase, call and end", async () => {
+  test("lost to another attempt without its own clock noticing: the fence rejects phase, call and end", async () => {
     for (const step of ["phase", "call", "finish", "end"] as const) {
       const world = setUp({ kind: "none" });
       const gate = Promise.withResolvers<void>();
@@ -88,7 +88,7 @@ describe("a lease of an owned attempt", () => {
     }
   });
 
-  test("that ended under reconcile: the late owner settles its own whole answer, nobody else's", async () => {
+  test("that ended under reconcile: the late owner settles its own complete answer, not another's", async () => {
     const world = setUp({ options: { leaseEnd: "reconcile" } });
     const gate = Promise.withResolvers<void>();
     const late = processOf(world, async () => gate.promise.then(() => ({ status: 201, body: "mine" })), {
@@ -108,7 +108,7 @@ describe("a lease of an owned attempt", () => {
   });
 
   test.each(["unknown by then", "unnoticed"])(
-    "lost, and run swallows that: what its steps have not done is not completed (%s)",
+    "lost, and run swallows the error: work of lost steps is not completed (%s)",
     async (when) => {
       const world = setUp({ options: { leaseEnd: "reconcile" } });
       const gate = Promise.withResolvers<void>();
@@ -160,7 +160,7 @@ describe("a lease of an owned attempt", () => {
     expect(await deadly.reconciler.runOnce()).toMatchObject({ found: 0 });
   });
 
-  test("an attempt over its time limit keeps its steps, and nothing of it goes on", async () => {
+  test("an attempt over its time limit keeps its steps, and none of its work continues", async () => {
     const world = setUp({ kind: "none", options: { attemptLimitMs: 5_000 } });
     let after: unknown = null;
     const gate = Promise.withResolvers<void>();
@@ -180,7 +180,7 @@ describe("a lease of an owned attempt", () => {
 });
 
 describe("a new token", () => {
-  test("is not taken for somebody else's by a beat under the old one", async () => {
+  test("is not mistaken for another owner's by a beat under the old one", async () => {
     const world = setUp();
     const { transactions, journal } = world.memory;
     if (transactions === null) throw new TypeError("no transactions");
@@ -220,7 +220,7 @@ describe("a new token", () => {
   });
 });
 
-test("a phase that is cut off by a lost lease says that the attempt is lost", async () => {
+test("a phase that is interrupted by a lost lease throws that the attempt is lost", async () => {
   const world = setUp();
   let code: unknown = null;
   const { submit } = processOf(

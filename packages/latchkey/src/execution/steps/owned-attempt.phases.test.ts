@@ -59,7 +59,7 @@ describe("a phase", () => {
     },
   );
 
-  test.each([true, false])("the last one's, too (landed: %s)", async (lands) => {
+  test.each([true, false])("of the last phase, too (landed: %s)", async (lands) => {
     const world = setUp();
     const { submit } = processOf(
       world,
@@ -78,7 +78,7 @@ describe("a phase", () => {
     );
   });
 
-  test("that cannot be settled stops the attempt; it is resumed from what is there", async () => {
+  test("that cannot be settled stops the attempt; it is resumed from the journal", async () => {
     const world = setUp();
     const { submit } = processOf(world, once, {
       wrap: (store) => ({
@@ -135,7 +135,7 @@ describe("a phase", () => {
     expect(stores()).toEqual([1, 1]);
   });
 
-  test("is run again after a serialization failure, and not for ever", async () => {
+  test("runs again after a serialization failure, with a limit", async () => {
     const world = setUp();
     let failures = 3;
     let runs = 0;
@@ -150,7 +150,7 @@ describe("a phase", () => {
     expect(runs).toBe(4);
   });
 
-  test("that never gets through is given up", async () => {
+  test("that always fails to serialize is given up", async () => {
     const world = setUp();
     const { submit } = processOf(world, (attempt) =>
       attempt.phase("p", () => Promise.reject(Object.assign(new Error("serialize"), { code: "40P01" }))),
@@ -160,7 +160,7 @@ describe("a phase", () => {
     expect(world.types().filter((type) => type === "transaction_rerun")).toHaveLength(8);
   });
 
-  test("that throws leaves nothing, and its error goes to run", async () => {
+  test("that throws leaves no writes, and run gets its error", async () => {
     const world = setUp();
     const { submit } = processOf(world, async (attempt) => {
       const error = await attempt
@@ -208,7 +208,7 @@ describe("the last phase", () => {
     return { transactions: { ...transactions, phase } };
   }
 
-  test("has completed the attempt: a beat that meets that is no lost lease", async () => {
+  test("has completed the attempt: a beat that finds that is not a lost lease", async () => {
     const world = setUp();
     const reply = Promise.withResolvers<void>();
     const { submit } = processOf(world, finishes, { wrap: (store) => slowly(store, reply.promise) });
@@ -219,7 +219,7 @@ describe("the last phase", () => {
     expect(world.types()).toEqual(["reserved", "step_finished", "executed"]);
   });
 
-  test("has completed the attempt, and run goes on: no lost lease either, and no other answer", async () => {
+  test("has completed the attempt, and run continues: no lost lease either, and no other answer", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<void>();
     const { submit } = processOf(world, async (attempt, charge, input) => {
@@ -234,7 +234,7 @@ describe("the last phase", () => {
     expect(world.types()).toEqual(["reserved", "step_finished", "attempt_failed", "executed"]);
   });
 
-  test("in doubt, and somebody else has completed the record meanwhile: theirs is the answer", async () => {
+  test("in doubt, and another owner has completed the record meanwhile: its answer counts", async () => {
     const world = setUp();
     const { transactions } = world.memory;
     if (transactions === null) throw new TypeError("no transactions");
@@ -263,7 +263,7 @@ describe("the last phase", () => {
     expect(world.memory.rows("orders")).toHaveLength(0);
   });
 
-  test("whose fence is lost is worked once", async () => {
+  test("whose fence is lost runs its work once", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<void>();
     let works = 0;

@@ -1,4 +1,4 @@
-/** The steps of an operation that owns its work, and the run that goes on after them. */
+/** The steps of an operation that owns its work, and how a resumed run continues after them. */
 import { describe, expect, test } from "vitest";
 import {
   type Attempt,
@@ -42,7 +42,7 @@ describe("steps", () => {
     });
   });
 
-  test("that nobody waits for end before the attempt does, and their answer is not kept", async () => {
+  test("that run does not await end before the attempt does, and its answer is not stored", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<void>();
     const { submit } = processOf(
@@ -62,7 +62,7 @@ describe("steps", () => {
     expect((await world.journal())?.steps).toMatchObject([{ name: "charged", state: "finished" }]);
   });
 
-  test("begun when the attempt is over write nothing", async () => {
+  test("that begin when the attempt is over write nothing", async () => {
     const world = setUp();
     let kept: Attempt | null = null;
     const { submit } = processOf(world, async (attempt) => {
@@ -123,7 +123,7 @@ describe("steps", () => {
     expect(ran).toBe(false);
   });
 
-  test("are not gone on with from a dead attempt of a handler, before the operation owned its work", async () => {
+  test("are not continued after a dead attempt of a handler, before the operation owned its work", async () => {
     const world = setUp();
     const before = createLatchkey<Tx>({
       store: { ...world.memory, renew: never, end: never },
@@ -144,7 +144,7 @@ describe("steps", () => {
     expect(await world.record()).toMatchObject({ state: "unknown", lastErrorCode: "lease-ended" });
   });
 
-  test("are not done again by a handler, after the operation owned its work", async () => {
+  test("are not repeated by a handler, after the operation owned its work", async () => {
     const world = setUp();
     const owned = processOf(world, async (attempt, charge, input) => {
       await attempt.call("charged", charge, input);
@@ -172,7 +172,7 @@ describe("steps", () => {
     expect(ran).toBe(false);
   });
 
-  test("everything that is stored passes the codec, for its own record", async () => {
+  test("every stored value passes the codec, in the context of its record", async () => {
     const contexts: CodecContext[] = [];
     const seal = (bytes: Uint8Array, context: CodecContext) => {
       contexts.push(context);
@@ -202,7 +202,7 @@ describe("steps", () => {
 });
 
 describe("a resumed run", () => {
-  test("that begins a new step before an old one does not run it", async () => {
+  test("that begins a new step before a stored one does not run it", async () => {
     const world = setUp();
     let resumed = false;
     const { submit } = processOf(world, async (attempt) => {

@@ -30,7 +30,7 @@ describe("an operation that owns its work", () => {
     ]);
   });
 
-  test("gets its input, and the results of its steps, after one round trip through JSON", async () => {
+  test("gets its input and its steps' results after a round trip through JSON", async () => {
     const world = setUp();
     const seen: unknown[] = [];
     const { latchkey } = world.start(async () => ({}));
@@ -91,7 +91,7 @@ describe("an operation that owns its work", () => {
     });
   });
 
-  test("cannot be handed a handler", async () => {
+  test("does not take a handler", async () => {
     const { latchkey, operation } = setUp().start(async () => ({}));
     const submission = { key, fingerprint: { version: 1, digest: new Uint8Array(1) }, principal: null };
     const work = async () => ({ status: 200, headers: [], body: new Uint8Array(), omitted: null });
@@ -110,7 +110,7 @@ describe("a throw", () => {
     expect(world.types()).toEqual(["reserved", "attempt_failed", "released"]);
   });
 
-  test("after a step keeps it: the next request goes on after it", async () => {
+  test("after a step keeps it: the next request continues after it", async () => {
     const world = setUp();
     let fails = true;
     const { submit } = processOf(world, async (attempt, charge, input) => {
@@ -137,7 +137,7 @@ describe("a throw", () => {
     expect(JSON.stringify(world.events)).not.toContain('"k"');
   });
 
-  test("a 5xx counts as one, and is sent", async () => {
+  test("a 5xx counts as an error, and is sent", async () => {
     const world = setUp();
     let status = 503;
     const { submit } = processOf(world, async (attempt) => {
@@ -155,7 +155,7 @@ describe("a throw", () => {
     expect(world.memory.rows("orders")).toHaveLength(1);
   });
 
-  test("release() frees what has no steps, and keeps what has", async () => {
+  test("release() frees a life without steps, and keeps one with steps", async () => {
     const world = setUp();
     let withStep = false;
     const { submit } = processOf(world, async (attempt) => {
@@ -171,7 +171,7 @@ describe("a throw", () => {
   });
 });
 
-test("an answer that is too large to keep is said once, and its repetition says that it is not kept", async () => {
+test("an answer that is too large to store is sent once; its repetition reports that it is not stored", async () => {
   const world = setUp({ options: { answerLimitBytes: 5 } });
   const { submit } = processOf(world, async () => ({ status: 201, body: "larger than that" }));
   expect(await submit()).toMatchObject({ kind: "executed", value: "larger than that" });

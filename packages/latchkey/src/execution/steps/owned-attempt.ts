@@ -1,5 +1,5 @@
 /**
- * Work that its operation owns, under a lease: `run` goes from its top on every attempt, and what is finished is not done
+ * Work that its operation owns, under a lease: `run` starts from the top on every attempt, and finished steps do not run
  * again.
  */
 import { classifyAnswer } from "../../engine/classify.ts";
@@ -26,14 +26,14 @@ import { runPhase } from "./phases.ts";
 import { type Halt, Steps } from "./steps.ts";
 
 export interface OwnedSource {
-  /** The request's input as plain JSON bytes; null: a worker goes by what is stored. */
+  /** The request's input as plain JSON bytes; null: a worker uses the stored input. */
   readonly input: Uint8Array | null;
   readonly by: "request" | "worker";
 }
 
-/** How long a step that `run` did not wait for, or that the attempt's limit has cut off, may take to end. */
+/** How long to wait for a step that `run` did not await, or that the attempt's limit has interrupted. */
 const settleDownMs = 5_000;
-/** The result of an attempt whose answer a delivery gives. It is sent to no caller. */
+/** The result of an attempt whose answer comes from a delivery. It is not sent to any caller. */
 const awaited: Answer = { status: 202, headers: [], body: new Uint8Array(0), omitted: null };
 
 export function stepWork<Tx>(
@@ -101,7 +101,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (checked.kind === "gave_up") throw checked.error;
   }
 
-  /** What the life was begun with, and what is done of it. */
+  /** The input of the life, and its steps so far. */
   async #begun(): Promise<{ readonly input: unknown; readonly stored: readonly Step[] }> {
     const record = this.#held.record();
     const given = this.#source.input;
@@ -121,9 +121,9 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (journal.input !== null) {
       return { input: await plainJson(this.#runtime, record, "input", journal.input), stored: journal.steps };
     }
-    // The life was begun before its operation owned its work.
+    // The life began before its operation owned its work.
     if (given === null)
-      throw new StoreError("rolled_back", { message: "The record has no input to go on with" });
+      throw new StoreError("rolled_back", { message: "The record has no input to continue with" });
     return { input: decodeJson(given), stored: journal.steps };
   }
 
@@ -174,7 +174,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (running !== null) await withLimit(this.#runtime.ports.clock, settleDownMs, () => running);
     if (steps.running !== null) {
       steps.abandon();
-      // How the attempt ends is decided without it: from here on it may neither commit nor send.
+      // The attempt ends without the step, which may no longer commit or send.
       this.#held.abort(new Error("The attempt has ended without this step"));
     }
     if (steps.halted !== null && steps.halted.kind !== "lost") return this.#concludeHalted(ran, steps.halted);
@@ -182,17 +182,17 @@ class OwnedAttempt<Tx> implements LeasedRun {
     if (open !== null)
       return this.#doubt(ran, ran.kind === "timed_out" ? "attempt-limit" : "call-in-doubt", open);
     if (running !== null && ran.kind === "returned") {
-      const error = new TypeError("run answered before its last step had ended: await every step");
+      const error = new TypeError("run returned before its last step had ended: await every step");
       return this.#free({ kind: "threw", error }, "handler-threw");
     }
     if (steps.halted !== null && ran.kind === "returned") {
-      // What a lost step was to do is not done, whatever `run` has made of it.
+      // The work of a lost step is not done, whatever `run` returns.
       return this.#free({ kind: "threw", error: steps.halted.error }, "attempt-lost");
     }
     return this.#concludeFree(ran, steps);
   }
 
-  /** Nothing of this attempt has begun, and what others did before it is not known here. */
+  /** Nothing of this attempt has begun, and the steps of earlier attempts are not known. */
   #concludeUnread(ran: Limited<Answer>): Conclusion {
     const errorCode = "journal-unread";
     const end =
@@ -258,12 +258,12 @@ class OwnedAttempt<Tx> implements LeasedRun {
     const unfinished = steps.unfinished;
     if (unfinished !== null) {
       const error = new TypeError(
-        `run answered ${status} after finish ${unfinished}, whose answer undid its work: return what finish returns`,
+        `run returned status ${status} after finish ${unfinished}, whose answer undid its work: return the value of finish`,
       );
       return this.#free({ kind: "threw", error }, "handler-threw");
     }
     if (!isAwaited) return this.#finished("complete", ran.value, null);
-    // A record is not notified that its delivery will never answer: from time to time an attempt looks, until they are spent.
+    // No event tells the record that its delivery will never answer, so an attempt looks from time to time until none is left.
     const resumeAfterMs = this.#operation.settings.pendingLimitMs;
     const end = { event: "retry_later", errorCode: awaitsDelivery, resumeAfterMs } as const;
     return { ran, end, ended: null };
@@ -277,7 +277,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     }
   }
 
-  /** Throws what the codec throws. */
+  /** @throws the codec's errors. */
   async #ended(event: "complete" | "fail", answer: Answer, errorCode: string | null): Promise<Conclusion> {
     const record = this.#held.record();
     const context = codecContext(record, record.id, record.fingerprint.digest, "answer");
@@ -288,8 +288,8 @@ class OwnedAttempt<Tx> implements LeasedRun {
   }
 
   /**
-   * What is recorded stays for the next attempt; where nothing is, the key is free. A deferred request was accepted, so it
-   * is tried again until its attempts are spent.
+   * A life with recorded steps stays for the next attempt; otherwise the key is free. A deferred request was accepted, so it is
+   * tried again until no attempts are left.
    */
   async #free(ran: Limited<Answer>, errorCode: string): Promise<Conclusion> {
     const recorded = this.#steps?.recorded ?? true;
@@ -318,7 +318,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     return this.#held.record().fence.attempt < this.#operation.settings.attemptsMax;
   }
 
-  /** A request's caller is answered and may retry. A worker has no caller: workers go on while attempts are left. */
+  /** A request's caller gets an answer and may retry. A worker has no caller: workers continue while attempts are left. */
   #retryLater(errorCode: string): AttemptEnd {
     const { attempt } = this.#held.record().fence;
     const again = this.#source.by === "worker" && this.#hasAttemptsLeft;

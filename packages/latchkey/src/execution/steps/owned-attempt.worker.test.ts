@@ -1,4 +1,4 @@
-/** What a worker does with attempts of an operation that owns its work whose process has died. */
+/** How workers continue attempts whose process has died, for operations that own their work. */
 import { describe, expect, test } from "vitest";
 import {
   frozen,
@@ -29,7 +29,7 @@ describe("a worker", () => {
     return { world, ...processOf(world, work) };
   }
 
-  test("tries again by itself while attempts are left, ever later", async () => {
+  test("tries again while attempts are left, with growing pauses", async () => {
     const { world, rescuer, submit } = await dead(
       async (attempt) => {
         await attempt.phase("order", async () => 1);
@@ -50,7 +50,7 @@ describe("a worker", () => {
     expect((await rescuer.runOnce()).resumed, "a request's own retries are its client's").toBe(0);
   });
 
-  test("goes on rescuing while what it resumed takes its time, and waits for that when it stops", async () => {
+  test("continues to rescue while a resumed attempt runs, and waits for that when it stops", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<RunAnswer>();
     void processOf(world, threeSteps, { ...gone, kind: "none" }).submit();
@@ -84,7 +84,7 @@ describe("a worker", () => {
     expect((await rescuer.runOnce()).resumed).toBe(0);
   });
 
-  test("refuses a key inside itself, and says so", async () => {
+  test("refuses a key inside itself, and reports it", async () => {
     let nested: unknown = null;
     const { rescuer, submit } = await dead(async (attempt) => {
       await attempt.phase("order", async () => 1);
@@ -95,7 +95,7 @@ describe("a worker", () => {
     expect(nested).toMatchObject({ code: "nested-key" });
   });
 
-  test("begins no new life where the record has gone", async () => {
+  test("begins no new life if the record is gone", async () => {
     let runs = 0;
     const { world, latchkey } = await dead(async () => {
       runs += 1;

@@ -19,19 +19,19 @@ import { lose, type OwnedRun, reportStep, stepResult, storedJson } from "./attem
 import type { BegunStep } from "./steps.ts";
 
 const runsMax = 8;
-/** How long a COMMIT in doubt is waited for. */
+/** How long to wait for a COMMIT in doubt to be decided. */
 const resolveLimitMs = 5_000;
 
-/** What the work of a phase has come to, before its transaction ends. */
+/** The result of a phase's work before its transaction ends. */
 type Worked =
   | { readonly kind: "threw"; readonly error: unknown }
-  /** `result` is what is stored; null where the phase does not commit (an answer that is not kept). */
+  /** `result` is the value to store; null if the phase does not commit (an answer that is not stored). */
   | {
       readonly kind: "worked";
       readonly result: Uint8Array | null;
       readonly value: unknown;
       readonly answer: Answer | null;
-      /** As it is stored. */
+      /** The result as it is stored. */
       readonly encoded: Uint8Array | null;
       /** Names of the effects that commit with it. */
       readonly enqueued: readonly string[];
@@ -45,7 +45,7 @@ interface Phase<Tx> {
   readonly run: OwnedRun<Tx>;
   readonly step: BegunStep;
   readonly support: TransactionSupport<Tx>;
-  /** The last one: what it returns is the answer. */
+  /** The last phase: its return value is the answer. */
   readonly finishes: boolean;
   readonly work: (tx: Tx) => Promise<unknown>;
 }
@@ -59,7 +59,8 @@ export async function runPhase<Tx>(
   const { runtime, steps, held } = run;
   const { stored, name } = step;
   if (stored !== null) {
-    if (stored.kind !== "phase" || finishes) return steps.change(`Step ${name} was a ${stored.kind} before`);
+    if (stored.kind !== "phase" || finishes)
+      return steps.change(`Step ${name} was a ${stored.kind} in an earlier attempt`);
     const about = runtime.about(run.operation.name, held.record());
     runtime.emit({ ...about, type: "step_resumed", recordId: held.record().id, step: name });
     return stepResult(run, name, stored.result);
@@ -109,7 +110,7 @@ async function transact<Tx>(phase: Phase<Tx>): Promise<PhaseOutcome<Worked>> {
   held.setEnding(phase.finishes);
   try {
     const outcome = await phase.support.phase<Worked>(request, async (open) => {
-      // Once the attempt is asked to stop, its end is decided without this step: the step must not commit after that.
+      // Once the attempt must stop, its end is decided without this step, which must not commit after that.
       const work = held.signal.aborted ? stopped() : await inPhase(phase, open);
       if (work.end !== "commit") return work;
       if (held.signal.aborted) return stopped();
@@ -163,7 +164,7 @@ async function worked<Tx>({ work }: Phase<Tx>, { tx, flush }: OpenPhase<Tx>): Pr
   return value;
 }
 
-/** @throws {TypeError} when the result cannot be kept. */
+/** @throws {TypeError} when the result cannot be stored. */
 async function concludes<Tx>(
   phase: Phase<Tx>,
   value: unknown,
@@ -268,7 +269,7 @@ function again<Tx>({ run }: Phase<Tx>, error: unknown): Done {
   return { kind: "again", error };
 }
 
-/** Under a new token the doubtful COMMIT can no longer take effect; what is there then is the truth. */
+/** Under a new token the doubtful COMMIT can no longer take effect; the journal then shows the truth. */
 async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error: unknown): Promise<Done> {
   const { runtime, held, operation } = run;
   const about = runtime.about(operation.name, held.record());
@@ -278,7 +279,7 @@ async function settleInDoubt<Tx>({ run, step }: Phase<Tx>, worked: Worked, error
     held.abort(because);
     return run.steps.halt({ kind: "unresolved", error: because });
   };
-  // A new token would keep the key from the next attempt, for as long as a lease.
+  // A new token would keep the key from the next attempt for the length of a lease.
   if (run.steps.abandoned) return unresolved(error);
   const journal = await held.refence(resolveLimitMs).catch(unresolved);
   const done = journal === null ? await endedInstead(run, worked, unresolved) : null;
@@ -300,7 +301,7 @@ async function endedInstead<Tx>(
   const { record } = reading;
   const encoded = worked.kind === "worked" ? worked.encoded : null;
   if (encoded === null || record?.id !== own.id || !sameFence(record.fence, own.fence)) return lose(run);
-  // Its answer is gone already: no caller gets another one.
+  // Its answer is already gone: no caller gets another one.
   if (record.state === "expired") return { kind: "committed", expiresAt: null };
   if (record.state !== "completed" || !isAnswer(record.answer, encoded)) return lose(run);
   return { kind: "committed", expiresAt: record.expiresAt };

@@ -1,4 +1,4 @@
-/** How a refusal is kept: a resumed attempt throws the same again. */
+/** The stored form of a refusal: a resumed attempt throws the same one again. */
 import { EffectRefused } from "../../errors.ts";
 import { encodeJson } from "../stored-values.ts";
 
@@ -7,7 +7,7 @@ interface StoredRefusal {
   readonly detail?: unknown;
 }
 
-/** The detail is what some client has put there; without one that has no JSON form it is a refusal all the same. */
+/** The detail comes from a client; if it has no JSON form, the refusal is stored without it. */
 export function storeRefusal({ message, detail }: EffectRefused): StoredRefusal {
   return detail === undefined || !hasJson(detail) ? { message } : { message, detail };
 }
@@ -21,7 +21,7 @@ function hasJson(value: unknown): boolean {
   }
 }
 
-/** @param cause what the other side's client threw, where it is still known */
+/** @param cause the error of the other side's client, if it is still known */
 export function restoreRefusal(stored: unknown, cause?: unknown): EffectRefused {
   const { message, detail } = stored as StoredRefusal;
   return new EffectRefused({ message, detail, cause });

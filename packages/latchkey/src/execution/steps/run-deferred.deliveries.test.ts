@@ -15,7 +15,7 @@ import {
 import type { LatchkeyRecord } from "../../engine/record.ts";
 import { awaitedBy } from "./awaited-answer.ts";
 
-describe("an answer that a delivery gives", () => {
+describe("an answer from a delivery", () => {
   const awaiting: Work = async (attempt, { notify }) => {
     await attempt.phase("asked", async () => attempt.enqueue(notify, { to: "a" }));
     return attempt.answeredBy(notify);
@@ -36,7 +36,7 @@ describe("an answer that a delivery gives", () => {
     expect(world.hints).toEqual(["pending", "effects"]);
   });
 
-  test("is not waited for for ever: where the delivery gave none, the operation has failed in the end", async () => {
+  test("is not awaited for ever: if the delivery gives none, the operation fails in the end", async () => {
     const world = setUp({ notify: { onDelivered: async () => {} } });
     const { submit, workOff, dispatcher, rescuer } = world.start(awaiting);
     await submit();
@@ -50,7 +50,7 @@ describe("an answer that a delivery gives", () => {
     expect(await world.record()).toMatchObject({ state: "failed", lastErrorCode: "attempts-spent" });
   });
 
-  test("comes when the attempt has ended, also where the delivery was faster", async () => {
+  test("comes when the attempt has ended, even if the delivery was faster", async () => {
     const world = setUp();
     const gate = Promise.withResolvers<void>();
     const process = world.start(async (attempt, made, input) => {
@@ -69,7 +69,7 @@ describe("an answer that a delivery gives", () => {
     expect(await process.submit()).toMatchObject({ kind: "replay", status: 201 });
   });
 
-  test("is waited for by the attempt that follows one that died, too", async () => {
+  test("is also awaited by the attempt after one that died", async () => {
     const world = setUp();
     const dying = world.start(
       async (attempt, made, input) => {
@@ -109,7 +109,7 @@ describe("an answer that a delivery gives", () => {
       {},
       "status must be between",
     ],
-  ])("is refused where %s", async (_, work, setting, message) => {
+  ])("is refused if %s", async (_, work, setting, message) => {
     const world = setUp({ options: { attemptsMax: 1 }, ...setting });
     const { submit, workOff } = world.start(work);
     await submit();
@@ -118,7 +118,7 @@ describe("an answer that a delivery gives", () => {
     expect((await world.record())?.state).toBe("failed");
   });
 
-  test("is refused where the effect is another latchkey's", async () => {
+  test("is refused if the effect belongs to another latchkey", async () => {
     const world = setUp({ options: { attemptsMax: 1 } });
     const foreign = world.start(quick).notify;
     const { submit, workOff } = world.start(async (attempt) => attempt.answeredBy(foreign));
@@ -127,7 +127,7 @@ describe("an answer that a delivery gives", () => {
     expect(errorsOf(world)).toEqual([expect.stringContaining("was not made by this latchkey")]);
   });
 
-  test("that never came is not waited for again: the attempts are spent on it", async () => {
+  test("that never came is not awaited again: the attempts are used up", async () => {
     const world = setUp({ options: { attemptsMax: 2 }, notify: { onDelivered: async () => {} } });
     const dying = world.start(
       async (attempt, made, input) => {
@@ -146,7 +146,7 @@ describe("an answer that a delivery gives", () => {
     expect((await world.record())?.state).toBe("failed");
   });
 
-  test("is for deferred operations alone", async () => {
+  test("is only for deferred operations", async () => {
     const world = setUp();
     const { latchkey, notify } = world.start(quick);
     const leased = latchkey.operation("leased", {
@@ -157,7 +157,7 @@ describe("an answer that a delivery gives", () => {
     await expect(latchkey.run(leased, { ...request, input: {} })).rejects.toThrow("answeredBy is for");
   });
 
-  test("means something to the record that waits, and to no other", async () => {
+  test("applies to the waiting record, and to no other", async () => {
     const world = setUp();
     const { latchkey, submit, workOff } = world.start(awaiting);
     const { runtime } = latchkey;

@@ -15,7 +15,7 @@ import type { Codec } from "../../codec.ts";
 import type { RunAnswer } from "../../operations/owned-work.ts";
 
 describe("a deferred request", () => {
-  test("is kept, found by its id, and told to a worker; its handler does not run", async () => {
+  test("is stored, can be read by its id, and wakes a worker; its handler does not run", async () => {
     const codec: Codec = {
       encode: (plain, { part }) => Buffer.concat([Buffer.from(`${part} `), plain]),
       decode: (stored, { part }) => Buffer.from(stored).subarray(part.length + 1),
@@ -55,7 +55,7 @@ describe("a deferred request", () => {
     expect(seen, "a first attempt resumes nothing").toEqual(["executed", "replayed"]);
   });
 
-  test("is accepted again, and once, while it is pending, running, waiting or left by a dead worker", async () => {
+  test("is accepted again, as the same life, while it is pending, running, waiting or left by a dead worker", async () => {
     const world = setUp();
     let end: (answer: RunAnswer | Error) => void = () => {};
     let runs = 0;
@@ -97,7 +97,7 @@ describe("a deferred request", () => {
     expect(world.hints).toEqual(["pending"]);
   });
 
-  test("is one life, however many ask for it at the same time", async () => {
+  test("is one life, however many submit it at the same time", async () => {
     const world = setUp();
     const processes = [world.start(quick), world.start(quick), world.start(quick)];
     const results = await world.inTime(Promise.all(processes.flatMap(({ submit }) => [submit(), submit()])));
@@ -105,7 +105,7 @@ describe("a deferred request", () => {
     expect(world.hints).toEqual(["pending"]);
   });
 
-  test("of another content, or of another principal, is misuse", async () => {
+  test("with another input or principal is misuse", async () => {
     const world = setUp();
     const { submit, latchkey, operation } = world.start(quick);
     await submit();
@@ -126,7 +126,7 @@ describe("a deferred request", () => {
     expect(world.hints).toEqual(["pending"]);
   });
 
-  test("is refused when the store cannot be asked", async () => {
+  test("is refused when the store cannot be used", async () => {
     const world = setUp();
     const { submit } = world.start(quick, {
       plan: ({ port }) => (port === "accept" ? "not_sent" : "proceed"),
@@ -147,7 +147,7 @@ describe("a deferred request", () => {
     expect(world.hints).toEqual(["pending"]);
   });
 
-  test("that no worker comes for answers 408, whether the record-cleaner has run or not", async () => {
+  test("that no worker starts answers 408, whether the record-cleaner has run or not", async () => {
     const world = setUp({ options: { pendingLimitMs: hour } });
     const { submit, workOff } = world.start(quick);
     const recordId = recordIdOf(await submit());

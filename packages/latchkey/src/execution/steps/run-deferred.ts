@@ -1,6 +1,6 @@
 /**
- * `deferred` execution, the request's side: what is asked for is kept, and its caller learns where to ask about it. A worker
- * runs it, as under a lease.
+ * `deferred` execution, the request's side: the request is stored, and its caller learns where to find its result. A worker
+ * runs it as under a lease.
  */
 import { decide } from "../../engine/decide.ts";
 import type { LatchkeyRecord } from "../../engine/record.ts";
@@ -27,7 +27,7 @@ import type { Runtime } from "../runtime.ts";
 import { codecContext } from "../stored-values.ts";
 import { summarized } from "../summarize.ts";
 
-/** How often it starts over: each time the record was changed by another writer. */
+/** How often it starts over: each time, another writer has changed the record. */
 const roundsMax = 20;
 
 interface Job<Tx> {
@@ -36,7 +36,7 @@ interface Job<Tx> {
   readonly submission: Submitted;
   /** As plain JSON bytes. */
   readonly input: Uint8Array;
-  /** One for each submission, so that an acceptance whose reply was lost is recognised as its own. */
+  /** One for each submission, to recognise its own acceptance after a lost reply. */
   readonly token: string;
   readonly countNewKey: CountNewKey;
 }
@@ -67,10 +67,12 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
     if (result !== null) return result;
     await pause(clock, retryPauseMs(round, random, conflictPauses));
   }
-  throw new StoreError("rolled_back", { message: `Gave up after ${roundsMax} admissions lost to others` });
+  throw new StoreError("rolled_back", {
+    message: `Gave up after losing ${roundsMax} admissions to other writers`,
+  });
 }
 
-/** Null: the record was changed; decide on what is there now. */
+/** Null: the record has changed; decide again on its new state. */
 async function tryAccept<Tx>(job: Job<Tx>): Promise<Result | null> {
   const { runtime, operation, submission, token } = job;
   const { record, now } = await runtime.store.read(submission.key);
@@ -83,7 +85,7 @@ async function tryAccept<Tx>(job: Job<Tx>): Promise<Result | null> {
       if (verdict.decision.kind !== "in_progress" || record === null) {
         return resultOf(runtime, verdict.decision, now);
       }
-      // Its own, whose reply was lost.
+      // Its own acceptance, whose reply was lost.
       if (record.state === "pending" && record.fence.token === token) {
         reserved(job, record.id);
         runtime.hints.send("pending");
@@ -92,7 +94,7 @@ async function tryAccept<Tx>(job: Job<Tx>): Promise<Result | null> {
     case "own":
       return accepted(job, verdict.record, now);
     case "take_over":
-      // A worker does.
+      // A worker runs it.
       return record === null ? null : accepted(job, record, now);
     case "give_up":
       await giveUp(runtime, operation, submission.key, verdict.guard, verdict.because);
@@ -123,7 +125,7 @@ async function acceptedOrNull<T>(write: () => Promise<T | null>): Promise<T | nu
   try {
     return await write();
   } catch (error) {
-    // What has become of it is there to be read.
+    // The record shows whether it was accepted.
     if (error instanceof StoreError && error.certainty === "in_doubt") return null;
     throw error;
   }
@@ -151,7 +153,7 @@ async function newLife<Tx>(job: Job<Tx>, now: number): Promise<NewLife> {
     operation: operation.name,
     fingerprint,
     principal,
-    // The first attempt's, which a worker begins under a token of its own.
+    // The token of the acceptance; a worker starts the first attempt under its own token.
     fence: { attempt: 1, token },
     input: await runtime.codec.encode(input, context),
     addressable: true,

@@ -1,4 +1,4 @@
-/** What a worker does with a deferred request, and what may go wrong on the way. */
+/** How a worker runs a deferred request, and what may go wrong. */
 import { describe, expect, test } from "vitest";
 import {
   leaseMs,
@@ -53,7 +53,7 @@ describe("a worker's attempt", () => {
     expect(ports.slice(0, 2)).toEqual(["read", "renew"]);
   });
 
-  test("whose lease was over before it began leaves the record to whoever has it", async () => {
+  test("whose lease was over before it began leaves the record to its owner", async () => {
     const world = setUp();
     let runs = 0;
     const counting: Work = async () => ({ status: 200 + runs++ });
@@ -73,7 +73,7 @@ describe("a worker's attempt", () => {
     expect([runs, await submit()]).toMatchObject([0, { kind: "replay", status: 204 }]);
   });
 
-  test("whose lease was over before it began, and whose record nobody has, goes on with it", async () => {
+  test("whose lease was over before it began, and whose record has no owner, continues it", async () => {
     const world = setUp();
     const { submit, claim, latchkey } = world.start(quick);
     const recordId = recordIdOf(await submit());
@@ -108,7 +108,7 @@ describe("a worker's attempt", () => {
     ],
   ];
   test.each(refusals)(
-    "that %s is tried again ever later, and fails in the end",
+    "that %s is tried again with growing pauses, and fails in the end",
     async (_, work, errorCode) => {
       const world = setUp();
       const starts: number[] = [];
@@ -136,7 +136,7 @@ describe("a worker's attempt", () => {
     },
   );
 
-  test("that fails after finished steps says that a new key may do them twice", async () => {
+  test("that fails after finished steps reports that a new key may repeat them", async () => {
     const world = setUp({ options: { attemptsMax: 1 } });
     const { submit, workOff } = world.start(async (attempt) => {
       await attempt.phase("order", async (tx) => tx.insert("orders", {}));
@@ -147,7 +147,7 @@ describe("a worker's attempt", () => {
     expect(await submit()).toMatchObject({ status: 500, value: { safe_new_key: false } });
   });
 
-  test("answers 5xx where that is the answer, and refusals of the other side at once", async () => {
+  test("answers 5xx if that is the answer, and the other side's refusals at once", async () => {
     const stored = setUp({ options: { serverErrors: "store" } });
     const five = stored.start(async () => ({ status: 503 }));
     await five.submit();
@@ -164,7 +164,7 @@ describe("a worker's attempt", () => {
     expect(await declined.submit()).toMatchObject({ status: 502, value: { code: "effect-refused" } });
   });
 
-  test("with a call in doubt is unknown, also when it was the last one", async () => {
+  test("with a call in doubt is unknown, also in the last attempt", async () => {
     const world = setUp({ options: { attemptsMax: 1 }, kind: "none", send: () => "lost_after" });
     const { submit, workOff } = world.start(threeSteps);
     await submit();
@@ -172,7 +172,7 @@ describe("a worker's attempt", () => {
     expect(await submit()).toMatchObject({ kind: "unknown" });
   });
 
-  test("that cannot read what it is to do is no failure of the work: a person sees it", async () => {
+  test("that cannot read its input is not a failure of the work: it waits for a person", async () => {
     const codec: Codec = {
       encode: (plain) => plain,
       decode: () => {
@@ -189,7 +189,7 @@ describe("a worker's attempt", () => {
     expect(await world.record()).toMatchObject({ state: "unknown", lastErrorCode: "journal-unread" });
   });
 
-  test("goes on after the finished steps of one that died", async () => {
+  test("continues after the finished steps of one that died", async () => {
     const world = setUp();
     const dying = world.start(threeSteps, { send: () => "crash_after" });
     await dying.submit();
@@ -210,7 +210,7 @@ describe("a mishap at every store call of a worker", () => {
   const mishaps = ["crash_before", "crash_after", "request_lost", "reply_lost"] as const;
   const ends = ["resume", "reconcile"] as const;
   const rows = mishaps.flatMap((mishap) => ends.map((leaseEnd) => [mishap, leaseEnd] as const));
-  test.each(rows)("%s, under %s: the work is done once, all of it", async (mishap, leaseEnd) => {
+  test.each(rows)("%s, under %s: all work is done, once", async (mishap, leaseEnd) => {
     const ports: string[] = [];
     for (let number = 1; ; number++) {
       const world = setUp({ options: { attemptsMax: 5, leaseEnd } });

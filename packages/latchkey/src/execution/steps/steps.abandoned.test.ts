@@ -1,4 +1,4 @@
-/** Steps that their attempt does not wait for any longer: whatever they come to, the attempt has ended without them. */
+/** Steps that their attempt no longer waits for: whatever their outcome, the attempt has ended without them. */
 import { expect, test } from "vitest";
 import { createLatchkey, type LatchkeyEvent } from "../../index.ts";
 import type { OwnAttempt } from "../../operations/owned-work.ts";
@@ -39,7 +39,7 @@ function setUp(plan: FaultPlan) {
 
 const tooSlow = () => Promise.reject(new Error("too slow"));
 
-test("a phase that run has left does not commit behind a release", async () => {
+test("a phase that run has left does not commit after a release", async () => {
   const end = Promise.withResolvers<Fault>();
   const work = Promise.withResolvers<void>();
   const { ports, store, define, read } = setUp(({ port }) => (port === "end" ? end.promise : "proceed"));
@@ -66,7 +66,7 @@ test("a phase that run has left does not commit behind a release", async () => {
   expect(store.rows("orders")).toHaveLength(1);
 });
 
-test("a call that run has left is not sent behind a release", async () => {
+test("a call that run has left is not sent after a release", async () => {
   const end = Promise.withResolvers<Fault>();
   const place = Promise.withResolvers<void>();
   const { ports, latchkey, define, read } = setUp(({ port, key }) =>
@@ -116,7 +116,7 @@ async function placing(attempt: Attempt) {
   return { status: 201 };
 }
 
-test("an attempt ends under the token that its step has asked for, before that is told", async () => {
+test("an attempt ends under the token that its step has requested, before the step gets the reply", async () => {
   const parked = { commitPhase: Promise.withResolvers<Fault>(), end: Promise.withResolvers<Fault>() };
   const told = Promise.withResolvers<void>();
   const { ports, events, define, read } = setUp(({ port }) => {
@@ -137,7 +137,7 @@ test("an attempt ends under the token that its step has asked for, before that i
   expect(await read("order"), "and stays so").toMatchObject({ state: "retryable" });
 });
 
-test("an attempt that has ended itself has not lost its lease, though its step was still under way", async () => {
+test("an attempt that has ended has not lost its lease, although its step was still running", async () => {
   const commit = Promise.withResolvers<Fault>();
   const told = Promise.withResolvers<void>();
   const { ports, events, define, read } = setUp(({ port }) => {
@@ -156,7 +156,7 @@ test("an attempt that has ended itself has not lost its lease, though its step w
   expect(events).not.toContain("lease_lost");
 });
 
-test("a caller whose attempt has ended in doubt is not told that its own record runs", async () => {
+test("a caller whose attempt has ended in doubt does not get in_progress for its own record", async () => {
   const { ports, define, read } = setUp(({ port }) => (port === "end" ? "request_lost" : "proceed"));
   const ended = define("order", async (attempt) => {
     await attempt.phase("placed", (tx) => tx.insert("orders", { id: attempt.id }));

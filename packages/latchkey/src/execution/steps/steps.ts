@@ -1,6 +1,6 @@
 /**
- * The steps of one attempt: which are there already, which may begin, and what has stopped the attempt. Steps run one
- * after the other. Once something has stopped it, every later step throws the same, whatever `run` makes of it.
+ * The steps of one attempt: which are stored, which may begin, and what has stopped the attempt. Steps run one after the
+ * other. Once the attempt is stopped, every later step throws the same error, whatever `run` does with it.
  */
 import { type EffectRefused, LatchkeyError } from "../../errors.ts";
 import type { Answer } from "../../operations/answer.ts";
@@ -18,7 +18,7 @@ export type Halt =
     }
   /** The fence or the lease is lost, or a finished step cannot be read. */
   | { readonly kind: "lost"; readonly error: LatchkeyError }
-  /** What became of a COMMIT could not be found out: the lease ends, and the attempt is resumed from what is there. */
+  /** The outcome of a COMMIT could not be determined: the lease ends, and the attempt is resumed from the journal. */
   | { readonly kind: "unresolved"; readonly error: LatchkeyError }
   /** The last phase has completed the attempt. */
   | {
@@ -32,7 +32,7 @@ export type Halt =
 export interface BegunStep {
   readonly name: string;
   readonly position: number;
-  /** As this attempt found it; null: it is new. */
+  /** The stored step that this attempt found; null: it is new. */
   readonly stored: Step | null;
 }
 
@@ -71,19 +71,19 @@ export class Steps {
     return this.#positions > 1;
   }
 
-  /** Effect of a call that may have happened and has not ended, in this attempt or before it. */
+  /** Effect of a call that may have happened and has not ended, in this attempt or an earlier one. */
   get openCall(): string | null {
     if (this.#openCall !== null) return this.#openCall;
     const left = this.#unasked().find((step) => step.kind === "call" && step.state === "started");
     return left?.kind === "call" ? left.effect : null;
   }
 
-  /** The step that runs now; resolves when it has ended, however. */
+  /** The running step; resolves when it has ended in any way. */
   get running(): Promise<unknown> | null {
     return this.#running;
   }
 
-  /** Name of a last phase whose answer was not to be kept: its work is undone, and nothing may complete without it. */
+  /** Name of a last phase whose answer was not stored: its work is undone, and the attempt must not complete. */
   get unfinished(): string | null {
     return this.#unfinished;
   }
@@ -92,7 +92,7 @@ export class Steps {
     this.#unfinished = name;
   }
 
-  /** Says that something is about to be written. */
+  /** Called before anything is written. */
   noteRecorded(): void {
     this.#recorded = true;
   }
@@ -116,7 +116,7 @@ export class Steps {
     this.#closed = true;
   }
 
-  /** The attempt ends without the step that runs: what becomes of it, the next one reads in the journal. */
+  /** The attempt ends without the running step, whose outcome the next attempt reads in the journal. */
   abandon(): void {
     this.#abandoned = true;
   }
@@ -136,12 +136,12 @@ export class Steps {
     this.#halt ??= { kind: "completed", error, answer, expiresAt };
   }
 
-  /** Whether a later step than this one has begun: then `run` has gone on past it. */
+  /** Whether a later step than this one has begun, so that `run` has continued past it. */
   isPast(step: Step): boolean {
     return [...this.#stored.values()].some(({ position }) => position > step.position);
   }
 
-  /** The name of a finished step that `run` has left out, if there is one. */
+  /** The name of a finished step that `run` has left out, if any. */
   leftOut(): string | null {
     return this.#unasked().find(mustBeAsked)?.name ?? null;
   }
@@ -150,15 +150,15 @@ export class Steps {
    * Runs one step.
    *
    * @throws {TypeError} when another one is running, or the name was used before in this attempt.
-   * @throws {LatchkeyError} what has stopped the attempt.
+   * @throws {LatchkeyError} the error that stopped the attempt.
    */
   async run<R>(name: string, act: (step: BegunStep) => Promise<R>): Promise<R> {
     checkName(name);
     if (this.#halt !== null) throw this.#halt.error;
     if (this.#closed) throw new LatchkeyError("attempt-lost", { message: "The attempt is over" });
     if (this.#running !== null)
-      throw new TypeError(`Step ${name}: steps run one after the other; await the last one`);
-    if (this.#asked.has(name)) throw new TypeError(`Step ${name}: a name is used once in an attempt`);
+      throw new TypeError(`Step ${name}: steps run one after the other; await the previous one`);
+    if (this.#asked.has(name)) throw new TypeError(`Step ${name}: a name may be used once in an attempt`);
     const running = this.#begin(name, act);
     this.#running = running.catch(() => {});
     try {
@@ -173,12 +173,12 @@ export class Steps {
     const skipped = this.#unasked().find(
       (step) => mustBeAsked(step) && (stored === null || step.position < stored.position),
     );
-    if (skipped !== undefined) this.change(`Step ${name} was asked for before step ${skipped.name}`);
+    if (skipped !== undefined) this.change(`Step ${name} was called before step ${skipped.name}`);
     this.#asked.add(name);
     return act({ name, position: stored?.position ?? this.#positions++, stored });
   }
 
-  /** The step list is not what it was: the record waits for a person. */
+  /** The list of steps has changed: the record waits for a person. */
   change(what: string): never {
     const error = new LatchkeyError("steps-changed", { message: what });
     return this.halt({ kind: "doubt", error, errorCode: "steps-changed", reconcileAfterMs: null });
@@ -189,7 +189,7 @@ export class Steps {
   }
 }
 
-/** What provably did not happen may be left out. */
+/** A step that provably did not happen may be left out. */
 function mustBeAsked(step: Step): boolean {
   return step.kind === "phase" || step.state !== "not_executed";
 }
@@ -197,6 +197,8 @@ function mustBeAsked(step: Step): boolean {
 function checkName(name: string): void {
   const fits = typeof name === "string" && name.length > 0 && name.length <= nameLengthMax;
   if (!fits || !isStorable(name)) {
-    throw new TypeError(`A step's name has 1 to ${nameLengthMax} characters (got ${JSON.stringify(name)})`);
+    throw new TypeError(
+      `A step's name must have 1 to ${nameLengthMax} characters (got ${JSON.stringify(name)})`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** Whether a transaction's handler runs, decided on what its transaction has read. */
+/** Decides whether a transaction's handler runs, from what its transaction has read. */
 import { type AdmissionRequest, decide } from "../../engine/decide.ts";
 import { type Guard, sameFence } from "../../engine/record.ts";
 import type { NewLife } from "../../stores/life.ts";
@@ -10,11 +10,11 @@ import type { Job, Ran } from "./transaction-ends.ts";
 
 export type Admitted =
   | { readonly kind: "runs"; readonly start: Start }
-  /** What the transaction ends with instead. */
+  /** The value that the transaction ends with instead. */
   | { readonly kind: "ends"; readonly ran: Ran };
 
 /**
- * @param lifeOf the life that begins, or the next attempt of the `retryable` one; null: the handler was started for another
+ * @param lifeOf returns the new life, or the next attempt of the `retryable` one; null: the handler was started for another
  * @throws {StoreError} when nothing can be written in this transaction
  */
 export async function admit<Tx>(
@@ -34,7 +34,7 @@ export async function admit<Tx>(
       return ends(runningElsewhere(verdict.record.id, now));
     case "create":
     case "take_over": {
-      // A record to be replaced is of another life, perhaps of another principal: its id is not disclosed.
+      // A record to be replaced belongs to another life, perhaps of another principal: its id is not disclosed.
       const runningId = verdict.kind === "create" ? null : verdict.guard.id;
       if (!exclusive) return ends(runningElsewhere(runningId, now));
       if (refusal) throw refusal;

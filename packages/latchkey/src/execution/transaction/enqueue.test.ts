@@ -100,7 +100,7 @@ const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8");
 const frozen = (store: Store<Tx>): Store<Tx> => ({ ...store, renew: () => new Promise<boolean>(() => {}) });
 
 describe("in a transaction", () => {
-  test("an effect is in the outbox with all that its delivery needs, and its hint is heard", async () => {
+  test("an effect is in the outbox with all that its delivery needs, and its hint is sent", async () => {
     const { submit, notify, outbox, hints } = setUp();
     const given: unknown[] = [];
     const result = await submit(async ({ tx, attempt }) => {
@@ -151,7 +151,7 @@ describe("in a transaction", () => {
     expect(textOf((await outbox())[0]?.input as Uint8Array)).toBe('{"to":"a"}');
   });
 
-  test("to enqueue is to use tx: a 2xx that does nothing else is no mistake", async () => {
+  test("enqueueing counts as use of tx: a 2xx that does nothing else is not an error", async () => {
     const { submit, notify, outbox, events } = setUp();
     const result = await submit(async ({ attempt }) => {
       attempt.enqueue(notify, { to: "a" });
@@ -163,7 +163,7 @@ describe("in a transaction", () => {
     await expect(setUp().submit(async () => answer())).rejects.toMatchObject({ code: "tx-unused" });
   });
 
-  test("it passes the codec, which knows what it belongs to", async () => {
+  test("it passes the codec, with its context", async () => {
     const seen: CodecContext[] = [];
     const codec: Codec = {
       encode: (plain, context) => {
@@ -184,7 +184,7 @@ describe("in a transaction", () => {
     expect(seen).toContainEqual({ ...context, part: `effect-input:notify:${row?.id}` });
   });
 
-  test("what the codec refuses leaves nothing", async () => {
+  test("an effect that the codec refuses leaves nothing", async () => {
     const codec: Codec = {
       ...identityCodec,
       encode: (plain, { part }) => {
@@ -249,7 +249,7 @@ describe("in a transaction", () => {
     expect([await outbox(), memory.rows("orders"), hints]).toEqual([[], [], []]);
   });
 
-  test("who loses the key to another leaves none of its effects", async () => {
+  test("an attempt that loses the key to another leaves none of its effects", async () => {
     const { submit, notify, outbox, memory, inTime, hints } = setUp();
     const life = { ...submission.key, id: "other", operation: "op", principal: null } as const;
     const fence = { attempt: 1, token: "f".repeat(32) };
@@ -299,7 +299,7 @@ describe("in a transaction", () => {
     expect(await outbox()).toEqual([]);
   });
 
-  test("the work that an operation owns enqueues as well", async () => {
+  test("work that an operation owns can enqueue, too", async () => {
     const { latchkey, notify, outbox, hints } = setUp();
     const owned = latchkey.operation("owned", {
       version: "1",
@@ -349,7 +349,7 @@ describe("a mistake", () => {
     expect(await outbox()).toEqual([]);
   });
 
-  test("one too many is a TypeError", async () => {
+  test("one effect too many is a TypeError", async () => {
     const { submit, notify, outbox } = setUp();
     const all =
       (count: number) =>
@@ -362,7 +362,7 @@ describe("a mistake", () => {
     expect(await outbox()).toHaveLength(1_000);
   });
 
-  test("a route's handler under a lease has nowhere to enqueue", async () => {
+  test("a route's handler under a lease cannot enqueue", async () => {
     const { latchkey, notify, outbox } = setUp();
     const leased = latchkey.operation("leased", { execution: "lease" });
     const done = latchkey.execute(leased, submission, async ({ attempt }) => {
@@ -429,7 +429,7 @@ describe("in a phase", () => {
     expect(hints).toEqual(["effects"]);
   });
 
-  test("a resumed attempt does not enqueue again what a finished phase has", async () => {
+  test("a resumed attempt does not repeat the effects of a finished phase", async () => {
     const { makeProcess, memory, outbox, ports } = setUp();
     const dying = makeProcess(frozen(memory));
     const work = (process: typeof dying, last: () => Promise<RunAnswer>) =>
@@ -518,7 +518,7 @@ describe("in a phase", () => {
     expect(await outbox()).toEqual([]);
   });
 
-  test("what outlives its phase does not enqueue into the next one", async () => {
+  test("work that outlives its phase does not enqueue into the next one", async () => {
     const { latchkey, inSteps, notify, outbox, inTime } = setUp();
     const late = Promise.withResolvers<void>();
     const errors: unknown[] = [];

@@ -1,4 +1,4 @@
-/** Effects that a transaction or a phase enqueues: collected while its work runs, written by its COMMIT. */
+/** Effects that a transaction or a phase enqueues: collected while its work runs, written with its COMMIT. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { downstreamKey } from "../../effects/downstream-key.ts";
@@ -13,12 +13,12 @@ import { traceOf } from "../attempt-span.ts";
 import type { Runtime } from "../runtime.ts";
 import { codecContext, encodeJson } from "../stored-values.ts";
 
-/** Each is a statement of its own before COMMIT. */
+/** Each effect is a separate statement before COMMIT. */
 const effectsMax = 1_000;
 const aggregateLengthMax = 200;
 const delayMaxMs = 365 * 24 * 60 * 60 * 1_000;
 
-/** Shared by all that enqueue nothing. */
+/** Shared by all work that enqueues nothing. */
 export const noEffects: readonly NewEffect[] = [];
 
 /** Where effects are enqueued. */
@@ -26,15 +26,15 @@ export interface EnqueuePlace {
   readonly recordId: string;
   /** Name of the phase; empty in a transaction. */
   readonly step: string;
-  /** What new ids are dated by: the store's time where it is known. */
+  /** The time in new ids: the store's, if it is known. */
   readonly now: number;
-  /** The attempt's, where the service is traced. */
+  /** The attempt's span, if the service is traced. */
   readonly span: TraceSpan | undefined;
 }
 
 type Draft = Omit<NewEffect, "input"> & { readonly plainInput: Uint8Array };
 
-/** The effects of one run of a handler or a phase: one that runs again has a new list. */
+/** The effects of one run of a handler or a phase: a rerun has a new list. */
 export class EffectList<Tx> {
   readonly #runtime: Runtime<Tx>;
   readonly #place: EnqueuePlace;
@@ -55,13 +55,13 @@ export class EffectList<Tx> {
     return (this.#drafts ?? []).map(({ effect }) => effect);
   }
 
-  /** What is enqueued from now on would be in no COMMIT. */
+  /** Effects enqueued later would not be part of any COMMIT. */
   close(): void {
     this.#closed = true;
   }
 
   /**
-   * @throws {TypeError} when the work is over, the effect is not one of this latchkey's, the input has no JSON form, or an
+   * @throws {TypeError} when the work is over, the effect does not belong to this latchkey, the input has no JSON form, or an
    * option is out of range.
    */
   enqueue<I, R>(effect: Effect<I, R>, input: I, options: EnqueueOptions = {}): Enqueued {
@@ -76,7 +76,7 @@ export class EffectList<Tx> {
     const plainInput = encodeJson(`The input of effect ${name}`, input);
     this.#drafts ??= [];
     const index = this.#drafts.length;
-    if (index >= effectsMax) throw new TypeError(`One transaction enqueues at most ${effectsMax} effects`);
+    if (index >= effectsMax) throw new TypeError(`A transaction may enqueue at most ${effectsMax} effects`);
     const { recordId, step, now, span } = this.#place;
     const key = downstreamKey({ recordId, step, effect: name, index, generation: 0 });
     const id = ports.random.uuid(now);
@@ -96,7 +96,7 @@ export class EffectList<Tx> {
     return { id, key };
   }
 
-  /** As they are written; the codec knows them by their record. */
+  /** As they are written, encoded by the codec in the context of their record. */
   async encoded(
     record: Pick<LatchkeyRecord, "tenant" | "scope" | "key" | "id" | "fingerprint">,
   ): Promise<readonly NewEffect[]> {
@@ -120,7 +120,9 @@ function checkedOptions<I, R>(
   checkOptions(`Effect ${name}: enqueue`, options, enqueueOptionNames);
   const { aggregate, delayMs = 0 } = options;
   if (!Number.isSafeInteger(delayMs) || delayMs < 0 || delayMs > delayMaxMs) {
-    throw new TypeError(`Effect ${name}: delayMs is a whole number from 0 to ${delayMaxMs} (got ${delayMs})`);
+    throw new TypeError(
+      `Effect ${name}: delayMs must be a whole number from 0 to ${delayMaxMs} (got ${delayMs})`,
+    );
   }
   if (aggregate === undefined) {
     if (settings.delivery.ordered) throw new TypeError(`Effect ${name} is ordered, so it needs an aggregate`);
@@ -130,27 +132,27 @@ function checkedOptions<I, R>(
     typeof aggregate === "string" && aggregate.length > 0 && aggregate.length <= aggregateLengthMax;
   if (!fits || !isStorable(aggregate)) {
     throw new TypeError(
-      `Effect ${name}: an aggregate has 1 to ${aggregateLengthMax} characters, none of them NUL`,
+      `Effect ${name}: an aggregate must have 1 to ${aggregateLengthMax} characters, none of them NUL`,
     );
   }
   return { aggregate, delayMs };
 }
 
-/** What attempts have that no transaction of Latchkey's runs in. */
+/** For attempts without a transaction of Latchkey's. */
 export const enqueueNowhere: Enqueue = ({ name }) => {
   throw new TypeError(
     `Effect ${name} was enqueued outside a transaction: enqueue under \`transaction\` execution, or inside attempt.phase or attempt.finish`,
   );
 };
 
-/** Which phase of which attempt some work belongs to, also when it outlives its phase. */
+/** The phase and attempt that some work belongs to, even if the work outlives its phase. */
 const frames = new AsyncLocalStorage<{ readonly of: object; readonly list: object }>();
 
-/** Where an attempt in steps enqueues: in the phase that asks. */
+/** An attempt in steps enqueues in the calling phase. */
 export class PhaseEffects<Tx> {
   #last: EffectList<Tx> | null = null;
 
-  /** Runs a phase's work: what it enqueues goes into this list. */
+  /** Runs a phase's work, whose effects go into this list. */
   inside<T>(list: EffectList<Tx>, work: () => T): T {
     this.#last = list;
     return frames.run({ of: this, list }, work);
@@ -158,7 +160,7 @@ export class PhaseEffects<Tx> {
 
   readonly enqueue: Enqueue = (effect, input, options) => {
     const frame = frames.getStore();
-    // Work whose context was lost on the way is taken for that of the phase that runs; a closed list refuses it.
+    // Work that lost its context counts as part of the running phase; a closed list refuses it.
     const list = frame?.of === this ? (frame.list as EffectList<Tx>) : this.#last;
     return list === null ? enqueueNowhere(effect, input) : list.enqueue(effect, input, options);
   };

@@ -3,7 +3,7 @@ import type { NewLife } from "../../stores/life.ts";
 import { retryUntil } from "../../time/retry-until.ts";
 import type { Runtime } from "../runtime.ts";
 
-/** What a handler was started on. */
+/** The life that a handler was started for. */
 export interface Start {
   readonly life: NewLife;
   readonly replaces: Guard | null;
@@ -11,15 +11,15 @@ export interface Start {
 
 export type Lost =
   | { readonly kind: "unknown"; readonly recordId: string }
-  /** A record is there already; decide on it. */
+  /** A record already exists; decide on it. */
   | { readonly kind: "met" }
   | { readonly kind: "in_doubt" };
 
 const patienceMs = 5_000;
 
 /**
- * Records that a handler has ended its transaction itself, or would do again what is in steps, so that nothing runs again on
- * a guess. A store that fails is asked again: while nothing is written, the next retry would run.
+ * Records that a handler has ended its transaction itself, or would repeat finished steps, so that nothing runs again on a
+ * guess. The write is repeated if the store fails: until it is written, the next retry would run.
  */
 export async function recordLostTransaction<Tx>(
   runtime: Runtime<Tx>,

@@ -1,4 +1,4 @@
-/** Optimistic admission over the memory store: who runs, how far, and what stays of it. */
+/** Optimistic admission over the memory store: which handlers run, how far, and what remains. */
 import { describe, expect, test } from "vitest";
 import {
   answer,
@@ -31,7 +31,7 @@ function twoProcesses() {
 const refusedWith = (code: string) => (error: unknown) => isLatchkeyError(error) && error.code === code;
 
 describe("optimistic admission", () => {
-  test("starts the handler before its key was looked up, and stores its answer", async () => {
+  test("starts the handler before its key is looked up, and stores its answer", async () => {
     const order: string[] = [];
     const { submit, memory } = setUp({
       options,
@@ -78,7 +78,7 @@ describe("optimistic admission", () => {
     expect(store.rows("orders")).toEqual([{ amount: 1 }]);
   });
 
-  test("of a key that runs in another process: the handler is refused, and its caller hears that it runs", async () => {
+  test("of a key that runs in another process: the handler is refused, and its caller gets in_progress", async () => {
     const { store, first, second } = twoProcesses();
     const wrote = Promise.withResolvers<void>();
     const held = Promise.withResolvers<void>();
@@ -108,7 +108,7 @@ describe("optimistic admission", () => {
     expect(starts()).toBe(1);
   });
 
-  test("of another request under the same key: misuse, and nothing of it stays", async () => {
+  test("of another request under the same key: misuse, without any writes", async () => {
     const { store, first } = twoProcesses();
     await first(insertsOrder);
     const latchkey = createLatchkey<MemoryTransaction>({ store });
@@ -132,20 +132,20 @@ describe("optimistic admission", () => {
     expect(starts()).toBe(1);
   });
 
-  test("what the handler throws before its first statement is its caller's, where nothing is known of the key", async () => {
+  test("an error before the first statement goes to the caller if the key is not known", async () => {
     const { submit } = setUp({ options });
     const error = new Error("no such customer");
     await expect(submit(() => Promise.reject(error))).rejects.toBe(error);
     expect(await submit(insertsOrder)).toMatchObject({ kind: "executed" });
   });
 
-  test("what it throws before its first statement gives way to the first answer", async () => {
+  test("an error before the first statement gives way to the first answer", async () => {
     const { first, second } = twoProcesses();
     await first(insertsOrder);
     expect(await second(() => Promise.reject(new Error("already paid")))).toMatchObject({ kind: "replay" });
   });
 
-  test("a transaction that cannot be opened so is opened in the ordinary way, and the handler runs again", async () => {
+  test("a transaction that cannot be opened this way is opened as usual, and the handler runs again", async () => {
     const { submitThrough, memory, events, starts } = setUp({
       options,
       wrap: (support) => ({
@@ -163,7 +163,7 @@ describe("optimistic admission", () => {
     );
   });
 
-  test("a handler over its time is refused, and nothing of it stays", async () => {
+  test("a handler over its time limit is refused, without any writes", async () => {
     const { submit, ports, memory } = setUp({ options: { ...options, transactionLimitMs: 100 } });
     const settled = submit(async ({ tx }) => {
       await tx.insert("orders", {});
@@ -181,7 +181,7 @@ describe("optimistic admission", () => {
     expect(() => setUp({ options: { ...options, ...more } })).toThrow(message);
   });
 
-  test("refuses stores that cannot do it, and executions without a handler's transaction", () => {
+  test("refuses stores without support, and executions without a handler's transaction", () => {
     const store = memoryStore();
     const { optimisticAdmission: _, ...capabilities } = store.capabilities;
     const without = createLatchkey<MemoryTransaction>({ store: { ...store, capabilities } });

@@ -1,6 +1,6 @@
 /**
- * Optimistic admission: the handler starts at once, and its transaction opens, with the look-up, in the flight of its first
- * statement. What commits is guarded as ever; what has run without being admitted is rolled back.
+ * Optimistic admission: the handler starts at once, and its transaction opens, with the look-up, together with its first
+ * statement. The commit is guarded as always; a handler that ran without being admitted is rolled back.
  */
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import type { RecordKey } from "../../engine/record.ts";
@@ -15,7 +15,7 @@ import type { Job, Ran, Started } from "./transaction-ends.ts";
 
 type RunEarly<Tx> = NonNullable<TransactionSupport<Tx>["runEarly"]>;
 
-/** Of each latchkey: the keys whose handlers run here before they are admitted, so that no duplicate beside them starts. */
+/** For each latchkey: keys whose handlers run here before they are admitted, so that no duplicate in this process starts. */
 const runningOf = new WeakMap<object, Set<string>>();
 
 export async function runEarly<Tx>(
@@ -50,7 +50,7 @@ function runAlone<Tx>(
   request: AdmissionRequest,
   started: Started,
 ): Promise<TransactionOutcome<Ran>> {
-  // The store's time is not known yet. Ids are only ordered by it.
+  // The store's time is not known yet. Only the order of ids depends on it.
   const about = job.runtime.ports.clock.wallMs();
   const life = newLife(job, null, request.token, about);
   let admitted: Admitted | null = null;
@@ -63,7 +63,7 @@ function runAlone<Tx>(
     },
     (open) =>
       runHandler(job, open, life, about, {
-        // What keeps it from opening is met again, and reported, by an ordinary transaction.
+        // An ordinary transaction meets and reports the error that prevented the opening.
         settled: () =>
           open.admitted().catch(() => {
             admitted = { kind: "ends", ran: { kind: "again" } };

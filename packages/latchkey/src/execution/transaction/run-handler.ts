@@ -1,4 +1,4 @@
-/** Runs the handler of a transaction, and says how the transaction ends. */
+/** Runs the handler of a transaction, and decides how the transaction ends. */
 import { classifyAnswer, type Disposition } from "../../engine/classify.ts";
 import { LatchkeyError } from "../../errors.ts";
 import { type Answer, encodeAnswer } from "../../operations/answer.ts";
@@ -14,18 +14,18 @@ import type { Admitted } from "./admit.ts";
 import { EffectList, noEffects } from "./enqueue.ts";
 import type { AnsweredRan, Job, Ran } from "./transaction-ends.ts";
 
-/** What a handler has of its transaction, admitted or not. */
+/** The handler's side of its transaction, admitted or not. */
 export type HandlerTransaction<Tx> = Pick<OpenTransaction<Tx>, "tx" | "used" | "flush" | "revoke">;
 
-/** What is known of the handler's admission by the time that it has ended. */
+/** The handler's admission, as known when the handler has ended. */
 export interface HandlerAdmission {
-  /** Absent: the handler runs because it was admitted. Otherwise opens the transaction if nothing has; never rejects. */
+  /** Absent: the handler was admitted before it ran. Otherwise opens the transaction if needed; never rejects. */
   readonly settled?: () => Promise<unknown>;
-  /** Null: nothing has asked for it, because the handler failed before it used its `tx`. */
+  /** Null: not decided, because the handler failed before it used its `tx`. */
   result(): Admitted | null;
 }
 
-/** @param now the store's time, or about that */
+/** @param now the store's time, or an estimate */
 export async function runHandler<Tx>(
   job: Job<Tx>,
   open: HandlerTransaction<Tx>,
@@ -57,7 +57,7 @@ export async function runHandler<Tx>(
   }
   if (instead !== null) return rollback(instead);
   if (ran.kind === "threw") return rollback({ kind: "threw", error: ran.error });
-  if (admitted?.kind !== "runs") throw new TypeError("A handler has answered that was not admitted");
+  if (admitted?.kind !== "runs") throw new TypeError("A handler answered without being admitted");
   const { value: answer } = ran;
   const retention = handle.retention();
   return concludes(
@@ -86,7 +86,7 @@ async function flushed<Tx>(
   return answer;
 }
 
-/** Under optimistic admission the transaction may open in the middle of it, or not before its end. */
+/** Under optimistic admission the transaction may open while the handler runs, or at its end. */
 async function answeredEarly<Tx>(
   job: Job<Tx>,
   open: HandlerTransaction<Tx>,
@@ -99,11 +99,11 @@ async function answeredEarly<Tx>(
   try {
     answer = await job.work({ tx, attempt: handle.attempt });
   } catch (error) {
-    // A statement that it has not waited for may still be opening the transaction.
+    // A statement that the handler did not await may still be opening the transaction.
     if (open.used()) await settled();
     throw error;
   }
-  // What it has done is somewhere else, and a duplicate would do it again.
+  // Its work was done elsewhere, and a duplicate would repeat it.
   if (!open.used() && answer.status < 400) throw new LatchkeyError("tx-unused");
   await settled();
   const runs = admission.result()?.kind === "runs";

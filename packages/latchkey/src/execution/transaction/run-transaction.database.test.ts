@@ -1,4 +1,4 @@
-/** What the database makes of the transaction: refused, aborted, in doubt, ended by the handler. */
+/** How the database ends the transaction: refused, aborted, in doubt, or ended by the handler. */
 import { describe, expect, test } from "vitest";
 import {
   answer,
@@ -73,7 +73,7 @@ describe("the database", () => {
     );
   });
 
-  test("always refuses: the caller is told that the store is not available", async () => {
+  test("always refuses: the caller gets that the store is not available", async () => {
     const { submitThrough } = setUp({
       wrap: (support) => ({
         ...support,
@@ -120,7 +120,7 @@ describe("the database", () => {
     expect(memory.rows("orders")).toHaveLength(1);
   });
 
-  test("leaves a COMMIT in doubt that cannot be settled: the caller is told so", async () => {
+  test("leaves a COMMIT in doubt that cannot be resolved: the caller gets commit_in_doubt", async () => {
     const { submit } = setUp({
       wrap: (support) => ({
         ...outcomes((outcome) => ({ kind: "in_doubt", value: outcome.value, error: new Error("reset") }))(
@@ -161,7 +161,7 @@ describe("the database", () => {
     expect(events.map((event) => event.type)).toContain("transaction_changed");
   });
 
-  test("was committed by the handler itself while the store fails: noted as soon as it is back", async () => {
+  test("was committed by the handler itself while the store fails: recorded as soon as it is back", async () => {
     const changed = (outcome: TransactionOutcome<unknown>) =>
       ({ kind: "changed", value: outcome.value }) as const;
     let failures = 3;

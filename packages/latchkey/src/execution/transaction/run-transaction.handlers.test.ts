@@ -1,4 +1,4 @@
-/** Handlers inside the transaction: what they may do, and what comes of it. */
+/** Handlers inside the transaction: what they may do, and the consequences. */
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { describe, expect, test } from "vitest";
 import { answer, failFirst, insertsOrder, setUp } from "../../../../../test/support/transaction-world.ts";
@@ -104,14 +104,14 @@ describe("a handler", () => {
     expect(meant.events.map((event) => event.type)).not.toContain("tx_unused");
   });
 
-  test("that starts its own key again is refused", async () => {
+  test("that submits its own key again is refused", async () => {
     const { submit } = setUp();
     await expect(submit(async () => (await submit(insertsOrder)) as never)).rejects.toMatchObject({
       code: "nested-key",
     });
   });
 
-  test("is over for what it has left behind as soon as its caller has the answer", async () => {
+  test("is over for work it left behind as soon as its caller has the answer", async () => {
     const { submit } = setUp();
     let within: <R>(call: () => R) => R = (call) => call();
     const first = submit(async (context) => {
@@ -123,7 +123,7 @@ describe("a handler", () => {
     expect(await within(() => submit(insertsOrder))).toMatchObject({ kind: "replay" });
   });
 
-  test("keeps its answer for as long as it says", async () => {
+  test("can set how long its answer is stored", async () => {
     const { submit, ports, starts } = setUp({ options: { retentionMs: 1_000 } });
     const work: Work<MemoryTransaction, "transaction"> = async (context) => {
       context.attempt.retain({ retentionMs: 5_000 });
@@ -142,7 +142,7 @@ describe("a handler", () => {
     ["endless", { retentionMs: Number.POSITIVE_INFINITY }],
     ["past", { forgetAfterMs: 0 }],
     ["no number", { retentionMs: Number.NaN }],
-  ])("cannot keep its answer for a time that is %s", async (_what, retention) => {
+  ])("cannot set a retention that is %s", async (_what, retention) => {
     const { submit } = setUp();
     const failing = submit(async (context) => {
       context.attempt.retain(retention);
@@ -151,7 +151,7 @@ describe("a handler", () => {
     await expect(failing).rejects.toThrow("retain");
   });
 
-  test("that is run again starts without what it had asked for before", async () => {
+  test("that runs again starts without the retention it set before", async () => {
     const refusal = (outcome: TransactionOutcome<unknown>) =>
       ({ kind: "refused", value: outcome.value, because: "serialization", error: new Error() }) as const;
     const { submitThrough, submit, starts, ports } = setUp({

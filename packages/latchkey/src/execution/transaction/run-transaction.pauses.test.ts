@@ -35,7 +35,7 @@ test("the pause before a rerun doubles, and the number of reruns has a limit", a
   expect(pauses()).toEqual([15, 30, 60, 120, 240, 480, 960]);
 });
 
-test("no rerun begins after the time that the handler has", async () => {
+test("no rerun begins after the handler's time limit", async () => {
   const { clock, ended, pauses } = setUp({ transactionLimitMs: 200 });
   await clock.advance(10_000);
   await expect(ended).rejects.toMatchObject({ code: "store-unavailable" });

@@ -51,7 +51,7 @@ describe("an answer", () => {
     expect(memory.rows("refusals")).toHaveLength(1);
   });
 
-  test("of 5xx is kept without its writes under serverErrors: store", async () => {
+  test("of 5xx is stored without its writes under serverErrors: store", async () => {
     const { submit, memory, starts } = setUp({ options: { serverErrors: "store" } });
     const work: Work<MemoryTransaction, "transaction"> = async ({ tx }) => {
       await tx.insert("orders", {});
@@ -92,7 +92,7 @@ describe("an answer", () => {
 });
 
 describe("duplicates", () => {
-  test("of a running request are told so at once", async () => {
+  test("of a running request get in_progress at once", async () => {
     const { submit } = setUp();
     const gate = Promise.withResolvers<void>();
     const first = submit(async (context) => {
@@ -118,7 +118,7 @@ describe("duplicates", () => {
     expect(await first).toMatchObject({ kind: "executed" });
   });
 
-  test("wait for the answer where the operation says so", async () => {
+  test("wait for the answer if the operation says so", async () => {
     const { submit, ports, starts } = setUp({ options: { waitMs: 2_000 } });
     const gate = Promise.withResolvers<void>();
     const first = submit(async (context) => {
@@ -134,7 +134,7 @@ describe("duplicates", () => {
     expect(starts()).toBe(1);
   });
 
-  test("that have waited long enough are told that it is still running", async () => {
+  test("that have waited long enough get in_progress", async () => {
     const { submit, ports } = setUp({ options: { waitMs: 2_000 } });
     const gate = Promise.withResolvers<Answer>();
     const first = submit(() => gate.promise);
@@ -155,7 +155,7 @@ describe("duplicates", () => {
     expect(starts()).toBe(1);
   });
 
-  test("of another tenant run on their own", async () => {
+  test("of another tenant run separately", async () => {
     const { submit, starts } = setUp();
     await submit(insertsOrder);
     expect(await submit(insertsOrder, { ...submission, key: { ...key, tenant: "u" } })).toMatchObject({
@@ -175,7 +175,7 @@ describe("duplicates", () => {
   });
 });
 
-describe("what is reported", () => {
+describe("events", () => {
   const typesOf = (events: readonly LatchkeyEvent[]) => events.map(({ type }) => type);
 
   test("a released answer: executed and released", async () => {

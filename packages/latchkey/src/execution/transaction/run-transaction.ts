@@ -1,6 +1,6 @@
 /**
- * `transaction` execution: admission, the handler's writes and the stored answer are one transaction of the user's
- * database. The store and its bridge move bytes; every decision is here or in `engine`.
+ * `transaction` execution: admission, the handler's writes and the stored answer are one transaction of the user's database.
+ * The store and its bridge move bytes; every decision is here or in `engine`.
  */
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import { isLatchkeyError, StoreError } from "../../errors.ts";
@@ -27,7 +27,7 @@ import {
   settleChanged,
 } from "./transaction-ends.ts";
 
-/** How often one submission starts over: each time some other transaction has made progress. */
+/** How often one submission starts over: each time, another transaction has made progress. */
 const roundsMax = 8;
 
 export async function runTransaction<Tx>(
@@ -75,7 +75,7 @@ function isFinished(result: Result): boolean {
   return result.kind === "replay" || (result.kind === "executed" && result.stored);
 }
 
-/** No round begins after the time that the operation gives its handler: by then its caller has waited long enough. */
+/** No round begins after the handler's time limit: by then its caller has waited long enough. */
 async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
   const { clock, random } = job.runtime.ports;
   const shared = await (job.batches?.round(job) ?? null);
@@ -86,7 +86,9 @@ async function untilDecided<Tx>(job: Job<Tx>): Promise<Result> {
     if (result !== null) return result;
     const pauseMs = retryPauseMs(round, random, conflictPauses);
     if (round === roundsMax || clock.monotonicMs() + pauseMs >= deadline) {
-      throw new StoreError("rolled_back", { message: `Gave up after ${round} transactions lost to others` });
+      throw new StoreError("rolled_back", {
+        message: `Gave up after losing ${round} transactions to others`,
+      });
     }
     await pause(clock, pauseMs);
   }
@@ -100,7 +102,7 @@ async function runRound<Tx>(job: Job<Tx>): Promise<Round> {
   try {
     outcome = await runOnce(job, request, started);
   } catch (error) {
-    // A bridge that was to roll back, and found that the handler had left nothing to roll back.
+    // The bridge tried to roll back, but the handler had already ended the transaction.
     const changed = isLatchkeyError(error) && error.code === "transaction-changed";
     if (started.start === null || !changed) throw error;
     return settleChanged(job, started.start);

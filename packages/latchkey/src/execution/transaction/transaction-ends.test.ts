@@ -1,4 +1,4 @@
-/** An operation that is redefined as a transaction meets records from when it ran in steps. */
+/** An operation that is redefined as a transaction finds records from when it ran in steps. */
 import { describe, expect, test } from "vitest";
 import { fingerprintOf } from "../../fingerprint/fingerprint.ts";
 import { createLatchkey } from "../../latchkey.ts";
@@ -51,7 +51,7 @@ describe.each([
   ["owns its work", true],
   ["is a handler", false],
 ])("a transaction that %s", (_, owns) => {
-  test("does not do again what is finished: the outcome is unknown, and a person sees why", async () => {
+  test("does not repeat finished steps: the outcome is unknown, with the reason", async () => {
     const { memory, inSteps, asTransaction, record } = setUp();
     const stopped = inSteps(async (attempt) => {
       await attempt.phase("order", async (tx) => tx.insert("orders", {}));
@@ -71,7 +71,7 @@ describe.each([
     expect(steps, "they are there to be looked at").toHaveLength(1);
   });
 
-  test("goes on with a record that has none", async () => {
+  test("continues a record that has none", async () => {
     const { memory, asTransaction, record } = setUp();
     const life = {
       ...key,

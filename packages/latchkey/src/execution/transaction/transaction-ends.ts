@@ -1,4 +1,4 @@
-/** How a transaction ended that ran a handler, and what its caller gets. */
+/** How a transaction with a handler ended, and the result for its caller. */
 import type { Decision, GiveUpReason } from "../../engine/decide.ts";
 import type { Guard } from "../../engine/record.ts";
 import { LatchkeyError } from "../../errors.ts";
@@ -14,18 +14,18 @@ import { noteEnd, type Submitted } from "../attempt-span.ts";
 import type { Runtime } from "../runtime.ts";
 import { type Lost, recordLostTransaction, type Start } from "./record-lost-transaction.ts";
 
-/** How long a COMMIT in doubt is waited for before the caller is answered that it is in doubt. */
+/** How long to wait for a COMMIT in doubt to be decided before the caller is answered that it is in doubt. */
 const resolveLimitMs = 5_000;
 const doubtRetryAfterMs = 2_000;
 
-/** What the transaction's work hands back, whatever then becomes of the transaction. */
+/** The value of the transaction's work, whatever happens to the transaction. */
 export type Ran =
   | { readonly kind: "decided"; readonly decision: Decision; readonly now: number }
   | { readonly kind: "dead_lease"; readonly guard: Guard; readonly because: GiveUpReason }
   | { readonly kind: "limited"; readonly result: Result }
-  /** Only an ordinary admission can go on with what the record is. */
+  /** Only an ordinary admission can handle the record's state. */
   | { readonly kind: "again" }
-  /** The record has had attempts: whether it has steps is still to be seen. */
+  /** The record has had attempts: it is not known yet whether it has steps. */
   | { readonly kind: "retried"; readonly start: Start; readonly guard: Guard }
   | { readonly kind: "threw"; readonly error: unknown }
   | (Start & {
@@ -45,35 +45,35 @@ export interface Job<Tx> {
   readonly submission: Submitted;
   readonly support: TransactionSupport<Tx>;
   readonly work: Work<Tx, "transaction">;
-  /** Counts the key as new, once for each submission, however often its transaction starts over. */
+  /** Counts the key as new, once for each submission, even if its transaction starts over. */
   readonly countNewKey: CountNewKey;
-  /** The last retried record that was seen to have no steps. */
+  /** The last retried record that was found to have no steps. */
   readonly stepless: { guard: Guard | null };
   /** Called when the handler is about to run. */
   readonly started: () => void;
-  /** Whether the next round may start its handler before it is admitted: the first one, where its operation says so. */
+  /** Whether the next round may start its handler before admission: the first round, if the operation allows it. */
   readonly early: { next: boolean };
-  /** Whose transaction its first round shares with others; null: each round has its own. */
+  /** Shares the transaction of the first round with other submissions; null: each round has its own. */
   readonly batches: Batches<Tx> | null;
 }
 
-/** Where the first rounds of several submissions share transactions. */
+/** Lets the first rounds of several submissions share transactions. */
 export interface Batches<Tx> {
-  /** Null: it goes on in transactions of its own. Throws as a round of its own does. */
+  /** Null: it continues in its own transactions. Throws the same errors as an own round. */
   round(job: Job<Tx>): Promise<Round>;
 }
 
-/** `null`: what was decided on has changed; start over on what is there now. */
+/** `null`: the state that was decided on has changed; start over. */
 export type Round = Result | null;
 
-/** Noted as soon as a handler's run is admitted, for what the transaction itself cannot hand back. */
+/** Set when a handler's run is admitted, for outcomes that the transaction itself cannot return. */
 export interface Started {
   start: Start | null;
   /** On the process's monotonic clock. */
   readonly atMs: number;
 }
 
-/** What a transaction's outcome means to its caller, which is reported where it has executed something. */
+/** Turns a transaction's outcome into its caller's result, and reports it if the handler ran. */
 export async function settle<Tx>(
   job: Job<Tx>,
   outcome: TransactionOutcome<Ran>,
@@ -158,7 +158,7 @@ async function settleRefused<Tx>(
   return (await whatTheRecordSays(job)) ?? released(job, answered);
 }
 
-/** The answer is sent, its writes are gone and its key is free. One that tells of an error may be a shadow as well. */
+/** The answer is sent, its writes are gone and its key is free. A 5xx may also be caused by another attempt's success. */
 async function released<Tx>(job: Job<Tx>, ran: AnsweredRan): Promise<Result> {
   const { runtime, submission, operation } = job;
   const said = ran.answer.status >= 500 ? await whatTheRecordSays(job) : null;
@@ -173,9 +173,9 @@ async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: nu
   const { runtime, submission, support, operation } = job;
   const read = await support
     .resolve(submission.key, ran.life.id, ran.life.fence, resolveLimitMs)
-    // An error would say that nothing was executed.
+    // An error would mean that nothing was executed.
     .catch(() => "in_doubt" as const);
-  // That it is not there proves nothing once it may have been kept, and then forgotten or replaced by a new life.
+  // A missing record proves nothing if it may have been forgotten or replaced since.
   const { retentionMs, forgetAfterMs } = ran.retention;
   const thereForMs = operation.settings.reuse === "execute" ? retentionMs : forgetAfterMs;
   const mayBeGone = runtime.ports.clock.monotonicMs() - startedAtMs >= thereForMs;
@@ -197,7 +197,7 @@ async function settleInDoubt<Tx>(job: Job<Tx>, ran: AnsweredRan, startedAtMs: nu
   }
 }
 
-/** Steps are from when the operation ran under a lease: a transaction would do again what is finished. */
+/** Steps date from when the operation ran under a lease: a transaction would repeat finished ones. */
 async function settleRetried<Tx>(
   { runtime, submission, stepless }: Job<Tx>,
   { start, guard }: Extract<Ran, { readonly kind: "retried" }>,
@@ -233,10 +233,10 @@ function roundOf(lost: Lost): Round {
 }
 
 /**
- * The handler failed, and its error may be the shadow of another attempt's success (a unique violation, for one): what
- * the record says comes first.
+ * The handler failed, perhaps because of another attempt's success (a unique violation, for example): the record's state
+ * takes precedence.
  *
- * @throws the handler's error when the record says nothing.
+ * @throws the handler's error when the record decides nothing.
  */
 async function afterError<Tx>(job: Job<Tx>, error: unknown, start: Start | null): Promise<Result> {
   const { runtime, submission, operation } = job;
