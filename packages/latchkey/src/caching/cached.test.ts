@@ -68,7 +68,7 @@ describe("a copy", () => {
     untilMs: fc.double({ noNaN: true, noDefaultInfinity: true }),
   });
 
-  test("is read as it was written, whatever is in it", () => {
+  test("decodes to what was encoded, for any content", () => {
     fc.assert(
       fc.property(records, ({ digest, untilMs, ...parts }) => {
         const record = { ...ready, ...parts, fingerprint: { version: 1, digest } };
@@ -78,7 +78,7 @@ describe("a copy", () => {
     );
   });
 
-  test("of which any byte has changed is none", () => {
+  test("with any byte changed or missing is rejected", () => {
     const whole = encodeCopy({ record: ready, untilMs: 50 }, null);
     for (let at = 0; at < whole.length; at++) {
       const changed = Buffer.from(whole);
@@ -90,7 +90,7 @@ describe("a copy", () => {
     }
   });
 
-  test("of another key, another tenant or with another secret is none", () => {
+  test("of another key or tenant, or with another secret, is rejected", () => {
     const secret = "s".repeat(32);
     const sealed = encodeCopy({ record: ready, untilMs: 50 }, secret);
     expect(decodeCopy(sealed, key, secret)?.record).toEqual(ready);
@@ -102,14 +102,14 @@ describe("a copy", () => {
   });
 });
 
-describe("memory of this process", () => {
+describe("the cache in this process", () => {
   const copyOf = (name: string, size = 3) => ({
     record: { ...ready, key: name, answer: new Uint8Array(size) },
     untilMs: 100,
   });
   const keyOf = (name: string) => ({ ...key, key: name });
 
-  test("gives up what was not used for longest, by count and by size", () => {
+  test("drops the least recently used copies, by count and by size", () => {
     const near = new NearCache({ entries: 2, bytes: 10_000, maxAgeMs: 1_000 });
     for (const name of ["a", "b"]) near.set(copyOf(name), 100, 0);
     expect(near.get(keyOf("a"), 1)).not.toBeNull();
@@ -121,13 +121,13 @@ describe("memory of this process", () => {
     expect(["c", "d", "e"].map((name) => near.get(keyOf(name), 1) !== null)).toEqual([true, true, false]);
   });
 
-  test("tells nothing past its time, nor past its age", () => {
+  test("returns no copy past its expiry or its maximum age", () => {
     const near = new NearCache({ entries: 2, bytes: 10_000, maxAgeMs: 40 });
     near.set(copyOf("a"), 30, 1_000);
     near.set(copyOf("b"), 90, 1_000);
     expect(near.get(keyOf("a"), 1_029)).toMatchObject({ leftMs: 1 });
     expect(near.get(keyOf("a"), 1_030)).toBeNull();
-    // Ninety are left of it by the store's time 100; the copy is given up after forty.
+    // The answer has 90 ms left, but the copy's maximum age is 40 ms.
     expect(near.get(keyOf("b"), 1_039)).toMatchObject({ leftMs: 1, copy: { untilMs: 50 } });
     expect(near.get(keyOf("b"), 1_040)).toBeNull();
   });
@@ -175,7 +175,7 @@ describe("requests", () => {
     };
   }
 
-  test("of a finished key are answered without the store, and judged all the same", async () => {
+  test("with a finished key are answered without the store, and still checked for misuse of the key", async () => {
     const { pay, asked, runs } = setUp();
     expect(await pay(1)).toMatchObject({ kind: "executed" });
     expect(await pay(1)).toMatchObject({ kind: "replay", value: { run: 1 } });
@@ -187,7 +187,7 @@ describe("requests", () => {
     expect(runs()).toBe(1);
   });
 
-  test("under a lease, too", async () => {
+  test("under a lease are answered without the store, too", async () => {
     const { send, asked } = setUp();
     expect(await send()).toMatchObject({ kind: "executed" });
     expect(await send()).toMatchObject({ kind: "replay" });
@@ -196,7 +196,7 @@ describe("requests", () => {
     expect(asked()).toEqual([]);
   });
 
-  test("are told nothing whose time is over", async () => {
+  test("never get an answer that has expired", async () => {
     const { pay, asked, ports } = setUp();
     await pay(1);
     await pay(1);
@@ -210,7 +210,7 @@ describe("requests", () => {
     expect(await pay(1)).toMatchObject({ kind: "executed", value: { run: 2 } });
   });
 
-  test("are told nothing that the store's clock says is over, as soon as it has told its time", async () => {
+  test("never get an answer that has expired by the store's clock, once that clock was read", async () => {
     const { pay, setStoreAhead } = setUp();
     await pay(1);
     await pay(1, "", "other");
@@ -220,7 +220,7 @@ describe("requests", () => {
     expect(await pay(1)).toMatchObject({ kind: "expired" });
   });
 
-  test("of a key that is forgotten go to the store again", async () => {
+  test("with a key whose copies were removed read the store again", async () => {
     const { pay, asked, store } = setUp();
     await pay(1);
     await pay(1);
@@ -230,13 +230,13 @@ describe("requests", () => {
     expect(asked()).not.toEqual([]);
   });
 
-  test("of a key that a person forgets run as new", async () => {
+  test("with a key that an operator forgot run as new", async () => {
     const { pay, asked, memory, ports, store } = setUp();
     await pay(1);
     await pay(1);
     asked();
     expect(await pay(1)).toMatchObject({ kind: "replay", value: { run: 1 } });
-    expect(asked(), "from the copy").toEqual([]);
+    expect(asked(), "served from the copy").toEqual([]);
     const { record } = await memory.read({ tenant: "t", scope: "pay", key: "k" });
     const seen = { recordId: record?.id ?? "", attempt: 1 };
     const by = { operator: "ada", reason: "undone" };
@@ -248,9 +248,9 @@ describe("requests", () => {
   });
 });
 
-describe("copies that are on their way", () => {
+describe("copies still on their way", () => {
   const reading = { record: { ...ready, expiresAt: 1_000 }, now: 0 };
-  /** A cache in Redis whose replies come when the test says. */
+  /** A cache in Redis whose replies the test releases. */
   function setUp() {
     const ports = manualPorts();
     const replies: PromiseWithResolvers<unknown>[] = [];
@@ -275,7 +275,7 @@ describe("copies that are on their way", () => {
     };
   }
 
-  test("are not kept once their key is forgotten", async () => {
+  test("are not kept once their key was removed", async () => {
     const { nearAlone: cache } = setUp();
     const from = await cache.begin(key);
     await cache.forget(key);
@@ -285,7 +285,7 @@ describe("copies that are on their way", () => {
     expect(await cache.look(key)).not.toBeNull();
   });
 
-  test("from Redis are not kept once their key is forgotten", async () => {
+  test("from Redis are not kept once their key was removed", async () => {
     const { both: cache, replies, near } = setUp();
     const looking = cache.look(key);
     const forgetting = cache.forget(key);
@@ -296,7 +296,7 @@ describe("copies that are on their way", () => {
     expect(near.get(key, 0)).toBeNull();
   });
 
-  test("have less left by as long as they were on their way", async () => {
+  test("have less time left by as long as they were on their way", async () => {
     const { both: cache, replies, ports, near } = setUp();
     const bytes = encodeCopy({ record: reading.record, untilMs: 1_000 }, null);
     const looking = cache.look(key);
@@ -328,11 +328,11 @@ describe("options", () => {
     expect(() => cached(memoryStore(), null, options)).toThrow(named);
   });
 
-  test("something else than a client is refused", () => {
+  test("a `redis` that is not a client is refused", () => {
     expect(() => cached(memoryStore(), {} as never)).toThrow(TypeError);
   });
 
-  test("the store's own methods and types stay", () => {
+  test("keep the store's own methods and types", () => {
     const store = cached(memoryStore(), null, { near: true });
     expectTypeOf(store.rows).toEqualTypeOf<MemoryStore["rows"]>();
     expect(store.rows("business")).toEqual([]);

@@ -1,4 +1,4 @@
-/** Replays from Redis, or from this process's memory, in front of a store that stays the truth. */
+/** Replays from Redis or from this process's memory, in front of a store that stays the source of truth. */
 import type { Effect, EffectOptions } from "../effects/effect.ts";
 import type { RecordKey } from "../engine/record.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
@@ -13,32 +13,32 @@ import { NearCache } from "./near-cache.ts";
 export type { Cached, RedisClient };
 
 export interface NearOptions {
-  /** How many records. Default 10,000. */
+  /** Maximum number of records. Default 10,000. */
   readonly entries?: number;
-  /** Of all answers together. Default 64 MiB. */
+  /** Maximum size of all answers together. Default 64 MiB. */
   readonly bytes?: number;
-  /** How long one is served at most, and so how long a `forget` of another process may go unnoticed. Default 10 seconds. */
+  /** Maximum age of a copy, so also how long it may outlive a `forget` in another process. Default 10 seconds. */
   readonly maxAgeMs?: number;
 }
 
 export interface CachedOptions {
-  /** Keeps copies in this process, too, or alone. Default: none. */
+  /** Also keeps copies in this process; without `redis`, only here. Default: none. */
   readonly near?: NearOptions | true;
   /**
-   * What the names of the Redis keys begin with: 1 to 64 characters without spaces and braces. Two stores behind one Redis need
-   * two: under one, they would answer for each other. Default `latchkey-cache`.
+   * Prefix of the Redis keys: 1 to 64 characters without spaces and braces. Stores that share a Redis need different prefixes:
+   * otherwise each would serve the other's answers. Default `latchkey-cache`.
    */
   readonly prefix?: string;
   /**
-   * Seals copies with HMAC-SHA-256, so that write access to this Redis is not enough to forge answers; the same for every process,
-   * at least 32 characters. Default: a plain checksum.
+   * Seals copies with HMAC-SHA-256, so that write access to this Redis is not enough to forge answers. At least 32 characters,
+   * the same in every process. Default: a plain checksum.
    */
   readonly secret?: string;
-  /** The longest wait for Redis; then the store is asked. Default 50. */
+  /** How long to wait for Redis before the store is read. Default 50. */
   readonly timeoutMs?: number;
-  /** How long a copy is kept at most. Default 24 hours. */
+  /** Maximum age of a copy. Default 24 hours. */
   readonly maxAgeMs?: number;
-  /** Told of what went wrong with Redis, which costs time and nothing else. Must not throw. */
+  /** Called with errors of Redis. They only cost time. Must not throw. */
   readonly onError?: (error: unknown) => void;
   /** Default: the system's. */
   readonly ports?: Pick<Ports, "clock">;
@@ -63,15 +63,15 @@ const day = 24 * 60 * 60 * 1_000;
 const secretLengthMin = 32;
 
 /**
- * Puts a cache in front of a store: a request whose key is finished is answered from there, byte for byte, and the store is
- * not asked. Copies are made when finished records are read, and live until the answer's time is over. Everything that is
- * decided or written goes to the store; a Redis that is empty, slow, frozen or away costs time and nothing else.
+ * Puts a cache in front of a store: a request whose key is finished is answered from the cache, byte for byte, without a call
+ * of the store. Copies are made when finished records are read, and expire with the answer. All decisions and writes go to the
+ * store; a Redis that is empty, slow, frozen or down only costs time.
  *
- * One thing can come back from it: what the store itself has lost, such as an answer that an asynchronous failover of the
- * database took with it, until its copy's time is over. Empty the cache after one.
+ * Hazard: the cache may still serve an answer that the store itself has lost, as in an asynchronous failover of the database.
+ * Empty the cache after one.
  *
- * @param redis a client of ioredis, iovalkey or node-redis (a cluster's, too), that you have opened; null: none
- * @throws {TypeError} when an option is out of range, or there would be no cache at all
+ * @param redis a connected client of ioredis, iovalkey or node-redis, also for a cluster; null: none
+ * @throws {TypeError} when an option is out of range, or both `redis` and `near` are missing
  */
 export function cached<S extends Store<unknown>>(
   store: S,
@@ -119,11 +119,10 @@ export interface EffectRegistry {
 }
 
 /**
- * An effect that makes the copy of a record right after its COMMIT, for keys that are asked for again at once and often:
- * `attempt.enqueue(warm, attempt.record)`. One that is not delivered, for whatever reason, leaves the copy to the next
- * reading.
+ * An effect that copies a record right after its COMMIT, for keys that clients repeat at once and often:
+ * `attempt.enqueue(warm, attempt.record)`. If it is not delivered, the next read makes the copy.
  *
- * @throws {TypeError} when the latchkey has an effect of this name already
+ * @throws {TypeError} when the latchkey already has an effect of this name
  */
 export function cacheWarmer(
   latchkey: EffectRegistry,
@@ -131,7 +130,7 @@ export function cacheWarmer(
   name = "latchkey.cache.warm",
 ): Effect<RecordKey, null> {
   return latchkey.effect<RecordKey, null>(name, {
-    // Making a copy twice is the same as once.
+    // Making the copy twice is harmless.
     deduplication: "provider",
     dedupeWindowMs: 365 * day,
     delivery: { attemptsMax: 3, keepMs: 60_000 },

@@ -1,4 +1,4 @@
-/** A store whose finished records leave copies. Every method is the store's own. */
+/** A store that copies its finished records to the cache. Every method still calls the store's own. */
 import type { RecordKey } from "../engine/record.ts";
 import type { Reading } from "../stores/life.ts";
 import type { Store } from "../stores/store.ts";
@@ -6,16 +6,16 @@ import type { TenantData } from "../stores/tenant-data.ts";
 import type { TransactionOutcome, TransactionSupport } from "../stores/transactions.ts";
 import type { FinishedCache, ReadFrom } from "./finished-cache.ts";
 
-/** What a cached store has beside what the store itself has. */
+/** The methods that a cached store adds. */
 export interface Cached {
   /**
-   * Removes the copies of a key whose record was removed from the store, before its time, by hand. Key and scope are as the
-   * store keeps them. Copies in other processes' memory stay for their `maxAgeMs`.
+   * Removes the copies of a key whose record you deleted from the store by hand. Pass key and scope as the store keeps them.
+   * Copies in the memory of other processes stay for their `maxAgeMs`.
    *
-   * @throws {Error} when the copy in Redis may be there still
+   * @throws {Error} when the copy may still be in Redis
    */
   forget(key: RecordKey): Promise<void>;
-  /** Reads a record and keeps a copy of it if it is finished. What goes wrong with Redis is not thrown. */
+  /** Reads a record and copies it if it is finished. Errors of Redis are not thrown. */
   warm(key: RecordKey): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export function cachingStore<S extends Store<unknown>>(
   cache: FinishedCache,
   onError: (error: unknown) => void,
 ): S & Cached {
-  /** No request waits for a copy. */
+  /** Requests do not wait for the copy to be written. */
   const keep = (reading: Reading, from: ReadFrom) => {
     cache.keep(reading, from).catch(onError);
   };
@@ -42,10 +42,10 @@ export function cachingStore<S extends Store<unknown>>(
     settlement: {
       ...store.settlement,
       async hasten(key, guard, note) {
-        // A copy says until when it may be served, and was made before. Where it cannot be removed, nothing is changed.
+        // A copy carries the old expiry. If it cannot be removed, the record must not be changed.
         await cache.forget(key);
         const hastened = await store.settlement.hasten(key, guard, note);
-        // What this process has read in between; in Redis the mark of the first time keeps copies away.
+        // Removes what this process read in between; in Redis the mark of the first call still keeps copies out.
         if (hastened) await cache.forget(key).catch(onError);
         return hastened;
       },
@@ -59,7 +59,7 @@ export function cachingStore<S extends Store<unknown>>(
   };
 }
 
-/** Copies go before their records, so that a crash in between leaves none, and once more after them. */
+/** Removes copies before their records, so that a crash in between leaves none, and again afterwards. */
 function forgettingTenants(data: TenantData, cache: FinishedCache): TenantData {
   const forget = async (keys: readonly RecordKey[]) => {
     for (const key of keys) await cache.forget(key);
@@ -81,7 +81,7 @@ function keepingTransactions<Tx>(
   cache: FinishedCache,
   keep: (reading: Reading, from: ReadFrom) => void,
 ): TransactionSupport<Tx> {
-  /** Only what was rolled back tells what it saw; a store that replicates has made sure of that by then. */
+  /** Copies a reading only after a rollback; a store that replicates has confirmed the reading by then. */
   const keeping = async <T>(
     key: RecordKey,
     run: (see: (reading: Reading) => void) => Promise<TransactionOutcome<T>>,

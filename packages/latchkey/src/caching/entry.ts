@@ -1,4 +1,4 @@
-/** A finished record as it lies in a cache: known to be whole, and to be of this very key. */
+/** The encoding of a finished record in the cache. Its seal proves that the copy is intact and belongs to the key. */
 import { createHash, createHmac } from "node:crypto";
 import type { FinishedRecord, RecordKey } from "../engine/record.ts";
 import { encodeFields } from "../fingerprint/length-prefixed.ts";
@@ -6,23 +6,23 @@ import { encodeFields } from "../fingerprint/length-prefixed.ts";
 /** A copy of a finished record. */
 export interface Copy {
   readonly record: FinishedRecord;
-  /** The store's time from which on it is not served any more. */
+  /** The store's time at which the copy expires. */
   readonly untilMs: number;
 }
 
-/** Of the layout below. Other versions are not read. */
+/** Version of the layout below. Other versions are ignored. */
 const version = 1;
 const sealBytes = 32;
 const headerAt = 1 + sealBytes + 4;
 
-/** Stands for (tenant, scope, key) in the cache's own keys: 43 characters that say nothing. */
+/** The name of (tenant, scope, key) in the cache: 43 characters that do not reveal them. */
 export function digestOf({ tenant, scope, key }: RecordKey): string {
   const hash = createHash("sha256");
   for (const chunk of encodeFields([tenant, scope, key])) hash.update(chunk);
   return hash.digest("base64url");
 }
 
-/** The version, a seal over all that follows and the key, the header's length, the header as JSON, and the answer. */
+/** Layout: the version, a seal over the key and the rest, the header's length, the header as JSON, and the answer. */
 export function encodeCopy({ record, untilMs }: Copy, secret: string | null): Buffer {
   const { answer, fingerprint, ...rest } = record;
   const digest = Buffer.from(fingerprint.digest).toString("base64");
@@ -39,7 +39,7 @@ export function encodeCopy({ record, untilMs }: Copy, secret: string | null): Bu
   return bytes;
 }
 
-/** Null: it is not whole, of another key, of another version, or sealed with another secret. */
+/** Null: the copy is damaged, of another key or version, or sealed with another secret. */
 export function decodeCopy(bytes: Buffer, key: RecordKey, secret: string | null): Copy | null {
   if (bytes.length < headerAt || bytes[0] !== version) return null;
   if (!bytes.subarray(1, 1 + sealBytes).equals(sealOf(bytes, key, secret))) return null;
@@ -51,7 +51,7 @@ export function decodeCopy(bytes: Buffer, key: RecordKey, secret: string | null)
     const answer = isThere ? new Uint8Array(bytes.subarray(answerAt)) : null;
     return { record: { ...rest, fingerprint: { ...fingerprint, digest }, answer }, untilMs };
   } catch {
-    // It was forged: a plain checksum does not prevent that.
+    // Forged: a plain checksum does not prevent that.
     return null;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Copies in Redis. It may be slow, frozen, emptied or away: then there is no copy. A copy must not outlive its record's
- * answer, also where the command that stores it arrives late, so it is stored until a point of Redis's own time that was
- * told before the record was read.
+ * Copies in Redis. If Redis is slow, frozen, empty or down, there is no copy. A copy must not outlive its record's answer, even
+ * if the command that stores it arrives late, so its expiry is a point of Redis's own time, counted from a moment before the
+ * record was read.
  */
 
 import type { RecordKey } from "../engine/record.ts";
@@ -16,7 +16,7 @@ export interface FarOptions {
   readonly clock: Clock;
   readonly prefix: string;
   readonly secret: string | null;
-  /** The longest wait for a reply. */
+  /** How long to wait for a reply. */
   readonly timeoutMs: number;
   readonly maxAgeMs: number;
   readonly onError: (error: unknown) => void;
@@ -24,7 +24,7 @@ export interface FarOptions {
 
 const circuit: CircuitSettings = { failureThreshold: 3, openMs: 1_000 };
 
-/** Stands where a copy was forgotten, until no copy of what was read before can come any more. */
+/** Replaces a removed copy until readings from before the removal can no longer arrive. */
 const forgotten = "-";
 
 const time = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000)";
@@ -39,7 +39,7 @@ const scripts = {
   forget: `redis.call('SET', KEYS[1], '${forgotten}', 'PX', ARGV[1]) return 1`,
 } as const;
 
-/** A moment of Redis's time, which had come at a moment of the process's. */
+/** A moment of Redis's clock, and the moment of the process's clock by which it had passed. */
 interface Heard {
   readonly redisMs: number;
   readonly atMs: number;
@@ -61,19 +61,19 @@ export class FarCache {
     const [, bytes, leftMs] = found;
     if (!Buffer.isBuffer(bytes) || typeof leftMs !== "number" || leftMs <= 0) return null;
     const copy = decodeCopy(bytes, key, this.#options.secret);
-    // Redis's clock has been set back since: nothing lies there for longer than this.
+    // No copy is stored for longer than this, so Redis's clock has been set back.
     return copy === null || leftMs > this.#options.maxAgeMs ? null : { copy, leftMs };
   }
 
-  /** What `set` needs of before the record is read. */
+  /** Call this before the record is read; `set` needs the result. */
   async before(key: RecordKey): Promise<Heard | null> {
     if (this.#heard === null) await this.#tryTo("look", key, []);
     return this.#now();
   }
 
   /**
-   * @param leftMs how long it may be served, at most
-   * @param from when it began to be read
+   * @param leftMs how long the copy may be served
+   * @param from when the read began
    */
   async set(copy: Copy, leftMs: number, from: Heard): Promise<void> {
     const bytes = encodeCopy(copy, this.#options.secret);
@@ -84,15 +84,15 @@ export class FarCache {
     ]);
   }
 
-  /** @throws {Error} when it could not */
+  /** @throws {Error} when the copy may still be in Redis */
   async forget(key: RecordKey): Promise<void> {
     const { clock, timeoutMs, maxAgeMs } = this.#options;
     const done = await withLimit(clock, timeoutMs * 20, () => this.#call("forget", key, [String(maxAgeMs)]));
     if (done.kind === "threw") throw done.error;
-    if (done.kind === "timed_out") throw new Error("Redis did not answer, so the copy may be there still");
+    if (done.kind === "timed_out") throw new Error("Redis did not answer, so the copy may still be there");
   }
 
-  /** What Redis's clock says now, or a little less. */
+  /** The current time of Redis's clock, or slightly less. */
   #now(): Heard | null {
     if (this.#heard === null) return null;
     const atMs = this.#options.clock.monotonicMs();

@@ -1,4 +1,4 @@
-/** Copies of finished records, near and far, and what of the store's readings becomes one. */
+/** Copies of finished records, in this process and in Redis, and the choice of readings to copy. */
 import type { RecordKey } from "../engine/record.ts";
 import type { Clock } from "../ports.ts";
 import type { Reading } from "../stores/life.ts";
@@ -14,17 +14,17 @@ export interface CacheParts {
   readonly maxAgeMs: number;
 }
 
-/** When a record began to be read: by the process's clock, and by Redis's. */
+/** When the read of a record began, by the process's clock and by Redis's. */
 export interface ReadFrom {
   readonly atMs: number;
-  /** How many keys this process had forgotten. */
+  /** How many keys this process had removed by then. */
   readonly forgets: number;
   readonly far: Awaited<ReturnType<FarCache["before"]>>;
 }
 
 export class FinishedCache implements FinishedLookup {
   readonly #parts: CacheParts;
-  /** The latest time of the store that was seen, and when. */
+  /** The store's clock at the latest reading, and when that was. */
   #told: { readonly storeMs: number; readonly atMs: number } | null = null;
   #forgets = 0;
 
@@ -40,7 +40,7 @@ export class FinishedCache implements FinishedLookup {
     if (found === null) return null;
     const { copy } = found;
     const nowMs = clock.monotonicMs();
-    // What it had left when it was found, or when it was asked for, is less by now.
+    // `leftMs` counts from the look-up, so the time that the look-up took is subtracted.
     const leftMs = found.leftMs - (nowMs - atMs);
     if (leftMs <= 0) return null;
     const told = this.#told === null ? 0 : this.#told.storeMs + (nowMs - this.#told.atMs);
@@ -49,13 +49,13 @@ export class FinishedCache implements FinishedLookup {
     return { record: copy.record, now };
   }
 
-  /** To be called before the store is read, for `keep`. */
+  /** Call this before the store is read; `keep` needs the result. */
   async begin(key: RecordKey): Promise<ReadFrom> {
     const far = (await this.#parts.far?.before(key)) ?? null;
     return { far, forgets: this.#forgets, atMs: this.#parts.clock.monotonicMs() };
   }
 
-  /** Keeps what the store returned, where it may be served again. Never rejects. */
+  /** Copies the reading if its answer may be served again. Never rejects. */
   async keep({ record, now }: Reading, from: ReadFrom): Promise<void> {
     const { near, far, clock, maxAgeMs } = this.#parts;
     this.#told = { storeMs: now, atMs: clock.monotonicMs() };
@@ -68,12 +68,12 @@ export class FinishedCache implements FinishedLookup {
     if (from.far !== null) await far?.set(copy, lifeMs, from.far);
   }
 
-  /** @throws {Error} when the copy in Redis may be there still */
+  /** @throws {Error} when the copy may still be in Redis */
   async forget(key: RecordKey): Promise<void> {
     try {
       await this.#parts.far?.forget(key);
     } finally {
-      // What others are about to bring was read before.
+      // Readings still on their way are older than this: the count keeps them out.
       this.#forgets += 1;
       this.#parts.near?.delete(key);
     }

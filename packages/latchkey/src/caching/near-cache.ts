@@ -1,10 +1,10 @@
-/** Copies in this process, the least used of them given up first. */
+/** Copies in this process; the least recently used are dropped first. */
 import type { RecordKey } from "../engine/record.ts";
 import { type Copy, digestOf } from "./entry.ts";
 
 export interface NearLimits {
   readonly entries: number;
-  /** Of all answers together. */
+  /** Maximum size of all answers together. */
   readonly bytes: number;
   readonly maxAgeMs: number;
 }
@@ -16,12 +16,12 @@ interface Held {
   readonly bytes: number;
 }
 
-/** What an entry takes beside its answer, about. */
+/** Approximate size of an entry without its answer. */
 const entryBytes = 1_000;
 
 export class NearCache {
   readonly #limits: NearLimits;
-  /** From the one that was used first to the one that was used last. */
+  /** Least recently used first. */
   readonly #held = new Map<string, Held>();
   #bytes = 0;
 
@@ -40,7 +40,7 @@ export class NearCache {
     return { copy: held.copy, leftMs: held.deadlineMs - nowMs };
   }
 
-  /** @param leftMs how long it may be served from `nowMs` on */
+  /** @param leftMs how long the copy may be served, counted from `nowMs` */
   set(copy: Copy, leftMs: number, nowMs: number): void {
     const digest = digestOf(copy.record);
     this.#drop(digest);

@@ -1,4 +1,4 @@
-/** Counts where each tenant's records are. A store that cannot be asked fails the count of its own tenants alone. */
+/** Counts each tenant's records in its own store. If a store fails, only the counts of its own tenants are missing. */
 import { StoreError } from "../errors.ts";
 import type { ActiveKeys } from "../stores/active-keys.ts";
 import type { Members } from "./members.ts";

@@ -1,4 +1,4 @@
-/** What several stores can do as one: what each of them can. */
+/** The capabilities of several stores as one: those that all of them have. */
 import type { Store, StoreCapabilities } from "../stores/store.ts";
 
 const waits = ["immediate", "bounded", "at-commit"] as const;
@@ -8,7 +8,7 @@ export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabiliti
   const all = stores.map(({ capabilities }) => capabilities);
   const transactions = all.every((one) => one.transactions);
   if (!transactions && all.some((one) => one.transactions)) {
-    throw new TypeError("routedStore: either all stores have transactions or none has");
+    throw new TypeError("routedStore: either all stores must have transactions, or none");
   }
   const slowest = Math.max(...all.map(({ inProgress }) => waits.indexOf(inProgress)));
   return {
@@ -22,7 +22,7 @@ export function capabilitiesOf(stores: readonly Store<never>[]): StoreCapabiliti
   };
 }
 
-/** @throws {TypeError} when a store that comes later can do less than what was said of all. */
+/** @throws {TypeError} when a store that was added later lacks a capability that was declared for all. */
 export function checkFits(store: Store<never>, said: StoreCapabilities): void {
   const together = capabilitiesOf([{ ...store, capabilities: said }, store]);
   for (const name of Object.keys(said) as (keyof StoreCapabilities)[]) {

@@ -1,4 +1,4 @@
-/** What the record-cleaner asks of several stores, its batch shared out among them. */
+/** Cleans several stores for the record cleaner, whose batch they share. */
 import { StoreError } from "../errors.ts";
 import type { Archival } from "../stores/archival.ts";
 import type { CleanReport, Store } from "../stores/store.ts";

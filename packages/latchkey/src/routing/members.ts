@@ -1,4 +1,4 @@
-/** The stores of a routed store, each with a circuit of its own, and the ways in which several of them are asked. */
+/** The stores of a routed store, each with its own circuit breaker, and the ways to call several of them. */
 import { StoreError } from "../errors.ts";
 import { type Breaker, createBreaker, guardedStore } from "../execution/guards/guarded-store.ts";
 import type { Clock } from "../ports.ts";
@@ -6,12 +6,12 @@ import type { Store } from "../stores/store.ts";
 import type { CircuitSettings } from "../time/circuit-breaker.ts";
 
 export interface Member<Tx> {
-  /** Its calls count for its circuit. */
+  /** The results of its calls move its circuit breaker. */
   readonly store: Store<Tx>;
   /**
-   * Runs what begins something new.
+   * Runs a call that begins new work.
    *
-   * @throws {StoreError} `not_sent`, while the circuit is open.
+   * @throws {StoreError} `not_sent`, while the circuit breaker is open.
    */
   guard<T>(run: () => Promise<T>): Promise<T>;
   isOpen(): boolean;
@@ -20,28 +20,28 @@ export interface Member<Tx> {
 export interface MembersOptions<Tx> {
   readonly route: (tenant: string) => Store<Tx>;
   readonly stores: () => readonly Store<Tx>[];
-  /** @throws {TypeError} when a store cannot stand beside the others. */
+  /** @throws {TypeError} when a store does not fit the others. */
   readonly check: (store: Store<Tx>) => void;
   readonly clock: Clock;
-  /** Null: there are no circuits. */
+  /** Null: no circuit breakers. */
   readonly circuit: CircuitSettings | null;
   readonly onError: (error: unknown, store: Store<Tx>) => void;
 }
 
-/** So that a hundred schemas on one pool do not wait for its connections all at once. */
+/** Keeps a hundred schemas on one pool from waiting for its connections all at once. */
 const atOnceMax = 16;
 
 export class Members<Tx> {
   readonly #options: MembersOptions<Tx>;
   readonly #known = new WeakMap<Store<Tx>, Member<Tx>>();
-  /** Raised by each round, so that none is always the first. */
+  /** Incremented by each round, so that no store is always first. */
   #turn = 0;
 
   constructor(options: MembersOptions<Tx>) {
     this.#options = options;
   }
 
-  /** @throws {TypeError} when `route` gives a store that `stores` does not. */
+  /** @throws {TypeError} when `route` returns a store that `stores` does not list. */
   of(tenant: string): Member<Tx> {
     const store = this.#options.route(tenant);
     const known = this.#known.get(store);
@@ -54,7 +54,7 @@ export class Members<Tx> {
     return this.#memberOf(store);
   }
 
-  /** The first is also where hints and messages without a tenant go. */
+  /** The first one also carries hints, and messages without a tenant. */
   all(): readonly Member<Tx>[] {
     const stores = [...new Set(this.#options.stores())];
     if (stores.length === 0) throw new TypeError("routedStore: stores() must list at least one store");
@@ -65,7 +65,7 @@ export class Members<Tx> {
     return this.all()[0] as Member<Tx>;
   }
 
-  /** Asks all. Rejects when one does: for answers that must not be incomplete. */
+  /** Calls all stores. Rejects when one does: for results that must be complete. */
   async every<T>(ask: (store: Store<Tx>) => Promise<T>): Promise<readonly T[]> {
     const { values, failures } = await settleAll(this.all(), ({ store }) => ask(store));
     const [failure] = failures;
@@ -74,9 +74,9 @@ export class Members<Tx> {
   }
 
   /**
-   * Asks all for something that at most one of them has. Rejects when none has it and one could not be asked.
+   * Looks in all stores for something that at most one has. Rejects if none of the others has it and one failed.
    *
-   * @returns what the one answered that has it, else the answer of any
+   * @returns the result of the store that has it; otherwise that of any store
    */
   async find<T>(ask: (store: Store<Tx>) => Promise<T>, isIt: (value: T) => boolean): Promise<T> {
     const { values, failures } = await settleAll(this.all(), ({ store }) => ask(store));
@@ -88,8 +88,8 @@ export class Members<Tx> {
   }
 
   /**
-   * Asks, for a worker, those that can be asked, beginning with another one each time. What one fails with goes to `onError`;
-   * rejects when all fail.
+   * Calls the stores that can be reached, for a worker, each time in another order. Errors go to `onError`; rejects when all
+   * stores fail.
    */
   async reachable<T>(ask: (store: Store<Tx>) => Promise<T>): Promise<readonly T[]> {
     const turned = this.inTurn();
@@ -98,10 +98,10 @@ export class Members<Tx> {
   }
 
   /**
-   * Those whose circuit is not open, another one first each time. A closed one is found again by a look beside the round,
-   * which others need not wait for.
+   * The stores whose circuit breaker is not open, each time starting with another one. Those with an open one are probed
+   * without making the others wait.
    *
-   * @throws {StoreError} when all circuits are open
+   * @throws {StoreError} when all circuit breakers are open
    */
   inTurn(): readonly Member<Tx>[] {
     const all = this.all();
@@ -113,7 +113,7 @@ export class Members<Tx> {
     return [...usable.slice(first), ...usable.slice(0, first)];
   }
 
-  /** What those answered that did not fail. @throws what the first failed with, when all have. */
+  /** The results of the stores that did not fail. @throws the first store's error if all failed. */
   async ask<T>(
     members: readonly Member<Tx>[],
     ask: (member: Member<Tx>) => Promise<T>,
@@ -152,7 +152,7 @@ interface Settled<Tx, T> {
   readonly failures: readonly { readonly member: Member<Tx>; readonly error: unknown }[];
 }
 
-/** In the order of the members. */
+/** Results are in the order of the members. */
 async function settleAll<Tx, T>(
   members: readonly Member<Tx>[],
   ask: (member: Member<Tx>) => Promise<T>,

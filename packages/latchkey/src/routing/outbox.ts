@@ -1,14 +1,14 @@
-/** The outboxes of several stores as one. A claim carries no tenant, so it is kept where each claimed effect was found. */
+/** The outboxes of several stores as one. A claim names no tenant, so the store of each claimed effect is remembered. */
 import { StoreError } from "../errors.ts";
 import type { EffectClaim, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
 import type { Store } from "../stores/store.ts";
 import type { Member, Members } from "./members.ts";
 import { mergePages, shareOut } from "./shares.ts";
 
-/** Claims that were never ended must not be kept for ever; of one that is gone all stores are asked. */
+/** Bounds the memory for claims that are never ended. For a forgotten claim all stores are called. */
 const claimsMax = 100_000;
 
-/** Which store has the effects that were claimed here. */
+/** The store of each effect that this process claimed. */
 export class ClaimedFrom<Tx> {
   readonly #members = new Map<string, Member<Tx>>();
 
@@ -31,7 +31,7 @@ function outboxOf<Tx>({ outbox, name }: Store<Tx>): OutboxSupport {
 }
 
 export function routedOutbox<Tx>(members: Members<Tx>, claimedFrom: ClaimedFrom<Tx>): OutboxSupport {
-  /** Those of one store in one call; of one that was not claimed here, the store that has it answers. */
+  /** One call for each store. Claims of other processes go to all stores: only the right one writes. */
   const byStore = async <Item extends EffectClaim>(
     items: readonly Item[],
     write: (outbox: OutboxSupport, items: readonly Item[]) => Promise<readonly string[]>,

@@ -1,4 +1,4 @@
-/** Steps, settlements and messages of several stores as one. What names a tenant goes to its store alone. */
+/** Steps, settlements and messages of several stores as one. A call that names a tenant goes to its store alone. */
 import { StoreError } from "../errors.ts";
 import type { EarlySettlements } from "../stores/early.ts";
 import type { FactSupport } from "../stores/facts.ts";
@@ -21,7 +21,7 @@ function transactionsOf<Tx>(store: Store<Tx>): TransactionSupport<Tx> {
   return store.transactions;
 }
 
-/** @param early whether all of them have optimistic admission */
+/** @param early whether all stores have optimistic admission */
 export function routedTransactions<Tx>(members: Members<Tx>, early: boolean): TransactionSupport<Tx> {
   const of = (tenant: string) => transactionsOf(members.of(tenant).store);
   const runEarly: NonNullable<TransactionSupport<Tx>["runEarly"]> = async (request, admit, work) => {
@@ -88,7 +88,7 @@ export function routedSettlement<Tx>(members: Members<Tx>): SettlementSupport {
   };
 }
 
-/** Newest first over all stores: their clocks differ by little, and so does the order. */
+/** Newest first over all stores; the order is only as exact as their clocks agree. */
 export async function listAudit<Tx>(
   members: Members<Tx>,
   filter: AuditFilter,
@@ -101,7 +101,7 @@ export async function listAudit<Tx>(
   return pages.flat().sort(newestFirst).slice(0, filter.limit);
 }
 
-/** What one store cannot keep is no reason for the others to keep nothing. */
+/** If one store fails, the others still keep their facts. */
 export function routedFacts<Tx>(members: Members<Tx>): FactSupport {
   const of = (tenant: string) => members.of(tenant).store;
   return {
@@ -174,7 +174,7 @@ export function routedMessages<Tx>(members: Members<Tx>): MessageSupport {
   };
 }
 
-/** As much of each kind as all stores have together. */
+/** The sums over all stores, each up to `countMax`. */
 export function sumOverviews(all: readonly Overview[], countMax: number): Overview {
   const depth = (of: (one: Overview) => Depth | undefined): Depth => {
     const depths = all.map(of).filter((one) => one !== undefined);

@@ -4,10 +4,10 @@ import { storeConformance } from "../../../latchkey-conformance/src/index.ts";
 import { type MemoryStore, memoryStore } from "../stores/memory.ts";
 import { routedStore } from "./routed.ts";
 
-/** Any day will do; the stores' time moves only by `advance`. */
+/** An arbitrary day; the stores' time moves only by `advance`. */
 const startMs = Date.UTC(2026, 0, 1);
 
-/** Spreads the suite's tenants, of which most cases use one. */
+/** Spreads the suite's tenants; most cases use only one. */
 function placeOf(tenant: string, count: number): number {
   return [...tenant].reduce((sum, letter) => sum + (letter.codePointAt(0) ?? 0), 0) % count;
 }

@@ -1,4 +1,4 @@
-/** The store contract over two Postgres databases, and tenants' rows where they belong. */
+/** The store contract over two Postgres databases; each tenant's rows are in its own database. */
 
 import type pg from "pg";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -25,14 +25,14 @@ const capabilities = {
   statusReads: "primary",
 } as const;
 
-/** Two databases have no clock in common that a test could stop. */
+/** The databases share no clock that a test could stop. */
 const turnableClock = `
   create table clock (ahead interval not null);
   insert into clock values ('0');
   create function my_clock() returns timestamptz language sql volatile as
     'select clock_timestamp() + ahead from public.clock';`;
 
-/** Most cases use one tenant; those with several are spread. */
+/** Spreads the suite's tenants; most cases use only one. */
 const placeOf = (tenant: string) =>
   [...tenant].reduce((sum, letter) => sum + (letter.codePointAt(0) ?? 0), 0) % 2;
 
@@ -96,7 +96,7 @@ describe("a database that is killed", () => {
     for (const server of servers) await prepareDatabase(server.url);
   });
 
-  test("its tenants get 503, the others are served, and all is done once it is back", async () => {
+  test("its tenants get 503, the others are served, and all work is done once it is back", async () => {
     const pools = servers.map(({ url }) => openPool(url, { connectionTimeoutMillis: patient(1_000) }));
     const stores = new Map(
       ["ada", "bob"].map((name, at) => [name, postgresStore({ pool: pools[at] as pg.Pool })]),

@@ -1,4 +1,4 @@
-/** What a routed store does beside the store contract: places, shares, and stores that are down. */
+/** What a routed store adds to the store contract: routing, shares, and stores that are down. */
 import { describe, expect, test } from "vitest";
 import {
   deliveryCommit,
@@ -24,7 +24,7 @@ type Tx = MemoryTransaction;
 const tenants = ["ada", "bob", "eve"] as const;
 type Tenant = (typeof tenants)[number];
 
-/** A memory store for each tenant; calls to those in `down` fail, all of them or one kind. */
+/** A memory store for each tenant; calls of those in `down` fail, either all of them or one kind. */
 function setUp() {
   const ports = manualPorts();
   const down = new Set<string>();
@@ -59,7 +59,7 @@ function setUp() {
     const latchkey = createLatchkey<Tx>({ store, ports, onEvent: (event) => events.push(event) });
     const sent: string[] = [];
     let mailed = 0;
-    /** Its start and its end are written in batches. */
+    /** Its starts and ends are written in batches. */
     const mail = latchkey.effect("mail", {
       deduplication: "none",
       execute: async () => {
@@ -98,7 +98,7 @@ function setUp() {
 }
 
 describe("each tenant's own store", () => {
-  test("has its rows, its records and its effects, and what delivery writes", async () => {
+  test("has its rows, records, effects, and what its deliveries write", async () => {
     const { own, start } = setUp();
     const { latchkey, place, sent } = start();
     for (const tenant of tenants) expect(await place(tenant, "k")).toMatchObject({ kind: "executed" });
@@ -112,14 +112,14 @@ describe("each tenant's own store", () => {
     expect(sent.sort()).toEqual(["ada k", "bob k", "eve k"]);
   });
 
-  test("is asked alone by a request", async () => {
+  test("is the only one that a request calls", async () => {
     const { calls, start } = setUp();
     await start().place("bob", "k");
     expect(calls.length).toBeGreaterThan(0);
     expect(calls.filter((call) => !call.startsWith("bob "))).toEqual([]);
   });
 
-  test("has the transaction of a delivery, also of an effect that was claimed elsewhere", async () => {
+  test("runs a delivery's transaction, also for an effect that another process claimed", async () => {
     const { own, store } = setUp();
     const key = { tenant: "eve", scope: "order", key: "k" };
     const effect = newEffect();
@@ -136,7 +136,7 @@ describe("each tenant's own store", () => {
     expect(own.ada.rows("delivered")).toEqual([]);
   });
 
-  test("a tenant without one: what route throws, and nothing ran", async () => {
+  test("is missing: the request fails with the error of `route`, and nothing runs", async () => {
     const { start, calls } = setUp();
     await expect(start().place("mallory", "k")).rejects.toThrow("no tenant mallory");
     expect(calls).toEqual([]);
@@ -144,7 +144,7 @@ describe("each tenant's own store", () => {
 });
 
 describe("a store that is down", () => {
-  test("fails its own tenants' requests at once after a while, and no others", async () => {
+  test("after a while fails its own tenants' requests at once, but no others", async () => {
     const { down, start, calls, ports } = setUp();
     const { place } = start();
     down.add("eve");
@@ -160,7 +160,7 @@ describe("a store that is down", () => {
     expect(await place("eve", "k")).toMatchObject({ kind: "executed" });
   });
 
-  test("keeps no worker from the others, is reported, and is served once it is back", async () => {
+  test("is reported, does not keep workers from the others, and is served once it is back", async () => {
     const { own, down, errors, start, ports } = setUp();
     const { latchkey, place, submit } = start();
     for (const tenant of tenants) {
@@ -188,7 +188,7 @@ describe("a store that is down", () => {
     await worker.stop();
   });
 
-  test("that hangs holds up the start of its own deliveries, and no other's that starts with them", async () => {
+  test("that hangs delays the start of its own deliveries, but not of others in the same batch", async () => {
     const { down, start, ports } = setUp();
     const { latchkey, place, mailed } = start();
     for (const key of ["a", "b", "c"]) for (const tenant of tenants) await place(tenant, key);
@@ -202,7 +202,7 @@ describe("a store that is down", () => {
     await worker.stop();
   });
 
-  test("fails the end of its own deliveries, and no other's that ends with them", async () => {
+  test("fails the end of its own deliveries, but not of others in the same batch", async () => {
     const { own, down, start, ports } = setUp();
     const sending = Promise.withResolvers<void>();
     const { latchkey, place, sent, mailed } = start(sending.promise);
@@ -224,7 +224,7 @@ describe("a store that is down", () => {
     await worker.stop();
   });
 
-  test("makes a list over all an error and not an incomplete one; a tenant's own list is there", async () => {
+  test("makes a list over all stores fail rather than be incomplete; a tenant's own list still works", async () => {
     const { store, down } = setUp();
     down.add("eve");
     const filter = { state: "unknown", operation: null, limit: 10, after: null } as const;
@@ -232,7 +232,7 @@ describe("a store that is down", () => {
     expect(await store.settlement.list({ ...filter, tenant: "ada" })).toEqual([]);
   });
 
-  test("an id is found where it is, and is not said to be nowhere", async () => {
+  test("does not hide an id in another store, and fails a look-up that finds none", async () => {
     const { store, down, start } = setUp();
     await start().submit("bob", "r");
     const { record } = await store.read({ tenant: "bob", scope: "report", key: "r" });
@@ -244,7 +244,7 @@ describe("a store that is down", () => {
     await expect(store.readById(null, id)).rejects.toBeInstanceOf(StoreError);
   });
 
-  test("is no reason for `verify` to fail; all of them are, and so are missing tables", async () => {
+  test("does not make `verify` fail, unless all are down", async () => {
     const { store, down } = setUp();
     down.add("eve");
     await store.verify();
@@ -253,7 +253,7 @@ describe("a store that is down", () => {
   });
 });
 
-describe("room", () => {
+describe("capacity", () => {
   async function deferred(counts: Readonly<Record<Tenant, number>>) {
     const world = setUp();
     const { submit, report } = world.start();
@@ -272,15 +272,15 @@ describe("room", () => {
     return { ...world, claim };
   }
 
-  test("is shared, and what one leaves goes to the others", async () => {
+  test("is shared equally, and what one store leaves goes to the others", async () => {
     const { claim } = await deferred({ ada: 100, bob: 2, eve: 100 });
-    // Ten among three is four, three and three; what the second has not is the first's.
+    // Ten among three is four, three and three; what the second store leaves goes to the first.
     expect(await claim(10)).toEqual({ ada: 5, bob: 2, eve: 3 });
     expect(await claim(10)).toMatchObject({ bob: 0 });
     expect(await claim(190)).toEqual({ ada: 95 - 5, bob: 0, eve: 97 - 5 });
   });
 
-  test("for one goes to each in turn: a backlog hides no other's work", async () => {
+  test("for one goes to each store in turn, so that a backlog does not hide other work", async () => {
     const { claim } = await deferred({ ada: 100, bob: 1, eve: 1 });
     const got = [await claim(1), await claim(1), await claim(1)];
     expect(got.map((one) => Object.values(one).reduce((sum, count) => sum + count, 0))).toEqual([1, 1, 1]);
@@ -289,7 +289,7 @@ describe("room", () => {
   });
 });
 
-test("pages over several stores follow each other without gaps or repetition", async () => {
+test("pages over several stores have no gaps and no repetitions", async () => {
   const { store, ports } = setUp();
   const ids: string[] = [];
   for (let at = 0; at < 9; at++) {
@@ -334,7 +334,7 @@ describe("mistakes are refused", () => {
     await expect(store.read({ tenant: "t", scope: "s", key: "k" })).rejects.toThrow("does not list");
   });
 
-  test("a store that comes later and can do less", async () => {
+  test("a store that is added later and has fewer capabilities", async () => {
     const stores: Store<Tx>[] = [one];
     const store = routedStore<Tx>({ route, stores: () => stores });
     stores.push({
@@ -344,7 +344,7 @@ describe("mistakes are refused", () => {
     await expect(store.verify()).rejects.toThrow("inProgress at-commit");
   });
 
-  test("a circuit breaker of the latchkey's", () => {
+  test("a circuit breaker on the latchkey", () => {
     const store = routedStore({ route, stores: () => [one] });
     expect(() => createLatchkey({ store, circuitBreaker: {} })).toThrow("options of the store");
     expect(() => createLatchkey({ store, circuitBreaker: false })).not.toThrow();

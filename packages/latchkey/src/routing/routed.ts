@@ -1,4 +1,4 @@
-/** Several stores as one: each tenant's records are where its business rows are. */
+/** Several stores as one, so that each tenant's records are in the database of its business rows. */
 import { LatchkeyError, StoreError } from "../errors.ts";
 import { overviewOf } from "../execution/overview.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
@@ -27,28 +27,28 @@ import { interleave, shareOut } from "./shares.ts";
 
 export interface RoutedStoreOptions<Tx> {
   /**
-   * The store of a tenant: always the same one, as its keys are known nowhere else. It must be one of `stores`. What it
-   * throws, the request fails with; nothing ran then.
+   * Returns the store of a tenant: always the same one, because only that store knows its keys. It must be one of `stores`. If
+   * this throws, the request fails with that error and nothing runs.
    */
   readonly route: (tenant: string) => Store<Tx>;
   /**
-   * All of them, at least one. Workers ask for the list each time, so it may grow. The first one also carries the hints
-   * between processes, and the tallies of messages that name no tenant: keep it the first.
+   * Returns all stores, at least one. Workers call this in each round, so the list may grow. The first store also carries the
+   * hints between processes and the tallies of messages without a tenant: keep it first.
    */
   readonly stores: () => readonly Store<Tx>[];
-  /** In events and in `latchkey worker`'s first line. Default `routed`. */
+  /** Shown in events and in the first line of `latchkey worker`. Default `routed`. */
   readonly name?: string;
   /**
-   * When requests of a store's tenants are refused without asking it, as `createLatchkey` has it for one store; each store
-   * has a circuit of its own. `false`: it is always asked. Default: 5 failures in a row, 1 second.
+   * When a store's requests are refused without calling it, as in `createLatchkey`; each store has its own circuit breaker.
+   * `false`: stores are always called. Default: 5 failures in a row, 1 second.
    */
   readonly circuitBreaker?: CircuitOptions | false;
   /**
-   * Called when a worker could not use one of the stores; the others go on. Must not throw. Default: a process warning with the
-   * code `LATCHKEY_STORE_DOWN`.
+   * Called when a worker could not use one of the stores; it still serves the others. Must not throw. Default: a process warning
+   * with the code `LATCHKEY_STORE_DOWN`.
    */
   readonly onError?: (error: unknown, store: Store<Tx>) => void;
-  /** The process's clock. Default: the system's. */
+  /** The process's clock. Default: the system clock. */
   readonly ports?: Pick<Ports, "clock">;
 }
 
@@ -62,10 +62,10 @@ const optionNames = {
 } as const satisfies OptionNames<RoutedStoreOptions<unknown>>;
 
 /**
- * Makes one store of several, such as a database or a schema for each tenant. Requests, transactions and look-ups go to the
- * tenant's store; workers share their room among all of them; lists and look-ups without a tenant ask all.
+ * Combines several stores into one, such as a database or a schema for each tenant. Requests, transactions and look-ups go to
+ * the tenant's store; workers divide their capacity among all stores; lists and look-ups without a tenant read all stores.
  *
- * @throws {TypeError} when an option is out of range, `stores` lists none, or they do not fit together.
+ * @throws {TypeError} when an option is out of range, or `stores` lists none or stores that do not fit together.
  */
 export function routedStore<Tx>(options: RoutedStoreOptions<Tx>): Store<Tx> {
   checkOptions("routedStore", options, optionNames);
@@ -97,7 +97,7 @@ function assemble<Tx>(
 ): Store<Tx> {
   const claimedFrom = new ClaimedFrom<Tx>();
   const of = (tenant: string) => members.of(tenant).store;
-  /** For what begins something new. */
+  /** For calls that begin new work. */
   const guarded = async <T>(tenant: string, ask: (store: Store<Tx>) => Promise<T>): Promise<T> => {
     const { store, guard } = members.of(tenant);
     return guard(() => ask(store));
@@ -160,7 +160,7 @@ function assemble<Tx>(
   };
 }
 
-/** What serves no request. A part exists when every store has it; audit rows are cleaned where one can. */
+/** Parts that serve no requests. One exists if every store has it; `cleanAudit` if any store does. */
 function whatAllKeep<Tx>(members: Members<Tx>, stores: readonly Store<Tx>[]): Partial<Store<Tx>> {
   const of = (tenant: string) => members.of(tenant).store;
   return {
@@ -188,7 +188,7 @@ async function claimPending<Tx>(
   members: Members<Tx>,
   wants: Parameters<Store<Tx>["claimPending"]>[0],
 ): ReturnType<Store<Tx>["claimPending"]> {
-  /** A token is for one record, whichever store has it. */
+  /** Each token is for one record, in any of the stores. */
   const free = wants.map(({ tokens }) => [...tokens]);
   const limits = free.map(({ length }) => length);
   const pages = await shareOut(members, limits, async ({ store }, shares) => {
@@ -222,8 +222,8 @@ function hintsOfFirst<Tx>(members: Members<Tx>): HintSupport {
 }
 
 /**
- * A store that is down must not keep workers from serving the others, so it is reported; one that is not as it must be is an
- * error of the installation.
+ * A store that is down is only reported, so that workers still serve the others. Any other problem, such as missing tables, is
+ * an error.
  */
 async function verifyAll<Tx>(members: Members<Tx>): Promise<void> {
   const failed = (error: unknown): unknown => {

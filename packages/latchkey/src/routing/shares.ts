@@ -1,18 +1,18 @@
-/** Room that a worker has, shared out among stores: each gets its share first, and what one leaves goes to the others. */
+/** Divides a worker's capacity among stores: each gets an equal share first, and the rest goes to those that have more work. */
 import type { Member, Members } from "./members.ts";
 
-/** Of one store: how much of each share was used, and what came of it. */
+/** A store's result, and how much of each share it used. */
 export interface Used<T> {
   readonly value: T;
   readonly used: readonly number[];
 }
 
 /**
- * Asks the stores until the room is used up or none of them has more.
+ * Calls the stores until the capacity is used up or none of them has more work.
  *
- * @param limits the room for each kind
- * @param ask gets one store's share of each
- * @throws what the first failed with, when all have failed
+ * @param limits the capacity for each kind
+ * @param ask receives one store's share of each kind
+ * @throws the first store's error when all fail
  */
 export async function shareOut<Tx, T>(
   members: Members<Tx>,
@@ -21,7 +21,7 @@ export async function shareOut<Tx, T>(
 ): Promise<readonly T[]> {
   const left = [...limits];
   const got: T[] = [];
-  /** For each kind, those that may have more of it. */
+  /** For each kind, the stores that may have more of it. */
   let hungry: readonly (readonly Member<Tx>[])[] = limits.map(() => []);
   const turned = members.inTurn();
   hungry = limits.map(() => turned);
@@ -47,7 +47,7 @@ export async function shareOut<Tx, T>(
   }
 }
 
-/** Equal shares of what is left; what does not divide goes to the first ones. Stores without any are left out. */
+/** Equal shares of the remaining capacity; the remainder goes to the first stores. Stores without a share are left out. */
 function sharesOf<Tx>(
   turned: readonly Member<Tx>[],
   hungry: readonly (readonly Member<Tx>[])[],
@@ -69,7 +69,7 @@ function sharesOf<Tx>(
   );
 }
 
-/** One of each in turn, at most `limit`: no store's backlog hides another's. */
+/** Takes one row of each list in turn, up to `limit`, so that no store's backlog hides another's. */
 export function interleave<T>(lists: readonly (readonly T[])[], limit: number): readonly T[] {
   const all: T[] = [];
   const longest = Math.max(0, ...lists.map(({ length }) => length));
@@ -79,7 +79,7 @@ export function interleave<T>(lists: readonly (readonly T[])[], limit: number): 
   return all.slice(0, limit);
 }
 
-/** Sorted lists as one, at most `limit`: a page over all stores is the first of their pages. */
+/** Merges sorted pages into one of at most `limit` rows. */
 export function mergePages<T>(
   lists: readonly (readonly T[])[],
   limit: number,

@@ -1,4 +1,4 @@
-/** The edge table, edge by edge: each is walked by what really walks it, on every execution that has it, and is reported. */
+/** Takes every edge of the edge table through the code that really takes it, on every execution that has it, and expects its event. */
 import { expect, test } from "vitest";
 import {
   setUp as deferredWorld,
@@ -29,7 +29,7 @@ const throws = (error: unknown) => () => Promise.reject(error);
 const inDoubt = throws(new Error("socket hang up"));
 
 const frozen = { renew: () => new Promise<boolean>(() => {}) };
-/** What bridges do when a rollback finds that the handler has ended the transaction. */
+/** Acts like a bridge whose rollback finds that the handler has ended the transaction. */
 const losing = (store: Store<Tx>): Partial<Store<Tx>> => {
   const { transactions } = store;
   if (transactions === null) return {};
@@ -44,7 +44,7 @@ const losing = (store: Store<Tx>): Partial<Store<Tx>> => {
 };
 const ranHandler = (value: unknown) => (value as { readonly kind?: string }).kind === "threw";
 
-/** Processes over one store, each with a definition of its own of one operation. */
+/** Processes over one store, each with its own definition of one operation. */
 function world() {
   const ports = manualPorts();
   const memory = memoryStore({ ports });
@@ -69,7 +69,7 @@ function world() {
   return { ports, memory, events, start, state, pass: (ms: number) => ports.clock.advance(ms) };
 }
 
-/** Definitions of three executions, and of what changes from one release to the next. */
+/** Definitions for three executions, and for changes from one release to the next. */
 const inTransaction = { execution: "transaction", writes: "none" } as unknown as OperationOptions<"lease">;
 const underLease = { execution: "lease", leaseMs } as const;
 const rerun = { ...underLease, leaseEnd: "rerun" } as const;
@@ -77,12 +77,12 @@ const rerun = { ...underLease, leaseEnd: "rerun" } as const;
 interface Walk {
   readonly edge: EdgeName;
   readonly how: string;
-  /** Walks the edge last; returns what was reported since just before it. */
+  /** Takes the edge last; returns the events since just before it. */
   go(): Promise<{ readonly events: readonly LatchkeyEvent[]; readonly state: State }>;
 }
 
 type World = ReturnType<typeof world>;
-/** `lead` brings the record to the edge, `last` walks it. */
+/** `lead` brings the record to the edge, `last` takes it. */
 function bare<T>(
   edge: EdgeName,
   how: string,
@@ -320,7 +320,7 @@ async function failedThenCleaned(process: ReturnType<Deferred["start"]>, { ports
   await recordCleaner(process.latchkey).runOnce();
 }
 
-test("every edge of the table is walked here", () => {
+test("these tests take every edge of the table", () => {
   const walked = new Set<string>(walks.map(({ edge }) => edge));
   expect(edges.map(({ from, event }) => `${from} ${event}`).filter((edge) => !walked.has(edge))).toEqual([]);
 });
@@ -336,7 +336,7 @@ test.each(walks)("$edge ($how) is reported", async ({ edge, go }) => {
   if (isLast(edge)) expect(state).toBe(to);
 });
 
-/** After these the record has gone on by the time that it is read. */
+/** After these edges the record has moved on by the time it is read. */
 function isLast(edge: EdgeName): boolean {
   const passed: readonly EdgeName[] = [
     "pending claim",

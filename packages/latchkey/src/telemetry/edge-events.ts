@@ -1,4 +1,4 @@
-/** Which event reports each edge of the state machine: nothing happens to a record that an operator's log does not show. */
+/** Which event reports each edge of the state machine, so that an operator's log shows every change of a record. */
 import type { edges } from "../engine/edges.ts";
 import type { LatchkeyEvent } from "./events.ts";
 
@@ -9,7 +9,7 @@ type EdgeOf<E> = E extends { readonly from: infer F extends string; readonly eve
 /** An edge's name: the state that it leaves, and its event in the edge table. */
 export type EdgeName = EdgeOf<(typeof edges)[number]>;
 
-/** The cleaner reports how many, in one event for each batch; the others name their record. */
+/** `cleaned` reports the counts of a batch; the other events name their record. */
 export const edgeEvents = {
   "none commit": "executed",
   "retryable commit": "executed",

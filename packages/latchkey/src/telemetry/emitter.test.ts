@@ -16,17 +16,17 @@ const event: LatchkeyEvent = {
 const make = (listener: EventListener | undefined, secret?: string) =>
   createEmitter(listener, secret, systemPorts.random);
 
-test("what a listener throws is dropped", () => {
+test("an error that a listener throws is dropped", () => {
   const { emit } = make(() => {
     throw new Error("listener");
   });
   expect(() => emit(event)).not.toThrow();
 });
 
-test("what an asynchronous listener rejects with is dropped too: it must not end the process", async () => {
+test("an asynchronous listener's rejection is dropped too, so that it does not end the process", async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);
-  // The test runner listens too, and would fail this file.
+  // The test runner also listens for rejections and would fail this file.
   const others = process.listeners("unhandledRejection");
   process.removeAllListeners("unhandledRejection").on("unhandledRejection", note);
   try {
@@ -40,7 +40,7 @@ test("what an asynchronous listener rejects with is dropped too: it must not end
   expect(unhandled).toEqual([]);
 });
 
-test("an empty secret is refused at construction, not when the first key is named", () => {
+test("an empty secret is refused at construction, not when the first key is hashed", () => {
   expect(() => make(() => {}, "")).toThrow(TypeError);
 });
 

@@ -6,12 +6,12 @@ import type { About, EventListener, LatchkeyEvent } from "./events.ts";
 export interface Emitter {
   /** Reports an event; never throws. */
   readonly emit: (event: LatchkeyEvent) => void;
-  /** What an event about this key, as it is kept, says of it: never the key itself. */
+  /** The fields that identify a stored key in events: never the key itself. */
   readonly about: (operation: string, key: RecordKey) => About;
 }
 
 /**
- * The reporting half of the runtime. What a listener throws is dropped: reporting never changes an outcome.
+ * The reporting half of the runtime. Errors of a listener are dropped: reporting never changes an outcome.
  *
  * @throws {TypeError} when the secret is empty.
  */
@@ -35,7 +35,7 @@ export function createEmitter(
           warned = true;
           warnOfStore(event.error);
         }
-        // An asynchronous listener fits the type too, and its rejection would end the process.
+        // The type also allows an asynchronous listener, whose rejection would end the process.
         const returned: unknown = listener?.(event);
         if (returned instanceof Promise) returned.catch(() => {});
       } catch {
@@ -51,17 +51,17 @@ export function createEmitter(
   };
 }
 
-/** Clients do not learn why they get 503, so without a listener the reason would be nowhere. */
+/** Clients are not told why they get 503, so without a listener the reason would be lost. */
 function warnOfStore(error: unknown): void {
   const { message, cause } = error instanceof Error ? error : new Error(String(error));
-  // Refused on all of a host's addresses is an error without a message.
+  // If all addresses of a host refuse the connection, Node's error has no message.
   const { message: said = "", code = "" } = (cause ?? {}) as {
     readonly message?: string;
     readonly code?: string;
   };
   const reason = [message, said || code].filter(Boolean).join(": ");
   process.emitWarning(
-    `A request got 503 because the store failed: ${reason.replace(/\.$/u, "")}. This warning comes once; \`onEvent\` reports every failure.`,
+    `A request got 503 because the store failed: ${reason.replace(/\.$/u, "")}. This warning appears once; \`onEvent\` reports every failure.`,
     { type: "LatchkeyWarning", code: "LATCHKEY_STORE_FAILED" },
   );
 }

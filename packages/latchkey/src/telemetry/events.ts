@@ -1,8 +1,8 @@
-/** The typed list of what Latchkey reports about itself. Keys appear only as keyed hashes. */
+/** The events that Latchkey reports. Keys appear only as keyed hashes. */
 
 import type { Execution } from "../engine/classify.ts";
 
-/** What an event is about. */
+/** The key that an event is about. */
 export interface About {
   readonly operation: string;
   readonly tenant: string;
@@ -10,15 +10,15 @@ export interface About {
   readonly keyHash: string;
 }
 
-/** What an event is about that says how a delivery from the outbox went. */
+/** The effect that an event of the outbox is about. */
 export interface AboutEffect extends About {
   readonly recordId: string;
-  /** Name of its definition. */
+  /** The name of its definition. */
   readonly effect: string;
   readonly effectId: string;
 }
 
-/** What an event is about that says what became of a message; tenant and key are empty where it does not say. */
+/** The message that an event is about; tenant and key are empty if the message has none. */
 export interface AboutMessage extends About {
   /** The queue, stream or topic. */
   readonly source: string;
@@ -34,24 +34,24 @@ export type LatchkeyEvent =
     })
   | (About & { readonly type: "replayed"; readonly recordId: string })
   | (About & { readonly type: "in_progress" })
-  /** Deferred: its record waits for a worker, runs in one, or will be gone on with. */
+  /** A request for deferred work was answered: the record waits for a worker, runs in one, or will be resumed. */
   | (About & { readonly type: "accepted"; readonly recordId: string })
   | (About & { readonly type: "key_misuse"; readonly because: "fingerprint" | "principal" | "operation" })
-  /** A request was answered that the outcome of its key is unknown. */
+  /** A request was refused because the outcome of its key is unknown. */
   | (About & { readonly type: "unknown"; readonly recordId: string })
   | (About & { readonly type: "expired" })
   | (About & { readonly type: "too_many_keys"; readonly because: "newKeys" | "lookups" | "activeKeys" })
-  /** A rate limiter failed; the request went on. */
+  /** A rate limiter failed; the request continued. */
   | (About & {
       readonly type: "limiter_error";
       readonly limit: "newKeys" | "lookups";
       readonly error: unknown;
     })
-  /** A key's first record was written before its work: under a lease, or for a worker (`execution: "deferred"`). */
+  /** A new key's record was written before its work: under a lease, or for a worker (`execution: "deferred"`). */
   | (About & { readonly type: "reserved"; readonly recordId: string; readonly by: "lease" | "deferred" })
-  /** A worker has taken a deferred request that waited. */
+  /** A worker claimed a deferred request. */
   | (About & { readonly type: "claimed"; readonly recordId: string; readonly attempt: number })
-  /** Another attempt has the record: that of a dead owner, or one that was to be tried again. */
+  /** An attempt took over a record whose owner was dead, or which was to be retried. */
   | (About & {
       readonly type: "taken_over";
       readonly recordId: string;
@@ -66,23 +66,23 @@ export type LatchkeyEvent =
       readonly step: string;
       readonly kind: "phase" | "call";
     })
-  /** An attempt has ended so that the next one continues it. `resumeAfterMs`: when a worker does; null: the next request. */
+  /** An attempt ended and another can continue it. `resumeAfterMs`: when a worker does; null: the next request does. */
   | (About & {
       readonly type: "retryable";
       readonly recordId: string;
       readonly errorCode: string;
       readonly resumeAfterMs: number | null;
     })
-  /** The outcome of an attempt is not known here; its record is `unknown` until it is settled. */
+  /** The outcome of an attempt is not known; its record is `unknown` until it is settled. */
   | (About & { readonly type: "became_unknown"; readonly recordId: string; readonly because: string })
-  /** An attempt has ended without leaving a record. */
+  /** An attempt ended without leaving a record. */
   | (About & { readonly type: "released"; readonly recordId: string })
-  /** The handler threw, or did something wrong that changes nothing, such as answering twice. */
+  /** The handler threw, or made a mistake without consequences, such as answering twice. */
   | (About & { readonly type: "attempt_failed"; readonly recordId: string; readonly error: unknown })
   | (About & { readonly type: "lease_lost"; readonly recordId: string })
-  /** A dead attempt was settled as `unknown`, by the lease-rescuer or by a request. */
+  /** The lease rescuer or a request settled a dead attempt as `unknown`. */
   | (About & { readonly type: "lease_rescued"; readonly recordId: string; readonly because: string })
-  /** An attempt goes on after the last finished step. */
+  /** An attempt continues after the last finished step. */
   | (About & {
       readonly type: "attempt_resumed";
       readonly recordId: string;
@@ -90,9 +90,9 @@ export type LatchkeyEvent =
       readonly by: "request" | "worker";
       readonly recoveryPoint: string | null;
     })
-  /** A finished step gave its stored result, without running. */
+  /** A finished step returned its stored result without running. */
   | (About & { readonly type: "step_resumed"; readonly recordId: string; readonly step: string })
-  /** A call may have happened, and this attempt cannot find out. */
+  /** A call may have happened, and this attempt cannot determine whether it did. */
   | (About & {
       readonly type: "call_in_doubt";
       readonly recordId: string;
@@ -100,7 +100,7 @@ export type LatchkeyEvent =
       readonly effect: string;
       readonly because: string;
     })
-  /** An unknown was settled. */
+  /** An unknown outcome was settled. */
   | (About & {
       readonly type: "settled";
       readonly recordId: string;
@@ -108,27 +108,27 @@ export type LatchkeyEvent =
       readonly actor: string;
       readonly proof: string;
     })
-  /** An operator ended the time of a finished record: its key may run as new. */
+  /** An operator expired a finished record: its key may run as new. */
   | (About & { readonly type: "forgotten"; readonly recordId: string; readonly actor: string })
-  /** An operator ended the wait of a retryable record, or of an unknown one. */
+  /** An operator ended the wait of a retryable or unknown record. */
   | (About & { readonly type: "retried"; readonly recordId: string; readonly actor: string })
-  /** A settlement came before its record was unknown: it is kept, and used should that become so. */
+  /** A settlement arrived before its record was unknown: it is kept, and used if the record becomes unknown. */
   | (About & {
       readonly type: "settlement_kept";
       readonly recordId: string;
       readonly event: string;
       readonly actor: string;
     })
-  /** The other side could not say yet; it is asked again. */
+  /** The provider did not know the outcome yet; the look-up will be repeated. */
   | (About & {
       readonly type: "reconcile_scheduled";
       readonly recordId: string;
       readonly tries: number;
       readonly afterMs: number;
     })
-  /** Asking the other side failed. */
+  /** A look-up at the provider failed. */
   | (About & { readonly type: "reconcile_failed"; readonly recordId: string; readonly error: unknown })
-  /** The outcome-reconciler has found out what became of an unknown. */
+  /** The outcome reconciler determined an unknown outcome. */
   | (About & { readonly type: "reconcile_resolved"; readonly recordId: string; readonly tries: number })
   /** Nothing automatic is left: the record waits for a person. */
   | (About & { readonly type: "dead_letter"; readonly recordId: string; readonly because: string })
@@ -142,14 +142,14 @@ export type LatchkeyEvent =
       readonly because: "serialization" | "lost" | "commit_rolled_back" | "admission" | "batch";
     })
   | (About & { readonly type: "tx_unused" })
-  /** The summary of a request could not be redacted or encoded: its record has none. */
+  /** The summary of a request could not be redacted or encoded, so its record has none. */
   | (About & { readonly type: "summary_failed"; readonly error: unknown })
   | (About & { readonly type: "store_error"; readonly error: unknown })
-  /** So many repeated requests and look-ups were not kept with their records: too many at once, or the store failed. */
+  /** `count` repeated requests and look-ups were not stored with their records: too many at once, or the store failed. */
   | { readonly type: "facts_dropped"; readonly count: number; readonly error: unknown }
   /** The store failed before the work started, and the operation says `onStoreFailure: "run-unprotected"`. */
   | (About & { readonly type: "ran_unprotected"; readonly error: unknown })
-  /** The store is not asked for new requests for a while: they are refused. */
+  /** New requests are refused for a while without calling the store. */
   | { readonly type: "circuit_opened"; readonly store: string }
   /** The store answers again. */
   | { readonly type: "circuit_closed"; readonly store: string }
@@ -162,7 +162,7 @@ export type LatchkeyEvent =
       readonly messages: number;
       readonly audit: number;
     }
-  /** `answered`: it completed the deferred operation that waited for it. */
+  /** `answered`: the delivery completed the deferred operation that waited for it. */
   | (AboutEffect & { readonly type: "effect_delivered"; readonly sends: number; readonly answered: boolean })
   | (AboutEffect & {
       readonly type: "effect_retried";
@@ -178,18 +178,18 @@ export type LatchkeyEvent =
       readonly errorCode: string;
       readonly error: unknown;
     })
-  /** The claim was not ended by its holder: it has lost it, or it is rescued when its lease ends. */
+  /** The holder of a claim did not end it: the claim was lost, or will be rescued when its lease ends. */
   | (AboutEffect & { readonly type: "effect_left"; readonly error: unknown })
-  /** Claims were freed whose lease had ended. `started`: a send had begun that may have happened. */
+  /** Claims whose lease had ended were freed. `started`: those whose send had begun and may have happened. */
   | { readonly type: "effects_rescued"; readonly unstarted: number; readonly started: number }
-  /** A handler failed at a message, or its outcome is unknown. `failures`: of all processes so far. */
+  /** A message's handler failed, or its outcome is unknown. `failures`: the count over all processes so far. */
   | (AboutMessage & {
       readonly type: "message_failed";
       readonly failures: number;
       readonly errorCode: string;
       readonly error: unknown;
     })
-  /** Its broker is asked to deliver it again. */
+  /** The broker is asked to deliver the message again. */
   | (AboutMessage & {
       readonly type: "message_given_back";
       readonly because: string;
@@ -198,9 +198,9 @@ export type LatchkeyEvent =
   /** Nothing automatic is left: the message waits for a person. */
   | (AboutMessage & { readonly type: "message_dead"; readonly because: string; readonly error: unknown })
   | { readonly type: "worker_started" }
-  /** `inTime` false: something was still running when its time was over; leases end without it. */
+  /** `inTime` false: work was still running when the time limit passed; its leases will expire. */
   | { readonly type: "worker_stopped"; readonly inTime: boolean }
   | { readonly type: "service_error"; readonly service: string; readonly error: unknown };
 
-/** Called synchronously; must not throw (what it throws is dropped: reporting never changes an outcome). */
+/** Called synchronously. Must not throw; errors are dropped, because reporting never changes an outcome. */
 export type EventListener = (event: LatchkeyEvent) => void;

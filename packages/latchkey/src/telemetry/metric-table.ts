@@ -1,8 +1,8 @@
-/** Which events move which metrics. */
+/** Which events change which metrics. */
 import type { Depth, Overview } from "../stores/overview.ts";
 import type { LatchkeyEvent } from "./events.ts";
 
-/** Names of attributes and their values; operations, effects and reasons are few, keys and record ids never appear. */
+/** Names of attributes and their values, all of low cardinality: keys and record ids never appear. */
 export type Attributes = Readonly<Record<string, string>>;
 
 export interface Count {
@@ -11,26 +11,27 @@ export interface Count {
   readonly attributes: Attributes;
 }
 
-/** What each counter counts, in the words of `# HELP` and of an instrument's description. */
+/** What each counter counts: the text of `# HELP` and of an instrument's description. */
 export const counters = {
   "api.idempotency.reserve.created.count": "Keys that began an operation for the first time",
   "api.idempotency.reserve.replay.count": "Requests answered with a stored answer",
-  "api.idempotency.reserve.in_progress.count": "Requests refused because the same key was at work",
+  "api.idempotency.reserve.in_progress.count":
+    "Requests refused because another with the same key was running",
   "api.idempotency.reserve.key_misuse.count":
     "Requests refused because their key belonged to another request",
   "api.idempotency.reserve.failed_retry.count": "Attempts that continued one that had failed without effect",
-  "api.idempotency.reserve.unknown.count": "Requests answered that the outcome of their key is unknown",
+  "api.idempotency.reserve.unknown.count": "Requests refused because the outcome of their key is unknown",
   "api.idempotency.store.error.count": "Calls to the store that failed",
-  "api.idempotency.zombie_key.count": "Keys whose owner had died and that were settled or taken over",
-  "api.idempotency.ttl_pruned.count": "Records whose answer or key was removed after its time",
-  "api.idempotency.reconcile.scheduled.count": "Look-ups that found nothing out yet and will be repeated",
+  "api.idempotency.zombie_key.count": "Keys of dead owners that were settled or taken over",
+  "api.idempotency.ttl_pruned.count": "Records whose answer or key was removed after it expired",
+  "api.idempotency.reconcile.scheduled.count": "Look-ups without a result yet that will be repeated",
   "api.idempotency.reconcile.resolved.count": "Unknown outcomes that a look-up settled",
   "api.idempotency.reconcile.failed.count": "Look-ups that failed",
   "api.idempotency.became_unknown.count": "Attempts whose outcome is not known",
   "api.idempotency.dead_letter.count": "Records, effects and messages that wait for a person",
   "api.idempotency.effect.delivered.count": "Effects delivered from the outbox",
   "api.idempotency.effect.retried.count": "Deliveries that failed and will be repeated",
-  "api.idempotency.circuit.opened.count": "Times that a store was no longer asked for new requests",
+  "api.idempotency.circuit.opened.count": "Times that a store's circuit breaker opened",
   "api.idempotency.ran_unprotected.count": "Requests that ran without protection while the store failed",
   "api.idempotency.service.error.count": "Failures of background services",
 } as const;
@@ -39,21 +40,21 @@ export type CounterName = keyof typeof counters;
 
 const none: readonly Count[] = [];
 
-/** What waits now, in the words of `# HELP`; attribute `kind`. */
+/** Work that waits now; attribute `kind`. */
 export const depthMetric = {
   name: "api.idempotency.waiting",
-  help: "What waits in the store now, by kind; at most as many as are counted",
+  help: "Records, effects and messages that wait in the store now, by kind, up to the counting limit",
 } as const;
 
 /** Seconds since the oldest of a kind began to wait; attribute `kind`. */
 export const ageMetric = {
   name: "api.idempotency.waiting.oldest_age",
-  help: "Seconds since the oldest of a kind began to wait; 0 where nothing does",
+  help: "Seconds since the oldest of a kind began to wait; 0 if none waits",
 } as const;
 
 export type WaitingKind = (typeof waitingKinds)[number];
 
-/** What `kind` is one of, and what is counted under it. */
+/** The values of `kind`. */
 export const waitingKinds = [
   "record_pending",
   "record_in_progress",
@@ -72,7 +73,7 @@ export interface Waiting {
   readonly ageSeconds: number;
 }
 
-/** The gauges of an overview. Kinds that a store has none of are left out. */
+/** The gauges of an overview, without the kinds that the store does not support. */
 export function waitingOf({ now, records, overdueLeases, effects, messages }: Overview): readonly Waiting[] {
   const depths: Readonly<Record<WaitingKind, Depth | undefined>> = {
     record_pending: records.pending,
@@ -93,7 +94,7 @@ export function waitingOf({ now, records, overdueLeases, effects, messages }: Ov
   });
 }
 
-/** The counters that an event moves. */
+/** The counters that an event increments. */
 export function countsOf(event: LatchkeyEvent): readonly Count[] {
   switch (event.type) {
     case "reserved":
@@ -167,14 +168,14 @@ function pruned(what: string, count: number): readonly Count[] {
   return count === 0 ? none : one("ttl_pruned", { what }, count);
 }
 
-/** Seconds from an attempt's begin to its stored end, by operation: choose a lease above their 99th percentile. */
+/** Seconds from an attempt's start to its stored answer, by operation. Choose a lease above the 99th percentile. */
 export const durationMetric = {
   name: "api.idempotency.execution.duration",
   help: "Seconds that an attempt took until its answer was stored",
   bounds: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 } as const;
 
-/** Requests by tenant; `duplicate` "true": answered from what an earlier one had left, or refused because of it. */
+/** Requests by tenant; `duplicate` "true": answered from an earlier request's record, or refused because of it. */
 export const tenantMetric = {
   name: "api.idempotency.tenant.requests.count",
   help: "Requests by tenant, and whether they repeated an earlier one",
@@ -182,7 +183,7 @@ export const tenantMetric = {
 
 const repeated: ReadonlySet<string> = new Set(["replayed", "in_progress", "unknown"]);
 
-/** A request's tenant and whether it was a repetition; null: the event says nothing of the kind. */
+/** A request's tenant, and whether the request repeats an earlier one; null: the event reports no request. */
 export function requestOf(
   event: LatchkeyEvent,
 ): { readonly tenant: string; readonly duplicate: boolean } | null {
@@ -191,7 +192,7 @@ export function requestOf(
   return isFirst && "tenant" in event ? { tenant: event.tenant, duplicate: false } : null;
 }
 
-/** Tenants beyond the first so many are counted together, under this name. */
+/** Tenants beyond the limit are counted together under this name. */
 const otherTenants = "(other)";
 
 /** Names the first `max` tenants, and `(other)` for all later ones. */

@@ -1,4 +1,4 @@
-/** What happens moves the right counters, in Prometheus' text and on a real OpenTelemetry SDK. */
+/** Events change the right metrics, in Prometheus' text and on a real OpenTelemetry SDK. */
 import type { Meter, ObservableGauge } from "@opentelemetry/api";
 import {
   AggregationTemporality,
@@ -21,7 +21,7 @@ import {
 
 const canary = "canary-key-4711";
 
-/** One first request, its replay, another body, and one that fails without effect. */
+/** A first request, its replay, one with another body, and one that fails without effect. */
 async function traffic(onEvent: EventListener): Promise<void> {
   const latchkey = createLatchkey({ store: memoryStore(), onEvent });
   const pay = latchkey.operation("payments.create", { writes: "none" });
@@ -56,7 +56,7 @@ function feed(metrics: Metrics, events: readonly object[]): ReadonlyMap<string, 
 }
 
 describe("Prometheus' text", () => {
-  test("counts what requests came to, and how long work took", async () => {
+  test("counts the outcomes of requests, and measures how long work took", async () => {
     const metrics = createMetrics();
     await traffic(metrics.onEvent);
     const text = metrics.text();
@@ -128,7 +128,7 @@ describe("Prometheus' text", () => {
   });
 });
 
-/** A key whose outcome is unknown, and one that is to be tried again. */
+/** A key whose outcome is unknown, and one that is to be retried. */
 async function leaveWaiting(latchkey: Latchkey<MemoryTransaction>): Promise<void> {
   const charge = latchkey.operation("cards.charge", { execution: "lease" });
   const fail = async (key: string, error: Error) => {
@@ -139,7 +139,7 @@ async function leaveWaiting(latchkey: Latchkey<MemoryTransaction>): Promise<void
   await fail(canary, new Error("the socket was lost"));
 }
 
-test("gauges: what waits now, and since when", async () => {
+test("gauges show how much waits now, and for how long", async () => {
   const ports = manualPorts();
   const latchkey = createLatchkey({ store: memoryStore({ ports }), ports });
   const metrics = createMetrics();
@@ -159,7 +159,7 @@ test.each([0, 1.5, 100_001, Number.NaN])("countMax %d is refused", async (countM
   await expect(latchkey.overview({ countMax })).rejects.toThrow(TypeError);
 });
 
-test("a real OpenTelemetry SDK gets the same", async () => {
+test("a real OpenTelemetry SDK receives the same counts", async () => {
   const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE);
   const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 });
   const provider = new MeterProvider({ readers: [reader] });
@@ -206,7 +206,7 @@ test("a real OpenTelemetry SDK collects the gauges", async () => {
   await provider.shutdown();
 });
 
-test("OpenTelemetry's own meter fits the type; anything else is refused", () => {
+test("OpenTelemetry's own meter fits the type; other values are refused", () => {
   expectTypeOf<Meter>().toExtend<MetricMeter>();
   expectTypeOf<Meter>().toExtend<GaugeMeter<ObservableGauge>>();
   expect(() => openTelemetryMetrics({ meter: {} as never })).toThrow(TypeError);

@@ -17,7 +17,7 @@ import {
 } from "./metric-table.ts";
 
 export interface MetricsOptions {
-  /** How many tenants have a series of their own; later ones are counted as `(other)`. 0 to 10 000. Default 100. */
+  /** How many tenants get their own series; later ones are counted as `(other)`. 0 to 10,000. Default 100. */
   readonly tenantsMax?: number;
 }
 
@@ -29,7 +29,7 @@ export interface Metrics {
   /**
    * All series, in Prometheus' text exposition format 0.0.4. Serve it as `text/plain; version=0.0.4`.
    *
-   * @param overview what `latchkey.overview()` gave, for the gauges of what waits and since when. Default: no gauges.
+   * @param overview the result of `latchkey.overview()`, for the gauges of waiting work. Default: no gauges.
    */
   text(overview?: Overview): string;
 }
@@ -45,7 +45,7 @@ interface Histogram {
  * ids and errors never appear in them.
  *
  * @throws {TypeError} for an unknown option
- * @throws {RangeError} when `tenantsMax` is no whole number from 0 to 10 000
+ * @throws {RangeError} when `tenantsMax` is not a whole number from 0 to 10,000
  */
 export function createMetrics(options: MetricsOptions = {}): Metrics {
   checkOptions("createMetrics", options, optionNames);
@@ -132,7 +132,7 @@ function labelsOf(attributes: Attributes): string {
     .join(",");
 }
 
-/** As the text format asks: backslash, quote and line feed. */
+/** The text format requires these three escapes. */
 function escaped(value: string): string {
   return value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }

@@ -96,7 +96,7 @@ describe("a request", () => {
     },
   );
 
-  test("that fails has the error's stable code, and none of its text", async () => {
+  test("that fails has the error's stable code, but not its text", async () => {
     const { latchkey, request } = world();
     const operation = latchkey.operation("op");
     const failing = (error: Error) =>
@@ -115,7 +115,7 @@ describe("a request", () => {
     expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
   });
 
-  test("that finds the store away, and one whose answer is a server's error", async () => {
+  test("has a failed span if the store is down, or if its answer is a server error", async () => {
     let away = true;
     const { latchkey, request } = world((store) => ({
       ...store,
@@ -136,7 +136,7 @@ describe("a request", () => {
     expect(served?.attributes).toMatchObject({ "http.response.status_code": 503, "error.type": "503" });
   });
 
-  test("whose record another attempt had begun links to where that began", async () => {
+  test("whose record another attempt began links to that attempt", async () => {
     const { latchkey, request } = world();
     const operation = latchkey.operation("steps", {
       execution: "lease",
@@ -159,7 +159,7 @@ describe("a request", () => {
 });
 
 describe("steps", () => {
-  test("each phase and each send is a span of its own below its attempt, and the service's hang below it", async () => {
+  test("each phase and each send is a child span of its attempt, and the parent of the service's spans", async () => {
     const { latchkey, request, ports } = world();
     const faults = [new NotExecuted({ message: secret })];
     const charge = latchkey.effect<{ secret: string }, object>("charge", {
@@ -214,7 +214,7 @@ describe("steps", () => {
     expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
   });
 
-  test("a step that is there already is no span", async () => {
+  test("a step that is already finished has no span", async () => {
     const { latchkey, request } = world();
     let runs = 0;
     const operation = latchkey.operation("pay", {
@@ -235,7 +235,7 @@ describe("steps", () => {
 });
 
 describe("workers", () => {
-  test("a delivery begins a trace of its own, linked to the attempt that enqueued it", async () => {
+  test("a delivery begins a new trace, linked to the attempt that enqueued it", async () => {
     const { latchkey, request, ports, memory } = world();
     const faults = [new NotExecuted(), new EffectRefused({ message: secret })];
     const receipt = latchkey.effect<{ secret: string }, object>("receipts.send", {
@@ -259,7 +259,7 @@ describe("workers", () => {
     const [effect] =
       (await memory.outbox?.list({ state: "pending", effect: null, tenant: null, limit: 1, after: null })) ??
       [];
-    // Its loop may have been started anywhere.
+    // The worker's loop may have been started inside any span.
     await ownSpan("somewhere else", () => effectDispatcher(latchkey).runOnce());
     const first = spans.one("process receipts.send");
     expect(first).toMatchObject({ kind: SpanKind.CONSUMER, parentId: null, links: [attempt.spanId] });
@@ -289,7 +289,7 @@ describe("workers", () => {
     expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
   });
 
-  test("deferred work and a resumed attempt: traces of their own, linked to the request", async () => {
+  test("deferred work and a resumed attempt begin new traces, linked to the request", async () => {
     const { latchkey, request, ports } = world();
     const operation = latchkey.operation("report", {
       execution: "deferred",
@@ -319,7 +319,7 @@ describe("workers", () => {
     expect(spans.one("execute report").links).toEqual([asked.spanId]);
   });
 
-  test("a look-up of the reconciler links to where the record began that is unknown", async () => {
+  test("a look-up of the reconciler links to the attempt that began the unknown record", async () => {
     const { latchkey, request, ports } = world();
     let found: { found: object } | null = null;
     const charge = latchkey.effect<object, object>("charge", {
@@ -379,7 +379,7 @@ describe("a message", () => {
     return { ports, consume: (change: Partial<Message> = {}) => made.consume({ ...message, ...change }) };
   }
 
-  test("is a span, linked to its sender's, with its attempt below it; delivered again, a link to that", async () => {
+  test("has a span linked to its sender's, with its attempt as a child; a redelivery links to that attempt", async () => {
     const { consume } = inbox(() => ownSpan("own work", async () => {}));
     await ownSpan("client", () => consume({ system: "rabbitmq" }));
     const [client, processed, attempt] = ["client", "process orders", "execute shipments.create"].map(
@@ -406,7 +406,7 @@ describe("a message", () => {
     expect(spans.all().every(({ text }) => !text.includes("canary"))).toBe(true);
   });
 
-  test("that is a dead letter has failed; a header that is none is left out", async () => {
+  test("that becomes a dead letter has a failed span; an invalid header is ignored", async () => {
     const { consume } = inbox(async () => {});
     const hostile = [
       Buffer.from(header),
@@ -426,8 +426,8 @@ describe("a message", () => {
   });
 });
 
-describe("where nothing is to be linked to", () => {
-  test("a trace that is not sampled is not kept", async () => {
+describe("without a valid trace to link to", () => {
+  test("a trace that is not sampled is not stored", async () => {
     const off = openTelemetryTracing({ api: sampledBy(new AlwaysOffSampler()) });
     const memory = memoryStore();
     const latchkey = createLatchkey({ store: memory, tracing: off });
@@ -468,7 +468,7 @@ describe("where nothing is to be linked to", () => {
     expect(spans.named("execute op").map(({ links }) => links)).toEqual([[], []]);
   });
 
-  test("what a tracer calls its spans is checked before it is stored", async () => {
+  test("a tracer's trace and span ids are checked before they are stored", async () => {
     for (const traceId of ["'; drop table records; --", "0".repeat(32), 7 as never, null as never]) {
       const context = { traceId, spanId: "b7ad6b7169203331", traceFlags: 1 };
       expect(formatTraceparent(context)).toBeNull();
@@ -535,7 +535,7 @@ describe("a tracer that throws", () => {
     "and is older than links": spanThat({ addLink: undefined as never }),
   };
 
-  test.each(Object.entries(faults))("%s breaks no request, and runs nothing twice", async (_, faulty) => {
+  test.each(Object.entries(faults))("%s breaks no request and does not run work twice", async (_, faulty) => {
     const memory = memoryStore();
     const latchkey = createLatchkey({ store: memory, tracing: openTelemetryTracing({ api: faulty }) });
     const operation = latchkey.operation("op");
@@ -555,7 +555,7 @@ describe("a tracer that throws", () => {
   });
 });
 
-describe("what is given", () => {
+describe("options", () => {
   test("the API of OpenTelemetry fits", () => {
     expectTypeOf<typeof api>().toExtend<TracingApi<typeof ROOT_CONTEXT, Span>>();
     expectTypeOf(openTelemetryTracing).toBeCallableWith({ api });
@@ -577,7 +577,7 @@ describe("what is given", () => {
   });
 });
 
-/** The names of version 1.45, as the SDK itself uses them. */
+/** The attribute names of version 1.45, which the SDK itself uses. */
 function semanticConventions(): (constant: string) => string {
   const ofSdk = createRequire(createRequire(import.meta.url).resolve("@opentelemetry/sdk-trace-base"));
   const main = pathToFileURL(ofSdk.resolve("@opentelemetry/semantic-conventions"));

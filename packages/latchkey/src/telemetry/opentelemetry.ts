@@ -1,4 +1,4 @@
-/** Metrics and traces for OpenTelemetry, on the meter and the API that the user's own SDK gives. */
+/** Metrics and traces for OpenTelemetry, through the meter and the API of the user's own SDK. */
 import { isLatchkeyError } from "../errors.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Overview } from "../stores/overview.ts";
@@ -20,7 +20,7 @@ import {
 import { formatTraceparent, parseTraceparent, type TraceContext } from "./traceparent.ts";
 import type { SpanStart, TraceSpan, Tracing } from "./tracing.ts";
 
-/** What is needed of `Meter` of `@opentelemetry/api` 1. */
+/** The part of `Meter` in `@opentelemetry/api` 1 that metrics need. */
 export interface MetricMeter {
   createCounter(name: string, options: { description: string }): Adds;
   createHistogram(
@@ -29,7 +29,7 @@ export interface MetricMeter {
   ): Records;
 }
 
-/** What is needed besides for gauges. */
+/** The part of `Meter` that gauges need. */
 export interface GaugeMeter<Gauge> {
   createObservableGauge(name: string, options: { description: string; unit?: string }): Gauge;
   addBatchObservableCallback(
@@ -51,7 +51,7 @@ interface Records {
 export interface OpenTelemetryMetricsOptions {
   /** `metrics.getMeter("latchkey")` of `@opentelemetry/api`. */
   readonly meter: MetricMeter;
-  /** How many tenants have a series of their own; later ones are counted as `(other)`. 0 to 10 000. Default 100. */
+  /** How many tenants get their own series; later ones are counted as `(other)`. 0 to 10,000. Default 100. */
   readonly tenantsMax?: number;
 }
 
@@ -61,11 +61,11 @@ const optionNames = {
 } as const satisfies OptionNames<OpenTelemetryMetricsOptions>;
 
 /**
- * A listener for `createLatchkey({ onEvent })` that moves counters and a histogram of durations (unit `s`). Attributes are
- * `operation`, `effect`, `because`, `kind`, `store`, `service` and, bounded, `tenant`; keys never appear.
+ * A listener for `createLatchkey({ onEvent })` that updates counters and a histogram of durations (unit `s`). Attributes are
+ * `operation`, `effect`, `because`, `kind`, `store`, `service` and a limited number of tenants; keys never appear.
  *
  * @throws {TypeError} for an unknown option, or a meter without the two factories
- * @throws {RangeError} when `tenantsMax` is no whole number from 0 to 10 000
+ * @throws {RangeError} when `tenantsMax` is not a whole number from 0 to 10,000
  */
 export function openTelemetryMetrics(options: OpenTelemetryMetricsOptions): EventListener {
   checkOptions("openTelemetryMetrics", options, optionNames);
@@ -111,11 +111,10 @@ const gaugeOptionNames = {
 } as const satisfies OptionNames<OpenTelemetryGaugesOptions<never>>;
 
 /**
- * Reports what waits in the store, and for how long the oldest has (unit `s`), whenever the SDK collects. All processes of
- * a service would report the same, so call this in one: the worker's. A collection that cannot ask the store reports
- * nothing.
+ * Reports how much work waits in the store, and the age of the oldest (unit `s`), whenever the SDK collects. All processes of a
+ * service would report the same, so call this in one: the worker's. While the store cannot be read, nothing is reported.
  *
- * @throws {TypeError} for an unknown option, a meter without observable gauges, or something that is no latchkey
+ * @throws {TypeError} for an unknown option, a meter without observable gauges, or a `latchkey` that is not one
  */
 export function openTelemetryGauges<Gauge>(options: OpenTelemetryGaugesOptions<Gauge>): void {
   checkOptions("openTelemetryGauges", options, gaugeOptionNames);
@@ -124,7 +123,7 @@ export function openTelemetryGauges<Gauge>(options: OpenTelemetryGaugesOptions<G
     throw new TypeError('meter must be a Meter: metrics.getMeter("latchkey") of @opentelemetry/api');
   }
   if (typeof latchkey?.overview !== "function")
-    throw new TypeError("latchkey must be what createLatchkey returns");
+    throw new TypeError("latchkey must be the result of createLatchkey");
   const depth = meter.createObservableGauge(depthMetric.name, { description: depthMetric.help });
   const age = meter.createObservableGauge(ageMetric.name, { description: ageMetric.help, unit: "s" });
   meter.addBatchObservableCallback(
@@ -138,7 +137,7 @@ export function openTelemetryGauges<Gauge>(options: OpenTelemetryGaugesOptions<G
   );
 }
 
-/** What is needed of `@opentelemetry/api` 1: `import * as api from "@opentelemetry/api"`. */
+/** The part of `@opentelemetry/api` 1 that tracing needs: `import * as api from "@opentelemetry/api"`. */
 export interface TracingApi<Context, Span extends TracedSpan> {
   readonly ROOT_CONTEXT: Context;
   readonly context: {
@@ -151,7 +150,7 @@ export interface TracingApi<Context, Span extends TracedSpan> {
   };
 }
 
-/** What is needed of a tracer. */
+/** The part of a tracer that Latchkey uses. */
 export interface SpanTracer<Context, Span> {
   startSpan(
     name: string,
@@ -167,7 +166,7 @@ export interface SpanTracer<Context, Span> {
   ): Span;
 }
 
-/** What is needed of a span. `addLink` is in 1.9 and later; without it replays have no link. */
+/** The part of a span that Latchkey uses. `addLink` needs version 1.9; without it replays have no link. */
 export interface TracedSpan {
   spanContext(): TraceContext;
   setAttributes(attributes: Record<string, string | number | boolean>): unknown;
@@ -187,16 +186,16 @@ const tracingOptionNames = { api: true } as const satisfies OptionNames<
   OpenTelemetryTracingOptions<unknown, TracedSpan>
 >;
 
-/** As OpenTelemetry's `SpanKind` has them. */
+/** Values of OpenTelemetry's `SpanKind`. */
 const kinds = { internal: 0, consumer: 4 } as const satisfies Record<SpanStart["kind"], number>;
 /** `SpanStatusCode.ERROR`. */
 const statusError = 2;
 
 /**
  * Spans around attempts, phases, calls, deliveries, look-ups and messages, for `createLatchkey({ tracing })`. Spans that the
- * service makes meanwhile hang below them, where its SDK has a context manager. A tracer that throws changes nothing.
+ * service creates meanwhile are their children if its SDK has a context manager. A tracer that throws changes no outcome.
  *
- * @throws {TypeError} for an unknown option, or something that is not the API of OpenTelemetry
+ * @throws {TypeError} for an unknown option, or an `api` that is not OpenTelemetry's
  */
 export function openTelemetryTracing<Context, Span extends TracedSpan>(
   options: OpenTelemetryTracingOptions<Context, Span>,
@@ -235,12 +234,12 @@ function open<Context, Span extends TracedSpan>(
 ): { readonly span: Span; readonly context: Context } {
   const around = root ? ROOT_CONTEXT : context.active();
   const options = { kind: kinds[kind], attributes: { ...attributes }, links: links.flatMap(linkOf), root };
-  // Asked for each time: an SDK may be registered later.
+  // Read each time: an SDK may be registered later.
   const span = trace.getTracer("latchkey").startSpan(name, options, around);
   return { span, context: trace.setSpan(around, span) };
 }
 
-/** A context manager that throws, before it has run the work or after, must not keep it from running or run it twice. */
+/** Runs the work exactly once, even if the context manager throws before or after running it. */
 function once<Context, Span extends TracedSpan, T>(
   { context }: TracingApi<Context, Span>,
   inside: Context,
@@ -279,7 +278,7 @@ function traceSpan(span: TracedSpan): TraceSpan {
   };
 }
 
-/** Of a tracer that gives no span. */
+/** Used when the tracer returns no span. */
 const unseen: TraceSpan = { traceparent: null, set() {}, link() {}, fail() {} };
 
 function failureOf(error: unknown): string {

@@ -1,4 +1,4 @@
-/** W3C Trace Context in one text: `00-`, the trace's id, the span's id, flags. What is stored and what is read is checked. */
+/** W3C Trace Context as text: `00-`, the trace's id, the span's id, flags. Both parsing and formatting validate it. */
 
 export interface TraceContext {
   /** 32 hexadecimal digits. */
@@ -12,7 +12,7 @@ const form = /^00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$
 const length = 55;
 const sampled = 1;
 
-/** Null: it is none of version 00, which is the only one that Latchkey writes. */
+/** Null: not a traceparent of version 00, the only version that Latchkey writes. */
 export function parseTraceparent(text: unknown): TraceContext | null {
   if (typeof text !== "string" || text.length !== length) return null;
   const [, traceId, spanId, flags] = form.exec(text) ?? [];
@@ -20,7 +20,7 @@ export function parseTraceparent(text: unknown): TraceContext | null {
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) };
 }
 
-/** Null: the context is not valid, or is not sampled, so that a link to it would lead nowhere. */
+/** Null: the context is invalid or not sampled, so a link to it would lead nowhere. */
 export function formatTraceparent({ traceId, spanId, traceFlags }: TraceContext): string | null {
   if (!Number.isInteger(traceFlags) || (traceFlags & sampled) === 0) return null;
   const text = `00-${traceId}-${spanId}-01`;

@@ -1,34 +1,34 @@
-/** The port to a tracer: spans around what Latchkey runs. It knows no vendor; `latchkey/opentelemetry` has the one that is used. */
+/** The port to a tracer: spans around the work that Latchkey runs. `latchkey/opentelemetry` implements it. */
 
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
 export interface SpanStart {
-  /** Of low cardinality: an operation, an effect or a step belongs in it, a key or an id never. */
+  /** Low cardinality: it may contain an operation, an effect or a step, but never a key or an id. */
   readonly name: string;
-  /** `consumer`: it processes a message that another span has made. */
+  /** `consumer`: the span processes a message that another span created. */
   readonly kind: "internal" | "consumer";
   readonly attributes: SpanAttributes;
-  /** Spans that it follows from, as W3C traceparents. What is none is left out. */
+  /** Spans that this one follows from, as W3C traceparents. Invalid ones are skipped. */
   readonly links?: readonly unknown[];
-  /** Begins a trace of its own, whatever runs around it. Default false. */
+  /** Begins a new trace, even inside another span. Default false. */
   readonly root?: boolean;
 }
 
-/** A span that is open. No method throws. */
+/** An open span. No method throws. */
 export interface TraceSpan {
-  /** Where others may link to, as a W3C traceparent; null: it is not sampled. */
+  /** The W3C traceparent to link to; null: the span is not sampled. */
   readonly traceparent: string | null;
   set(attributes: SpanAttributes): void;
-  /** Links to another span; what is no W3C traceparent is left out. */
+  /** Links to another span; an invalid W3C traceparent is ignored. */
   link(traceparent: unknown): void;
-  /** @param code stable, and never the text of an error */
+  /** @param code a stable code, never an error's text */
   fail(code: string): void;
 }
 
 export interface Tracing {
   /**
-   * Runs `work` inside a new span: once, whatever becomes of the span, and gives what it gives. An error of the work's is the
-   * span's failure. Never throws by itself.
+   * Runs `work` inside a new span, exactly once whatever the tracer does, and returns its result. An error of the work marks the
+   * span as failed and is thrown; errors of the tracer are not.
    */
   inSpan<T>(start: SpanStart, work: (span: TraceSpan) => Promise<T>): Promise<T>;
 }

@@ -1,4 +1,4 @@
-/** What becomes of one delivery: checked, run once, and answered so that its sender does the right thing. */
+/** Handles one delivery: checks it, runs its event once, and answers so that the sender retries only if it should. */
 import type { Execution } from "../engine/classify.ts";
 import { isLatchkeyError, LatchkeyError } from "../errors.ts";
 import { scopeOf } from "../execution/scope.ts";
@@ -9,7 +9,7 @@ import type { Result, Submission } from "../operations/attempt.ts";
 import type { Operation } from "../operations/operation.ts";
 import type { WebhookDelivery, WebhookSource } from "./webhook-source.ts";
 
-/** Why a delivery was not taken. */
+/** Why a delivery was refused. */
 export type WebhookRefusal =
   | "signature-invalid"
   | "missing-id"
@@ -24,7 +24,7 @@ export type WebhookRefusal =
   | "commit-in-doubt"
   | "store-unavailable";
 
-/** What the sender gets. */
+/** The response to the sender. */
 export interface WebhookAnswer {
   readonly status: number;
   readonly headers: readonly (readonly [name: string, value: string])[];
@@ -42,7 +42,7 @@ export type ExecuteEvent<E> = (submission: Submission, event: E) => Promise<Resu
 
 /**
  * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
- * @throws whatever the work throws. The framework's own error handling answers then, and the sender sends the event again.
+ * @throws whatever the work throws. The framework's own error handling then answers, and the sender sends the event again.
  */
 export async function receiveEvent<Tx, X extends Execution, E>(
   { runtime }: Latchkey<Tx>,
@@ -58,13 +58,13 @@ export async function receiveEvent<Tx, X extends Execution, E>(
   const verified = await source.verify(delivery);
   if (verified.kind === "forged") return refuse("signature-invalid", verified.error);
   const { id, event } = verified;
-  // Of a verifier's event only the type says that it has one.
+  // Only the type promises that a verified event has an id.
   if (typeof id !== "string" || id === "") return refuse("missing-id");
   const key = parseKey([id], { syntax: "opaque" });
   if (!key.ok) return refuse("invalid-id", new TypeError(key.detail));
   const account = await tenantOf(() => tenant(event, delivery));
   runtime.checkIdentity("tenant", account);
-  // The sender's word for the same event. Its bytes may differ: Stripe counts the endpoints that still wait in them.
+  // The id alone identifies the event. Retries may have other bytes: Stripe's contain the number of pending endpoints.
   const fingerprint = fingerprintOf(operation.name, { source: source.name });
   const recordKey = { tenant: account, scope: scopeOf(operation), key: key.key };
   try {
@@ -103,7 +103,7 @@ function endOf(result: Result): End {
     case "accepted":
       return "received";
     case "replay":
-    // It was done. Senders of Standard Webhooks take 410 for the wish to get no more of them.
+    // The event was handled. Senders of Standard Webhooks disable an endpoint that answers 410.
     case "expired":
       return "repeated";
     case "in_progress":
@@ -125,7 +125,7 @@ function endOf(result: Result): End {
 
 const releasedRetryMs = 1_000;
 
-/** Everything but 2xx makes a sender send the event again, if it ever does. */
+/** A sender that retries does so for every status but 2xx. */
 const statuses: Readonly<Record<WebhookRefusal, number>> = {
   "signature-invalid": 400,
   "missing-id": 400,

@@ -1,28 +1,28 @@
 /**
- * The contract of a sender's webhooks. A source says whether a delivery is genuine, by the user's own verifier and over the
- * bytes as they came, and by which id its sender knows the event. It asks nothing of a store.
+ * The contract of a sender's webhooks. A source decides whether a delivery is genuine, by the user's own verifier over the
+ * bytes as received, and names the id that the sender gives the event. It uses no store.
  */
 
-/** One HTTP request of a sender's. */
+/** One HTTP request from a sender. */
 export interface WebhookDelivery {
-  /** The value of a header; null: there is none. */
+  /** The value of a header; null: the header is missing. */
   header(name: string): string | null;
-  /** The bytes of the body, as they were sent. */
+  /** The bytes of the body as received. */
   readonly body: Uint8Array;
   /** The framework's own request. */
   readonly request: unknown;
 }
 
 export interface WebhookSource<E> {
-  /** For messages: `Stripe`. */
+  /** Used in error messages, such as `Stripe`. */
   readonly name: string;
-  /** How long the sender may send one event again, in milliseconds. An operation must remember for longer. */
+  /** How long the sender may repeat an event, in milliseconds. The operation must remember it for longer. */
   readonly retryWindowMs: number;
-  /** Never throws: what a verifier throws makes the delivery forged. */
+  /** Never throws: if the verifier throws, the delivery is forged. */
   verify(delivery: WebhookDelivery): Promise<Verified<E>>;
 }
 
 export type Verified<E> =
-  /** `id` is what the sender's retries of this event have in common; null or empty: it sent none. */
+  /** `id` is the same in all retries of this event; null or empty: the sender sent none. */
   | { readonly kind: "genuine"; readonly id: string | null; readonly event: E }
   | { readonly kind: "forged"; readonly error: unknown };

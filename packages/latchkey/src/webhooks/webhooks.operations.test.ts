@@ -7,7 +7,7 @@ import { type WebhookOptions, webhookReceiver } from "./webhooks.ts";
 
 type Untyped = (...given: readonly unknown[]) => unknown;
 
-test("an operation that owns its work: the event is kept and answered at once, and a worker runs it once", async () => {
+test("an operation that owns its work stores the event, answers at once, and a worker runs it once", async () => {
   const latchkey = createLatchkey({ store: memoryStore() });
   const events: unknown[] = [];
   const operation = latchkey.operation("receive", {
@@ -50,12 +50,12 @@ describe("construction", () => {
 
   test.each<[string, () => unknown, string]>([
     ["no source", () => make({ source: undefined }, operation, handler), "stripeWebhooks"],
-    ["no tenant", () => make({ singleTenant: undefined }, operation, handler), "whose events"],
-    ["two tenants", () => make({ tenant: () => "a" }, operation, handler), "whose events"],
-    ["a limit of nothing", () => make({ bodyLimitBytes: 0 }, operation, handler), "bodyLimitBytes"],
+    ["no tenant", () => make({ singleTenant: undefined }, operation, handler), "set either `tenant"],
+    ["two tenants", () => make({ tenant: () => "a" }, operation, handler), "set either `tenant"],
+    ["a limit of 0", () => make({ bodyLimitBytes: 0 }, operation, handler), "bodyLimitBytes"],
     ["no handler", () => make({}), "pass a handler"],
-    ["a handler of owned work", () => make({}, owned, handler), "leave out the handler"],
-    ["what may run unprotected", () => make({}, unprotected, handler), "may run unprotected"],
+    ["a handler for owned work", () => make({}, owned, handler), "leave out the handler"],
+    ["an operation that may run unprotected", () => make({}, unprotected, handler), "may run unprotected"],
     ["keys by path", () => make({}, byPath, handler), 'set keyScope to "operation"'],
     [
       "a foreign operation",

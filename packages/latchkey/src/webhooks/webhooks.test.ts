@@ -25,7 +25,7 @@ const ways = senders.flatMap((sender) => [
 ]);
 
 describe.each(ways)("$name over $way", ({ sender, open }) => {
-  test("an event runs once, and is answered 200 as often as it comes", async () => {
+  test("an event runs once, and every delivery of it is answered 200", async () => {
     const { receiver, events } = arrange(sender);
     const post = await open(receiver);
     const first = await post(await sender.deliver("evt_1"));
@@ -37,7 +37,7 @@ describe.each(ways)("$name over $way", ({ sender, open }) => {
     expect(events[0]).toMatchObject({ id: "evt_1" });
   });
 
-  test("what is not genuine is refused, and reaches neither the tenant nor the store", async () => {
+  test("a forged delivery is refused before the tenant is asked or the store is read", async () => {
     let asked = 0;
     const tenant = () => {
       asked += 1;
@@ -76,7 +76,7 @@ describe.each(ways)("$name over $way", ({ sender, open }) => {
     expect([events.length, storeCalls()]).toEqual([0, 0]);
   });
 
-  test("a handler that throws rolls back, and the sender's next try runs", async () => {
+  test("a handler that throws rolls back, and the sender's retry runs", async () => {
     let failing = true;
     const { receiver, events } = arrange(sender, async () => {
       if (failing) throw new Error("deadlock");
@@ -89,7 +89,7 @@ describe.each(ways)("$name over $way", ({ sender, open }) => {
     expect(events).toHaveLength(2);
   });
 
-  test("it is remembered for as long as its sender tries", async () => {
+  test("an operation must remember events for as long as the sender retries", async () => {
     const options = { retentionMs: sender.windowMs + 1 };
     const { receiver, events, advance } = arrange(sender, undefined, { options });
     const post = await open(receiver);
@@ -102,8 +102,8 @@ describe.each(ways)("$name over $way", ({ sender, open }) => {
   });
 });
 
-describe("what a sender is answered", () => {
-  test("while the first delivery runs: come back", async () => {
+describe("the answer to the sender", () => {
+  test("while the first delivery runs: retry later", async () => {
     const gate = createGate();
     const { receiver, events } = arrange(stripeSender, () => gate.pass());
     const post = await overFetch(receiver);
@@ -116,7 +116,7 @@ describe("what a sender is answered", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("a handler that declines: the event has to come again", async () => {
+  test("when the handler declines: send the event again", async () => {
     const { receiver, events, reasons } = arrange(stripeSender, async (_, release) => release());
     const post = await overFetch(receiver);
     for (let time = 0; time < 2; time++) {
@@ -125,7 +125,7 @@ describe("what a sender is answered", () => {
     expect([events.length, reasons]).toEqual([2, ["released", "released"]]);
   });
 
-  test("under a lease what throws leaves it open what happened: it is not run again", async () => {
+  test("when a handler under a lease throws: the outcome is unknown, and the event does not run again", async () => {
     const failing = async () => {
       throw new Error("socket hang up");
     };
@@ -139,7 +139,7 @@ describe("what a sender is answered", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("a store that is away: later, and nothing has run", async () => {
+  test("while the store is down: retry later, and nothing has run", async () => {
     const { receiver, events, setStoreDown } = arrange(stripeSender);
     const post = await overFetch(receiver);
     setStoreDown(true);
@@ -150,7 +150,7 @@ describe("what a sender is answered", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("an event whose record is a tombstone: received, and never 410", async () => {
+  test("when the record is a tombstone: received, and never 410", async () => {
     const options = { retentionMs: 4 * dayMs, forgetAfterMs: 8 * dayMs };
     const { receiver, events, advance } = arrange(stripeSender, undefined, { options });
     const post = await overFetch(receiver);
@@ -160,7 +160,7 @@ describe("what a sender is answered", () => {
     expect(events).toHaveLength(1);
   });
 
-  test.each(["Express", "Fetch"])("a body that is too large, over %s", async (way) => {
+  test.each(["Express", "Fetch"])("to a body over the limit, on %s", async (way) => {
     const { receiver, reasons, storeCalls } = arrange(stripeSender, undefined, {
       webhook: { bodyLimitBytes: 100 },
     });
@@ -170,7 +170,7 @@ describe("what a sender is answered", () => {
     expect([reasons, storeCalls()]).toEqual([["payload-too-large"], 0]);
   });
 
-  test.each(["", "throw"])("no tenant (%j) is an error, and nothing runs", async (given) => {
+  test.each(["", "throw"])("without a tenant (%j): an error, and nothing runs", async (given) => {
     const tenant = () => {
       if (given === "throw") throw new Error("no such account");
       return given;
@@ -183,8 +183,8 @@ describe("what a sender is answered", () => {
   });
 });
 
-describe("what one event is", () => {
-  test("of two tenants, it is two", async () => {
+describe("the identity of an event", () => {
+  test("differs between tenants", async () => {
     const tenant = (event: unknown) => String((event as { account?: string }).account);
     const { receiver, events } = arrange(stripeSender, undefined, { webhook: { tenant } });
     const post = await overFetch(receiver);
@@ -193,7 +193,7 @@ describe("what one event is", () => {
     expect(events).toHaveLength(2);
   });
 
-  test("Stripe's retry has other bytes: it counts the endpoints that still wait", async () => {
+  test("is the same in Stripe's retries, whose bytes differ by the number of pending endpoints", async () => {
     const { receiver, events } = arrange(stripeSender);
     const post = await overFetch(receiver);
     const waiting = (count: number) =>
@@ -203,7 +203,7 @@ describe("what one event is", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("Shopify gives one id to several topics: each runs", async () => {
+  test("includes Shopify's topic: events with the same id and different topics all run", async () => {
     const { receiver, events } = arrange(shopifySender);
     const post = await overExpress(receiver);
     const created = await shopifySender.deliver("evt_1");
@@ -217,7 +217,7 @@ describe("what one event is", () => {
     ]);
   });
 
-  test("the id of Standard Webhooks is part of what is signed: it cannot be changed", async () => {
+  test("is signed in Standard Webhooks: a changed id is refused", async () => {
     const { receiver, storeCalls } = arrange(standardSender);
     const post = await overFetch(receiver);
     const { headers, body } = await standardSender.deliver("msg_1");
@@ -228,7 +228,7 @@ describe("what one event is", () => {
 });
 
 test.each([githubSender, shopifySender, standardSender])(
-  "other bytes of the same text are not what $name has signed",
+  "bytes that are not UTF-8 do not pass as $name's signed text",
   async (sender) => {
     const { receiver, storeCalls } = arrange(sender);
     const { headers, body } = await sender.deliver("evt_1", { payload: { note: "\ufffd" } });
@@ -244,7 +244,7 @@ test.each([githubSender, shopifySender, standardSender])(
   },
 );
 
-describe("bodies that other code has read", () => {
+describe("bodies that other code has already read", () => {
   test.each<[string, express.RequestHandler]>([
     ["express.raw", express.raw({ type: "*/*" })],
     ["express.json with keepRawBody", express.json({ verify: keepRawBody })],
@@ -255,7 +255,7 @@ describe("bodies that other code has read", () => {
     expect(events).toHaveLength(1);
   });
 
-  test("express.json alone does not: an error that says so, and nothing runs", async () => {
+  test("express.json alone keeps no bytes: an error with the remedy, and nothing runs", async () => {
     const { receiver, events, storeCalls } = arrange(stripeSender);
     const post = await overExpress(receiver, express.json());
     const answer = await post(await stripeSender.deliver("evt_1"));
@@ -263,7 +263,7 @@ describe("bodies that other code has read", () => {
     expect([events.length, storeCalls()]).toEqual([0, 0]);
   });
 
-  test("a Request that was read is an error", async () => {
+  test("a Request whose body was read is an error", async () => {
     const { receiver } = arrange(stripeSender);
     const { headers, body } = await stripeSender.deliver("evt_1");
     const request = new Request("http://hooks.example/", { method: "POST", headers, body });

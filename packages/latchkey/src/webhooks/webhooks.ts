@@ -1,4 +1,4 @@
-/** Receivers of webhooks: the signature is checked over the bytes as they came, and an event runs once. */
+/** Receivers of webhooks: they check the signature over the bytes as received, and run each event once. */
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
@@ -27,19 +27,19 @@ export type { Verified, WebhookAnswer, WebhookDelivery, WebhookRefusal, WebhookS
 type Possibly<T> = T | null | undefined;
 
 export type WebhookOptions<E> = {
-  /** Whose webhooks they are, and how they are verified. */
+  /** Who sends the webhooks, and how they are verified. */
   readonly source: WebhookSource<E>;
-  /** Largest body, in bytes; a larger one is refused with 413. GitHub sends up to 25 MB. Default 1 MiB. */
+  /** Largest accepted body, in bytes; larger ones get 413. GitHub sends up to 25 MB. Default 1 MiB. */
   readonly bodyLimitBytes?: number;
-  /** Told of each delivery that was not taken, with what the verifier has thrown. Default: nobody is. */
+  /** Called for each refused delivery, with the error that the verifier threw. Default: nothing is called. */
   readonly onRefused?: (refusal: { readonly reason: WebhookRefusal; readonly error: unknown }) => void;
 } & (
   | {
-      /** Whose event it is. Asked after the signature was checked, and before anything is looked up. */
+      /** Returns the event's tenant. Called after the signature was checked, before the store is read. */
       readonly tenant: (event: E, delivery: WebhookDelivery) => Possibly<string> | Promise<Possibly<string>>;
       readonly singleTenant?: never;
     }
-  /** All events are of one tenant. For services that have no tenants at all. */
+  /** For services without tenants: all events share one. */
   | { readonly singleTenant: true; readonly tenant?: never }
 );
 
@@ -51,7 +51,7 @@ const optionNames = {
   singleTenant: true,
 } as const satisfies OptionNames<Record<keyof WebhookOptions<never> | "tenant" | "singleTenant", unknown>>;
 
-/** Runs one event. What it throws rolls everything back under `transaction`, and the sender sends the event again. */
+/** Runs one event. If it throws, `transaction` rolls everything back and the sender sends the event again. */
 export type WebhookHandler<Tx, X extends DirectExecution, E> = (
   context: HandlerContext<Tx, X> & { readonly event: E; readonly delivery: WebhookDelivery },
 ) => Promise<void>;
@@ -60,20 +60,20 @@ export type WebhookHandler<Tx, X extends DirectExecution, E> = (
 export interface WebhookReceiver {
   readonly bodyLimitBytes: number;
   /**
-   * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`; whatever the handler throws. Answer 500 then.
+   * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`; whatever the handler throws. Then answer 500.
    */
   receive(delivery: WebhookDelivery): Promise<WebhookAnswer>;
-  /** What a body over the limit is answered with. */
+  /** The answer to a body over the limit. */
   refuseTooLarge(): WebhookAnswer;
 }
 
 /**
- * Makes a receiver: an event is an attempt of the operation under its sender's id. Nothing is looked up before the signature
- * was checked; an event that was received before is answered 200 and does not run.
+ * Makes a receiver: each event is an attempt of the operation, with the sender's id as the key. The signature is checked before
+ * the store is read; an event that was received before is answered 200 and does not run again.
  *
- * @param handler what an event runs; only for an operation that does not own its work
- * @throws {TypeError} when an option is missing, unknown or out of range, when the operation forgets events sooner than their
- * sender stops repeating them, counts keys by path, or may run unprotected.
+ * @param handler runs an event; only for an operation that does not own its work
+ * @throws {TypeError} when an option is missing, unknown or out of range, or when the operation forgets events before their
+ * sender stops repeating them, has `keyScope: "path"`, or may run unprotected.
  */
 export function webhookReceiver<Tx, X extends Execution, E>(
   latchkey: Latchkey<Tx>,
@@ -110,16 +110,16 @@ function resolveOptions<E>(options: WebhookOptions<E>): ReceiverSettings<E> {
   checkOptions("webhookReceiver", options, optionNames);
   const { source, tenant, singleTenant, bodyLimitBytes = 1, onRefused = () => {} } = options;
   if (typeof source?.verify !== "function") {
-    throw new TypeError("webhookReceiver: source must be one, such as stripeWebhooks({ stripe, secret })");
+    throw new TypeError(
+      "webhookReceiver: source must be a WebhookSource, such as stripeWebhooks({ stripe, secret })",
+    );
   }
   if (!Number.isSafeInteger(bodyLimitBytes) || bodyLimitBytes <= 0) {
     throw new TypeError(`bodyLimitBytes must be a positive whole number (got ${bodyLimitBytes})`);
   }
   if (singleTenant === true && tenant === undefined) return { source, tenant: () => "(single)", onRefused };
   if (typeof tenant === "function" && singleTenant === undefined) return { source, tenant, onRefused };
-  throw new TypeError(
-    "webhookReceiver: say whose events they are: either `tenant: (event) => …` or `singleTenant: true`",
-  );
+  throw new TypeError("webhookReceiver: set either `tenant: (event) => …` or `singleTenant: true`");
 }
 
 function checkOperation<Tx, E>(
@@ -132,7 +132,7 @@ function checkOperation<Tx, E>(
     throw new TypeError(`Operation ${name} was defined on another latchkey`);
   }
   if (settings.onStoreFailure !== "refuse") {
-    throw new TypeError(`Operation ${name} may run unprotected: events can only be refused`);
+    throw new TypeError(`Operation ${name} may run unprotected: set onStoreFailure to "refuse"`);
   }
   if (settings.keyScope === "path") {
     throw new TypeError(
@@ -142,7 +142,7 @@ function checkOperation<Tx, E>(
   const knownMs = rememberedMs(operation);
   if (knownMs > source.retryWindowMs) return;
   throw new TypeError(
-    `Operation ${name} remembers an event for ${knownMs} ms, and ${source.name} may send it again for ` +
+    `Operation ${name} remembers an event for ${knownMs} ms, but ${source.name} may repeat it for ` +
       `${source.retryWindowMs} ms: it would run twice. Raise retentionMs above that`,
   );
 }
@@ -168,14 +168,14 @@ function executorOf<Tx, X extends DirectExecution, E>(
     });
 }
 
-/** An Express request, or Node's own. */
+/** A request of Express or of `node:http`. */
 interface NodeRequest extends IncomingMessage {
   body?: unknown;
 }
 
 /**
- * The receiver as a handler of Express, also for `node:http`. It reads the request itself, or takes the bytes that
- * `express.raw()`, `keepRawBody` or a platform has kept; where a parser has kept none, it fails with `body-consumed`.
+ * The receiver as a handler for Express or `node:http`. It reads the request itself, or uses the bytes that `express.raw()`,
+ * `keepRawBody` or a platform has kept; if a parser has kept none, it fails with `body-consumed`.
  */
 export function expressWebhook(
   receiver: WebhookReceiver,
@@ -209,7 +209,7 @@ export function fetchWebhook(receiver: WebhookReceiver): (request: Request) => P
 }
 
 const rawRemedy =
-  "The signature is over the bytes. Mount the webhook before body parsers, or use `express.raw({ type: '*/*' })` on its route.";
+  "The signature covers the raw bytes. Mount the webhook before body parsers, or use `express.raw({ type: '*/*' })` on its route.";
 
 async function answerTo(
   receiver: WebhookReceiver,
@@ -222,7 +222,7 @@ async function answerTo(
     case "too-large":
       return receiver.refuseTooLarge();
     case "parsed":
-      // What `express.raw()` leaves.
+      // From `express.raw()`.
       if (reading.value instanceof Uint8Array) return receiver.receive({ ...delivery, body: reading.value });
       throw new LatchkeyError("body-consumed", { message: reading.remedy });
     case "consumed":
@@ -235,7 +235,7 @@ async function answerTo(
 const hourMs = 60 * 60 * 1000;
 const dayMs = 24 * hourMs;
 
-/** The part of Stripe's client that is used. */
+/** The part of Stripe's client that Latchkey uses. */
 export interface StripeVerifier<E> {
   readonly webhooks: {
     constructEventAsync(payload: Buffer, header: string, secret: string, tolerance?: number): Promise<E>;
@@ -243,10 +243,10 @@ export interface StripeVerifier<E> {
 }
 
 /**
- * Webhooks of Stripe, verified by its own client. The id is the event's (`evt_…`), which the signature covers. Stripe sends
- * an event again for three days.
+ * Stripe's webhooks, verified by its own client. The id is the event's (`evt_…`), which the signature covers. Stripe repeats
+ * an event for three days.
  *
- * @param given `toleranceSeconds`: how old a signature may be. Default: the client's, 300.
+ * @param given `toleranceSeconds`: maximum age of a signature. Default: the client's, 300.
  */
 export function stripeWebhooks<E extends { readonly id: string }>(given: {
   readonly stripe: StripeVerifier<E>;
@@ -275,8 +275,8 @@ export interface GithubEvent {
 }
 
 /**
- * Webhooks of GitHub, verified by `verify` of `@octokit/webhooks-methods`. The id is the header `X-GitHub-Delivery`, which a
- * redelivery repeats and the signature does not cover. GitHub redelivers on request, for three days.
+ * GitHub's webhooks, verified by `verify` of `@octokit/webhooks-methods`. The id is the header `X-GitHub-Delivery`, which is the
+ * same in redeliveries and which the signature does not cover. GitHub redelivers on request, for three days.
  */
 export function githubWebhooks(given: {
   readonly verify: (secret: string, payload: string, signature: string) => Promise<boolean>;
@@ -292,7 +292,7 @@ export function githubWebhooks(given: {
 }
 
 export interface ShopifyEvent {
-  /** `X-Shopify-Event-Id`; of Shopify's newer Events, `Shopify-Webhook-Id`. */
+  /** `X-Shopify-Event-Id`, or `Shopify-Webhook-Id` in Shopify's newer Events. */
   readonly id: string;
   readonly topic: string;
   /** The shop's domain. */
@@ -300,7 +300,7 @@ export interface ShopifyEvent {
   readonly payload: unknown;
 }
 
-/** The part of `shopifyApi(…)` that is used. */
+/** The part of `shopifyApi(…)` that Latchkey uses. */
 export interface ShopifyVerifier {
   readonly webhooks: {
     validate(given: { rawBody: string; rawRequest: unknown }): Promise<{
@@ -314,13 +314,13 @@ export interface ShopifyVerifier {
 }
 
 /**
- * Webhooks of Shopify, verified by `@shopify/shopify-api`. The key is the event's id with its topic: one act of a merchant
- * has one id under several topics. The id is in a header, which the signature does not cover. Shopify tries for hours; two
- * days are asked of the operation.
+ * Shopify's webhooks, verified by `@shopify/shopify-api`. The key is the event's id with its topic, because one action of a
+ * merchant has the same id in several topics. The id is in a header, which the signature does not cover. Shopify retries for
+ * hours; the operation must remember events for two days.
  */
 export function shopifyWebhooks(given: { readonly shopify: ShopifyVerifier }): WebhookSource<ShopifyEvent> {
   const { shopify } = given;
-  // The secret is the client's own.
+  // The client has the secret.
   return sourceOf("Shopify", "of the client", 2 * dayMs, async ({ body, request }) => {
     const text = exactText(body);
     const checked = await shopify.webhooks.validate({ rawBody: text, rawRequest: request });
@@ -342,7 +342,7 @@ export interface StandardEvent {
  * Standard Webhooks, verified by `standardwebhooks` (or `svix`, which has the same method). The id is the header
  * `webhook-id`, which the signature covers.
  *
- * @param given `retryWindowMs`: how long your sender tries. Default 4 days, a little above the specification's example.
+ * @param given `retryWindowMs`: how long your sender retries. Default 4 days, slightly above the specification's example.
  */
 export function standardWebhooks(given: {
   readonly webhook: { verify(payload: string, headers: Record<string, string>): unknown };
@@ -378,12 +378,12 @@ function sourceOf<E>(
   };
 }
 
-/** The text whose bytes these are. Of other bytes a text is not what was signed. */
+/** Decodes UTF-8. Other bytes are rejected: their text would not be what the sender signed. */
 function exactText(body: Uint8Array): string {
   if (!isUtf8(body)) throw new TypeError("The body is not UTF-8, so its signature cannot be checked");
   return Buffer.from(body).toString("utf8");
 }
 
 function mismatch(sender: string): Error {
-  return new Error(`The signature is not ${sender}'s over these bytes`);
+  return new Error(`${sender}'s signature does not match these bytes`);
 }
