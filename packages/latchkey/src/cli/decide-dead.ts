@@ -23,7 +23,7 @@ import {
 import { consoleHelp } from "./console-client.ts";
 import { databaseHelp, databaseOptions, parse, signed } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
-import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
+import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-store.ts";
 
 const commonHelp = `\
   --operator <name>     who decides

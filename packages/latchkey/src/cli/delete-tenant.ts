@@ -5,8 +5,7 @@ import { createOperator } from "../operator/operator.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { databaseHelp, databaseOptions, parse, signed, wholeNumber } from "./options.ts";
 import { shown, shownJson } from "./text.ts";
-import { serviceOptions } from "./with-service.ts";
-import { withStore } from "./with-store.ts";
+import { serviceOptions, withStore } from "./with-store.ts";
 
 const waitMaxSeconds = 86_400;
 

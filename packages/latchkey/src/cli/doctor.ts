@@ -13,10 +13,9 @@ import { postgresStore } from "../stores/postgres.ts";
 import type { Store } from "../stores/store.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
 import { loadConfig } from "./load-config.ts";
-import { type EndablePool, openPool } from "./open-pool.ts";
 import { databaseHelp, databaseOptions, databaseUrlOf, parse, schemaOf } from "./options.ts";
 import { shown, shownJson, table } from "./text.ts";
-import type { DatabaseValues } from "./with-store.ts";
+import { type DatabaseValues, type EndablePool, openPool } from "./with-store.ts";
 
 const help = `Usage: latchkey doctor [options]
 

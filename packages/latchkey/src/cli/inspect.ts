@@ -1,30 +1,52 @@
 import { isPathScope } from "../execution/scope.ts";
 import { createLatchkey } from "../latchkey.ts";
-import { deadEffectChoices } from "../operator/advice.ts";
+import { deadEffectChoices, deadMessageChoices } from "../operator/advice.ts";
 import { type DeadName, findDead, parseDeadName } from "../operator/dead-names.ts";
+import type { Readable } from "../operator/readable.ts";
 import { type RecordReport, recordReport } from "../operator/report.ts";
 import { timeText } from "../operator/times.ts";
-import { type AuditView, deadEffectView } from "../operator/views.ts";
+import {
+  type AuditView,
+  deadEffectView,
+  type MessageView,
+  messageView,
+  payloadOf,
+  type ShownPayload,
+} from "../operator/views.ts";
 import type { OutboxEffect } from "../stores/outbox.ts";
 import { type CommandChoice, commandChoices, placeWords } from "./choice-commands.ts";
 import { type Command, type CommandContext, CommandError, UsageError } from "./command.ts";
 import { consoleHelp } from "./console-client.ts";
-import { findByHash, logSecretOf, secretVariable } from "./find-by-hash.ts";
-import { type FoundRecord, findRecord, namedBy, namesHelp, pathHelp } from "./find-record.ts";
+import {
+  type FoundRecord,
+  findByHash,
+  findRecord,
+  logSecretOf,
+  namedBy,
+  namesHelp,
+  pathHelp,
+  secretVariable,
+} from "./find-record.ts";
 import {
   answerText,
   deadEffectLines,
   effectLines,
   factLines,
+  payloadText,
   readableText,
   stepLines,
   summaryText,
 } from "./inspect-lines.ts";
-import { inspectMessage } from "./inspect-message.ts";
 import { databaseHelp, databaseOptions, isKeyHash, parse } from "./options.ts";
-import { columns, shown, shownJson } from "./text.ts";
-import { type OpenService, type ServiceValues, serviceOptions, withService } from "./with-service.ts";
-import { type CommandStore, withStore } from "./with-store.ts";
+import { columns, shortened, shown, shownJson } from "./text.ts";
+import {
+  type CommandStore,
+  type OpenService,
+  type ServiceValues,
+  serviceOptions,
+  withService,
+  withStore,
+} from "./with-store.ts";
 
 const help = `Usage: latchkey inspect <tenant> <operation> <key> [options]
        latchkey inspect <record id> [options]
@@ -226,4 +248,80 @@ function auditLines(entry: AuditView, recordId: string): readonly string[] {
 
 function section(title: string, lines: readonly string[]): readonly string[] {
   return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
+}
+
+interface InspectMessageValues extends ServiceValues {
+  readonly payload?: boolean | undefined;
+  readonly json?: boolean | undefined;
+}
+
+/** @throws {CommandError} with exit code 3 when no dead message has this id. */
+export async function inspectMessage(
+  context: CommandContext,
+  values: InspectMessageValues,
+  service: OpenService,
+  id: string,
+): Promise<void> {
+  const report = await messageReport(service, id, values);
+  if (values.json) context.print(shownJson(report));
+  else for (const line of messageLines(report, service.hasCodec)) context.print(shown(line));
+}
+
+type MessageReport = MessageView & {
+  readonly payload: Readable<ShownPayload> | null;
+  readonly choices: readonly CommandChoice[];
+};
+
+async function messageReport(
+  service: OpenService,
+  id: string,
+  values: InspectMessageValues,
+): Promise<MessageReport> {
+  const { hasCodec } = service;
+  const message = service.runtime.store.messages === null ? null : await service.messages.find(id);
+  if (message === null) {
+    throw new CommandError(
+      `No record, dead effect or dead message has the id ${id}: it was released because nothing happened, was decided or delivered, was forgotten, or its transaction is still running.`,
+      { exitCode: 3 },
+    );
+  }
+  return {
+    ...messageView(message),
+    payload: values.payload ? await payloadOf(message, hasCodec) : null,
+    choices: commandChoices(
+      deadMessageChoices(message.reason),
+      id,
+      placeWords(values),
+      values.config === undefined ? ["--config <file>"] : [],
+    ),
+  };
+}
+
+export function messageLines(report: MessageReport, hasCodec: boolean): readonly string[] {
+  const { starts, returns, failures } = report;
+  const lost = starts === returns ? "" : `; ${starts - returns} did not return`;
+  const rows: [string, string | null][] = [
+    ["Message", report.id],
+    ["Tenant", report.tenant],
+    ["Operation", report.operation],
+    ["Key", report.key],
+    ["From", report.source],
+    ["Why", report.explanation === null ? report.reason : `${report.reason}: ${report.explanation}`],
+    ["Runs", `${starts} counted; ${failures} failed${lost}`],
+    ["Last error", report.lastErrorCode],
+    ["Died", report.diedAt],
+    ["Content type", report.contentType],
+    [
+      "Payload",
+      report.payload === null
+        ? `${report.storedBytes} bytes as stored; --payload shows it`
+        : shortened(payloadText(report.payload, hasCodec)),
+    ],
+  ];
+  return [
+    ...columns(rows.flatMap(([label, text]) => (text === null ? [] : [[label, text] as const]))),
+    "",
+    "What you may do",
+    ...report.choices.flatMap(({ when, command }) => [`  ${when}:`, `    ${command}`]),
+  ];
 }

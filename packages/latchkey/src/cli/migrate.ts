@@ -1,8 +1,8 @@
 import { applyMigrations, renderMigrations } from "../stores/migrate-postgres.ts";
 import { defaultSchema } from "../stores/postgres/names.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
-import { openPool } from "./open-pool.ts";
 import { databaseOptions, databaseUrlOf, parse, schemaOf } from "./options.ts";
+import { openPool } from "./with-store.ts";
 
 const help = `Usage: latchkey migrate [options]
 

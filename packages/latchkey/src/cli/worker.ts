@@ -4,11 +4,10 @@ import type { LatchkeyConfig } from "../config.ts";
 import type { WorkReport } from "../workers/work.ts";
 import type { Worker } from "../workers/worker.ts";
 import { type Command, type CommandContext, type ExitCode, UsageError } from "./command.ts";
-import { type HealthServer, serveHealth } from "./health-server.ts";
 import { loadConfig } from "./load-config.ts";
 import { parse, wholeNumber } from "./options.ts";
 import { stopSignals } from "./stop-signals.ts";
-import { healthView } from "./worker-health.ts";
+import { type HealthServer, healthView, serveHealth } from "./worker-health.ts";
 
 const configDefault = "latchkey.config.ts";
 /** Platforms usually allow 30 seconds. */
