@@ -3,14 +3,20 @@ import { LatchkeyError } from "../errors.ts";
 import { checkOptions, checkPorts, type OptionNames } from "../known-options.ts";
 import { type Ports, systemPorts } from "../ports.ts";
 import { pgliteBridge } from "../sql/pglite/bridge.ts";
-import { type PgliteDatabase, type PgliteTx, sessionOf } from "../sql/pglite/database.ts";
+import {
+  type PgliteDatabase,
+  type PgliteQueryable,
+  type PgliteTx,
+  sessionOf,
+} from "../sql/pglite/database.ts";
+import { runStatement } from "../sql/pglite/statements.ts";
 import type { TransactionBridge } from "../sql/transaction.ts";
-import { claimDataDirectory } from "./pglite/data-directory.ts";
+import { renderMigrations } from "./migrate-postgres.ts";
+import { claimDataDirectory } from "./pglite/directory-lock.ts";
 import { pgliteExecutor } from "./pglite/executor.ts";
 import { pgliteHints } from "./pglite/hints.ts";
-import { migrate } from "./pglite/migrate.ts";
 import { runningKeysOf } from "./pglite/running-keys.ts";
-import { besideSession } from "./pglite/store.ts";
+import { besideSession } from "./pglite/transactions.ts";
 import { checkSchemaName, checkTimeFunction, defaultSchema, defaultTimeFunction } from "./postgres/names.ts";
 import { assembleStore } from "./postgres/store.ts";
 import type { Store } from "./store.ts";
@@ -172,4 +178,21 @@ function once<T>(run: () => Promise<T>): () => Promise<T> {
     result ??= run();
     return result;
   };
+}
+
+/** In one transaction: all or nothing, and nothing else in between. */
+async function migrate(database: PgliteDatabase, schema: string): Promise<void> {
+  await sessionOf(database).transaction(async (tx) => {
+    await tx.exec(renderMigrations(schema, await versionOf(tx, schema)));
+  });
+}
+
+/** 0 if nothing was migrated yet. */
+async function versionOf(tx: PgliteQueryable, schema: string): Promise<number> {
+  const migrations = `"${schema}".migrations`;
+  const ask = (text: string, ...values: string[]) => runStatement(tx, { name: "lk_version", text, values });
+  const [found] = await ask("select pg_catalog.to_regclass($1::text) is not null as present", migrations);
+  if (found?.present !== true) return 0;
+  const [newest] = await ask(`select pg_catalog.max(version)::int as version from ${migrations}`);
+  return Number(newest?.version ?? 0);
 }

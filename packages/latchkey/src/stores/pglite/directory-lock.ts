@@ -2,8 +2,8 @@
  * A lock file in a folder, held by one process at a time. Two processes that open one PGlite folder lose each other's
  * data without an error, so nothing is opened without it.
  */
-import { readFileSync, unlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, unlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { LatchkeyError } from "../../errors.ts";
 import type { Random } from "../../ports.ts";
 import { lifeOf, ownIdentity, type ProcessIdentity } from "./process-identity.ts";
@@ -116,4 +116,21 @@ function describe(holder: Holder): string {
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+/**
+ * Makes and locks the folder that `dataDir` names. In memory there is nothing to lock.
+ *
+ * @throws {LatchkeyError} `data-directory-locked`
+ * @throws {TypeError} when `dataDir` is neither a folder nor in memory
+ */
+export function claimDataDirectory(dataDir: string, random: Random): ReleaseLock {
+  if (dataDir.startsWith("memory://")) return () => {};
+  const path = dataDir.replace(/^file:\/\//u, "");
+  if (path === "" || /^[a-z0-9-]{2,}:\/\//u.test(path)) {
+    throw new TypeError(`dataDir must be a folder or "memory://" (got ${JSON.stringify(dataDir)})`);
+  }
+  const folder = resolve(path);
+  mkdirSync(folder, { recursive: true });
+  return lockDirectory(folder, random);
 }

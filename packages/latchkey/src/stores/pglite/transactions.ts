@@ -3,6 +3,7 @@ import type { RecordKey } from "../../engine/record.ts";
 import { LatchkeyError, StoreError } from "../../errors.ts";
 import type { Clock } from "../../ports.ts";
 import type { Reading } from "../life.ts";
+import type { Store } from "../store.ts";
 import type {
   DeliveryOutcome,
   DeliveryRequest,
@@ -215,5 +216,21 @@ class IdleLimit {
   #restart = (): void => {
     this.#cancel();
     this.#cancel = this.#clock.startTimer(this.#limitMs, () => this.#over.reject(this.error));
+  };
+}
+
+/** Adapts the Postgres store to the one session of PGlite: reads of a running key are answered from memory. */
+export function besideSession<Tx>(
+  store: Store<Tx>,
+  { keys, schema, clock }: { readonly keys: RunningKeys; readonly schema: string; readonly clock: Clock },
+): Store<Tx> {
+  const { transactions: inner } = store;
+  return {
+    ...store,
+    transactions:
+      inner === null ? null : sessionTransactions({ inner, read: store.read, keys, schema, clock }),
+    async read(key: RecordKey) {
+      return (await keys.find(schema, key)?.reading()) ?? store.read(key);
+    },
   };
 }
