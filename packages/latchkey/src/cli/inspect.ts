@@ -256,7 +256,7 @@ interface InspectMessageValues extends ServiceValues {
 }
 
 /** @throws {CommandError} with exit code 3 when no dead message has this id. */
-export async function inspectMessage(
+async function inspectMessage(
   context: CommandContext,
   values: InspectMessageValues,
   service: OpenService,

@@ -153,7 +153,7 @@ export interface ListDeadValues extends DatabaseValues, PageValues, BulkValues {
 }
 
 /** @throws {UsageError} for `--state`, which only records have. */
-export async function listDead(context: CommandContext, values: ListDeadValues): Promise<ExitCode> {
+async function listDead(context: CommandContext, values: ListDeadValues): Promise<ExitCode> {
   if (values.state !== undefined) throw new UsageError("--state and --dead exclude each other.");
   const { limit, after } = pageOf(values);
   const { tenant } = values;
@@ -207,7 +207,7 @@ export interface ListMessagesValues extends ServiceValues, PageValues, BulkValue
 type Listed = MessageView & { readonly payload?: Readable<ShownPayload> };
 
 /** @throws {UsageError} for options that select records or effects. */
-export async function listMessages(context: CommandContext, values: ListMessagesValues): Promise<ExitCode> {
+async function listMessages(context: CommandContext, values: ListMessagesValues): Promise<ExitCode> {
   for (const option of ["state", "effect"] as const) {
     if (values[option] !== undefined) throw new UsageError(`--${option} and --messages exclude each other.`);
   }
@@ -264,7 +264,7 @@ export interface ListAuditValues extends ServiceValues, PageValues, BulkValues {
 const notOfAudit = ["state", "operation", "effect", "older-than", "error-code"] as const;
 
 /** @throws {UsageError} for options that select records. */
-export async function listAudit(context: CommandContext, values: ListAuditValues): Promise<ExitCode> {
+async function listAudit(context: CommandContext, values: ListAuditValues): Promise<ExitCode> {
   for (const option of notOfAudit) {
     if (values[option] !== undefined) throw new UsageError(`--${option} and --audit exclude each other.`);
   }

@@ -105,7 +105,7 @@ function notUnknown(record: LatchkeyRecord): string {
 }
 
 /** @throws {CommandError} when the record does not allow it. */
-export function settlementOf(recordId: string, journal: Journal | null, options: SettleOptions): Settlement {
+function settlementOf(recordId: string, journal: Journal | null, options: SettleOptions): Settlement {
   const { outcome, retentionMs, named } = options;
   if (named.downstreamKey !== undefined) callUnder(named.downstreamKey, journal);
   const resumeAfterMs = resumeAfter(journal);
@@ -158,6 +158,6 @@ function callNamed(name: string, journal: Journal | null) {
   throw refusal(`The call ${name} is not in doubt: ${instead}.`);
 }
 
-export function proofName(outcome: SettleOptions["outcome"]): string {
+function proofName(outcome: SettleOptions["outcome"]): string {
   return outcome.event === "settle_not_executed" ? outcome.proof.kind : "operator";
 }

@@ -30,7 +30,7 @@ export interface SessionParts<Tx> {
 
 type Work<Tx, T> = (open: OpenTransaction<Tx>) => Promise<TransactionWork<T>>;
 
-export function sessionTransactions<Tx>(parts: SessionParts<Tx>): TransactionSupport<Tx> {
+function sessionTransactions<Tx>(parts: SessionParts<Tx>): TransactionSupport<Tx> {
   const { inner, keys, schema, clock } = parts;
   return {
     async run(request, work) {
