@@ -8,7 +8,7 @@ import { recordCleaner } from "./record-cleaner.ts";
 
 const day = 24 * 60 * 60 * 1_000;
 
-/** A latchkey with so many records whose time is over. */
+/** A latchkey with the given number of expired records. */
 async function setUp(count: number) {
   const ports = manualPorts();
   const store = memoryStore({ ports });
@@ -27,7 +27,7 @@ async function setUp(count: number) {
 }
 
 describe("the record-cleaner with an archive", () => {
-  test("gives it batches of at most 100, with their answers, and forgets them once it has resolved", async () => {
+  test("passes it batches of at most 100 records with their answers, and forgets them once it resolves", async () => {
     const { latchkey, left, events } = await setUp(250);
     const archived: (readonly ForgottenRecord[])[] = [];
     const seen: number[] = [];
@@ -46,7 +46,7 @@ describe("the record-cleaner with an archive", () => {
     expect(events).toContainEqual(expect.objectContaining({ type: "cleaned", forgotten: 250 }));
   });
 
-  test("keeps the records when it rejects, cleans the rest, and says so", async () => {
+  test("keeps the records when it rejects, cleans the rest, and reports the failure", async () => {
     const { latchkey, left, events, ports } = await setUp(150);
     let calls = 0;
     const full = new Error("disk full");
@@ -71,7 +71,7 @@ describe("the record-cleaner with an archive", () => {
     await cleaner.stop();
   });
 
-  test("forgets nothing that was archived after the round's time was over", async () => {
+  test("does not forget a batch whose archive resolves after the round's time limit", async () => {
     const { latchkey, left, ports } = await setUp(3);
     const slow = Promise.withResolvers<void>();
     const signals: AbortSignal[] = [];
@@ -91,7 +91,7 @@ describe("the record-cleaner with an archive", () => {
     expect(await left()).toBe(3);
   });
 
-  test("a record may come to it twice, and goes once", async () => {
+  test("may pass it a record twice, but forgets the record once", async () => {
     const { latchkey, left } = await setUp(3);
     const ids: string[] = [];
     const archive = async (records: readonly ForgottenRecord[]) =>
@@ -103,7 +103,7 @@ describe("the record-cleaner with an archive", () => {
     expect(await left()).toBe(0);
   });
 
-  test("is refused over a store that forgets by itself", async () => {
+  test("is refused on a store that forgets by itself", async () => {
     const { archival: _, ...store } = memoryStore();
     const latchkey = createLatchkey({ store });
     expect(() => recordCleaner(latchkey, { archive: async () => {} })).toThrow(

@@ -1,12 +1,12 @@
-/** Records go somewhere else before they are forgotten. */
+/** Archives records before they are forgotten. */
 import { LatchkeyError } from "../errors.ts";
 import type { Archival, Archive } from "../stores/archival.ts";
 
-/** An answer may have a megabyte, so a batch is smaller than one of the record-cleaner. */
+/** Smaller than the record cleaner's batch, because an answer may have a megabyte. */
 const batchMax = 100;
 
 /**
- * At most `limit` records, in batches. How many were forgotten.
+ * Archives and forgets up to `limit` records, in batches. Returns how many were forgotten.
  *
  * @throws {LatchkeyError} `archive-failed`; earlier batches stay forgotten.
  */
@@ -26,7 +26,7 @@ export async function archiveAndForget(
     } catch (cause) {
       throw new ArchiveFailed(forgotten, { cause });
     }
-    // Its time is over, and another round may be at these records.
+    // This round's time is over, so another round may already process these records.
     if (signal.aborted) break;
     const gone = await archival.forget(records);
     forgotten += gone;
@@ -37,7 +37,7 @@ export async function archiveAndForget(
 
 export class ArchiveFailed extends LatchkeyError {
   override readonly name = "ArchiveFailed";
-  /** What went before it failed. */
+  /** How many records were forgotten before the failure. */
   readonly forgotten: number;
 
   constructor(forgotten: number, options: { readonly cause: unknown }) {

@@ -42,14 +42,14 @@ async function ledgerOf(count: number) {
   return { ports, latchkey, effect, provider, run, from, to: ports.clock.wallMs() };
 }
 
-test("ledgers that agree, over more than a page", async () => {
+test("matches ledgers of more than one page", async () => {
   const { latchkey, effect, provider, from, to } = await ledgerOf(1_203);
   const matches = (object: Sent, result: Sent) => object.n === result.n;
   const report = await latchkey.compareLedger({ effect, objects: each(provider), from, to, matches });
   expect(report).toEqual({ matched: 1_203, missing: [], extra: [], mismatched: [] });
 });
 
-test("says what is missing, extra, doubled and different", async () => {
+test("reports missing, extra, duplicate and different objects", async () => {
   const { latchkey, effect, provider, run, from, to } = await ledgerOf(1_100);
   await run(-1);
   const objects = provider.map((object) => ({ ...object }));
@@ -79,7 +79,7 @@ test("says what is missing, extra, doubled and different", async () => {
   ]);
 });
 
-test("looks only between its two times, for what is missing", async () => {
+test("reports only calls between `from` and `to` as missing", async () => {
   const { ports, latchkey, effect, run, from, to } = await ledgerOf(2);
   await ports.clock.advance(10);
   await run(7);
@@ -91,7 +91,7 @@ interface Charge extends Sent {
   readonly key: string;
 }
 
-test("knows what the outbox delivered, beside the calls of steps", async () => {
+test("includes deliveries of the outbox, besides the calls of steps", async () => {
   const ports = manualPorts();
   const latchkey = createLatchkey<MemoryTransaction>({ store: memoryStore({ ports }), ports });
   const provider: Charge[] = [];

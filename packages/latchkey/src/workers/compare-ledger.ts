@@ -1,4 +1,4 @@
-/** Comparing what the other side has with what we know: the check that needs nothing of ours to be right. */
+/** Compares a provider's objects with our records: a check that does not depend on Latchkey being right. */
 
 import { recordIdOf } from "../effects/downstream-key.ts";
 import type { Effect } from "../effects/effect.ts";
@@ -10,7 +10,7 @@ import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { FinishedCallsQuery, JournalCall } from "../stores/journal.ts";
 import type { EffectKey, OutboxEffect, OutboxSupport } from "../stores/outbox.ts";
 
-/** Something the other side has, by the key that we sent. */
+/** An object of the provider, with the key that we sent. */
 export interface LedgerObject {
   readonly key: string;
 }
@@ -18,15 +18,15 @@ export interface LedgerObject {
 export interface LedgerComparison<I, R, O extends LedgerObject> {
   readonly effect: Effect<I, R>;
   /**
-   * What the other side has. Begin a little before `from` and end a little after `to`: its clock and ours differ, and a call
-   * may be finished here some time after it happened there.
+   * The provider's objects. Begin slightly before `from` and end slightly after `to`: the clocks differ, and a call may finish
+   * here some time after it happened there.
    */
   readonly objects: AsyncIterable<O>;
-  /** Calls that finished, and effects that were delivered, here from this time on (milliseconds since the Unix epoch) … */
+  /** Calls that finished and effects that were delivered here from this time on (milliseconds since the Unix epoch) … */
   readonly from: number;
   /** … and before this one must be among `objects`. */
   readonly to: number;
-  /** Whether an object is what the call gave. Default: its key is enough. */
+  /** Whether an object agrees with the call's result. Default: the key is enough. */
   readonly matches?: (object: O, result: R) => boolean;
 }
 
@@ -38,22 +38,22 @@ const comparisonNames = {
   matches: true,
 } as const satisfies OptionNames<LedgerComparison<never, never, never>>;
 
-/** A call of ours, or a delivery from the outbox, as a report names it. */
+/** A call of ours, or a delivery from the outbox. */
 export interface LedgerCall {
   readonly downstreamKey: string;
   readonly record: RecordKey;
   readonly recordId: string;
-  /** The step's name; of a delivery, that of the phase which enqueued it, and empty in a `transaction`. */
+  /** The step's name; for a delivery, that of the phase that enqueued it, or empty for a `transaction`. */
   readonly step: string;
 }
 
 export interface LedgerReport<O> {
   readonly matched: number;
-  /** Finished here, and not among the objects. */
+  /** Finished here, but not among the objects. */
   readonly missing: readonly LedgerCall[];
-  /** Objects whose key no call and no effect of ours has, and second ones of one key. */
+  /** Objects whose key belongs to no call or effect of ours, and further objects with the same key. */
   readonly extra: readonly O[];
-  /** Known on both sides, and not the same: another result, another effect, or not finished here. */
+  /** Known on both sides but different: another result, another effect, or not finished here. */
   readonly mismatched: readonly { readonly object: O; readonly call: LedgerCall; readonly state: string }[];
 }
 
@@ -63,9 +63,9 @@ const pageSize = 500;
 interface Sent extends LedgerCall {
   readonly effect: string;
   readonly state: string;
-  /** Whether it is over, and has happened as far as is known here. */
+  /** Whether it has finished here, with a result or a delivery. */
   readonly happened: boolean;
-  /** What it gave; null: nothing was kept, as of an effect that a person has discarded. */
+  /** Reads its result; null: none was stored, as for an effect that an operator discarded. */
   readonly result: (() => Promise<unknown>) | null;
 }
 
@@ -185,7 +185,7 @@ type Window = Pick<LedgerComparison<never, unknown, never>, "from" | "to"> & {
   readonly effect: { readonly name: string };
 };
 
-/** What was discarded need not have happened: it is not missed. */
+/** Discarded effects may not have happened, so they are not reported as missing. */
 async function* allFinished<Tx>(runtime: Runtime<Tx>, window: Window): AsyncGenerator<Sent> {
   const { journal, outbox } = runtime.store;
   const calls = pagesSince(window, async (query) =>

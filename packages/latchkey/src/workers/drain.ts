@@ -1,6 +1,6 @@
 /**
- * Lets services look until none of them finds anything. They feed each other: deferred work enqueues effects, a settled
- * outcome is gone on with. So it is over only when each has looked in vain after the last change of any.
+ * Lets services look for work until none is left. They feed each other: deferred work enqueues effects, and settled outcomes
+ * are resumed. So the drain ends only when each service has found nothing since the last change made by any.
  */
 
 import type { Runtime } from "../execution/runtime.ts";
@@ -20,15 +20,15 @@ type Counts = Record<string, number>;
 interface Member {
   readonly service: LookingService<unknown>;
   readonly total: Counts;
-  /** How many changes there had been when it last looked in vain. */
+  /** The number of changes when it last found nothing. */
   quietAt: number;
-  /** Something of it is due and has to wait for its turn. */
+  /** Some of its work is due but has to wait, as for a rate. */
   waits: boolean;
   /** Ends its pause. */
   idle: AbortController;
 }
 
-/** A look that hangs is not waited for any longer. */
+/** How long to wait for a look that hangs. */
 const lookLimitMs = 60_000;
 
 export class Drain<Tx> {
@@ -58,7 +58,7 @@ export class Drain<Tx> {
     return [...this.#failures.values()];
   }
 
-  /** Resolves when nothing is due any more, or at `end`; what was begun may still be under way then. Never rejects. */
+  /** Resolves when nothing is due, or at `end`; work that was begun may then still be running. Never rejects. */
   async run(): Promise<DrainEnd> {
     for (const member of this.#members) member.service.onRoom(() => member.idle.abort("woken"));
     if (this.#members.length === 0) this.end("nothing_due");
@@ -67,7 +67,7 @@ export class Drain<Tx> {
     return this.#ended;
   }
 
-  /** Nothing more is begun. Ending twice changes nothing. */
+  /** Begins nothing more. The first call decides the reason. */
   end(because: DrainEnd): void {
     if (this.#over.signal.aborted) return;
     this.#ended = because;
@@ -77,13 +77,13 @@ export class Drain<Tx> {
     this.#ending.resolve();
   }
 
-  /** Resolves when what was begun is over, looks included: one may hold what it has claimed. */
+  /** Resolves when all work that was begun has ended, and all looks too, because they may hold claims. */
   async settled(): Promise<void> {
     await this.#serving;
     await Promise.all([...this.#stops, ...this.#underWay]);
   }
 
-  /** It looks again soon. */
+  /** Makes a service look again soon. */
   wake(service: LookingService<unknown> | null): void {
     for (const member of this.#members) if (member.service === service) member.idle.abort("woken");
   }
@@ -119,7 +119,7 @@ export class Drain<Tx> {
     }
   }
 
-  /** Null: it failed, and looks no more: a store that is down would only be asked again and again. */
+  /** Null: the look failed. The service then looks no more, so that a store that is down is not called in a loop. */
   async #look(service: LookingService<unknown>): Promise<Look<unknown> | null> {
     const { clock } = this.#runtime.ports;
     const looked = await withLimit(clock, lookLimitMs, () => service.look(this.#over.signal));
@@ -148,7 +148,7 @@ export class Drain<Tx> {
     this.#underWay.add(followed);
   }
 
-  /** Once nothing is under way, those look again that have not looked since the last change. */
+  /** Once nothing is running, wakes the services that have not looked since the last change. */
   #endOrWake(): void {
     if (this.#underWay.size > 0 || this.#over.signal.aborted) return;
     const stale = this.#members.filter(({ quietAt }) => quietAt < this.#changes);

@@ -1,4 +1,4 @@
-/** Everything that can go wrong with one call to the store, at every call of a delivery. */
+/** Every fault of a call to the store, at every call of a delivery. */
 import { describe, expect, test } from "vitest";
 import { type ChargeOptions, deliveryWorld } from "../../../../test/support/delivery-world.ts";
 import type { EffectKind, SendFault } from "../../../../test/support/downstream-ledger.ts";
@@ -14,9 +14,9 @@ const faults = [
   "crash_after",
 ] as const satisfies Fault[];
 const sendFaults: readonly SendFault[] = ["proceed", "lost_before", "lost_after"];
-/** Those of listening and hinting are nobody's truth. */
+/** Calls for hints are left out, because nothing depends on them. */
 const counted = ({ port }: StoreCall) => !port.toLowerCase().includes("hint");
-/** More than a delivery has calls before it is over, or dead. */
+/** More calls than a delivery makes until it ends. */
 const callsMax = 60;
 
 interface LeasedWork {
@@ -26,7 +26,7 @@ interface LeasedWork {
   readonly effect?: ChargeOptions;
 }
 
-/** One charge: the fault at the `at`th call of a process, then one without faults. False: there was no such call. */
+/** One charge, with the fault at the `at`th call of a process, then a process without faults. False: there was no such call. */
 async function survives({ kind, first, fault, effect = {} }: LeasedWork, at: number): Promise<boolean> {
   const world = deliveryWorld(kind);
   await world.enqueue(5);
@@ -63,7 +63,7 @@ async function survives({ kind, first, fault, effect = {} }: LeasedWork, at: num
 
 describe.each(kinds)("%s", (kind) => {
   test.each(faults)(
-    "%s at any call: at most one in the ledger, and it is delivered or dead",
+    "%s at any call: at most one charge in the ledger, and the effect is delivered or dead",
     async (fault) => {
       for (const first of sample(sendFaults, 1)) {
         let at = 1;
@@ -74,7 +74,7 @@ describe.each(kinds)("%s", (kind) => {
   );
 
   test.each(faults)(
-    "%s at any call of a delivery with a finish of its own: it has run once",
+    "%s at any call of a delivery with `onDelivered`: it takes effect once",
     async (fault) => {
       const onDelivered: ChargeOptions["onDelivered"] = ({ result }, tx) =>
         tx.insert("receipts", { id: result.id });

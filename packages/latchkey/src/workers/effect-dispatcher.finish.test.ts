@@ -24,7 +24,7 @@ async function finishing(onDelivered: OnDelivered, options: ProcessOptions = {})
 const receipt: OnDelivered = async ({ result }, tx) => tx.insert("receipts", { id: result.id });
 
 describe("onDelivered", () => {
-  test("is told everything, and its writes commit with the finish", async () => {
+  test("receives all details, and its writes commit with the finish", async () => {
     const told: unknown[] = [];
     const world = await finishing(async (delivered, tx) => {
       const { answer: _, ...what } = delivered;
@@ -40,7 +40,7 @@ describe("onDelivered", () => {
     expect(await world.inState("delivered")).toMatchObject([{ sends: 1, returns: 1 }]);
   });
 
-  test("throws: nothing of it stays, and it runs again without another send", async () => {
+  test("throws: its writes are rolled back, and it runs again without another send", async () => {
     let runs = 0;
     const world = await finishing(async (delivered, tx) => {
       await receipt(delivered, tx);
@@ -58,7 +58,7 @@ describe("onDelivered", () => {
     expect(world.ledger.requests).toHaveLength(1);
   });
 
-  test("throws for ever: a dead letter, with its result", async () => {
+  test("always throws: the effect becomes a dead letter that keeps its result", async () => {
     const world = await finishing(() => Promise.reject(new Error("no")), {
       effect: { delivery: { attemptsMax: 3 } },
     });
@@ -84,7 +84,7 @@ describe("onDelivered", () => {
     expect(world.receipts()).toHaveLength(1);
   });
 
-  test("takes too long: its writes are gone, and it runs again", async () => {
+  test("takes too long: its writes are rolled back, and it runs again", async () => {
     let runs = 0;
     const world = await finishing(async (delivered, tx) => {
       await receipt(delivered, tx);
@@ -99,7 +99,7 @@ describe("onDelivered", () => {
     expect(world.receipts()).toHaveLength(1);
   });
 
-  test("of a claim that was lost meanwhile leaves nothing", async () => {
+  test("writes nothing if the claim was lost meanwhile", async () => {
     const gate = Promise.withResolvers<void>();
     let runs = 0;
     const slow: OnDelivered = async (delivered, tx) => {
@@ -120,7 +120,7 @@ describe("onDelivered", () => {
     expect(world.ledger.requests).toHaveLength(1);
   });
 
-  test("has nobody to answer where the operation is not deferred", async () => {
+  test("cannot answer an operation that is not deferred", async () => {
     const errors: unknown[] = [];
     const world = await finishing(async ({ answer }) => {
       try {
@@ -188,7 +188,7 @@ describe("answering a deferred operation", () => {
     expect(world.sent).toHaveLength(1);
   });
 
-  test("waits for an attempt that has not ended yet, without another send", async () => {
+  test("waits for an attempt that has not ended, without another send", async () => {
     const gate = Promise.withResolvers<void>();
     const world = setUp({ ends: gate.promise });
     const { latchkey, submit } = world.start();
@@ -205,7 +205,7 @@ describe("answering a deferred operation", () => {
     expect(world.sent).toHaveLength(1);
   });
 
-  test("waits for it however long it goes on: the tries of the delivery are not spent on that", async () => {
+  test("waits for a long attempt without spending the delivery's tries", async () => {
     const gate = Promise.withResolvers<void>();
     const world = setUp({ ends: gate.promise, attemptsMax: 2 });
     const { latchkey, submit } = world.start();
@@ -219,7 +219,7 @@ describe("answering a deferred operation", () => {
     expect(world.sent).toHaveLength(1);
   });
 
-  test("a second answer is a mistake: nothing is finished", async () => {
+  test("is refused the second time, and nothing is finished", async () => {
     const world = setUp({ answers: 2 });
     const { latchkey, submit } = world.start();
     await submit();

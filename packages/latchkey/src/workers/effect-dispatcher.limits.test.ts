@@ -1,4 +1,4 @@
-/** How much of what is due a dispatcher has under way at once. */
+/** How many due effects a dispatcher delivers at once. */
 import { describe, expect, test } from "vitest";
 import type { ProcessOptions } from "../../../../test/support/delivery-world.ts";
 import { gated, several } from "../../../../test/support/dispatching.ts";
@@ -6,7 +6,7 @@ import { gated, several } from "../../../../test/support/dispatching.ts";
 const never = 1_000_000;
 
 describe("limits", () => {
-  test("no more under way than the effect's concurrency, and nothing is claimed that would wait for it", async () => {
+  test("no more sends run than the effect's concurrency, and no effect is claimed that would only wait", async () => {
     const world = await several("none", 5);
     const { dispatcher, waiting, endNext } = gated(world, {
       effect: { limits: { concurrency: 2 } },
@@ -23,7 +23,7 @@ describe("limits", () => {
     await dispatcher.stop();
   });
 
-  test("no more under way than the dispatcher's size", async () => {
+  test("no more sends run than the dispatcher's batch size", async () => {
     const world = await several("none", 5);
     const { dispatcher, waiting, endNext } = gated(world, {
       dispatcher: { batchSize: 3, intervalMs: never },
@@ -41,9 +41,14 @@ describe("limits", () => {
 
   const onDelivered = async () => {};
   test.each<{ kind: "provider" | "none"; effect: ProcessOptions["effect"]; sends: number; why: string }>([
-    { kind: "provider", effect: {}, sends: 8, why: "as many again as fit" },
-    { kind: "provider", effect: { onDelivered }, sends: 4, why: "what has more to do keeps its place" },
-    { kind: "none", effect: {}, sends: 4, why: "no more may be left in doubt" },
+    { kind: "provider", effect: {}, sends: 8, why: "sent deliveries free their place" },
+    {
+      kind: "provider",
+      effect: { onDelivered },
+      sends: 4,
+      why: "deliveries with `onDelivered` keep their place",
+    },
+    { kind: "none", effect: {}, sends: 4, why: "a crash must not leave more in doubt" },
   ])("while no end is written, $sends sends with $kind: $why", async ({ kind, effect = {}, sends }) => {
     const world = await several(kind, 12);
     const thaw = Promise.withResolvers<void>();
@@ -61,7 +66,7 @@ describe("limits", () => {
     await dispatcher.stop();
   });
 
-  test("room that comes free bit by bit is not claimed bit by bit", async () => {
+  test("capacity that becomes free bit by bit is not claimed bit by bit", async () => {
     const world = await several("none", 24);
     let claims = 0;
     const { dispatcher, waiting, endNext } = gated(world, {
@@ -84,7 +89,7 @@ describe("limits", () => {
     await stop;
   });
 
-  test("no more begun in any second than the effect's rate, and as many", async () => {
+  test("exactly as many sends begin in a second as the effect's rate allows", async () => {
     const world = await several("none", 25);
     const begun: number[] = [];
     const send = () => {
@@ -105,7 +110,7 @@ describe("limits", () => {
     }
   });
 
-  test("an effect whose other side hangs leaves room for the others", async () => {
+  test("an effect whose provider hangs leaves capacity for the others", async () => {
     const world = await several("none", 40);
     const { dispatcher, latchkey, waiting } = gated(world, { dispatcher: { batchSize: 10 } });
     let quick = 0;

@@ -1,4 +1,4 @@
-/** The dispatcher's loop: several of them, their order, what wakes it, how it stops, and a store that fails. */
+/** The dispatcher's loop: several dispatchers, order, waking, stopping, and a store that fails. */
 import { describe, expect, test } from "vitest";
 import { deliveryWorld, type ProcessOptions } from "../../../../test/support/delivery-world.ts";
 import { gated, several } from "../../../../test/support/dispatching.ts";
@@ -6,7 +6,7 @@ import { gated, several } from "../../../../test/support/dispatching.ts";
 const never = 1_000_000;
 
 describe("several dispatchers", () => {
-  test("none of what one has is sent by another", async () => {
+  test("never send each other's claimed effects", async () => {
     const world = await several("none", 50);
     const dispatchers = [1, 2, 3, 4].map(() => world.start({ dispatcher: { batchSize: 7 } }).dispatcher);
     for (const dispatcher of dispatchers) dispatcher.start();
@@ -16,7 +16,7 @@ describe("several dispatchers", () => {
     for (const dispatcher of dispatchers) await dispatcher.stop();
   });
 
-  test("dead ones' claims are freed page by page, however many there are", async () => {
+  test("free claims of dead dispatchers page by page, however many there are", async () => {
     const world = await several("provider", 25);
     const dead = world.start({ send: () => "crash_before" });
     void dead.dispatcher.runOnce();
@@ -33,7 +33,7 @@ describe("several dispatchers", () => {
 describe("order", () => {
   const ordered = { delivery: { ordered: true } };
 
-  test("of an aggregate one after the other, by any dispatcher and however often a send fails; others do not wait", async () => {
+  test("effects of an aggregate are sent one after the other by any dispatcher, even after failures; others do not wait", async () => {
     const world = deliveryWorld("provider");
     const start = (options: ProcessOptions = {}) =>
       world.start({ ...options, effect: { ...ordered, ...options.effect } });
@@ -53,7 +53,7 @@ describe("order", () => {
     expect(amounts.filter((amount) => amount > 10)).toEqual([11, 12, 13, 14, 15, 16]);
   });
 
-  test("the next of an aggregate does not wait for the next look", async () => {
+  test("the next effect of an aggregate does not wait for the next look", async () => {
     const world = deliveryWorld("provider");
     for (let amount = 1; amount <= 5; amount++) await world.enqueueOrdered(amount, "a");
     const { dispatcher } = world.start({ effect: ordered, dispatcher: { intervalMs: never } });
@@ -63,7 +63,7 @@ describe("order", () => {
     await dispatcher.stop();
   });
 
-  test("a dead one holds up those behind it, of its aggregate alone", async () => {
+  test("a dead effect blocks only later effects of its aggregate", async () => {
     const world = deliveryWorld("none");
     await world.enqueueOrdered(1, "a");
     await world.enqueueOrdered(2, "a");
@@ -80,7 +80,7 @@ describe("order", () => {
 });
 
 describe("waking", () => {
-  test("it looks at its interval, where nothing tells it", async () => {
+  test("without hints it looks at its interval", async () => {
     const world = deliveryWorld("provider");
     const { dispatcher } = world.start({
       dispatcher: { intervalMs: 1_000 },
@@ -101,7 +101,7 @@ describe("waking", () => {
     await deaf.dispatcher.stop();
   });
 
-  test("it looks at once when another process has committed", async () => {
+  test("it looks at once when another process commits", async () => {
     const world = deliveryWorld("provider");
     const { dispatcher } = world.start({ dispatcher: { intervalMs: never } });
     dispatcher.start();
@@ -115,7 +115,7 @@ describe("waking", () => {
     expect(world.ledger.charges).toHaveLength(1);
   });
 
-  test("a store that cannot be listened to is asked again", async () => {
+  test("it retries a subscription to hints that fails", async () => {
     const world = deliveryWorld("provider");
     let refused = 0;
     const plan = ({ port }: { readonly port: string }) =>
@@ -129,7 +129,7 @@ describe("waking", () => {
     await dispatcher.stop();
   });
 
-  test("an error is not made a busy loop by hints", async () => {
+  test("hints do not turn an error into a busy loop", async () => {
     const world = deliveryWorld("provider");
     let claims = 0;
     const plan = ({ port }: { readonly port: string }) => {
@@ -146,7 +146,7 @@ describe("waking", () => {
 });
 
 describe("stopping", () => {
-  test("waits for sends under way and writes how they ended", async () => {
+  test("waits for running sends and writes their ends", async () => {
     const world = await several("none", 2);
     const { dispatcher, endNext } = gated(world);
     dispatcher.start();
@@ -165,7 +165,7 @@ describe("stopping", () => {
   test.each([
     ["none", "claimed"],
     ["provider", "started"],
-  ] as const)("%s: what is %s meanwhile is given back, and no send is made", async (kind, state) => {
+  ] as const)("%s: effects %s meanwhile are released without a send", async (kind, state) => {
     const world = await several(kind, 3);
     const reply = Promise.withResolvers<void>();
     const plan = ({ port }: { readonly port: string }) =>
@@ -199,7 +199,7 @@ describe("stopping", () => {
 });
 
 describe("a store that fails", () => {
-  test("in the middle, and is back: every send's end is written, nothing is sent again", async () => {
+  test("during sends, then recovers: every send's end is written, and nothing is sent again", async () => {
     const world = await several("none", 10);
     let down = false;
     const plan = () => (down ? "not_sent" : "proceed");
@@ -217,7 +217,7 @@ describe("a store that fails", () => {
     await dispatcher.stop();
   });
 
-  test("for longer than the leases: what was sent is looked into by its kind", async () => {
+  test("for longer than the leases: sends in doubt are handled by the effect's deduplication", async () => {
     const world = await several("provider", 5);
     let failing = true;
     const plan = ({ port }: { readonly port: string }) =>

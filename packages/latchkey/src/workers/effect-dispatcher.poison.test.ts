@@ -1,10 +1,10 @@
-/** Rows that cannot be claimed, delivered or written down cost themselves alone. */
+/** Rows that cannot be claimed, delivered or written must not affect the others. */
 import { describe, expect, test } from "vitest";
 import { several } from "../../../../test/support/dispatching.ts";
 import { StoreError } from "../errors.ts";
 
 describe("poison", () => {
-  test("a row that cannot be written costs itself alone", async () => {
+  test("a row that cannot be written does not affect the others", async () => {
     const world = await several("none", 20);
     const [poison] = await world.open();
     const { latchkey, charge } = world.start();
@@ -24,7 +24,7 @@ describe("poison", () => {
     expect(await round).toMatchObject({ delivered: 19, left: 1 });
   });
 
-  test("a row that makes the claim fail holds up only what is behind it", async () => {
+  test("a row that makes the claim fail delays only the rows behind it", async () => {
     const world = await several("none", 20);
     const poison = (await world.open())[12]?.id;
     const outbox = {
@@ -46,7 +46,7 @@ describe("poison", () => {
     );
   });
 
-  test("an input that does not decode is tried again, and at last left to a person; one that is not JSON is at once", async () => {
+  test("an input that does not decode is retried, then left to a person; one that is not JSON is left at once", async () => {
     const world = await several("none", 3);
     const [first, second] = await world.open();
     const codec = {
@@ -69,7 +69,7 @@ describe("poison", () => {
     ]);
   });
 
-  test("a result that has no JSON form is a dead letter that says so: it has happened", async () => {
+  test("a result without a JSON form becomes a dead letter, whose reason says that the send has happened", async () => {
     const world = await several("provider", 1);
     const execute = async () => ({ id: 1n, amount: 5 }) as never;
     const { dispatcher } = world.start({ effect: { execute } });

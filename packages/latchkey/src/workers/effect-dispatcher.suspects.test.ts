@@ -1,4 +1,4 @@
-/** Effects that may have ended a process: sent one at a time, so that the one to blame dies alone. */
+/** Effects that may have crashed a process are sent one at a time, so that the guilty one becomes a dead letter alone. */
 import { describe, expect, test } from "vitest";
 import { type DeliveryWorld, deliveryWorld } from "../../../../test/support/delivery-world.ts";
 import type { EffectKind } from "../../../../test/support/downstream-ledger.ts";
@@ -13,7 +13,7 @@ async function several(kind: EffectKind, count: number): Promise<DeliveryWorld> 
   return world;
 }
 
-/** A process that is killed with all that it has under way; how many sends that were. */
+/** Kills a process during its sends; returns how many were running. */
 async function killed(world: DeliveryWorld): Promise<number> {
   let sends = 0;
   const execute = () => {
@@ -29,7 +29,7 @@ async function killed(world: DeliveryWorld): Promise<number> {
 }
 
 describe.each(["provider", "reopen"] as const)("%s", (kind) => {
-  test("one that kills its process dies alone, and its neighbours are delivered", async () => {
+  test("an effect that kills its process is the only dead letter, and its neighbours are delivered", async () => {
     const world = await several(kind, 10);
     let kills = 0;
     for (let life = 0; life < 5; life++) {
@@ -50,7 +50,7 @@ describe.each(["provider", "reopen"] as const)("%s", (kind) => {
     expect(world.ledger.charges).toHaveLength(9);
   });
 
-  test("a process that is killed again and again takes nothing with it that is not to blame", async () => {
+  test("innocent effects survive a process that is killed again and again", async () => {
     const world = await several(kind, 10);
     expect(await killed(world)).toBe(10);
     for (let life = 0; life < 2; life++) expect(await killed(world)).toBe(1);
@@ -64,8 +64,8 @@ describe.each(["provider", "reopen"] as const)("%s", (kind) => {
   });
 });
 
-describe("those that wait for their turn", () => {
-  test("are woken for it, and cost few claims", async () => {
+describe("suspects that wait for their turn", () => {
+  test("are woken for it, with few claims", async () => {
     const world = await several("provider", 40);
     await killed(world);
     let claims = 0;
@@ -81,7 +81,7 @@ describe("those that wait for their turn", () => {
     await dispatcher.stop();
   });
 
-  test("let others pass, and are in doubt as they were", async () => {
+  test("do not delay others, and stay in doubt", async () => {
     const world = await several("provider", 5);
     await killed(world);
     for (let amount = 11; amount <= 30; amount++) await world.enqueue(amount);
@@ -106,7 +106,7 @@ describe("those that wait for their turn", () => {
     kill();
   });
 
-  test("are taken by another process meanwhile", async () => {
+  test("can be claimed by another process meanwhile", async () => {
     const world = await several("provider", 5);
     await killed(world);
     const stuck = world.start({ effect: { execute: hangs, limits: { timeoutMs: 300_000 } } });

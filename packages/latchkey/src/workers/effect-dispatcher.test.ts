@@ -9,10 +9,10 @@ import { manualPorts } from "../testing/manual-ports.ts";
 import { effectDispatcher } from "./effect-dispatcher.ts";
 
 const kinds: readonly EffectKind[] = ["provider", "lookup", "close", "reopen", "none"];
-/** The lease of a claim or a start: twice the effect's limit, and the time to write. */
+/** The lease of a claim or a start: twice the effect's time limit, plus the time to write. */
 const leaseMs = 11_000;
 
-/** Sends that go as they are told, then well. */
+/** Sends with the given results, then successful ones. */
 const sends = (...faults: SendFault[]) => ({ send: () => faults.shift() ?? "proceed" });
 
 /** One enqueued charge and a process that delivers it. */
@@ -30,7 +30,7 @@ async function oneCharge(kind: EffectKind, options: ProcessOptions = {}) {
     if (only === undefined || all.length > 1) throw new Error(`${all.length} effects`);
     return only;
   };
-  /** A round, some time later. */
+  /** Runs a round after the given time. */
   const round = async (afterMs = 0) => {
     await world.ports.clock.advance(afterMs);
     return process.dispatcher.runOnce();
@@ -69,7 +69,7 @@ describe("delivery", () => {
     },
   );
 
-  test("is not made before its time", async () => {
+  test("is not made before it is due", async () => {
     const world = deliveryWorld("provider");
     await world.enqueue(5, { delayMs: 60_000 });
     const { dispatcher } = world.start();
@@ -78,7 +78,7 @@ describe("delivery", () => {
     expect(await dispatcher.runOnce()).toMatchObject({ delivered: 1 });
   });
 
-  test("what is not defined here is left to processes that know it", async () => {
+  test("leaves effects that are not defined here to other processes", async () => {
     const world = await oneCharge("provider");
     const other = createLatchkey({ store: world.store, ports: world.ports });
     other.effect("other", { deduplication: "none", execute: async () => 1 });
@@ -93,7 +93,7 @@ describe("delivery", () => {
 });
 
 describe("a send that proves something", () => {
-  test.each(kinds)("%s: refused: a dead letter, and never again", async (kind) => {
+  test.each(kinds)("%s: refused: it becomes a dead letter and is never sent again", async (kind) => {
     const world = await oneCharge(kind);
     world.ledger.closed.add((await world.effect()).downstreamKey);
     expect(await world.round()).toMatchObject({ dead: 1 });
@@ -104,7 +104,7 @@ describe("a send that proves something", () => {
     );
   });
 
-  test.each(kinds)("%s: proven not to have happened: again, with nothing in doubt", async (kind) => {
+  test.each(kinds)("%s: proven not to have happened: it is sent again without a doubt", async (kind) => {
     const isNotExecuted = () => true;
     const world = await oneCharge(kind, { ...sends("lost_before"), effect: { isNotExecuted } });
     expect(await world.round()).toMatchObject({ retried: 1 });
@@ -119,7 +119,7 @@ describe("a send that proves something", () => {
     expect(world.ledger.charges).toHaveLength(1);
   });
 
-  test("its pauses double, and after the last try it is a dead letter", async () => {
+  test("pauses double, and after the last try it is a dead letter", async () => {
     const effect = { isNotExecuted: () => true, delivery: { attemptsMax: 4, backoffMaxMs: 2_000 } };
     const world = await oneCharge("none", { send: () => "lost_before", effect });
     for (const afterMs of [0, 1_000, 2_000, 2_000, 2_000]) await world.round(afterMs);
@@ -154,7 +154,7 @@ describe("a send that proves nothing", () => {
     expect(effect.generation).toBe(kind === "reopen" ? 1 : 0);
   });
 
-  test.each(kinds)("%s: it has happened, and the reply is lost", async (kind) => {
+  test.each(kinds)("%s: it has happened, but the reply is lost", async (kind) => {
     const world = await oneCharge(kind, sends("lost_after"));
     for (let round = 0; round < 4; round++) await world.round(10_000);
     expect(world.ledger.charges).toHaveLength(1);
@@ -169,7 +169,7 @@ describe("a send that proves nothing", () => {
     expect(await round).toMatchObject(kind === "none" ? { dead: 1 } : { retried: 1 });
   });
 
-  test("provider: once its window is over it is not sent again", async () => {
+  test("provider: it is not sent again after its deduplication window", async () => {
     const effect = { dedupeWindowMs: 60_000, delivery: { backoffMs: 30_000 } };
     const world = await oneCharge("provider", { send: () => "lost_after", effect });
     await world.round();
@@ -179,7 +179,7 @@ describe("a send that proves nothing", () => {
     expect(world.ledger.requests).toHaveLength(2);
   });
 
-  test("lookup: one that does not answer is asked again", async () => {
+  test("lookup: a look-up without an answer is repeated", async () => {
     let asked = 0;
     const lookup = async () => {
       asked += 1;
@@ -215,7 +215,7 @@ describe("a dispatcher that dies", () => {
     expect(world.events).toContainEqual({ type: "effects_rescued", unstarted: 0, started: 1 });
   });
 
-  test("before the send: what was claimed ahead is free again, and nothing is in doubt", async () => {
+  test("before the send: its claims are free again, and nothing is in doubt", async () => {
     const plan = ({ port }: StoreCall) => (port === "startEffects" ? "crash_before" : "proceed");
     const world = await oneCharge("none", { plan });
     void world.dispatcher.runOnce();
@@ -224,7 +224,7 @@ describe("a dispatcher that dies", () => {
     expect(world.events).toContainEqual({ type: "effects_rescued", unstarted: 1, started: 0 });
   });
 
-  test("a message that ends three processes is left to a person", async () => {
+  test("three times in the same send: the effect is left to a person", async () => {
     const world = deliveryWorld("provider");
     await world.enqueue(5);
     for (let process = 0; process < 4; process++) {
@@ -234,7 +234,7 @@ describe("a dispatcher that dies", () => {
     expect(await world.inState("dead")).toMatchObject([{ lastErrorCode: "kills-its-process", sends: 3 }]);
   });
 
-  test("and comes back: frozen before its send it does not send", async () => {
+  test("and comes back, frozen before its send: it does not send", async () => {
     const thaw = Promise.withResolvers<void>();
     const plan = ({ port }: StoreCall) =>
       port === "startEffects" ? ({ kind: "reply", until: thaw.promise } as const) : "proceed";
@@ -249,7 +249,7 @@ describe("a dispatcher that dies", () => {
     expect(world.ledger.requests).toHaveLength(0);
   });
 
-  test("a start whose reply comes late is not a start: its send could outlast the lease", async () => {
+  test("a start whose reply is late does not send, because the send could outlast the lease", async () => {
     const reply = Promise.withResolvers<void>();
     let late = true;
     const plan = ({ port }: StoreCall) =>
@@ -271,7 +271,7 @@ describe("a dispatcher that dies", () => {
   });
 
   test.each(["none", "provider"] as const)(
-    "%s: sends that were never begun do not wear it out, and its doubt stays as it was",
+    "%s: starts that never led to a send use up no tries and add no doubt",
     async (kind) => {
       let late = true;
       const plan = async ({ port }: StoreCall) => {
@@ -293,7 +293,7 @@ describe("a dispatcher that dies", () => {
     },
   );
 
-  test("a start that comes late after a send in doubt leaves that doubt, and counts no send", async () => {
+  test("a late start after a send in doubt keeps that doubt and counts no send", async () => {
     let late = false;
     const plan = async ({ port }: StoreCall) =>
       late && port === "startEffects"
@@ -316,7 +316,7 @@ describe("a dispatcher that dies", () => {
   });
 
   test.each([500, leaseMs])(
-    "a claim that starts and whose reply comes %i ms late starts nothing",
+    "a claim that starts effects and whose reply is %i ms late sends nothing",
     async (lateMs) => {
       const reply = Promise.withResolvers<void>();
       let late = true;
@@ -338,7 +338,7 @@ describe("a dispatcher that dies", () => {
     },
   );
 
-  test("frozen with what its claim has started it sends nothing any more, and takes nothing from the next one", async () => {
+  test("and comes back, frozen in a claim that starts effects: it sends nothing and does not disturb the next owner", async () => {
     const thaw = Promise.withResolvers<void>();
     const plan = ({ port }: StoreCall) =>
       port === "claimEffects" ? ({ kind: "reply", until: thaw.promise } as const) : "proceed";
@@ -355,7 +355,7 @@ describe("a dispatcher that dies", () => {
     expect(await world.effect()).toMatchObject({ state: "delivered", sends: 2, returns: 1 });
   });
 
-  test("and comes back after its send: it writes nothing any more", async () => {
+  test("and comes back after its send: it writes nothing", async () => {
     const thaw = Promise.withResolvers<void>();
     const world = deliveryWorld("provider");
     await world.enqueue(5);

@@ -13,30 +13,30 @@ import {
 import { subscribeToHints } from "./subscribe-to-hints.ts";
 
 export interface DispatchReport {
-  /** Effects taken. */
+  /** Effects claimed. */
   readonly claimed: number;
   readonly delivered: number;
-  /** To be tried again later. */
+  /** To be retried later. */
   readonly retried: number;
   /** Left to a person. */
   readonly dead: number;
-  /** Claims of which this process does not know how they end: their leases tell. */
+  /** Claims whose end this process does not know; they are rescued after their leases. */
   readonly left: number;
-  /** Claims freed whose lease had ended, of any process. */
+  /** Claims of any process that were freed because their lease had ended. */
   readonly rescued: number;
 }
 
 /**
- * `batchSize`: how many deliveries are under way at once. With `provider` and without `onDelivered`, those that were sent
- * do not count while their ends are written, and may be as many again.
+ * `batchSize`: how many deliveries run at once. With `provider` and without `onDelivered`, deliveries that only wait for
+ * their end to be written do not count; up to as many more may do so.
  */
 const defaults = { intervalMs: 1_000, batchSize: 250 };
 
 /**
- * The effect-dispatcher: delivers what was enqueued, of the effects that are defined here. It looks at every interval, at
- * once after a hint that something was committed, and again while there is more.
+ * The effect dispatcher: delivers enqueued effects that this process defines. It looks at every interval, at once after a hint
+ * of a commit, and again while there is more.
  *
- * `stop` begins nothing more, gives back what was not begun, and waits for what is under way.
+ * `stop` begins nothing more, releases claims that were not begun, and waits for running deliveries.
  *
  * @throws {TypeError} when an option is out of range, or the store has no outbox.
  */
@@ -63,7 +63,7 @@ export function effectDispatcher<Tx>(
   };
 }
 
-/** The same, for a caller that subscribes to hints for it. */
+/** The same, without a subscription to hints: the caller subscribes. */
 export function createDispatcher<Tx>(
   runtime: Runtime<Tx>,
   options: ServiceOptions,
@@ -82,7 +82,7 @@ export function createDispatcher<Tx>(
   const rescueWhenDue = async () => {
     if (clock.monotonicMs() - rescuedAtMs < intervalMs) return 0;
     const rescued = await rescue(runtime, outbox, batchSize);
-    // A full page: there may be more, at once.
+    // After a full page there may be more to rescue at once.
     if (rescued < batchSize) rescuedAtMs = clock.monotonicMs();
     return rescued;
   };
@@ -138,7 +138,7 @@ export function createDispatcher<Tx>(
   };
 }
 
-/** What it meets must not keep the effects waiting that can be delivered. */
+/** Only reports errors, so that they do not delay deliverable effects. */
 async function rescue<Tx>(runtime: Runtime<Tx>, outbox: OutboxSupport, limit: number): Promise<number> {
   try {
     const { unstarted, started } = await outbox.rescue(limit);

@@ -20,31 +20,31 @@ import {
 export interface RescueReport {
   /** Dead attempts found that may not be taken over. */
   readonly found: number;
-  /** Of these, settled as `unknown`. The others were taken over or ended in the meantime. */
+  /** Those of them that were settled as `unknown`. The others were taken over or ended meanwhile. */
   readonly rescued: number;
-  /** Records whose work was gone on with here, whatever came of it; some may still be running. */
+  /** Records whose work was resumed here, whatever the outcome; some may still be running. */
   readonly resumed: number;
 }
 
 const defaults = { intervalMs: 10_000, batchSize: 100 };
-/** Each one runs an operation, all at the same time; so many at most in one process. */
+/** Maximum number of operations that one process resumes at once. */
 const resumedAtOnce = 10;
 
 /**
- * The lease-rescuer: settles as `unknown` the attempts whose lease has ended and that may not be taken over, so that
- * they are seen without waiting for the client's next try; and goes on, in this process, with those of operations that are
- * defined here and own their work.
+ * The lease rescuer: settles attempts as `unknown` whose lease has ended and that may not be taken over, so that operators see
+ * them before the client's next try. It also resumes, in this process, attempts of operations that are defined here and own
+ * their work.
  */
 export function leaseRescuer<Tx>(latchkey: Served<Tx>, options: ServiceOptions = {}): Service<RescueReport> {
   return createRescuer(latchkey.runtime, options, runsAny);
 }
 
-/** Decides whose dead attempts are gone on with in this process. The others are left to another one. */
+/** Decides whose dead attempts this process resumes. It leaves the others to other processes. */
 export type RunsHere = (operation: Operation) => boolean;
 
 const runsAny: RunsHere = () => true;
 
-/** The same, for a worker that may run no deferred work. */
+/** The same, for a worker, which may not run deferred work. */
 export function createRescuer<Tx>(
   runtime: Runtime<Tx>,
   options: ServiceOptions,
@@ -52,7 +52,7 @@ export function createRescuer<Tx>(
 ): LookingService<RescueReport> {
   const { intervalMs, batchSize } = resolveServiceOptions("lease-rescuer", options, defaults);
   const atOnce = Math.min(batchSize, resumedAtOnce);
-  /** What goes on is waited for no longer than one interval: other attempts die meanwhile. */
+  /** Resumed attempts. A round waits for them for one interval at most, as other attempts die meanwhile. */
   const goingOn = new Set<Promise<unknown>>();
   let wake = () => {};
   const begin = (record: LatchkeyRecord): Promise<boolean> => {
@@ -86,7 +86,7 @@ export function createRescuer<Tx>(
     },
     hasMore: ({ found, rescued, resumed }) => (rescued > 0 && found >= batchSize) || resumed >= atOnce,
   });
-  /** Attempts that were gone on with; one that could not be taken over must not be begun again and again. */
+  /** Attempts that were resumed: one that could not be taken over must not be begun in a loop. */
   const begunBefore = new Set<string>();
   return {
     ...service,
@@ -111,7 +111,7 @@ export function createRescuer<Tx>(
   };
 }
 
-/** One record that cannot be written must not keep the others waiting. */
+/** Keeps one record that cannot be written from delaying the others. */
 async function tried<Tx>(runtime: Runtime<Tx>, act: () => Promise<boolean>): Promise<boolean> {
   try {
     return await act();
@@ -123,7 +123,7 @@ async function tried<Tx>(runtime: Runtime<Tx>, act: () => Promise<boolean>): Pro
 
 async function rescue<Tx>(runtime: Runtime<Tx>, ended: EndedLease): Promise<boolean> {
   const { record } = ended;
-  // The store lists only leases past their end, so the third reason is what is left.
+  // The store lists only leases past their end, so only the third reason is left.
   const because = giveUpReason(record, ended, record.leaseEndsAt) ?? "past-expiry";
   const afterMs = await reconcileAfter(runtime, record, because);
   const done = await runtime.store.giveUp(record, guardOf(record), because, afterMs);
@@ -135,7 +135,7 @@ async function rescue<Tx>(runtime: Runtime<Tx>, ended: EndedLease): Promise<bool
   return done;
 }
 
-/** Of processes that ended between the write that made a record unknown and the settlement that was kept for it. */
+/** Applies kept settlements for processes that died between making a record unknown and applying its settlement. */
 async function settleLeftBehind<Tx>(runtime: Runtime<Tx>, limit: number): Promise<void> {
   await tried(runtime, async () => {
     for (const { tenant, scope, key, id } of (await runtime.store.early?.due(limit)) ?? []) {
@@ -145,7 +145,7 @@ async function settleLeftBehind<Tx>(runtime: Runtime<Tx>, limit: number): Promis
   });
 }
 
-/** A process that does not know the operation leaves it to one that does: what owns its work has an input. */
+/** If this process does not define the operation, one that does resumes it; a stored input shows that it owns its work. */
 async function reconcileAfter<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
@@ -169,7 +169,7 @@ async function resumable<Tx>(
   return runtime.store.settlement.resumable(names, limit);
 }
 
-/** What the work throws has been reported as its attempt's. */
+/** Errors of the work itself have been reported by its attempt. */
 async function resumeOne<Tx>(runtime: Runtime<Tx>, record: LatchkeyRecord): Promise<boolean> {
   try {
     return (await resumeOwned(runtime, record)) !== null;

@@ -1,4 +1,4 @@
-/** What can be found out about an unknown record, and what follows from it. Writes nothing. */
+/** Determines the outcome of an unknown record and the settlement that follows. Writes nothing. */
 
 import { windowIsOver } from "../effects/dedupe-window.ts";
 import { lookUpSend } from "../effects/look-up.ts";
@@ -17,7 +17,7 @@ import type { Settlement } from "../stores/settlement.ts";
 import { withLimit } from "../time/time-limit.ts";
 
 export type Found =
-  /** `mayRepeat`: it goes on as before, and may come back here as before. */
+  /** `mayRepeat`: the work is resumed, and may become unknown in the same way again. */
   | {
       readonly kind: "settle";
       readonly settlement: Settlement;
@@ -26,10 +26,10 @@ export type Found =
     }
   | { readonly kind: "ask_later" }
   | { readonly kind: "person"; readonly because: string }
-  /** The record is gone, or of another life. */
+  /** The record is gone, or belongs to another life. */
   | { readonly kind: "gone" };
 
-/** Reasons for which a record that is unknown and has no call in doubt may go on by itself. */
+/** Reasons for which an unknown record without a call in doubt may be resumed automatically. */
 const resumableCodes: ReadonlySet<string | null> = new Set([
   "lease-ended",
   "attempt-limit",
@@ -46,7 +46,7 @@ const waitsForPerson: ReadonlySet<string | null> = new Set([
 ]);
 const lookupLimitMs = 10_000;
 
-/** Throws what the other side's functions throw. */
+/** Throws what the look-up functions of effects and operations throw. */
 export async function askAbout<Tx>(runtime: Runtime<Tx>, record: UnknownRecord): Promise<Found> {
   const operation = runtime.operations.get(record.operation);
   const journal = await runtime.store.journal.read(record, record.id);
@@ -83,7 +83,7 @@ async function askEffect<Tx>(
   started: CallStep,
 ): Promise<Found> {
   const effect = runtime.effects.get(started.effect);
-  // It may be defined elsewhere, or again after a deployment.
+  // Another process may define it, or this one after a deployment.
   if (effect === undefined) return { kind: "ask_later" };
   const { deduplication } = effect.settings;
   switch (deduplication) {
@@ -134,7 +134,7 @@ async function happened<Tx>(
     runtime,
     record,
     `step-result:${name}`,
-    `What was found of call ${name}`,
+    `The result found for call ${name}`,
     value,
   );
   const settlement = { event: "settle_call", call: name, generation, result, resumeAfterMs: 0 } as const;
@@ -169,7 +169,7 @@ async function failed<Tx>(runtime: Runtime<Tx>, record: UnknownRecord, journal: 
   };
 }
 
-/** The operation's own look-up, where it has one. */
+/** Calls the operation's own look-up, if it has one. */
 async function askOperation<Tx>(
   runtime: Runtime<Tx>,
   { settings }: Operation,

@@ -27,7 +27,7 @@ interface Setting {
   readonly steps?: "order and call" | "call alone";
 }
 
-/** A charge whose first send is lost, so that it is unknown. */
+/** A charge whose first send is lost, so that its record is unknown. */
 async function inDoubt(
   { kind, effect = {}, options = {}, steps }: Setting,
   fault: SendFault = "lost_before",
@@ -56,7 +56,7 @@ async function inDoubt(
   const record = async () => (await store.read(key)).record;
   const audit = () => store.settlement.audit(key);
   const reconciler = outcomeReconciler(latchkey);
-  /** When its time has come. */
+  /** Runs the reconciler once the record is due. */
   const reconcile = async (ms = 1_000) => {
     await ports.clock.advance(ms);
     return reconciler.runOnce();
@@ -65,7 +65,7 @@ async function inDoubt(
 }
 
 describe("the outcome-reconciler", () => {
-  test("asks nobody before the time has come, and nothing twice at once", async () => {
+  test("looks up a record only when it is due, and never twice at once", async () => {
     const world = await inDoubt({ kind: "lookup" });
     expect(await world.reconciler.runOnce()).toMatchObject({ found: 0 });
     await world.ports.clock.advance(1_000);
@@ -73,7 +73,7 @@ describe("the outcome-reconciler", () => {
     expect(both.map(({ found }) => found).sort()).toEqual([0, 1]);
   });
 
-  test("found: the call's result is stored, and a worker goes on after it", async () => {
+  test("found: the call's result is stored, and a worker continues after it", async () => {
     const world = await inDoubt({ kind: "lookup" }, "lost_after");
     expect(await world.reconcile()).toEqual({ found: 1, settled: 1, postponed: 0, deadLettered: 0 });
     expect(await world.record()).toMatchObject({ state: "retryable" });
@@ -96,7 +96,7 @@ describe("the outcome-reconciler", () => {
     );
   });
 
-  test("not found without close: asked again ever later, then left to a person; never freed", async () => {
+  test("not found, without `close`: looked up after growing pauses, then left to a person; never freed", async () => {
     const world = await inDoubt({ kind: "lookup" });
     const reconciler = outcomeReconciler(world.latchkey, { triesMax: 4 });
     const after: (number | null)[] = [];
@@ -115,7 +115,7 @@ describe("the outcome-reconciler", () => {
     expect(world.ledger.requests).toHaveLength(0);
   });
 
-  test("closed: the operation has failed for good, and says why", async () => {
+  test("closed: the operation has failed for good, with the reason", async () => {
     const world = await inDoubt({ kind: "close" });
     await world.reconcile();
     expect(await world.record()).toMatchObject({ state: "failed", lastErrorCode: "closed-downstream" });
@@ -129,7 +129,7 @@ describe("the outcome-reconciler", () => {
     expect(await world.audit()).toMatchObject([{ event: "settle_failed", proof: "closed-downstream" }]);
   });
 
-  test("closed, and nothing else was done: a new key is safe", async () => {
+  test("closed, without other work done: a new key is safe", async () => {
     const world = await inDoubt({ kind: "close", steps: "call alone" });
     await world.reconcile();
     expect(await world.submit()).toMatchObject({
@@ -138,14 +138,14 @@ describe("the outcome-reconciler", () => {
     });
   });
 
-  test("closed, and it had happened between the questions: found", async () => {
+  test("closed, but it had happened before the close: found", async () => {
     const world = await inDoubt({ kind: "close", effect: { lookup: async () => null } }, "lost_after");
     await world.reconcile();
     expect(await world.record()).toMatchObject({ state: "retryable" });
     expect(await world.audit()).toMatchObject([{ event: "settle_call", proof: "found-downstream" }]);
   });
 
-  test("closed and reopened: made again under the next key, with the stored input", async () => {
+  test("closed and reopened: the call is made again under the next key, with the stored input", async () => {
     const world = await inDoubt({ kind: "reopen" });
     await world.reconcile();
     await leaseRescuer(world.latchkey).runOnce();
@@ -155,7 +155,7 @@ describe("the outcome-reconciler", () => {
     expect(world.ledger.requests[0]?.key).not.toBe(closed);
   });
 
-  test("an answer of close that says neither proves nothing", async () => {
+  test("an unclear answer of `close` proves nothing", async () => {
     const world = await inDoubt({
       kind: "close",
       effect: { close: async () => ({ closed: false }) as never },
@@ -164,7 +164,7 @@ describe("the outcome-reconciler", () => {
     expect(world.events).toContainEqual(expect.objectContaining({ type: "reconcile_failed" }));
   });
 
-  test("a look-up that fails or hangs is asked again later", async () => {
+  test("a look-up that fails or hangs is repeated later", async () => {
     for (const lookup of [() => Promise.reject(new Error("down")), () => new Promise<never>(() => {})]) {
       const world = await inDoubt({ kind: "lookup", effect: { lookup } });
       await world.ports.clock.advance(1_000);
@@ -176,7 +176,7 @@ describe("the outcome-reconciler", () => {
     }
   });
 
-  test("an effect that this process does not know is left for one that does", async () => {
+  test("an effect that this process does not define is left to one that does", async () => {
     const world = await inDoubt({ kind: "close" });
     const { store, ports } = world;
     const stranger = createLatchkey<MemoryTransaction>({ store, ports });
@@ -188,7 +188,7 @@ describe("the outcome-reconciler", () => {
     expect(await outcomeReconciler(nobody).runOnce()).toMatchObject({ found: 0 });
   });
 
-  test("a provider that is down does not make a loop: pauses grow, and a person gets it in the end", async () => {
+  test("a provider that is down does not cause a busy loop: pauses grow, and the record is finally left to a person", async () => {
     const world = await inDoubt({
       kind: "provider",
       effect: { execute: () => Promise.reject(new Error("down")) },
@@ -210,7 +210,7 @@ describe("the outcome-reconciler", () => {
     expect(world.events.filter(({ type }) => type === "dead_letter")).toHaveLength(1);
   });
 
-  test("attempts without a call in doubt go on by themselves after a lease that ended", async () => {
+  test("attempts without a call in doubt are resumed automatically after their lease ended", async () => {
     const ports = manualPorts();
     const store = memoryStore({ ports });
     const latchkey = createLatchkey<MemoryTransaction>({ store, ports });
@@ -240,7 +240,7 @@ describe("the outcome-reconciler", () => {
     void dead.run(there, request);
     hangs = false;
     await ports.clock.advance(3_000);
-    // A process that knows no operation at all still sees that this one owns its work.
+    // Even a process without operations sees that this one owns its work.
     expect(await leaseRescuer(createLatchkey<MemoryTransaction>({ store, ports })).runOnce()).toMatchObject({
       rescued: 1,
     });
@@ -282,7 +282,7 @@ describe("the outcome-reconciler", () => {
     },
   );
 
-  test("refuses options that make no sense", async () => {
+  test("refuses invalid options", async () => {
     const { latchkey } = await inDoubt({ kind: "none" });
     expect(() => outcomeReconciler(latchkey, { triesMax: 0 })).toThrow("triesMax");
   });
@@ -296,7 +296,7 @@ describe("an operation's own look-up", () => {
     },
   });
 
-  test("answers where no effect can", async () => {
+  test("determines the outcome when no effect can", async () => {
     const asked: LookupQuestion[] = [];
     const options = lookingUp({ kind: "completed", answer: { status: 201, body: "found" } }, asked);
     const world = await inDoubt({ kind: "none", options });
@@ -325,7 +325,7 @@ describe("an operation's own look-up", () => {
     expect(await still.reconcile()).toMatchObject({ postponed: 1 });
   });
 
-  test("is asked about a route's handler, too", async () => {
+  test("is also called for a route's handler", async () => {
     const ports = manualPorts();
     const store = memoryStore({ ports });
     const latchkey = createLatchkey<MemoryTransaction>({ store, ports });

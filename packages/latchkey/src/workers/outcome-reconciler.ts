@@ -15,18 +15,18 @@ import {
 } from "./service.ts";
 
 export interface ReconcileReport {
-  /** Unknown records whose time had come. */
+  /** Unknown records that were due. */
   readonly found: number;
-  /** Of these, settled. */
+  /** Those of them that were settled. */
   readonly settled: number;
-  /** Asked about again later. */
+  /** To be looked up again later. */
   readonly postponed: number;
   /** Left to a person. */
   readonly deadLettered: number;
 }
 
 export interface ReconcilerOptions extends ServiceOptions {
-  /** How often the other side is asked about one record before it is left to a person. Default 20: about 9 hours. */
+  /** How many look-ups a record gets before it is left to a person. Default 20: about 9 hours. */
   readonly triesMax?: number;
 }
 
@@ -36,12 +36,12 @@ const reconcilerOptionNames = {
   triesMax: true,
 } as const satisfies OptionNames<ReconcilerOptions>;
 const defaults = { intervalMs: 5_000, batchSize: 20 };
-/** Two questions to the other side with their default limits, three times over. */
+/** Three times two look-ups with their default limits. */
 const claimMs = 60_000;
 
 /**
- * The outcome-reconciler: asks the other side what became of unknown records, and settles them where that is certain. What
- * cannot be found out stays unknown, is asked about again ever later, and is at last left to a person.
+ * The outcome reconciler: looks up the outcome of unknown records and settles them once it is certain. The others stay unknown,
+ * are looked up again after growing pauses, and are finally left to a person.
  */
 export function outcomeReconciler<Tx>(
   latchkey: Served<Tx>,
@@ -79,7 +79,7 @@ export function createReconciler<Tx>(
     intervalMs,
     nothing: reportOf([]),
     async look() {
-      // What is being asked about has been claimed, and more of it would only wait.
+      // One batch at a time: records claimed beyond it would only wait.
       const runs = underWay.size > 0 ? [] : await begin();
       const begun = runs.map((run) => {
         const over = run.then((end) => reportOf([end])).finally(() => underWay.delete(over));
@@ -108,7 +108,7 @@ function reportOf(ends: readonly End[]): ReconcileReport {
 
 type End = "settled" | "postponed" | "dead_letter" | "met";
 
-/** One record that fails must not keep the others waiting; its claim runs out, and it is tried again. */
+/** Never rejects, so that one failure does not delay the others. The claim runs out, and the record is tried again. */
 async function reconcile<Tx>(runtime: Runtime<Tx>, claim: ClaimedUnknown, triesMax: number): Promise<End> {
   const { record } = claim;
   const about = { ...runtime.about(record.operation, record), recordId: record.id };
@@ -135,7 +135,7 @@ function noted<Tx>(runtime: Runtime<Tx>, record: UnknownRecord, found: Found): F
   return found;
 }
 
-/** In a trace of its own, which points back to where the life began whose outcome is unknown. */
+/** Looks up in a new trace, linked to the attempt that began the unknown life. */
 function askInSpan<Tx>(runtime: Runtime<Tx>, { record, tries }: ClaimedUnknown): Promise<Found> {
   const { tracing } = runtime;
   if (tracing === null) return askAbout(runtime, record);
@@ -173,7 +173,7 @@ async function act<Tx>(
     case "gone":
       return "met";
     case "settle": {
-      // The other side would go on answering the same: what follows from it is not helping.
+      // The look-ups keep giving this result, and resuming has not helped.
       if (spent && found.mayRepeat) break;
       const note = {
         id: runtime.ports.random.uuid(runtime.ports.clock.wallMs()),

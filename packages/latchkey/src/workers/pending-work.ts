@@ -16,7 +16,7 @@ export interface PendingReport {
 
 export interface PendingWorkSettings {
   readonly intervalMs: number;
-  /** How many run at once. */
+  /** How many attempts run at once. */
   readonly concurrency: number;
 }
 
@@ -29,13 +29,13 @@ interface Claimed {
 const name = "worker";
 const claimLimitMs = 10_000;
 
-/** Runs what deferred operations were asked for, of those that are defined here. `runOnce` waits for what it has begun. */
+/** Runs pending requests of the deferred operations that are defined here. `runOnce` waits for the work that it began. */
 export function createPendingWork<Tx>(
   runtime: Runtime<Tx>,
   { intervalMs, concurrency }: PendingWorkSettings,
 ): LookingService<PendingReport> {
   const underWay = new Map<Promise<void>, string>();
-  /** Operations of which the last claim brought as many as there was room for. */
+  /** Operations whose last claim filled the capacity, so that more may be pending. */
   const backlogged = new Set<string>();
   let turn = 0;
   let stopping = false;
@@ -64,7 +64,7 @@ export function createPendingWork<Tx>(
       else backlogged.delete(operation);
     }
     if (stopping) {
-      // The store may be closed once this is over.
+      // The store may be closed after `stop`, so wait.
       await Promise.all(records.map((record) => leave(runtime, record)));
       return [];
     }
@@ -136,7 +136,7 @@ async function claimOnce<Tx>(runtime: Runtime<Tx>, wants: readonly PendingWant[]
   throw new StoreError("in_doubt", { message: `A claim took longer than ${claimLimitMs} ms` });
 }
 
-/** What the work throws has been reported as its attempt's. */
+/** Errors of the work itself have been reported by its attempt. */
 async function runOne<Tx>(
   runtime: Runtime<Tx>,
   record: InProgressRecord,
@@ -149,7 +149,7 @@ async function runOne<Tx>(
   }
 }
 
-/** It is not begun here: another worker may, at once, and not only when its lease has ended. */
+/** Releases a record that was not begun, so that another worker need not wait for its lease to end. */
 async function leave<Tx>({ store }: Runtime<Tx>, record: InProgressRecord): Promise<void> {
   const end = { event: "retry_later", errorCode: "not-started", resumeAfterMs: 0 } as const;
   await store.end(record, record.id, record.fence, end).catch(() => null);

@@ -8,7 +8,7 @@ import { recordCleaner } from "./record-cleaner.ts";
 const day = 24 * 60 * 60 * 1_000;
 const by = { operator: "ada", reason: "the provider's page says so" };
 
-/** A latchkey with one audit row, and how many are left. */
+/** A latchkey with one audit row, and a function that counts the rows left. */
 async function setUp() {
   const ports = manualPorts();
   const store = memoryStore({ ports });
@@ -36,7 +36,7 @@ describe("audit rows", () => {
     expect(events.at(-1)).toMatchObject({ type: "cleaned", audit: 1 });
   });
 
-  test("are kept as long as it is said, or for ever", async () => {
+  test("are kept for `auditRetentionMs`, or forever", async () => {
     const { ports, latchkey, rows } = await setUp();
     await ports.clock.advance(30 * 365 * day);
     expect(await recordCleaner(latchkey, { auditRetentionMs: "forever" }).runOnce()).toMatchObject({

@@ -14,13 +14,13 @@ import {
 
 export interface CleanerOptions extends ServiceOptions {
   /**
-   * How long audit rows are kept, in milliseconds; `"forever"`: they are never removed. Default 5 years. Rows whose record is
-   * still there go with their age, too.
+   * How long audit rows are kept, in milliseconds; `"forever"`: they are never removed. Default 5 years. Rows are also removed
+   * while their record still exists.
    */
   readonly auditRetentionMs?: number | "forever";
   /**
-   * Puts records elsewhere before they are forgotten. Every process that cleans needs it: one without forgets what is due.
-   * `postgresArchive` of `latchkey/archive` is one. Default: none.
+   * Stores records elsewhere before they are forgotten, such as `postgresArchive` of `latchkey/archive`. Set it in every process
+   * that cleans: one without it forgets records unarchived. Default: none.
    */
   readonly archive?: Archive;
 }
@@ -37,15 +37,15 @@ const optionNames = {
   archive: true,
 } as const satisfies OptionNames<CleanerOptions>;
 
-/** A batch of this size takes a few milliseconds on Postgres, so no request waits for it. */
+/** A batch of 1,000 takes a few milliseconds on Postgres, so requests do not wait for it. */
 const defaults = { intervalMs: 60_000, batchSize: 1_000 };
 const day = 24 * 60 * 60 * 1_000;
 const auditRetentionDefaultMs = 5 * 365 * day;
 
 /**
- * The record-cleaner: fails abandoned `pending` records, purges answers past their retention, forgets keys, and removes audit
- * rows that are old enough. It only frees space: admission judges expiry itself and is right without it. It never touches a
- * record that is running, retryable or unknown.
+ * The record cleaner: fails abandoned `pending` records, purges answers past their retention, forgets keys, and removes old
+ * audit rows. It mostly frees space: admission checks expiry itself. It never touches a record that is running, retryable or
+ * unknown.
  *
  * @throws {TypeError} when an option is out of range.
  */
@@ -74,7 +74,7 @@ export function createCleaner<Tx>(
   const runOnce = async (signal: AbortSignal) => {
     const cleaned = await (forgetting?.clean(batchSize) ?? store.clean(batchSize));
     const archived = await forgetting?.forget(batchSize, signal);
-    // A role that may not remove audit rows loses this part alone.
+    // Last, so that a database role without the right to remove audit rows still cleans the rest.
     const audit =
       auditRetentionMs === "forever" ? 0 : ((await store.cleanAudit?.(auditRetentionMs, batchSize)) ?? 0);
     const forgotten = cleaned.forgotten + (archived?.forgotten ?? 0);
@@ -96,15 +96,15 @@ export function createCleaner<Tx>(
   };
 }
 
-/** @throws {TypeError} when the store cannot wait with forgetting, or the archive is no function. */
+/** @throws {TypeError} when the store forgets records by itself, or the archive is not a function. */
 function forgettingBy({ archival, name }: Pick<Store, "archival" | "name">, archive: Archive) {
   if (typeof archive !== "function") throw new TypeError("record-cleaner: archive must be a function");
   if (archival === undefined) {
-    throw new TypeError(`record-cleaner: store ${name} cannot archive, as it forgets by itself`);
+    throw new TypeError(`record-cleaner: store ${name} cannot archive, because it forgets records by itself`);
   }
   return {
     clean: (limit: number) => archival.clean(limit),
-    /** A failure comes after everything else has been cleaned. */
+    /** Returns the failure, so that the rest is cleaned first. */
     async forget(limit: number, signal: AbortSignal) {
       try {
         return { forgotten: await archiveAndForget(archival, archive, limit, signal) };

@@ -14,7 +14,7 @@ function setUp() {
   return { ports, store, latchkey, events };
 }
 
-/** Leaves an attempt behind whose owner is gone. */
+/** Leaves an attempt behind whose owner is dead. */
 async function abandonAttempt(latchkey: ReturnType<typeof setUp>["latchkey"], key: string) {
   await latchkey.runtime.store.create(
     {
@@ -47,7 +47,7 @@ describe("a service", () => {
     expect(events.filter((event) => event.type === "cleaned")).toHaveLength(rounds);
   });
 
-  test("is stopped for everybody who stops it only when the batch under way is done", async () => {
+  test("resolves every `stop` only when the current batch is done", async () => {
     const { ports, latchkey } = setUp();
     const { store } = latchkey.runtime;
     const batch = Promise.withResolvers<void>();
@@ -66,7 +66,7 @@ describe("a service", () => {
     expect(stopped).toHaveLength(2);
   });
 
-  test("outlives an error of one round", async () => {
+  test("survives an error of one round", async () => {
     const { ports, latchkey, events } = setUp();
     let failing = true;
     const store = latchkey.runtime.store;
@@ -89,17 +89,17 @@ describe("a service", () => {
     expect(types).toContain("cleaned");
   });
 
-  test("refuses options that make no sense", () => {
+  test("refuses invalid options", () => {
     const { latchkey } = setUp();
     expect(() => recordCleaner(latchkey, { intervalMs: 0 })).toThrow(TypeError);
     expect(() => leaseRescuer(latchkey, { batchSize: 1.5 })).toThrow("batchSize");
-    // Node fires a timer of more than 2^31 - 1 milliseconds at once: the loop would never pause.
+    // Node fires a timer of more than 2^31 - 1 milliseconds at once, so the loop would never pause.
     expect(() => leaseRescuer(latchkey, { intervalMs: 2_000_000_000 })).toThrow("intervalMs");
   });
 });
 
 describe("the record-cleaner", () => {
-  test("goes on at once while there is more than a batch", async () => {
+  test("continues at once while there is more than a batch", async () => {
     const { ports, latchkey, store, events } = setUp();
     const order = latchkey.operation("orders", { retentionMs: 1_000 });
     for (let index = 0; index < 5; index++) {
@@ -120,7 +120,7 @@ describe("the record-cleaner", () => {
 });
 
 describe("the lease-rescuer", () => {
-  test("settles what nobody may take over, and names it without its key", async () => {
+  test("settles attempts that may not be taken over, and reports them without their keys", async () => {
     const { ports, latchkey, store, events } = setUp();
     await abandonAttempt(latchkey, "secret-key");
     const rescuer = leaseRescuer(latchkey);
@@ -143,7 +143,7 @@ describe("the lease-rescuer", () => {
     expect(await rescuer.runOnce()).toEqual({ found: 1, rescued: 1, resumed: 0 });
   });
 
-  test("goes on when one record cannot be settled, and says so", async () => {
+  test("continues when one record cannot be settled, and reports the error", async () => {
     const { ports, store, latchkey, events } = setUp();
     for (const key of ["a", "b", "c"]) await abandonAttempt(latchkey, key);
     await ports.clock.advance(1_000);

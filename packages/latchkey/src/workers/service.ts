@@ -1,6 +1,6 @@
 /**
- * The anatomy every background service has: options resolved once, `runOnce` that does one bounded batch and returns
- * counts, and a loop without logic that repeats it. Any number of processes may run the same service.
+ * The anatomy of every background service: options resolved once, `runOnce` for one bounded batch, which returns counts, and a
+ * loop without logic that repeats it. Any number of processes may run the same service.
  */
 
 import type { Runtime } from "../execution/runtime.ts";
@@ -9,26 +9,26 @@ import { pause, timerMaxMs } from "../ports.ts";
 import { withLimit } from "../time/time-limit.ts";
 
 export interface ServiceOptions {
-  /** Pause between two rounds that found little to do. Default differs per service. */
+  /** Pause after a round without a full batch, ±20 %. The default differs per service. */
   readonly intervalMs?: number;
-  /** The most records one batch touches. Default differs per service. */
+  /** Maximum number of records in a batch. The default differs per service. */
   readonly batchSize?: number;
 }
 
-/** What a service works for: a latchkey. */
+/** The part of a latchkey that services need. */
 export interface Served<Tx> {
   readonly runtime: Runtime<Tx>;
 }
 
 export interface Service<Report> {
   readonly name: string;
-  /** One batch, right now. What tests and one-off jobs call. */
+  /** Runs one batch now, for tests and one-off jobs. */
   runOnce(): Promise<Report>;
   /** Starts the loop. Starting twice does nothing. */
   start(): void;
-  /** Ends the loop after the batch under way. Stopping twice does nothing. */
+  /** Ends the loop after the current batch. Stopping twice does nothing. */
   stop(): Promise<void>;
-  /** The next round begins now, or right after the one under way. For a loop that does not run it does nothing. */
+  /** Begins the next round now, or right after the current one. Does nothing if the loop is not running. */
   wake(): void;
   health(): ServiceHealth;
 }
@@ -36,50 +36,50 @@ export interface Service<Report> {
 export interface ServiceHealth {
   readonly name: string;
   readonly running: boolean;
-  /** When the loop's last round ended, or the loop began; process time in milliseconds since the Unix epoch. */
+  /** When the last round ended or the loop began, by the process's clock, in milliseconds since the Unix epoch. */
   readonly lastRoundAt: number | null;
-  /** What the last round failed with; null: it did not. */
+  /** The error of the last round; null: it succeeded. */
   readonly lastError: unknown;
-  /** False when the loop runs and no round of it has ended for longer than a round and two pauses may take. */
+  /** False if the loop runs but no round has ended for longer than a round and two pauses may take. */
   readonly alive: boolean;
 }
 
-/** A service that a worker which runs once may use, too. */
+/** A service that a one-shot worker can use, too. */
 export interface LookingService<Report> extends Service<Report> {
   readonly intervalMs: number;
   /** The report of a look that found nothing. */
   readonly nothing: Report;
-  /** Begins what is due, as far as there is room, and does not wait for its end. `signal` as in `runOnce`. */
+  /** Begins due work up to the capacity, without waiting for it to end. `signal` as in `runOnce`. */
   look(signal: AbortSignal): Promise<Look<Report>>;
-  /** From now on `wake` is called, and not the loop's own, when there is room again for what may be due. */
+  /** From now on calls `wake`, instead of the loop's own, when there is capacity again for work that may be due. */
   onRoom(wake: () => void): void;
 }
 
-/** What one look came to. The report of the whole is the sum of `done` and of what `begun` resolves to. */
+/** The result of a look. Its report is the sum of `done` and of the results of `begun`. */
 export interface Look<Report> {
   readonly done: Partial<Report>;
   readonly begun: readonly Promise<Partial<Report>>[];
-  /** Whether another look at once may find more. False where the same would only be found again. */
+  /** Whether another look at once may find more. False if it would only find the same again. */
   readonly mayHaveMore: boolean;
-  /** How long until the turn of something that is due and has to wait; null: nothing waits. */
+  /** How long due work has to wait, as for a rate; null: none waits. */
   readonly waitMs: number | null;
 }
 
 export interface ServiceDefinition<Report> {
   readonly name: string;
   readonly intervalMs: number;
-  /** `signal` aborts when the round's time is over. */
+  /** `signal` aborts when the round has taken too long. */
   readonly runOnce: (signal: AbortSignal) => Promise<Report>;
-  /** True when a full batch was done and the next should follow at once. */
+  /** True after a full batch, so that the next follows at once. */
   readonly hasMore: (report: Report) => boolean;
-  /** What the loop does instead of `runOnce`, where a round does not wait for what it has begun. */
+  /** The loop calls this instead of `runOnce` if a round does not wait for the work that it begins. */
   readonly round?: (signal: AbortSignal) => Promise<Report>;
 }
 
-/** Rounds of many processes should not fall together: each pause is between 80 % and 120 % of the interval. */
+/** Each pause is between 80 % and 120 % of the interval, so that rounds of many processes do not coincide. */
 const jitterShare = 0.2;
 const intervalMaxMs = Math.floor(timerMaxMs / (1 + jitterShare));
-/** A round that hangs is not waited for any longer. What it still does is guarded like everything else. */
+/** How long to wait for a round that hangs. Its later writes are still guarded by leases and fences. */
 const roundLimitMs = 60_000;
 
 interface Loop {
@@ -111,7 +111,7 @@ export function createService<Tx, Report>(
       if (running !== null) return;
       running = { stop: new AbortController(), idle: new AbortController(), woken: false };
       beat(runtime, pulse, null);
-      // A loop that was stopped may still be in its last batch.
+      // A stopped loop may still be in its last batch.
       done = Promise.all([done, loop(runtime, definition, running, pulse)]);
     },
     async stop() {
@@ -123,7 +123,7 @@ export function createService<Tx, Report>(
     wake() {
       if (running === null || running.woken) return;
       running.woken = true;
-      // With a reason of its own, as the default one costs a stack trace.
+      // An explicit reason, because the default one costs a stack trace.
       running.idle.abort("woken");
     },
     health() {
@@ -155,13 +155,13 @@ async function loop<Tx, Report>(
     const next = await round(runtime, definition, pulse);
     if (next === "at_once" || signal.aborted) continue;
     const pauseMs = definition.intervalMs * (1 + jitterShare * (2 * random.fraction() - 1));
-    // After an error hints do not count: they could make it a busy loop.
+    // After an error hints are ignored: they could cause a busy loop.
     if (next === "failed") await pause(clock, pauseMs, signal, "background");
     else if (!running.woken) await pause(clock, pauseMs, running.idle.signal, "background");
   }
 }
 
-/** An error costs one round, never the service. */
+/** An error ends one round, never the service. */
 async function round<Tx, Report>(
   runtime: Runtime<Tx>,
   { name, round: once, runOnce, hasMore }: ServiceDefinition<Report>,
@@ -183,7 +183,7 @@ async function round<Tx, Report>(
 
 const serviceOptions = { intervalMs: true, batchSize: true } as const satisfies OptionNames<ServiceOptions>;
 
-/** @throws {TypeError} when a value is not a positive whole number, or the interval longer than a timer can be. */
+/** @throws {TypeError} when a value is not a positive whole number, or the interval exceeds a timer's maximum. */
 export function resolveServiceOptions(
   name: string,
   options: ServiceOptions,

@@ -4,7 +4,7 @@ import type { Hint, HintSupport } from "../stores/hints.ts";
 
 const retryMs = 10_000;
 
-/** Hears the hints of this process and, where the store has them, of others, until the returned function is called. */
+/** Subscribes to hints of this process and, if the store supports them, of others. Returns the function that unsubscribes. */
 export function subscribeToHints<Tx>(
   runtime: Runtime<Tx>,
   service: string,
@@ -22,7 +22,7 @@ export function subscribeToHints<Tx>(
   };
 }
 
-/** A store that cannot begin now is asked again later; until then there is polling. */
+/** Retries if the store cannot subscribe now; until then services poll. */
 async function hearOthers<Tx>(
   { ports, emit }: Runtime<Tx>,
   service: string,

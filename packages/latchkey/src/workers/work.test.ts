@@ -16,7 +16,7 @@ type Run = (input: Input, attempt: StepAttempt<MemoryTransaction>) => Promise<Ru
 
 const answers: Run = async ({ name }) => ({ status: 201, body: { name } });
 
-/** Processes over one memory store; each `run` gives the deferred operation its work. */
+/** Processes over one memory store; each `run` is the work of the deferred operation. */
 function setUp(wrap: (store: Store<MemoryTransaction>) => Store<MemoryTransaction> = (store) => store) {
   const ports = manualPorts();
   const store = memoryStore({ ports });
@@ -36,7 +36,7 @@ function setUp(wrap: (store: Store<MemoryTransaction>) => Store<MemoryTransactio
   };
   const state = async (name: string) =>
     (await store.read({ tenant: "t", scope: "report", key: name })).record?.state;
-  /** What it comes to; time stands still meanwhile. */
+  /** The result of `working`, which must settle within `advanceMs`. */
   const over = async <T>(working: Promise<T>, advanceMs = 0): Promise<T> => {
     let settled = false;
     const note = () => {
@@ -51,7 +51,7 @@ function setUp(wrap: (store: Store<MemoryTransaction>) => Store<MemoryTransactio
 }
 
 describe("until nothing is due", () => {
-  test("nothing is due: it ends at once, and says so", async () => {
+  test("nothing is due: it ends at once and reports that", async () => {
     const { start, over, ports } = setUp();
     const report = await over(start().latchkey.work());
     expect(report).toEqual({
@@ -66,7 +66,7 @@ describe("until nothing is due", () => {
     expect(ports.clock.keepers()).toBe(0);
   });
 
-  test("all that is deferred, however much, and the effects that it enqueues", async () => {
+  test("runs all deferred work, however much, and delivers the effects that it enqueues", async () => {
     const world = setUp();
     const { submit } = world.start();
     const names = Array.from({ length: 25 }, (_, at) => `n${at}`);
@@ -87,7 +87,7 @@ describe("until nothing is due", () => {
     expect(world.ledger.charges).toHaveLength(25);
   });
 
-  test("an attempt whose worker died is gone on with, and what it leaves in doubt is asked about", async () => {
+  test("resumes an attempt whose worker died, and looks up the outcome that it leaves in doubt", async () => {
     const world = setUp();
     const dead = world.start();
     await dead.submit("a");
@@ -102,7 +102,7 @@ describe("until nothing is due", () => {
     expect(await world.state("a")).toBe("completed");
   });
 
-  test("what failed and is to be tried again later is not due", async () => {
+  test("does not wait for failed work that is to be retried later", async () => {
     const world = setUp();
     let runs = 0;
     const { latchkey, submit } = world.start(async () => {
@@ -115,7 +115,7 @@ describe("until nothing is due", () => {
     expect(await world.state("a")).toBe("retryable");
   });
 
-  test("a record that cannot be gone on with is not tried again and again", async () => {
+  test("does not loop over a record that cannot be resumed", async () => {
     let takeOvers = 0;
     const world = setUp((store) => ({
       ...store,
@@ -133,7 +133,7 @@ describe("until nothing is due", () => {
     expect(takeOvers).toBe(1);
   });
 
-  test("a rate is waited for", async () => {
+  test("waits for a rate", async () => {
     const world = await several("provider", 3);
     const { latchkey } = world.start({ effect: { limits: { perSecond: 1 } } });
     let report: WorkReport | null = null;
@@ -147,7 +147,7 @@ describe("until nothing is due", () => {
     expect(world.ledger.charges).toHaveLength(3);
   });
 
-  test("a rate that is waited for by a service that then fails is waited for no longer", async () => {
+  test("does not wait for the rate of a service that has failed", async () => {
     const world = await several("provider", 3);
     const { latchkey } = world.start({ effect: { limits: { perSecond: 1 } } });
     const { outbox } = world.store;
@@ -176,8 +176,8 @@ describe("until nothing is due", () => {
   });
 });
 
-describe("the end of the time", () => {
-  /** Two at a time, each of which ends when the test says so. */
+describe("the time limit", () => {
+  /** Two attempts at a time; the test ends each. */
   async function busy() {
     const world = setUp();
     const waiting: (() => void)[] = [];
@@ -189,7 +189,7 @@ describe("the end of the time", () => {
     return { ...world, latchkey, waiting, states };
   }
 
-  test("nothing more is begun, what is under way is waited for, the rest is left as it was", async () => {
+  test("begins nothing more, waits for running work, and leaves the rest unchanged", async () => {
     const world = await busy();
     const working = world.latchkey.work({ untilMs: 5_000, concurrency: 2 });
     await world.ports.clock.advance(5_000);
@@ -203,7 +203,7 @@ describe("the end of the time", () => {
     expect(await world.states()).toEqual(["completed", "completed", "pending", "pending"]);
   });
 
-  test("what takes longer than stopLimitMs is left to its lease", async () => {
+  test("leaves work that takes longer than stopLimitMs to its lease", async () => {
     const world = await busy();
     const working = world.latchkey.work({ untilMs: 5_000, concurrency: 2, stopLimitMs: 2_000 });
     await world.ports.clock.advance(5_000);
@@ -211,7 +211,7 @@ describe("the end of the time", () => {
     expect(world.ports.clock.keepers()).toBe(0);
   });
 
-  test.each(["signal", "close"] as const)("%s ends it, too", async (how) => {
+  test.each(["signal", "close"] as const)("can be ended early by %s", async (how) => {
     const world = await busy();
     const stop = new AbortController();
     const working = world.latchkey.work({ signal: stop.signal, concurrency: 2 });
@@ -226,14 +226,14 @@ describe("the end of the time", () => {
     expect(await world.states()).toEqual(["completed", "completed", "pending", "pending"]);
   });
 
-  test("a signal that has aborted before: nothing is begun", async () => {
+  test("begins nothing if the signal has already aborted", async () => {
     const world = await busy();
     const report = await world.over(world.latchkey.work({ signal: AbortSignal.abort() }));
     expect(report).toMatchObject({ ended: "aborted", pendingWork: { claimed: 0 } });
     expect(world.waiting).toHaveLength(0);
   });
 
-  test("a claim that comes back after it is given back, at once", async () => {
+  test("releases a claim that returns late, at once", async () => {
     const asked = Promise.withResolvers<void>();
     const world = setUp((store) => ({
       ...store,
@@ -257,7 +257,7 @@ describe("the end of the time", () => {
     expect(await world.state("a")).toBe("retryable");
   });
 
-  test("deliveries that were claimed and not begun are given back", async () => {
+  test("releases deliveries that were claimed but not begun", async () => {
     const world = await several("provider", 3);
     const sending = gated(world, { effect: { limits: { concurrency: 1, timeoutMs: 60_000 } } });
     const working = sending.latchkey.work({ untilMs: 1_000 });
@@ -269,7 +269,7 @@ describe("the end of the time", () => {
 });
 
 describe("a store that fails", () => {
-  test("one service fails: the others go on, and it rejects with what was done", async () => {
+  test("one service fails: the others continue, and it rejects with the report", async () => {
     const down = new StoreError("not_sent", { message: "down" });
     const world = setUp((store) => ({
       ...store,

@@ -1,4 +1,4 @@
-/** A worker that runs once: it does what is due and ends, for functions and jobs that a timetable starts. */
+/** A one-shot worker: it does all due work and ends. For functions and jobs that a schedule starts. */
 
 import { LatchkeyError } from "../errors.ts";
 import type { Runtime } from "../execution/runtime.ts";
@@ -22,24 +22,24 @@ import {
 } from "./worker-services.ts";
 
 /**
- * Those of a worker, so that one config serves both. Intervals say how often a service looks again while others are still
+ * The options of a worker, so that one config serves both. Intervals are how often a service looks again while others are
  * busy.
  */
 export interface WorkOptions extends WorkerOptions {
   /**
-   * For how many milliseconds from now something new may be begun. What is under way then is waited for, at most
-   * `stopLimitMs`: both together must fit into the time that the platform gives. Default 60 seconds.
+   * How long new work may be begun, in milliseconds from now. After that the worker waits up to `stopLimitMs` for running work:
+   * the sum of both must fit into the platform's time limit. Default 60 seconds.
    */
   readonly untilMs?: number;
-  /** Ends it early, as if the time were over. */
+  /** Ends the worker early, as `untilMs` does. */
   readonly signal?: AbortSignal;
 }
 
 /** Null: the options leave the service out, or the store has nothing for it to do. */
 export interface WorkReport {
-  /** `nothing_due`: all of it is done. `time_over`, `aborted` (also by `latchkey.close`): the next start goes on. */
+  /** `nothing_due`: all due work is done. `time_over`, `aborted` (also by `latchkey.close`): the next start continues. */
   readonly ended: DrainEnd;
-  /** Whether what was begun was over within `stopLimitMs`. What was not is left to its lease. */
+  /** Whether all work that was begun ended within `stopLimitMs`. The rest is taken over once its leases end. */
   readonly inTime: boolean;
   readonly pendingWork: PendingReport | null;
   readonly effectDispatcher: DispatchReport | null;
@@ -48,7 +48,7 @@ export interface WorkReport {
   readonly recordCleaner: CleanerReport | null;
 }
 
-/** A service of a one-shot worker could not use the store. The others went on; `report` says what was done. */
+/** A service of a one-shot worker failed to use the store. The other services continued; `report` has their work. */
 export class WorkFailed extends LatchkeyError {
   override readonly name = "WorkFailed";
   readonly report: WorkReport;
@@ -57,7 +57,7 @@ export class WorkFailed extends LatchkeyError {
 
   constructor(report: WorkReport, failures: readonly ServiceFailure[]) {
     const services = failures.map(({ service }) => service);
-    const message = `Failed: ${services.join(", ")}. What they left is due at the next start.`;
+    const message = `Failed: ${services.join(", ")}. The next start does the work they left.`;
     super("work-failed", { message, cause: failures[0]?.error });
     this.report = report;
     this.services = services;
@@ -117,7 +117,7 @@ async function runToEnd<Tx>(
   const cancelTimer = clock.startTimer(untilMs, () => drain.end("time_over"), "background");
   const abort = () => drain.end("aborted");
   signal?.addEventListener("abort", abort, { once: true });
-  // Of other processes nothing need be heard: what they leave is found by looking.
+  // Only this process's hints: looking finds the work of other processes.
   const unsubscribe = runtime.hints.listen((hint) => {
     drain.wake(hint === "pending" ? services.pending : services.dispatcher);
   });

@@ -1,4 +1,4 @@
-/** What a worker is made of: its options, and the services that they ask for. */
+/** A worker's options, and the services that they create. */
 
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
@@ -14,36 +14,36 @@ export interface WorkerOptions {
   /** How many deferred attempts run here at once. Default 10. */
   readonly concurrency?: number;
   /**
-   * How often deferred work is looked for that no hint has announced. `false`: this process runs no deferred work, neither
-   * new nor that of a worker that has died. Default 1 second.
+   * How often to look for deferred work that no hint announced. `false`: this process runs no deferred work, neither new nor
+   * that of a dead worker. Default 1 second.
    */
   readonly pendingWork?: Pick<ServiceOptions, "intervalMs"> | false;
   /**
-   * Delivers the outbox; `batchSize` is how many deliveries are under way at once, those not counted of which nothing but
-   * the end is left to be written. Default: every second, 250. Left out where the store has no outbox.
+   * Delivers the outbox; `batchSize` is how many deliveries run at once, without those that only wait for their end to be
+   * written. Default: every second, 250. Left out if the store has no outbox.
    */
   readonly effectDispatcher?: ServiceOptions | false;
   /**
-   * Settles or goes on with dead attempts, at most 10 at once. `false`: deferred work that failed or whose worker died
-   * waits for a process where this is on. Default: every second, pages of 100.
+   * Settles or resumes dead attempts, at most 10 at once. `false`: deferred work that failed or whose worker died waits for a
+   * process where this is on. Default: every second, pages of 100.
    */
   readonly leaseRescuer?: ServiceOptions | false;
-  /** Finds out what became of unknowns. Default: every 5 seconds, pages of 20. */
+  /** Looks up the outcome of unknown records. Default: every 5 seconds, pages of 20. */
   readonly outcomeReconciler?: ReconcilerOptions | false;
-  /** Purges and forgets what is past its time. Default: every minute, pages of 1,000; audit rows after 5 years. */
+  /** Purges and forgets expired records. Default: every minute, pages of 1,000; audit rows after 5 years. */
   readonly recordCleaner?: CleanerOptions | false;
-  /** How long `stop` waits for what is under way. Default 30 seconds. */
+  /** How long `stop` waits for running work. Default 30 seconds. */
   readonly stopLimitMs?: number;
 }
 
-/** Null: the options leave it out, or the store has nothing for it to do. */
+/** Null: the options leave the service out, or the store has nothing for it to do. */
 export interface WorkerServices {
   readonly pending: LookingService<PendingReport> | null;
   readonly dispatcher: LookingService<DispatchReport> | null;
   readonly rescuer: LookingService<RescueReport> | null;
   readonly reconciler: LookingService<ReconcileReport> | null;
   readonly cleaner: LookingService<CleanerReport> | null;
-  /** Those that are there. */
+  /** Those that are not null. */
   readonly all: readonly LookingService<unknown>[];
 }
 
@@ -66,7 +66,7 @@ export function servicesOf<Tx>(runtime: Runtime<Tx>, options: WorkerOptions): Wo
   const { outcomeReconciler: asking, recordCleaner: cleaning } = options;
   const pending = pendingWork(runtime, options);
   const dispatcher = dispatcherOf(runtime, options);
-  // Deferred work that is to be tried again is gone on with by it, so it comes round more often here.
+  // More often than by default, because it also resumes deferred work that is to be retried.
   const rescuer =
     rescuing === false ? null : createRescuer(runtime, { intervalMs: everySecond, ...rescuing }, runsHere);
   const reconciler = asking === false ? null : createReconciler(runtime, asking ?? {});

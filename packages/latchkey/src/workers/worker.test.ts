@@ -58,7 +58,7 @@ describe("deferred work", () => {
     for (const worker of workers) await worker.stop();
   });
 
-  test("is begun at once where a hint tells of it", async () => {
+  test("is begun at once after a hint", async () => {
     const world = setUp(answers);
     const { submit } = world.start();
     const worker = world.start({ pendingWork: { intervalMs: 1_000_000 } }).work();
@@ -69,7 +69,7 @@ describe("deferred work", () => {
     await worker.stop();
   });
 
-  test("runs so many at once, and the next when one is done", async () => {
+  test("runs up to `concurrency` attempts at once, and the next when one is done", async () => {
     const waiting: (() => void)[] = [];
     const world = setUp((input, attempt) =>
       new Promise<void>((resolve) => waiting.push(resolve)).then(() => answers(input, attempt)),
@@ -91,7 +91,7 @@ describe("deferred work", () => {
     await worker.stop();
   });
 
-  test("is gone on with when its worker has died, and when it is to be tried again", async () => {
+  test("is resumed when its worker has died, and when it is to be retried", async () => {
     let runs = 0;
     const world = setUp(async (input, attempt) => {
       runs += 1;
@@ -108,7 +108,7 @@ describe("deferred work", () => {
   });
 });
 
-test("with pendingWork: false nothing deferred runs, not even what a dead worker or a failed attempt has left", async () => {
+test("with pendingWork: false no deferred work runs, not even that of a dead worker or a failed attempt", async () => {
   let runs = 0;
   const world = setUp(async (input, attempt) => {
     runs += 1;
@@ -141,7 +141,7 @@ test("with pendingWork: false nothing deferred runs, not even what a dead worker
 });
 
 describe("stopping", () => {
-  test("waits for what is under way, and begins nothing more", async () => {
+  test("waits for running work, and begins nothing more", async () => {
     const gate = Promise.withResolvers<void>();
     const world = setUp((input, attempt) => gate.promise.then(() => answers(input, attempt)));
     const { submit, work } = world.start();
@@ -162,7 +162,7 @@ describe("stopping", () => {
     expect(world.events).toContainEqual({ type: "worker_stopped", inTime: true });
   });
 
-  test("lets the process end once it is over, in time or not", async () => {
+  test("lets the process exit afterwards, in time or not", async () => {
     const world = setUp(() => new Promise(() => {}));
     const { submit, work, latchkey } = world.start();
     const { clock } = world.ports;
@@ -195,7 +195,7 @@ describe("stopping", () => {
     expect(world.events).toContainEqual({ type: "worker_stopped", inTime: false });
   });
 
-  test("what is claimed meanwhile is left to others at once, and stopping waits for that", async () => {
+  test("releases work that was claimed meanwhile at once, and waits for that", async () => {
     const [gate, ends] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let held = true;
     const world = setUp(answers, (store) => ({
@@ -257,7 +257,7 @@ describe("health", () => {
     expect(await worker.health()).toMatchObject({ ok: false, stopping: true });
   });
 
-  test("a service that hangs is seen, and comes round again when its round's time is over", async () => {
+  test("reports a service that hangs, which runs again after its round's time limit", async () => {
     let hangs = true;
     const world = setUp(answers, (store) => ({
       ...store,

@@ -1,4 +1,4 @@
-/** A worker: runs what deferred operations were asked for, and everything else that a fleet of services needs done. */
+/** A worker: runs deferred work and all background services. */
 
 import type { Runtime } from "../execution/runtime.ts";
 import { checkOptions } from "../known-options.ts";
@@ -11,15 +11,15 @@ export type { WorkerOptions };
 
 export interface Worker {
   /**
-   * Begins nothing more and waits for what is under way, at most `stopLimitMs`; what is not over by then is left to its
-   * lease. Answers whether all of it was over in time. Never rejects.
+   * Begins nothing more and waits up to `stopLimitMs` for running work; the rest is taken over once its leases end. Returns
+   * whether all work ended in time. Never rejects.
    */
   stop(): Promise<boolean>;
   health(): Promise<WorkerHealth>;
 }
 
 export interface WorkerHealth {
-  /** The store answers, and every service has come round lately. */
+  /** The worker is not stopping, the store answers, and every service is `alive`. */
   readonly ok: boolean;
   readonly stopping: boolean;
   readonly store: { readonly answers: boolean; readonly error: unknown };
@@ -31,7 +31,7 @@ type AnyService = Service<unknown>;
 const healthLimitMs = 2_000;
 
 /**
- * Starts a worker. Any number of them may work for one store, and none needs an option. It keeps its process alive until
+ * Starts a worker. Any number of workers can share a store, and no option is required. A worker keeps its process alive until
  * `stop` has ended.
  *
  * @throws {TypeError} when an option is out of range.
@@ -41,7 +41,7 @@ export function startWorker<Tx>(runtime: Runtime<Tx>, options: WorkerOptions = {
   const stopLimitMs = stopLimitOf(options);
   const { pending, dispatcher, all: services } = servicesOf(runtime, options);
   const unsubscribe = hearFor(runtime, pending, dispatcher);
-  // Nothing else does while the database is gone.
+  // Nothing else keeps the process alive while the database is down.
   const letEnd = runtime.ports.clock.keepAlive();
   for (const service of services) service.start();
   runtime.emit({ type: "worker_started" });
@@ -56,7 +56,7 @@ export function startWorker<Tx>(runtime: Runtime<Tx>, options: WorkerOptions = {
   };
 }
 
-/** A store may keep a connection for hints: none where there is nothing to wake. */
+/** Subscribes only if a service can be woken, because a store may open a connection for hints. */
 function hearFor<Tx>(
   runtime: Runtime<Tx>,
   pending: AnyService | null,
