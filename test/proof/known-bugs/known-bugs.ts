@@ -57,7 +57,7 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${src}/workers/effect-dispatcher.test.ts`,
-        "what is not defined here is left to processes that know it",
+        "leaves effects that are not defined here to other processes",
       ),
       at(`${cases}/outbox-rescue.ts`, "outbox rescue: of every definition and of both kinds at once"),
     ],
@@ -72,7 +72,7 @@ export const knownBugs: readonly KnownBug[] = [
       ),
       at(
         `${src}/workers/effect-dispatcher.loop.test.ts`,
-        "dead ones' claims are freed page by page, however many there are",
+        "free claims of dead dispatchers page by page, however many there are",
       ),
     ],
   },
@@ -162,10 +162,7 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "After a hiccup of the heartbeat a job runs many times, and finished ones are marked as failed",
     where: "solid_queue #761, #589, #778",
     shownBy: [
-      at(
-        `${src}/workers/effect-dispatcher.test.ts`,
-        "and comes back after its send: it writes nothing any more",
-      ),
+      at(`${src}/workers/effect-dispatcher.test.ts`, "and comes back after its send: it writes nothing"),
       at(
         `${src}/execution/steps/owned-attempt.leases.test.ts`,
         "lost: the owner can neither run a phase or call, nor complete, nor answer with its own result",
@@ -182,7 +179,7 @@ export const knownBugs: readonly KnownBug[] = [
       ),
       at(
         `${src}/workers/effect-dispatcher.test.ts`,
-        "a start whose reply comes late is not a start: its send could outlast the lease",
+        "a start whose reply is late does not send, because the send could outlast the lease",
       ),
     ],
   },
@@ -234,7 +231,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "CAP #1144, #1257, #1271, #1390, #1710",
     shownBy: [
       at(`${cases}/outbox-claim.ts`, "outbox claim: many at once take each effect once"),
-      at(`${src}/workers/effect-dispatcher.loop.test.ts`, "none of what one has is sent by another"),
+      at(`${src}/workers/effect-dispatcher.loop.test.ts`, "never send each other's claimed effects"),
     ],
   },
   {

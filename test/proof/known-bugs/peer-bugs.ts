@@ -189,7 +189,7 @@ export const peerBugs: readonly KnownBug[] = [
     bug: "Metrics do not distinguish a replay from a first execution",
     where:
       "transferwise/idempotence4j#7, arun0009/idempotent#141, paveg/hono-idempotency#59, aws-powertools/powertools-lambda-java#515",
-    shownBy: [at(`${src}/telemetry/edge-events.test.ts`, "every edge of the table is walked here")],
+    shownBy: [at(`${src}/telemetry/edge-events.test.ts`, "these tests take every edge of the table")],
     why: "Each answer and each edge of the state machine is an event of its own type.",
   },
 ];
