@@ -169,7 +169,7 @@ describe("migrate", () => {
     expect(errors).toContain("ECONNREFUSED");
   });
 
-  test("a project without pg is told what to do", async () => {
+  test("in a project without pg, the error says what to do", async () => {
     const empty = mkdtempSync(join(tmpdir(), "latchkey-cli-"));
     try {
       const { exitCode, errors } = await latchkey(["migrate"], url, empty);

@@ -7,14 +7,14 @@ const sameSignalMs = 100;
 /** The first signal asks to stop; a second one ends the process at once. */
 export function stopSignals() {
   const first = Promise.withResolvers<NodeJS.Signals>();
-  let heardAtMs: number | null = null;
-  const hear = (signal: NodeJS.Signals) => {
-    if (heardAtMs !== null && performance.now() - heardAtMs > sameSignalMs) {
+  let receivedAtMs: number | null = null;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (receivedAtMs !== null && performance.now() - receivedAtMs > sameSignalMs) {
       process.exit(128 + constants.signals[signal]);
     }
-    heardAtMs ??= performance.now();
+    receivedAtMs ??= performance.now();
     first.resolve(signal);
   };
-  process.on("SIGTERM", hear).on("SIGINT", hear);
-  return { first: first.promise, forget: () => process.off("SIGTERM", hear).off("SIGINT", hear) };
+  process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
+  return { first: first.promise, forget: () => process.off("SIGTERM", onSignal).off("SIGINT", onSignal) };
 }

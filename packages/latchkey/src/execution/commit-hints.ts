@@ -5,22 +5,22 @@ export interface CommitHints {
   /** Announces committed work that a worker may do now. Never throws and never waits. */
   send(hint: Hint): void;
   /**
-   * Calls `hear`, synchronously, for hints of this process only, until the returned function is called. Hints of other
+   * Calls `onHint`, synchronously, for hints of this process only, until the returned function is called. Hints of other
    * processes arrive through `store.hints`.
    */
-  listen(hear: (hint: Hint) => void): () => void;
+  listen(onHint: (hint: Hint) => void): () => void;
 }
 
 export function createCommitHints(support: HintSupport | null): CommitHints {
   const listeners = new Set<(hint: Hint) => void>();
   return {
     send(hint) {
-      for (const hear of listeners) heard(() => hear(hint));
-      heard(() => support?.send(hint));
+      for (const listener of listeners) ignoringErrors(() => listener(hint));
+      ignoringErrors(() => support?.send(hint));
     },
-    listen(hear) {
+    listen(onHint) {
       // A separate function for each call, so that the same one may be added twice.
-      const listener = (hint: Hint) => hear(hint);
+      const listener = (hint: Hint) => onHint(hint);
       listeners.add(listener);
       return () => {
         listeners.delete(listener);
@@ -30,9 +30,9 @@ export function createCommitHints(support: HintSupport | null): CommitHints {
 }
 
 /** A lost hint costs a poll interval; an error here would cost the caller its answer. */
-function heard(tell: () => void): void {
+function ignoringErrors(notify: () => void): void {
   try {
-    tell();
+    notify();
   } catch {
     // Workers poll without it.
   }

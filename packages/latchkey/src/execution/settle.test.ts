@@ -132,7 +132,7 @@ describe("latchkey.settle", () => {
     expect(await world.submit()).toMatchObject({ kind: "unknown" });
     expect(world.ledger.charges).toHaveLength(1);
     expect(await world.settle(closed)).toMatchObject({ kind: "unknown_again" });
-    expect(await world.settle(closed, ada), "somebody else says it, late").toMatchObject({
+    expect(await world.settle(closed, ada), "another operator settles it, late").toMatchObject({
       kind: "no_such_call",
     });
     expect(await world.record()).toMatchObject({ state: "unknown" });

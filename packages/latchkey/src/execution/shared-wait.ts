@@ -20,7 +20,7 @@ type Turn =
   | { readonly kind: "look" }
   | { readonly kind: "late" }
   /** Decided from a reading for all waiting submissions. */
-  | { readonly kind: "told"; readonly result: Promise<Result> };
+  | { readonly kind: "decided"; readonly result: Promise<Result> };
 
 const lookPauses = { firstMs: 30, maxMs: 375 };
 
@@ -42,7 +42,7 @@ export async function waiting<Tx>(
   try {
     let turn = await wait.first(deadline);
     for (;;) {
-      if (turn.kind === "told") return await turn.result;
+      if (turn.kind === "decided") return await turn.result;
       const result =
         turn.kind === "look"
           ? await wait.look(submit)
@@ -148,7 +148,7 @@ class SharedWait {
     try {
       const result = await submit(over);
       if (result.kind === "in_progress") this.#last = result;
-      else void this.#tell();
+      else void this.#decideAll();
       return result;
     } finally {
       over();
@@ -180,12 +180,12 @@ class SharedWait {
   }
 
   /** The key no longer runs: one reading decides for all that wait; if the key is free, one of them takes it. */
-  async #tell(): Promise<void> {
+  async #decideAll(): Promise<void> {
     if (this.#waiting.size === 0) return;
     const seen = await this.#readTogether();
     if (seen === "free") this.#lookNow();
     if (typeof seen !== "function") return;
-    for (const wake of this.#waiting) wake({ kind: "told", result: seen() });
+    for (const wake of this.#waiting) wake({ kind: "decided", result: seen() });
     this.#waiting.clear();
   }
 

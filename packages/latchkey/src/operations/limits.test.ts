@@ -42,7 +42,7 @@ describe.each(["lease", "transaction"] as const)("limits (%s)", (execution) => {
     expect(starts()).toBe(2);
   });
 
-  test("if a limiter fails, requests go on and the failure is reported", async () => {
+  test("if a limiter fails, requests continue and the failure is reported", async () => {
     const broken = { consume: () => Promise.reject(new Error("Redis is away")) };
     const { run, events } = setUp({ lookups: broken, newKeys: broken });
     expect((await run("a")).kind).toBe("executed");

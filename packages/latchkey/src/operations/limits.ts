@@ -24,8 +24,8 @@ export type RateLimitName = Exclude<LimitName, "activeKeys">;
 const retryAfterDefaultMs = 1_000;
 
 /**
- * Consumes one of the tenant's points. Returns null if the request may go on, otherwise how long to wait. If the limiter
- * itself fails, the request goes on: the protection against duplicates does not depend on it.
+ * Consumes one of the tenant's points. Returns null if the request may continue, otherwise how long to wait. If the limiter
+ * itself fails, the request continues: the protection against duplicates does not depend on it.
  */
 export async function overLimit(
   limiter: RateLimiter,

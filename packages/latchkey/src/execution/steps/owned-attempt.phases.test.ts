@@ -87,7 +87,7 @@ describe("a phase", () => {
       }),
     });
     expect(await world.inTime(submit(), 6_000)).toMatchObject({ kind: "commit_in_doubt" });
-    expect(world.types(), "one doubt is told once").toEqual(["reserved", "commit_in_doubt"]);
+    expect(world.types(), "one doubt is reported once").toEqual(["reserved", "commit_in_doubt"]);
     await world.ports.clock.advance(leaseMs);
     expect(await world.inTime(processOf(world, once).submit())).toMatchObject({
       kind: "executed",

@@ -29,7 +29,7 @@ describe("an answer from a delivery", () => {
     expect(await world.record()).toMatchObject({ state: "retryable", lastErrorCode: "awaits-delivery" });
     expect(recordIdOf(await submit())).toBe(recordId);
     await world.ports.clock.advance(hour);
-    expect(await rescuer.runOnce(), "nobody goes on with it").toMatchObject({ resumed: 0 });
+    expect(await rescuer.runOnce(), "no attempt continues it").toMatchObject({ resumed: 0 });
     await world.inTime(dispatcher.runOnce());
     const answer = { kind: "replay", recordId, status: 201, value: { receipt: "to a" } };
     expect(await submit()).toEqual(answer);

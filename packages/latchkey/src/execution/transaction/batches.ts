@@ -1,7 +1,7 @@
 /**
- * Submissions of one operation that share transactions: those that have come while one transaction ran are the next one's.
- * Each has a part of it, which is undone by itself when its handler fails. Whatever keeps a transaction from committing sends
- * those that had a part in it to transactions of their own.
+ * Submissions of one operation that share transactions: those that arrive while a transaction runs share the next one. Each has
+ * its own part, which is undone separately if its handler fails. If the transaction cannot commit, its members continue in
+ * separate transactions.
  */
 
 import { StoreError } from "../../errors.ts";
@@ -19,7 +19,7 @@ export class TransactionBatches<Tx> {
   readonly #running = new Set<SharedTransaction<Tx>>();
   #closed = false;
 
-  /** @param size so many submissions share a transaction at most */
+  /** @param size the most submissions that share a transaction */
   constructor(runtime: Runtime<Tx>, operation: Operation, size: number) {
     this.#runtime = runtime;
     this.#operation = operation;
@@ -27,9 +27,9 @@ export class TransactionBatches<Tx> {
   }
 
   /**
-   * One round of a submission, in a transaction that it shares. Null: it goes on in transactions of its own.
+   * Runs one round of a submission in a shared transaction. Null: it continues in its own transactions.
    *
-   * @throws {StoreError} `not_sent` once this is closed and its turn has not come; and as a round of its own does.
+   * @throws {StoreError} `not_sent` if this is closed before its turn; otherwise the errors of a separate round.
    */
   async round(job: Job<Tx>): Promise<Round> {
     const { ports } = this.#runtime;
@@ -44,14 +44,14 @@ export class TransactionBatches<Tx> {
     return started.start === null ? null : rerun(job, "batch");
   }
 
-  /** What waits is not begun any more, also in a transaction that runs. */
+  /** Rejects submissions whose turn has not come, also in a running transaction. */
   close(): void {
     this.#closed = true;
     for (const transaction of this.#running) transaction.stop();
     for (const { fail } of this.#waiting.splice(0)) fail(stopped());
   }
 
-  /** What is a whole batch need not wait for another to end. */
+  /** A full batch does not wait until the running transaction ends. */
   #begin(): void {
     while (this.#waiting.length >= (this.#running.size === 0 ? 1 : this.#size)) {
       void this.#run(this.#take());
@@ -68,7 +68,7 @@ export class TransactionBatches<Tx> {
     this.#begin();
   }
 
-  /** A second one of a key is decided about when the first has been. */
+  /** Takes one submission per key: a second one is decided after the first. */
   #take(): readonly BatchMember<Tx>[] {
     const taken: BatchMember<Tx>[] = [];
     const left: BatchMember<Tx>[] = [];

@@ -80,7 +80,7 @@ function setUp({ options = {}, codec = identityCodec, wrap = (store) => store, e
     const filter = { state: "pending", effect: null, tenant: null, limit: 2_000, after: null } as const;
     return (await memory.outbox?.list(filter)) ?? [];
   };
-  /** Runs `task` while time goes on. */
+  /** Runs `task` while time advances. */
   const inTime = async <T>(task: Promise<T>, ms = 30_000): Promise<T> => {
     task.catch(() => {});
     await ports.clock.advance(ms);
@@ -96,7 +96,7 @@ function conflict(): Error {
 }
 
 const textOf = (bytes: Uint8Array) => Buffer.from(bytes).toString("utf8");
-/** Outlives every attempt: nobody renews. */
+/** Its lease ends during every attempt, because it is never renewed. */
 const frozen = (store: Store<Tx>): Store<Tx> => ({ ...store, renew: () => new Promise<boolean>(() => {}) });
 
 describe("in a transaction", () => {

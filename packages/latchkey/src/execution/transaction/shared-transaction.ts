@@ -1,4 +1,4 @@
-/** One transaction of several submissions, and what becomes of each of them. */
+/** One transaction of several submissions, and the outcome of each. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { AdmissionRequest } from "../../engine/decide.ts";
 import { isLatchkeyError } from "../../errors.ts";
@@ -25,9 +25,9 @@ export interface BatchMember<Tx> {
   readonly job: Job<Tx>;
   readonly request: AdmissionRequest;
   readonly started: Started;
-  /** Runs its handler where its caller is, for what hangs on that: spans, and what the user keeps there. */
+  /** Runs its handler in its caller's asynchronous context, which carries spans and the user's own values. */
   readonly inContext: ReturnType<typeof AsyncLocalStorage.snapshot>;
-  /** Null: it needs a transaction of its own. */
+  /** Null: it needs a separate transaction. */
   readonly decide: (outcome: Outcome | null) => void;
   readonly fail: (error: unknown) => void;
 }
@@ -39,27 +39,27 @@ export function memberOf<Tx>(job: Job<Tx>, request: AdmissionRequest, started: S
   return { member, decided };
 }
 
-/** What has become of a member inside the transaction. */
+/** The state of a member inside the transaction. */
 type Fate =
   /** Its turn has not come. */
   | { readonly kind: "waiting" }
-  /** Nothing ran for it, and nothing will in here. */
+  /** Nothing ran for it, and nothing will in this transaction. */
   | { readonly kind: "alone" }
   | { readonly kind: "refused"; readonly error: unknown }
-  /** What was decided without its handler, from what is committed: true whatever becomes of the transaction. */
+  /** Decided without its handler, from committed data: true whatever the outcome of the transaction. */
   | { readonly kind: "decided"; readonly ran: Ran }
-  /** Its handler runs, or what it has written could not be undone. */
+  /** Its handler is running, or its writes could not be undone. */
   | { readonly kind: "running" }
   | { readonly kind: "timed_out"; readonly ran: Ran }
-  /** It has written its part, and its record is to be committed. */
+  /** It has written its part, and its record will be committed. */
   | { readonly kind: "kept"; readonly ran: Ran; readonly id: string }
-  /** Nothing of it is left. The outcome holds only where the transaction's other parts stay: it may have met them. */
+  /** Its writes are undone. The outcome holds only if the other parts are committed, because it may have met them. */
   | { readonly kind: "undone"; readonly outcome: Outcome };
 
-/** How the transaction goes on after a member. */
+/** How the transaction continues after a member. */
 type Next = "on" | "commit" | "rollback" | "abandon";
 
-/** Each is a statement before COMMIT. */
+/** Each effect is a statement before COMMIT. */
 const effectsMax = 1_000;
 
 export class SharedTransaction<Tx> {
@@ -78,12 +78,12 @@ export class SharedTransaction<Tx> {
     this.#fates = members.map(() => ({ kind: "waiting" }));
   }
 
-  /** From now on no member's turn comes: what has run is committed. */
+  /** No further member gets its turn; members that have run are committed. */
   stop(): void {
     this.#stopped = true;
   }
 
-  /** Decides about its members, but for those that it returns: their turn has not come. Never rejects. */
+  /** Decides its members, except those it returns, whose turn has not come. Never rejects. */
   async run(): Promise<readonly BatchMember<Tx>[]> {
     const { isolation, transactionLimitMs: idleLimitMs } = this.#operation.settings;
     const keys = this.#members.map(({ job }) => job.submission.key);
@@ -123,7 +123,7 @@ export class SharedTransaction<Tx> {
     }
   }
 
-  /** Null: its handler does not run in here. */
+  /** Null: its handler does not run in this transaction. */
   async #admitted(place: number, member: BatchMember<Tx>, admission: Admission) {
     const { job, request, started, inContext } = member;
     try {
@@ -146,7 +146,7 @@ export class SharedTransaction<Tx> {
   }
 
   async #after(place: number, part: TransactionPart<Tx>, work: TransactionWork<Ran>): Promise<Next> {
-    // Rolling back finds nothing to roll back, and says so.
+    // A rollback will find that the transaction has ended, and report it.
     if (part.state() === "ended") return "rollback";
     const { value: ran } = work;
     if (work.end === "abandon") {
@@ -155,7 +155,7 @@ export class SharedTransaction<Tx> {
     }
     if (work.end === "rollback") return this.#undo(place, part, { kind: "rolled_back", value: ran });
     if (part.state() === "failed") {
-      const error = new Error("A statement has failed, and its error was swallowed");
+      const error = new Error("A statement failed, and its error was swallowed");
       return this.#undo(place, part, { kind: "refused", value: ran, because: "aborted", error });
     }
     if (work.undoWrites) await part.undo();
@@ -169,7 +169,7 @@ export class SharedTransaction<Tx> {
   async #undo(place: number, part: TransactionPart<Tx>, outcome: Outcome): Promise<Next> {
     part.revoke();
     const { value } = outcome;
-    // The database may refuse all that follows, or has ended more than this part.
+    // After this failure the database may refuse all further statements, or has undone more than this part.
     if (value.kind === "threw" && isSerializationFailure(value.error)) return "rollback";
     try {
       await part.undo();
@@ -199,7 +199,7 @@ export class SharedTransaction<Tx> {
   }
 }
 
-/** How the transaction has ended; its value is whether all parts that ran are as their members left them. */
+/** How the transaction ended; its value is whether every part that ran is as its member left it. */
 type End =
   | Exclude<BatchOutcome<boolean>, { readonly kind: "changed" | "lost" }>
   | { readonly kind: "changed" | "lost" };
@@ -225,7 +225,7 @@ function outcomeOf(fate: Exclude<Fate, { readonly kind: "waiting" | "refused" }>
   }
 }
 
-/** What ran in a transaction that its work has ended may have been committed, so it does not run again. */
+/** If a handler ended the transaction, its parts may have been committed, so they do not run again. */
 function changedOr({ kind }: End, value: Ran): Outcome | null {
   return kind === "changed" ? { kind, value } : null;
 }
