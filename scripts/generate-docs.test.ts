@@ -55,7 +55,7 @@ test("the options' table has every option with its default", () => {
 test("every event has a row with its meaning and the members that its type has", () => {
   const text = renderEvents();
   expect(text).toMatch(
-    /^\| `settled` \| An unknown was settled.*\| `recordId`, `event`, `actor`, `proof` \|$/mu,
+    /^\| `settled` \| A look-up, a webhook or a person settled an unknown.*\| `recordId`, `event`, `actor`, `proof` \|$/mu,
   );
   expect(text).toMatch(/^\| `worker_started` \| [^|]+ \| no \| {2}\|$/mu);
   const events = readFileSync(join(repositoryRoot, "packages/latchkey/src/telemetry/events.ts"), "utf8");

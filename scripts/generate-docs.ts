@@ -171,8 +171,11 @@ export function renderStateMachine(table: readonly Edge[]): string {
   return page(
     "State machine of a record",
     `${sourceFolder}/engine/edges.ts`,
-    "These are all the edges; no other exists. A person who [deletes a tenant](data.md#deleting-a-tenant) ends its records where they stand; none that is under way. `(none)`, drawn as a dot, is the absence of a record: no row, or a row " +
-      "that admission treats as forgotten. The last column names the event that `onEvent` is given.",
+    "How a record moves from one state to another: these edges and no others. The [glossary](glossary.md#states-of-a-record) " +
+      "says what each state means. `(none)`, drawn as a dot, is the absence of a record: no row, or a row that admission " +
+      "treats as forgotten. The last column names the [event](events.md) that `onEvent` gets.",
+    "One thing is outside the table: [deleting a tenant](data.md#deleting-a-tenant) removes that tenant's records in " +
+      "any state, unless their work is still under way.",
     [
       "```mermaid",
       "stateDiagram-v2",
@@ -207,9 +210,9 @@ export function renderErrors(
   return page(
     "Problems and errors",
     `${sourceFolder}/http/protocol/problem-types.ts and ${sourceFolder}/errors.ts`,
-    "A *problem* is an HTTP answer that Latchkey gives in a handler's place (`application/problem+json`, RFC 9457); " +
-      "its `code` is the heading. An *error* is thrown at the service's own code; its `code` never changes between " +
-      "minor versions.",
+    "What each code means and what to do about it. A *problem* is an HTTP answer that a client gets from Latchkey " +
+      "instead of from the handler (`application/problem+json`, RFC 9457). An *error* is thrown in the service's own " +
+      "code. Codes never change between minor versions; messages, titles and details may.",
     "## Problems",
     ...Object.entries(problems).map(([code, problem]) => renderProblem(code, problem)),
     "## Errors",

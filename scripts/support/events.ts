@@ -25,14 +25,14 @@ interface Group {
 const requests = {
   executed: { means: "An attempt has ended and its answer is stored.", alert: "no" },
   replayed: {
-    means: "A request was answered with the stored answer: a second execution that did not happen.",
+    means: "A request got the stored answer, and nothing ran a second time.",
     alert: "no",
   },
-  accepted: { means: "A deferred request was answered 202: a worker runs it, or will.", alert: "no" },
+  accepted: { means: "A deferred request was answered 202. A worker runs it.", alert: "no" },
   in_progress: {
-    means: "A duplicate of a running request was refused, after `waitMs`.",
+    means: "A duplicate of a running request waited for `waitMs` and was refused.",
     alert: "rate",
-    why: "raise `waitMs`, or find out why the first one takes so long",
+    why: "raise `waitMs`, or find out why the first request takes so long",
   },
   key_misuse: {
     means:
@@ -41,45 +41,48 @@ const requests = {
     why: "a client's bug, or an attacker who tries keys",
   },
   expired: {
-    means: "A retry came after the answer's time, while the key is still known: 410.",
+    means: "A retry came when its answer had expired and its key was still known: 410.",
     alert: "rate",
     why: "clients retry for longer than `retentionMs`",
   },
-  unknown: { means: "A request was answered that the outcome of its key is unknown.", alert: "no" },
+  unknown: { means: "A request was refused because the outcome of its key is unknown.", alert: "no" },
   too_many_keys: { means: "A tenant is over a limit: 429.", alert: "rate" },
   limiter_error: { means: "A rate limiter failed; the request went on without it.", alert: "ticket" },
 } as const satisfies Group["events"];
 
 const lives = {
-  reserved: { means: "A key's first record was written before its work.", alert: "no" },
+  reserved: { means: "A key's first record was written, before its work began.", alert: "no" },
   claimed: { means: "A worker has taken a deferred request that waited.", alert: "no" },
   taken_over: {
     means:
-      "Another attempt has the record: that of a dead owner (`in_progress`), or one that was to be tried again.",
+      "A new attempt took a record over: from a dead owner (`in_progress`), or from a failed attempt (`retryable`).",
     alert: "rate",
     why: "from `in_progress`: processes die, or a lease is too short",
   },
   lease_lost: {
-    means: "An attempt found that its lease is no longer its own, and was aborted.",
+    means: "An attempt lost its lease to another and was aborted.",
     alert: "rate",
-    why: "pauses are longer than `leaseMs`",
+    why: "the process pauses for longer than `leaseMs`",
   },
   lease_rescued: {
     means: "A dead attempt was settled as `unknown`.",
     alert: "ticket",
-    why: "`latchkey inspect` says what is in doubt; a look-up may still find it out",
+    why: "`latchkey inspect` shows what is in doubt; a look-up may still settle it",
   },
-  released: { means: "An attempt has ended and left no record: the key is free.", alert: "no" },
-  retryable: { means: "An attempt has ended so that the next one continues it.", alert: "no" },
+  released: { means: "An attempt ended and left no record: the key is free.", alert: "no" },
+  retryable: {
+    means: "An attempt ended without its effect, or before its end. The next attempt continues it.",
+    alert: "no",
+  },
   became_unknown: {
-    means: "It is not known what became of an attempt; its key is locked until it is settled.",
+    means: "The outcome of an attempt is not known. Its key is locked until it is settled.",
     alert: "page",
-    why: "unless a look-up settles it: then `dead_letter` is enough",
+    why: "or, where a look-up settles unknowns, page at `dead_letter` only",
   },
   attempt_failed: {
-    means: "The handler threw, or did something wrong that changes nothing, such as answering twice.",
+    means: "The handler threw, or made a harmless mistake such as answering twice.",
     alert: "rate",
-    why: "log its `error`: nothing else has it",
+    why: "log its `error`: it appears nowhere else",
   },
 } as const satisfies Group["events"];
 
@@ -92,9 +95,9 @@ const steps = {
     alert: "no",
     why: "`became_unknown` or a retry follows",
   },
-  settled: { means: "An unknown was settled, by a look-up, a webhook or a person.", alert: "no" },
+  settled: { means: "A look-up, a webhook or a person settled an unknown.", alert: "no" },
   forgotten: {
-    means: "An operator ended the time of a finished record: its key may run as new.",
+    means: "An operator made Latchkey forget a finished record: its key may run as new.",
     alert: "no",
   },
   retried: {
@@ -102,32 +105,32 @@ const steps = {
     alert: "no",
   },
   settlement_kept: {
-    means: "A webhook came before its record was unknown: it is kept in case it becomes so.",
+    means: "A webhook settled a record that was not unknown yet. It is kept in case the record becomes unknown.",
     alert: "no",
   },
-  reconcile_scheduled: { means: "The other side could not say yet, and is asked again.", alert: "no" },
+  reconcile_scheduled: { means: "The other side does not know yet. It is asked again.", alert: "no" },
   reconcile_failed: { means: "Asking the other side failed.", alert: "rate" },
   reconcile_resolved: {
-    means: "The outcome-reconciler has found out what became of an unknown.",
+    means: "The outcome-reconciler found out what became of an unknown.",
     alert: "no",
   },
   dead_letter: {
-    means: "Nothing automatic is left for an unknown record: it waits for a person.",
+    means: "An unknown record has run out of automatic ways forward and waits for a person.",
     alert: "page",
-    why: "its customer gets 409 until `latchkey settle`",
+    why: "its client gets 409 until `latchkey settle`",
   },
 } as const satisfies Group["events"];
 
 const store = {
   commit_in_doubt: {
-    means: "A COMMIT's reply was lost. `resolved` says what a look-up found.",
+    means: "The reply to a COMMIT was lost. `resolved` is what a look-up found.",
     alert: "rate",
-    why: "connections break under load; `in_doubt` beside them is what was not found out in time",
+    why: "connections break; `in_doubt` means that the look-up found nothing out in time",
   },
   transaction_rerun: {
     means: "A transaction was rolled back and its handler runs again.",
     alert: "rate",
-    why: "`serialization`: rows that many transactions write; `lost`: connections break",
+    why: "`serialization`: many transactions write the same rows; `lost`: connections break",
   },
   transaction_changed: {
     means: "A handler ended its transaction itself, so its outcome is unknown.",
@@ -135,18 +138,19 @@ const store = {
     why: "a bug in that handler",
   },
   summary_failed: {
-    means: "What a request asked for could not be redacted or encoded: its record has no summary.",
+    means: "A request's summary could not be redacted or encoded. Its record has none.",
     alert: "rate",
-    why: "`redact` throws, or the codec does",
+    why: "`redact` or the codec throws",
   },
   tx_unused: {
-    means: "A handler answered 2xx and wrote nothing through its `tx`. An error outside production.",
+    means:
+      "A handler answered 2xx and wrote nothing through its `tx`. Outside production the request fails with [`tx-unused`](errors.md#errors).",
     alert: "ticket",
-    why: 'it writes past its transaction, or should say `writes: "none"`',
+    why: 'the handler writes past its transaction, or its operation lacks `writes: "none"`',
   },
   store_error: { means: "A call to the store failed; the request got 503.", alert: "rate" },
   circuit_opened: {
-    means: "The store did not answer, and is not asked for new requests for a while.",
+    means: "The store did not answer. New requests are refused for a while without asking it.",
     alert: "page",
   },
   circuit_closed: { means: "The store answers again.", alert: "no" },
@@ -162,45 +166,45 @@ const effects = {
   effect_retried: { means: "A delivery failed and is tried again.", alert: "rate", why: "log its `error`" },
   effect_dead: {
     means:
-      "Nothing automatic is left for an effect: it waits for a person, and so do those behind it in its aggregate.",
+      "An effect has run out of automatic ways forward and waits for a person. So do the effects behind it in its aggregate.",
     alert: "page",
     why: "`latchkey list --dead`",
   },
   effect_left: {
-    means: "A delivery's end was not written by its holder; it is rescued when the claim ends.",
+    means: "A worker could not write how a delivery ended. The delivery is rescued when the claim ends.",
     alert: "rate",
   },
   effects_rescued: { means: "Claims of a dead worker were freed.", alert: "rate", why: "workers die" },
 } as const satisfies Group["events"];
 
 const messages = {
-  message_failed: { means: "A handler failed at a message.", alert: "rate", why: "log its `error`" },
+  message_failed: { means: "The handler of a message failed.", alert: "rate", why: "log its `error`" },
   message_given_back: { means: "The broker is asked to deliver a message again.", alert: "no" },
   message_dead: {
-    means: "Nothing automatic is left for a message: it waits for a person.",
+    means: "A message has run out of automatic ways forward and waits for a person.",
     alert: "page",
     why: "`latchkey list --dead --messages`",
   },
 } as const satisfies Group["events"];
 
 const workers = {
-  worker_started: { means: "A worker runs in this process.", alert: "no" },
+  worker_started: { means: "A worker started in this process.", alert: "no" },
   worker_stopped: {
-    means: "It has stopped. `inTime: false`: something was still under way, and is left to its lease.",
+    means: "It stopped. `inTime: false`: something was still running, and its lease will end by itself.",
     alert: "rate",
-    why: "`inTime: false`: give it longer before the platform kills it",
+    why: "`inTime: false`: give the worker longer before the platform kills it",
   },
   facts_dropped: {
-    means: "So many repeated requests and look-ups were not kept with their records.",
+    means: "`count` repeated requests and look-ups were not kept with their records.",
     alert: "no",
-    why: "without `error` there were too many at once; with it the store failed",
+    why: "without `error` there were too many at once; with one the store failed",
   },
   service_error: {
-    means: "A round of a background service failed; the next one comes.",
+    means: "A round of a background service failed. The next round tries again.",
     alert: "rate",
     why: "log its `error`",
   },
-  cleaned: { means: "The record-cleaner removed so many.", alert: "no" },
+  cleaned: { means: "What the record-cleaner removed in one round, by kind.", alert: "no" },
 } as const satisfies Group["events"];
 
 /** A new event needs a meaning here. */

@@ -9,11 +9,11 @@ export const errorCodes = {
   "answer-missing": {
     summary: "The handler gave no answer: it returned none, or destroyed its response.",
     remedy:
-      "Return or send an answer. An Express handler that never answers is stopped at its limit (`attempt-limit`), since a stream may still begin.",
+      "Return or send an answer. An Express handler that never answers fails with `attempt-limit` instead, since it may still begin a stream until then.",
   },
   "answer-too-large": {
-    summary: "The answer is larger than the hard cap Latchkey holds in memory until it may be sent.",
-    remedy: "Answer with a link to the large thing, or raise `answerHoldBytes`.",
+    summary: "The answer is larger than Latchkey holds in memory until the commit (`answerHoldBytes`).",
+    remedy: "Answer with a link to the large content, or raise `answerHoldBytes`.",
   },
   "answer-twice": {
     summary: "The handler answered a second time.",
@@ -25,9 +25,9 @@ export const errorCodes = {
   },
   "attempt-lost": {
     summary:
-      "Another attempt owns the record by now, or the attempt could not prove in time that it still holds the lease.",
+      "Another attempt owns the record by now, or this attempt could not prove in time that it still holds the lease.",
     remedy:
-      "Let the error through. The caller gets the answer that is in the record; a retry goes on after the last step.",
+      "Let the error through. The caller gets the answer that is in the record; a retry continues after the last finished step.",
   },
   "body-consumed": {
     summary: "A body parser read the request before Latchkey could see its bytes.",
@@ -43,40 +43,40 @@ export const errorCodes = {
   },
   "decryption-failed": {
     summary:
-      "A stored piece does not decrypt in this place: it was altered, it was moved from another record, tenant or step, or its key's bytes have changed since it was stored.",
+      "A stored piece does not decrypt where it is: it was altered, it was moved from another record, tenant or step, or the encryption key's bytes have changed since it was stored.",
     remedy:
-      "Nothing ran. Find out what wrote to Latchkey's tables; if a key's bytes were changed under its old name, restore the old bytes.",
+      "Nothing ran. If the bytes of an encryption key were changed under its old name, restore the old bytes. Otherwise find out what wrote to Latchkey's tables.",
   },
   "effect-refused": {
     summary: "The other side refused a call for good.",
-    remedy: "Turn it into an answer inside `run`; let through, it becomes the final answer (502).",
+    remedy: "Turn it into an answer inside `run`. If you let it through, it becomes the final answer (502).",
   },
   "embedded-in-production": {
     summary: "The embedded database was opened with NODE_ENV=production.",
     remedy:
-      "Use Postgres; or pass `allowProduction: true` and accept that it survives a crash, not a power loss.",
+      "Use Postgres. Or pass `allowProduction: true` and accept that the data survives a crash of the process, not a power loss.",
   },
   "encryption-key-unknown": {
-    summary: "A stored piece is encrypted under a key that this process was not given.",
+    summary: "A stored piece is encrypted under a key that this process does not have.",
     remedy: "Nothing ran. Put the key that the message names back into `keys` of `encryptionCodec`.",
   },
   "identity-is-credential": {
     summary:
-      "The tenant or the principal looks like a credential. A retry after the next refresh of that credential would be another tenant's, and run again; and the credential would be stored in clear.",
+      "The tenant or the principal looks like a credential. After that credential is refreshed, a retry would belong to another tenant and run again. The credential would also be stored in clear.",
     remedy:
       "Return a stable claim of the authenticated caller, such as its account's id. If your ids really look like that: `createLatchkey({ allowCredentialIdentities: true })`.",
   },
   "invalid-key": {
-    summary: "The idempotency key stands for no value: `undefined`, `null`, `NaN`, `[object Object]`.",
-    remedy: "Nothing ran. Find out why the caller made no key, and pass one that is new for every intention.",
+    summary: "The idempotency key is the text of a missing value: `undefined`, `null`, `NaN`, `[object Object]`.",
+    remedy: "Nothing ran. Find out why the caller made no key, and pass one that is new for every new request.",
   },
   "message-refused": {
     summary: "The handler of a message refused it for good.",
     remedy:
-      "Nothing to do: the message is a dead letter, and everything that its handler wrote is rolled back.",
+      "Nothing to do: the message becomes a dead letter, and everything that its handler wrote is rolled back.",
   },
   "nested-key": {
-    summary: "A handler started the same operation with the key it is running under.",
+    summary: "A handler started its own operation again, with the key under which it is running.",
     remedy: "Use another key for the inner operation, or call its work directly.",
   },
   "not-executed": {
@@ -85,27 +85,27 @@ export const errorCodes = {
   },
   "not-admitted": {
     summary:
-      'A handler under `admission: "optimistic"` was started for a key that is finished or runs elsewhere. Its transaction is rolled back, and its caller gets the first answer or an answer that the key is in progress.',
-    remedy: "Let the error through, and do not report it: the handler has done nothing.",
+      'A handler under `admission: "optimistic"` was started for a key that is finished or running elsewhere. Its transaction is rolled back, and its caller gets the first answer or `in-progress`.',
+    remedy: "Let the error through, and do not report it: nothing that the handler did is kept.",
   },
   "not-encrypted": {
-    summary: "A stored piece is not encrypted, and this process reads only what is.",
+    summary: "A stored piece is not encrypted, and this process reads encrypted pieces only.",
     remedy:
-      'Nothing ran. As long as there are records from before encryption, set `plaintext: "read"` on `encryptionCodec`; otherwise find out what wrote the piece.',
+      'Nothing ran. While there are records from before encryption, set `plaintext: "read"` on `encryptionCodec`. Otherwise find out what wrote the piece.',
   },
   "outcome-in-doubt": {
     summary: "A call of this attempt may have happened, or not.",
     remedy:
-      "Let the error through: whatever `run` answers, the outcome is unknown until it is reconciled or settled.",
+      "Let the error through. Whatever `run` answers, the outcome stays unknown until it is reconciled or settled.",
   },
   "query-open": {
     summary:
-      "A cursor, a stream or a COPY that the handler had started through its `tx` was still open after the handler had answered, so the transaction could not end. Everything was rolled back.",
+      "A cursor, a stream or a COPY that the handler started through its `tx` was still open after the handler had answered, so the transaction could not end. Everything was rolled back.",
     remedy:
       "Close cursors, read streams to their end or destroy them, and finish every COPY before you answer.",
   },
   "request-too-large": {
-    summary: "The body of a keyed request is over the cap.",
+    summary: "The body of a request with a key is larger than `bodyLimitBytes`.",
     remedy: "Raise `bodyLimitBytes`, or upload large things outside the protected route.",
   },
   "schema-invalid": {
@@ -114,9 +114,9 @@ export const errorCodes = {
       "Run `npx latchkey migrate`, or paste the output of `npx latchkey migrate --sql` into your migrations.",
   },
   "steps-changed": {
-    summary: "A resumed attempt asked for steps that differ from those that earlier attempts have finished.",
+    summary: "A resumed attempt asked for other steps than earlier attempts have finished.",
     remedy:
-      "Steps must follow from the input and from earlier results alone. Give a changed operation another `version`; this record waits for a person.",
+      "Choose steps from the input and from earlier results alone. Give an operation whose steps you change another `version`. This record waits for a person.",
   },
   "store-cannot-count": {
     summary: "`limits.activeKeys` was set for a store that cannot count the keys of a tenant.",
@@ -124,11 +124,12 @@ export const errorCodes = {
       "Leave the limit out, or use a store that can count: Postgres, PGlite, memory. `limits.newKeys` works on every store.",
   },
   "store-unavailable": {
-    summary: "The store could not be reached or refused; no business code ran, or all of it was rolled back.",
+    summary:
+      "The store could not be reached, or it refused. No business code ran, or everything it wrote was rolled back.",
     remedy: "Retry with the same key once the store is back.",
   },
   "store-unsuitable": {
-    summary: "Latchkey cannot be safe with the way the store's server is configured.",
+    summary: "The store's server is configured in a way under which Latchkey cannot keep its promises.",
     remedy: "Nothing ran. The message names the setting to change; `docs/stores.md` gives the reason.",
   },
   "tenant-missing": {
@@ -136,9 +137,9 @@ export const errorCodes = {
     remedy: "Authenticate before Latchkey, and return a non-empty string for every authenticated caller.",
   },
   "tool-call-refused": {
-    summary: "An agent's tool was called, and the result of that call cannot be returned.",
+    summary: "The result of an agent's tool call cannot be returned.",
     remedy:
-      "Let the error through: its message tells the model what to do, and its `reason` is the code of the problem that an HTTP client would get.",
+      "Let the error through. Its message tells the model what to do, and its `reason` is the code of the problem that an HTTP client would get.",
   },
   "transaction-aborted": {
     summary: "A SQL error inside the handler was swallowed, so its transaction could not commit.",
@@ -146,13 +147,13 @@ export const errorCodes = {
   },
   "transaction-changed": {
     summary:
-      "The transaction that Latchkey opened was ended inside the handler, so the record and the handler's writes were not committed together.",
+      "The handler ended the transaction that Latchkey had opened, so the record and the handler's writes were not committed together.",
     remedy:
       "Never COMMIT or ROLLBACK inside a handler. The key's outcome is now unknown and waits for a person.",
   },
   "transaction-control": {
-    summary: "BEGIN, COMMIT or ROLLBACK was sent through a handler's `tx`.",
-    remedy: "Remove it; return to commit, throw to roll back. Savepoints are allowed.",
+    summary: "A handler sent BEGIN, COMMIT or ROLLBACK through its `tx`.",
+    remedy: "Remove it. Return to commit, throw to roll back. Savepoints are allowed.",
   },
   "tx-revoked": {
     summary: "`tx` was used after the handler had answered.",
@@ -160,19 +161,20 @@ export const errorCodes = {
   },
   "tx-unused": {
     summary:
-      "A handler under `transaction` execution finished with 2xx and never used its `tx`. Anything that it wrote elsewhere has happened, and every retry writes it again.",
-    remedy: 'Write through `tx`; if there is nothing to write, set `writes: "none"` on the operation.',
+      "A handler under `transaction` execution answered 2xx and never used its `tx`. Anything that it wrote elsewhere has happened, and every retry writes it again.",
+    remedy: 'Write through `tx`. If there is nothing to write, set `writes: "none"` on the operation.',
   },
   "archive-failed": {
     summary:
       "The record-cleaner's `archive` rejected. The records stay, and are passed to it again in the next round.",
-    remedy: "Find the reason in `cause`. Until it is fixed, records that are due to be forgotten stay.",
+    remedy:
+      "Find the reason in `cause`. Until it is mended, records whose `forgetAfterMs` is over stay in the store.",
   },
   "work-failed": {
     summary:
-      "A service of a one-shot worker could not use the store. The work that the other services did stays done.",
+      "A service of a one-shot worker could not use the store. What the other services did stays done.",
     remedy:
-      "Find the reason in `cause`; the remaining work is due at the next start. `report` lists what was done.",
+      "Find the reason in `cause`. The remaining work is due at the next start. `report` lists what was done.",
   },
 } as const satisfies Record<string, { readonly summary: string; readonly remedy: string }>;
 

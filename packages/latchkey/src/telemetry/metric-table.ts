@@ -23,7 +23,8 @@ export const counters = {
   "api.idempotency.reserve.unknown.count": "Requests refused because the outcome of their key is unknown",
   "api.idempotency.store.error.count": "Calls to the store that failed",
   "api.idempotency.zombie_key.count": "Keys of dead owners that were settled or taken over",
-  "api.idempotency.ttl_pruned.count": "Records whose answer or key was removed after it expired",
+  "api.idempotency.ttl_pruned.count":
+    "Answers, keys, effects, messages and audit rows removed when their retention was over",
   "api.idempotency.reconcile.scheduled.count": "Look-ups without a result yet that will be repeated",
   "api.idempotency.reconcile.resolved.count": "Unknown outcomes that a look-up settled",
   "api.idempotency.reconcile.failed.count": "Look-ups that failed",
@@ -178,7 +179,7 @@ export const durationMetric = {
 /** Requests by tenant; `duplicate` "true": answered from an earlier request's record, or refused because of it. */
 export const tenantMetric = {
   name: "api.idempotency.tenant.requests.count",
-  help: "Requests by tenant, and whether they repeated an earlier one",
+  help: "Requests by tenant, and whether they repeated an earlier request (`duplicate`)",
 } as const;
 
 const repeated: ReadonlySet<string> = new Set(["replayed", "in_progress", "unknown"]);

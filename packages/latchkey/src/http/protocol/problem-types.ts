@@ -28,7 +28,7 @@ export const problemTypes = {
     title: "Idempotency-Key is malformed",
     retryable: false,
     safeNewKey: true,
-    detail: "The idempotency key cannot be used as it was sent.",
+    detail: "The idempotency key is not in a form that this API accepts. Nothing was executed.",
   },
   "key-misuse": {
     status: 422,
@@ -37,7 +37,7 @@ export const problemTypes = {
     safeNewKey: false,
     detail:
       "This idempotency key was first used with another request, which may have taken effect. If this is a retry of that " +
-      "one, find out what became of it before you use a new key. Only a request that is new needs a new key.",
+      "request, find out what became of it before you use a new key. Use a new key only for a new request.",
   },
   "in-progress": {
     status: 409,
@@ -53,8 +53,8 @@ export const problemTypes = {
     retryable: false,
     safeNewKey: false,
     detail:
-      "The first request with this idempotency key may or may not have taken effect. It is being found out; " +
-      "a new key could make the effect happen twice.",
+      "The first request with this idempotency key may or may not have taken effect, and the service does not know " +
+      "which yet. A new key could make the effect happen twice.",
   },
   "commit-in-doubt": {
     status: 503,
@@ -62,8 +62,8 @@ export const problemTypes = {
     retryable: true,
     safeNewKey: false,
     detail:
-      "This request was executed, but whether it took effect could not be confirmed in time. Send the same request " +
-      "again with the same key: it gets the first answer or a first execution, never a second effect.",
+      "This request was executed, but the service could not confirm in time that it took effect. Send the same request " +
+      "again with the same key: you get the first answer or a first execution, never a second effect.",
   },
   timeout: {
     status: 408,
@@ -78,8 +78,8 @@ export const problemTypes = {
     retryable: false,
     safeNewKey: false,
     detail:
-      "The request with this idempotency key was completed, and its answer is no longer kept. A new key makes it " +
-      "happen again.",
+      "The request with this idempotency key was completed, and its answer is no longer stored. A new key would make " +
+      "it happen again.",
   },
   "answer-not-stored": {
     status: 200,
@@ -87,9 +87,9 @@ export const problemTypes = {
     retryable: false,
     safeNewKey: false,
     detail:
-      "The request was completed, but its answer was too large or could not be stored. It is answered with the " +
-      "stored status and headers, an empty body and the header `Idempotency-Status: answer-not-stored`, not with a " +
-      "problem body. The status above stands for the stored one.",
+      "The request was completed, but its answer was too large or could not be stored. A retry gets no problem body. It " +
+      "gets the stored status and headers, an empty body and the header `Idempotency-Status: answer-not-stored`. The " +
+      "status above stands for the stored one.",
   },
   "request-too-old": {
     status: 412,
@@ -97,7 +97,7 @@ export const problemTypes = {
     retryable: false,
     safeNewKey: false,
     detail:
-      "The request was first sent longer ago than answers are kept, so it may have taken effect without a trace here. " +
+      "The request was first sent longer ago than answers are kept, so it may have taken effect and been forgotten. " +
       "Check what became of it before you send a new one.",
   },
   "invalid-request-date": {
@@ -107,14 +107,14 @@ export const problemTypes = {
     safeNewKey: false,
     detail:
       "The header that says when the request was first sent must be one HTTP date that is not in the future. This attempt " +
-      "executed nothing; an earlier one with the same key may have. Send it again with the same key and the right date.",
+      "executed nothing; an earlier one with the same key may have. Send it again with the same key and a valid date.",
   },
   "payload-too-large": {
     status: 413,
     title: "The request's body is too large",
     retryable: false,
     safeNewKey: true,
-    detail: "A request with an idempotency key may not have a body of this size here. Nothing was executed.",
+    detail: "The body is larger than this API accepts with an idempotency key. Nothing was executed.",
   },
   "too-many-keys": {
     status: 429,
@@ -131,8 +131,8 @@ export const problemTypes = {
     retryable: false,
     safeNewKey: false,
     detail:
-      "This caller has no operation with this id, or it is not kept any more. What became of a request can always be " +
-      "asked with the request itself and its key.",
+      "This caller has no operation with this id, or it is no longer kept. To learn what became of a request, send the " +
+      "same request again with its key.",
   },
   "store-unavailable": {
     status: 503,
@@ -140,7 +140,7 @@ export const problemTypes = {
     retryable: true,
     safeNewKey: false,
     detail:
-      "Whether this idempotency key was used before cannot be looked up at the moment. Send the same request again " +
-      "later with the same key.",
+      "The service cannot look up at the moment whether this idempotency key was used before. Send the same request " +
+      "again later with the same key.",
   },
 } as const satisfies Readonly<Record<ProblemCode, ProblemType>>;
