@@ -105,7 +105,8 @@ const steps = {
     alert: "no",
   },
   settlement_kept: {
-    means: "A webhook settled a record that was not unknown yet. It is kept in case the record becomes unknown.",
+    means:
+      "A webhook settled a record that was not unknown yet. It is kept in case the record becomes unknown.",
     alert: "no",
   },
   reconcile_scheduled: { means: "The other side does not know yet. It is asked again.", alert: "no" },

@@ -67,8 +67,10 @@ export const errorCodes = {
       "Return a stable claim of the authenticated caller, such as its account's id. If your ids really look like that: `createLatchkey({ allowCredentialIdentities: true })`.",
   },
   "invalid-key": {
-    summary: "The idempotency key is the text of a missing value: `undefined`, `null`, `NaN`, `[object Object]`.",
-    remedy: "Nothing ran. Find out why the caller made no key, and pass one that is new for every new request.",
+    summary:
+      "The idempotency key is the text of a missing value: `undefined`, `null`, `NaN`, `[object Object]`.",
+    remedy:
+      "Nothing ran. Find out why the caller made no key, and pass one that is new for every new request.",
   },
   "message-refused": {
     summary: "The handler of a message refused it for good.",
