@@ -2,9 +2,11 @@
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { activeKeyStatements } from "../../packages/latchkey/src/stores/postgres/active-keys.ts";
+import { batchStatements } from "../../packages/latchkey/src/stores/postgres/batch-statements.ts";
 import { deferredStatements } from "../../packages/latchkey/src/stores/postgres/deferred-statements.ts";
 import { deliveryStatements } from "../../packages/latchkey/src/stores/postgres/delivery-statements.ts";
 import { earlyStatements } from "../../packages/latchkey/src/stores/postgres/early-statements.ts";
+import { examineStatements } from "../../packages/latchkey/src/stores/postgres/examine-statements.ts";
 import { factStatements } from "../../packages/latchkey/src/stores/postgres/facts.ts";
 import { journalStatements } from "../../packages/latchkey/src/stores/postgres/journal-statements.ts";
 import { leaseStatements } from "../../packages/latchkey/src/stores/postgres/lease-statements.ts";
@@ -16,6 +18,7 @@ import { overviewStatements } from "../../packages/latchkey/src/stores/postgres/
 import { phaseStatements } from "../../packages/latchkey/src/stores/postgres/phase-statements.ts";
 import { settlementStatements } from "../../packages/latchkey/src/stores/postgres/settlement-statements.ts";
 import { sql } from "../../packages/latchkey/src/stores/postgres/sql/texts.ts";
+import { statement } from "../../packages/latchkey/src/stores/postgres/statement.ts";
 import type { StatementTemplate } from "../../packages/latchkey/src/stores/postgres/template.ts";
 import { tenantStatements } from "../../packages/latchkey/src/stores/postgres/tenant-statements.ts";
 import { transactionStatements } from "../../packages/latchkey/src/stores/postgres/transaction-statements.ts";
@@ -37,7 +40,17 @@ const names = {
   synced: true,
   serverLimits: true,
 };
+const doctor = examineStatements(names);
 const statements = {
+  settings: statement("settings", sql.settings, names),
+  suitability: doctor.suitability,
+  examineServer: doctor.server,
+  examineClock: doctor.clock,
+  examineRights: doctor.rights,
+  examineVersion: doctor.version,
+  examineVacuum: doctor.vacuum,
+  examineDurations: doctor.durations,
+  ...batchStatements(names),
   ...leaseStatements(names),
   ...transactionStatements(names),
   ...maintenanceStatements(names),
@@ -147,8 +160,11 @@ function nodesOf(node: PlanNode): readonly PlanNode[] {
 const expected: Readonly<Record<string, readonly string[]>> = {
   read: ["records_pkey", "leases_pkey"],
   look: ["records_pkey"],
+  lookBatch: ["records_pkey"],
   complete: [],
   completeTraced: [],
+  completeBatch: [],
+  completeBatchTraced: [],
   completeOver: ["steps_pkey"],
   completeOverTraced: ["steps_pkey"],
   lose: ["steps_pkey"],
@@ -273,6 +289,13 @@ const notExpected = {
   waitLock: "takes an advisory lock alone",
   isRunning: "reads the locks of the server alone",
   settings: "reads a table of a few rows",
+  suitability: "reads the catalogue alone",
+  examineServer: "reads settings alone",
+  examineClock: "reads the time alone",
+  examineRights: "reads the catalogue alone",
+  examineVersion: "reads a table of a few rows",
+  examineVacuum: "reads the catalogue and statistics alone",
+  examineDurations: "reads 50,000 records, which may be the whole table here",
   list: "reads the whole table for what is finished",
   listEffects: "reads the whole table for what is delivered",
   listRunning: "has a test of its own below",
@@ -357,14 +380,22 @@ forEachPostgres((_version, database) => {
   );
 
   test("the statements that are not looked at here touch no table, but for a list of what is not parked or dead", () => {
+    const ofTables = ["list", "listEffects", "listRunning", "examineDurations"];
+    // These name tables to look them up in the catalogue.
+    const ofCatalogue = ["suitability", "examineRights"];
     const rest = Object.entries(statements).filter(
-      ([kind]) => !(kind in expected) && !["list", "listEffects", "listRunning"].includes(kind),
+      ([kind]) => !(kind in expected) && ![...ofTables, ...ofCatalogue].includes(kind),
     );
     expect(rest.map(([kind]) => kind).sort()).toEqual(
       [
         "barrier",
+        "examineClock",
+        "examineServer",
+        "examineVacuum",
+        "examineVersion",
         "isRunning",
         "open",
+        "openBatch",
         "openPhase",
         "savepoint",
         "settings",

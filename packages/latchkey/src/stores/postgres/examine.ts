@@ -34,7 +34,7 @@ export async function examinePostgres(
   database: ExaminedDatabase,
   { leases }: ExamineRequest,
 ): Promise<readonly Finding[]> {
-  const statements = examineStatements(database.schema, database.names);
+  const statements = examineStatements(database.names);
   const parts: ExamineParts = { ...database, statements };
   const { executor } = parts;
   let server: SqlRow;
@@ -115,7 +115,7 @@ function readOnly(row: SqlRow): Finding {
 }
 
 async function privileges({ executor, statements, schema }: ExamineParts): Promise<Finding> {
-  const row = onlyRow(await executor.read(statements.rights.bind({})));
+  const row = onlyRow(await executor.read(statements.rights.bind({ schema })));
   const role = textOf(row, "role_name");
   if (booleanOf(row, "closed")) {
     return failed(
@@ -134,7 +134,7 @@ async function privileges({ executor, statements, schema }: ExamineParts): Promi
 }
 
 async function rowLevelSecurity({ executor, statements, schema }: ExamineParts): Promise<readonly Finding[]> {
-  const row = onlyRow(await executor.read(statements.suitability.bind({})));
+  const row = onlyRow(await executor.read(statements.suitability.bind({ schema })));
   const [hidden, hostile] = [nullableText(row, "hidden"), nullableText(row, "hostile")];
   const security =
     hidden === null
@@ -157,7 +157,7 @@ async function rowLevelSecurity({ executor, statements, schema }: ExamineParts):
 
 async function migrations({ executor, statements, schema }: ExamineParts): Promise<Finding> {
   const run = "Run `latchkey migrate`, or paste what `latchkey migrate --sql` prints.";
-  const rights = onlyRow(await executor.read(statements.rights.bind({})));
+  const rights = onlyRow(await executor.read(statements.rights.bind({ schema })));
   if (booleanOf(rights, "closed")) return notChecked("migrations", `Schema ${schema} may not be used.`);
   const missing = nullableText(rights, "missing");
   const [row] = missing?.includes("settings") ? [] : await executor.read(statements.version.bind({}));
@@ -200,7 +200,7 @@ const deadRowsMin = 10_000;
 async function vacuum({ executor, statements, names: sql, schema }: ExamineParts): Promise<Finding> {
   // A database without processes beside the session has no autovacuum, either.
   const hasAutovacuum = sql.serverLimits;
-  const rows = await executor.read(statements.vacuum.bind({}));
+  const rows = await executor.read(statements.vacuum.bind({ schema }));
   const [first] = rows;
   if (first === undefined) return notChecked("vacuum", "There are no tables yet.");
   const names = (of: readonly SqlRow[]) => of.map((row) => textOf(row, "name")).join(", ");

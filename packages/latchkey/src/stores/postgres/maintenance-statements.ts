@@ -5,7 +5,6 @@ import { statement } from "./statement.ts";
 
 export function maintenanceStatements(names: SqlNames) {
   return {
-    settings: statement("settings", sql.settings, names),
     endedLeases: statement("ended_leases", sql.endedLeases, names),
     abandon: statement("abandon", sql.abandon, names),
     forget: statement("forget", sql.forget, names),

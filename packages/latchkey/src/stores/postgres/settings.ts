@@ -4,8 +4,11 @@ import { hashKeyForLock } from "../../key/hash-key.ts";
 import { isSchemaMissing } from "../../sql/sql-errors.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { onlyRow, textOf } from "./rows.ts";
-import { checkSuitability, suitability } from "./suitability.ts";
-import { type StatementTemplate, template } from "./template.ts";
+import { sql } from "./sql/texts.ts";
+import type { SqlNames } from "./sql-parts.ts";
+import { statement } from "./statement.ts";
+import { checkSuitability } from "./suitability.ts";
+import type { StatementTemplate } from "./template.ts";
 
 /** The version of the tables that this code works with: the number of the last migration. */
 export const schemaVersion = 7;
@@ -19,10 +22,10 @@ export class Settings {
   #secret: Promise<string> | string | null = null;
   #suits = false;
 
-  constructor(executor: PostgresExecutor, statement: StatementTemplate, schema: string) {
+  constructor(executor: PostgresExecutor, names: SqlNames, schema: string) {
     this.#executor = executor;
-    this.#statement = statement;
-    this.#suitability = template("suitability", suitability(schema));
+    this.#statement = statement("settings", sql.settings, names);
+    this.#suitability = statement("suitability", sql.suitability, names);
     this.#schema = schema;
   }
 
@@ -44,7 +47,7 @@ export class Settings {
    */
   async suits(): Promise<void> {
     if (this.#suits) return;
-    const rows = await this.#executor.read(this.#suitability.bind({}));
+    const rows = await this.#executor.read(this.#suitability.bind({ schema: this.#schema }));
     checkSuitability(this.#schema, onlyRow(rows));
     this.#suits = true;
   }

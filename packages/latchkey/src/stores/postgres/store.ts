@@ -94,7 +94,7 @@ export function assembleStore<Tx>(parts: StoreParts<Tx>): AssembledStore<Tx> {
   const tenant = tenantStatements(names);
   const settlement = settlementStatements(names);
   const sessions = new SeenSessions();
-  const settings = new Settings(executor, maintenance.settings, schema);
+  const settings = new Settings(executor, names, schema);
   const confirmation = new Confirmation(executor, transaction);
   const positions = new Positions(executor, parts.clock, names);
   const transactionParts = {

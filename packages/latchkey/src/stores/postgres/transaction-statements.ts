@@ -54,13 +54,3 @@ function waitSettings(names: SqlNames): string {
   return `select ${limit("lock_timeout")} as lock_limit,
     ${commitSettings(names)}`;
 }
-
-/**
- * The time. Raises 2201F when this is not the transaction that admission opened: in a statement that is pipelined with
- * COMMIT nothing less than an error stops the COMMIT. The condition and the root depend on the transaction, so that the
- * planner evaluates neither beforehand.
- */
-export function timeInTransaction({ clock }: SqlNames): string {
-  return `case when ${transactionTime} = @began::text then ${clock}
-    else pg_catalog.to_timestamp(pg_catalog.sqrt(- pg_catalog.date_part('epoch', pg_catalog.now()))) end`;
-}

@@ -1,0 +1,1 @@
+select s.value from latchkey.settings s where s.name = 'schema_version';

@@ -1,0 +1,10 @@
+-- As `look`, with a row for each key in their order. Not a join, because it would be planned for the few rows that the table
+-- had at first.
+select pg_catalog.encode(pg_catalog.timestamptz_send(t.at), 'hex') as now, t.standby, t.standbys,
+  (select pg_catalog.encode(pg_catalog.record_send(r), 'hex') as record
+    from latchkey.records r
+    where r.tenant = k.tenant and r.scope = k.scope and r.key = k.key) as record
+from (select pg_catalog.clock_timestamp() as at, pg_catalog.pg_is_in_recovery() as standby,
+    /*[synced*/pg_catalog.current_setting('synchronous_standby_names') <> ''/*|false]*/ as standbys offset 0) t,
+  pg_catalog.json_to_recordset(:'keys'::text::json) k(place int, tenant text, scope text, key text)
+order by k.place;
