@@ -37,7 +37,7 @@ export const knownBugs: readonly KnownBug[] = [
     where: "dbos-transact-py #805",
     shownBy: [
       at("test/faults/deferred-kills.all.test.ts", "$stopAt ($operation): another goes on"),
-      at(`${src}/workers/worker.test.ts`, "is gone on with when its worker has died"),
+      at(`${src}/workers/worker.test.ts`, "is resumed when its worker has died"),
     ],
   },
   {
@@ -154,7 +154,7 @@ export const knownBugs: readonly KnownBug[] = [
       ),
       at(
         `${src}/workers/effect-dispatcher.limits.test.ts`,
-        "no more under way than the effect's concurrency",
+        "no more sends run than the effect's concurrency",
       ),
     ],
   },
@@ -211,7 +211,7 @@ export const knownBugs: readonly KnownBug[] = [
       at("test/faults/outbox-fleet.all.test.ts", "all delivered or dead, once, in order"),
       at(
         `${src}/workers/effect-dispatcher.loop.test.ts`,
-        "of an aggregate one after the other, by any dispatcher and however often a send fails",
+        "effects of an aggregate are sent one after the other by any dispatcher, even after failures",
       ),
     ],
   },
