@@ -21,7 +21,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
       ),
       at(
         `${src}/execution/lease/run-lease.leases.test.ts`,
-        "many at once: one start, the others are answered that it is running",
+        "many at once: one starts, the others get in_progress",
       ),
     ],
     why: "Every reservation has a lease, by the store's clock.",

@@ -55,7 +55,7 @@ describe("the answer of run", () => {
   });
 });
 
-test("a final failure is a problem with status 502 that a new key is safe after", () => {
+test("a final failure is a problem with status 502, after which a new key is safe", () => {
   const answer = failureAnswer("closed-downstream", "why", { safeNewKey: true });
   expect(answer).toMatchObject({ status: 502, headers: [["Content-Type", "application/problem+json"]] });
   expect(valueOfAnswer(answer)).toMatchObject({

@@ -214,7 +214,7 @@ describe("latchkey.settle", () => {
         await elsewhere.settle(world.named, { notExecuted: "downstream-deduplicates" }, by),
         "if the effect is not known",
       ).toMatchObject({ kind: "settled" });
-      expect(await world.submit(), "it is not sent again all the same").toMatchObject({ kind: "unknown" });
+      expect(await world.submit(), "it is still not sent again").toMatchObject({ kind: "unknown" });
       expect(world.ledger.requests).toHaveLength(1);
     },
   );

@@ -140,7 +140,7 @@ const leaseMinMs = 300;
 /**
  * Resolves and checks an operation.
  *
- * @throws {TypeError} when an option is out of range, or asks for what the store cannot do.
+ * @throws {TypeError} when an option is out of range, or needs a capability that the store does not have.
  */
 export function defineOperation<E extends Execution>(
   name: string,

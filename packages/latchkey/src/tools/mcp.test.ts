@@ -255,7 +255,7 @@ describe("construction", () => {
     expect(make).toThrow(message);
   });
 
-  test("refuses keys that count by path", () => {
+  test("refuses keys that are unique to a path", () => {
     const shopping = createLatchkey({ store: memoryStore(), policy: acp });
     const byPath = shopping.operation("op");
     const protect = mcpProtect(shopping, { tenant });

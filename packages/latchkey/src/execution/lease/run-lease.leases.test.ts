@@ -164,7 +164,7 @@ test("an owner that finds only at its end that it has lost reports it once", asy
   expect(events.map(({ type }) => type)).toEqual(["reserved", "lease_lost", "settled", "executed"]);
 });
 
-test("many at once: one start, the others are answered that it is running", async () => {
+test("many at once: one starts, the others get in_progress", async () => {
   const { submit, ports, starts } = setUp();
   const { work, started, release } = gated();
   const all = Promise.all(Array.from({ length: 50 }, () => submit(work)));

@@ -131,7 +131,7 @@ describe("a phase", () => {
       world,
       ending(() => ({ status: 202 })),
     ).submit();
-    expect(second, "what its last phase has answered").toMatchObject({ kind: "executed", status: 202 });
+    expect(second, "the answer of its last phase").toMatchObject({ kind: "executed", status: 202 });
     expect(stores()).toEqual([1, 1]);
   });
 

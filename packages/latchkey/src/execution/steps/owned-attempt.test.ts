@@ -149,7 +149,7 @@ describe("a throw", () => {
     });
     expect(await submit()).toMatchObject({ kind: "executed", status: 503 });
     expect(await world.record()).toMatchObject({ state: "retryable", lastErrorCode: "status-503" });
-    expect(world.memory.rows("ends"), "an answer that is not kept leaves no writes").toHaveLength(0);
+    expect(world.memory.rows("ends"), "an answer that is not stored leaves no writes").toHaveLength(0);
     status = 200;
     expect(await submit()).toMatchObject({ kind: "executed", status: 200 });
     expect(world.memory.rows("orders")).toHaveLength(1);

@@ -74,7 +74,7 @@ describe("a deferred request", () => {
     await accepted();
     const first = workOff();
     await world.ports.clock.advance(4_000);
-    expect(await submit(), "half of the time that it has been going on").toMatchObject({
+    expect(await submit(), "half of its running time").toMatchObject({
       retryAfterMs: 2_000,
     });
     end(new Error("again"));

@@ -82,7 +82,10 @@ describe("a worker's attempt", () => {
     await world.ports.clock.advance(leaseMs + 1);
     const result = await world.inTime(runClaimed(latchkey.runtime, record as never, sentAtMs), 1_000);
     expect(result).toMatchObject({ kind: "executed", recordId });
-    expect(await submit(), "what was accepted is not forgotten").toMatchObject({ kind: "replay", recordId });
+    expect(await submit(), "an accepted request is not forgotten").toMatchObject({
+      kind: "replay",
+      recordId,
+    });
   });
 
   test("is unknown to a process without its operation", async () => {

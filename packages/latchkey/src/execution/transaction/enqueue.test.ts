@@ -140,7 +140,7 @@ describe("in a transaction", () => {
     expect(await claim()).toBe(1);
   });
 
-  test("its input is what it was when it was enqueued", async () => {
+  test("its input is a copy from the time of enqueueing", async () => {
     const { submit, notify, outbox } = setUp();
     const input = { to: "a" };
     await submit(async ({ attempt }) => {

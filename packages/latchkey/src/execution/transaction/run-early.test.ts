@@ -63,7 +63,7 @@ describe("optimistic admission", () => {
     expect(memory.rows("orders")).toHaveLength(1);
   });
 
-  test("of a finished key: a handler of another process gets to its first statement, and its caller the first answer", async () => {
+  test("of a finished key: another process's handler reaches its first statement, and its caller gets the first answer", async () => {
     const { store, first, second } = twoProcesses();
     await first(insertsOrder);
     const reached: string[] = [];

@@ -68,7 +68,7 @@ describe.each([
     expect(memory.rows("orders")).toHaveLength(1);
     expect((await asTransaction(owns)).result).toMatchObject({ kind: "unknown" });
     const steps = (await memory.journal.read(key, recordId as string))?.steps;
-    expect(steps, "they are there to be looked at").toHaveLength(1);
+    expect(steps, "they remain for inspection").toHaveLength(1);
   });
 
   test("continues a record that has none", async () => {
