@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, expect, type TestContext, test } from "vitest";
 import { migratedDatabase, openPool } from "../postgres/harness.ts";
+import type { WorkerProcess } from "../support/processes.ts";
 import { isThorough } from "../support/thorough.ts";
 import { until } from "../support/until.ts";
 import type { ConsumerSettings } from "./consumer-process.ts";
@@ -47,10 +48,9 @@ async function gathered({ publish, spawn }: Town, change: Partial<ConsumerSettin
   return worker;
 }
 
-const killsItsProcess: BrokerCase["run"] = async (given) => {
-  const { publish, spawn, dead, rows, left } = given;
-  await publish([order("a"), order("killer", "kill"), order("b"), order("c")]);
-  let worker = await spawn();
+/** Spawns a consumer after each that a message kills, until that message is dead. Returns the last one. */
+async function untilDead({ spawn, dead }: Town, first: WorkerProcess): Promise<WorkerProcess> {
+  let worker = first;
   for (let deaths = 0; (await dead()).length === 0; ) {
     const died = await Promise.race([worker.exited.then(() => true), deadWithin(dead)]);
     if (!died) continue;
@@ -58,6 +58,13 @@ const killsItsProcess: BrokerCase["run"] = async (given) => {
     expect(deaths).toBeLessThan(6);
     worker = await spawn();
   }
+  return worker;
+}
+
+const killsItsProcess: BrokerCase["run"] = async (given) => {
+  const { publish, spawn, dead, rows, left } = given;
+  await publish([order("a"), order("killer", "kill"), order("b"), order("c")]);
+  const worker = await untilDead(given, await spawn());
   await until(async () => (await rows()).length === 3, { what: "the others are there", ...patient });
   await finish(worker, left);
   expect((await dead()).map(({ key, reason }) => [key, reason])).toEqual([["killer", "kills-its-process"]]);
@@ -216,15 +223,11 @@ const cases: readonly BrokerCase[] = [
     name: "in batches: a consumer dies before COMMIT: nothing of any message is there, and each runs once more",
     batchSize: 10,
     async run(given) {
-      const { spawn, rows, dead, left } = given;
+      const { spawn, rows, left } = given;
       const first = await gathered(given, {}, order("c", "kill"));
       expect(await first.exited).toMatchObject({ signal: "SIGKILL" });
       expect(await rows()).toEqual(["gate"]);
-      let worker = await spawn();
-      while ((await dead()).length === 0) {
-        const died = await Promise.race([worker.exited.then(() => true), deadWithin(dead)]);
-        if (died) worker = await spawn();
-      }
+      const worker = await untilDead(given, await spawn());
       await finish(worker, left);
       expect((await rows()).sort()).toEqual(["a", "b", "gate"]);
     },
