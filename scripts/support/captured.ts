@@ -15,7 +15,7 @@ interface ProvenRow {
 /** The same for every adapter. */
 export const provenRows: readonly ProvenRow[] = [
   {
-    does: "answers with status and bytes, whatever they are; with nothing; with 204; with a redirect",
+    does: "answers with any status and bytes, with an empty body, 204 or a redirect",
     seen: ["all of it", "the same"],
     cases: [
       "answers: all byte values, then the same again",
@@ -33,17 +33,17 @@ export const provenRows: readonly ProvenRow[] = [
     ],
   },
   {
-    does: "sets `Location`, `ETag`, `Link` (several lines) or another header of the list, or one of `storedHeaders`",
+    does: "sets `Location`, `ETag`, `Link` (several lines) another header of [the list](README.md#the-headers-that-a-replay-has), or one of `storedHeaders`",
     seen: ["arrives", "the same"],
     cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
   },
   {
-    does: "sets `Set-Cookie`, `Access-Control-*`, `X-Request-Id` or any header that is on no list",
+    does: "sets `Set-Cookie`, `Access-Control-*`, `X-Request-Id` or any other header",
     seen: ["arrives", "left out"],
     cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
   },
   {
-    does: "compresses by itself (`Content-Encoding`)",
+    does: "compresses its answer itself (`Content-Encoding`)",
     seen: ["arrives", "the same, compressed for every client"],
     cases: ["answers: a compressed body is replayed compressed"],
   },
@@ -59,18 +59,18 @@ export const provenRows: readonly ProvenRow[] = [
   },
   {
     does: "answers with more than `answerHoldBytes`",
-    seen: ["the app's answer to an error", "the handler again; under a lease `outcome-unknown`"],
+    seen: ["the app's error response", "the handler again; under a lease `outcome-unknown`"],
     cases: ["failures: an answer over the hard cap fails the attempt"],
   },
   {
-    does: "is at work when the client hangs up",
-    seen: ["nobody is there", "the answer"],
+    does: "is running when the client disconnects",
+    seen: ["nothing: the connection is gone", "the answer"],
     cases: ["answers: after the client hung up the handler finishes, and the retry gets its answer"],
   },
   {
     does: "throws, under `transaction`",
     seen: [
-      "the app's answer to an error, without what the run had set",
+      "the app's error response, without what the run had set",
       "the handler again; the writes are undone",
     ],
     cases: [
@@ -80,7 +80,7 @@ export const provenRows: readonly ProvenRow[] = [
   },
   {
     does: "throws, under `lease`",
-    seen: ["the app's answer to an error", "`outcome-unknown`; the handler again after `NotExecuted`"],
+    seen: ["the app's error response", "`outcome-unknown`; the handler again after `NotExecuted`"],
     cases: [
       "refusals: an unknown outcome is not retryable and no new key is safe",
       "failures: a lease whose handler proves that nothing happened is released",
@@ -109,9 +109,9 @@ export const provenRows: readonly ProvenRow[] = [
     ],
   },
   {
-    does: "never ends",
+    does: "never answers",
     seen: [
-      "the app's answer to an error, at the limit; under a lease `outcome-unknown`",
+      "the app's error response, at the limit; under a lease `outcome-unknown`",
       "the handler again; under a lease `outcome-unknown`",
     ],
     cases: ["failures: a handler that never answers is stopped by its limit"],
@@ -123,10 +123,10 @@ export const observedRows: Readonly<Record<ObservedRow, string>> = {
   phrase: "chooses a reason phrase (`201 Made`)",
   trailers: "sends trailers",
   hints: "sends an informational response (103 Early Hints)",
-  before: "has middleware before it that sets a header of its own on each request",
+  before: "runs behind middleware that sets a new header value on each request",
   twice: "answers a second time",
-  nothing: "resolves without having answered",
+  nothing: "resolves without an answer",
   endless: "begins an answer that never ends (server-sent events)",
-  aside: "answers past its framework",
+  aside: "bypasses its framework",
   socket: "writes to the socket itself",
 };

@@ -69,7 +69,7 @@ function describeRetry(row: ObservedRow, text: string, starts: number): string {
   if (starts === 2) return "the handler again";
   if (!/\r\nidempotent-replayed: true\r\n/iu.test(text)) return "neither";
   const sign = signs[row];
-  if (row === "before") return sign?.(text, 2) ? "that of the retry" : "left out";
+  if (row === "before") return sign?.(text, 2) ? "the retry's own value" : "left out";
   return sign === undefined || sign(text, 2) ? "the same" : "left out";
 }
 

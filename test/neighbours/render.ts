@@ -10,7 +10,7 @@ export function renderNeighbours(): string {
     ...runAside,
   });
   return renderTable(
-    ["Neighbour", ...variants.map(({ title }) => title), "To heed"],
+    ["Neighbour", ...variants.map(({ title }) => title), "Note"],
     rows.map(([row, { note = "" }]) => {
       const named = variants.map(({ neighbours }) => neighbours[row as keyof NamedNeighbours]);
       const packages = new Set(named.filter((name) => name !== undefined));

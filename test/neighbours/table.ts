@@ -14,7 +14,9 @@ export const table = {
   helmet: {},
   cors: {},
   compression: {},
-  etag: { note: "A streamed answer is held, and then may get the ETag that a stream does not get." },
+  etag: {
+    note: "A streamed answer is held until it is complete, so it may get an ETag that a stream does not get.",
+  },
   responseTime: {},
   sessions: { note: "A replay does not run the handler, so it does not set the session's cookie." },
   secureSessions: {},
@@ -24,8 +26,8 @@ export const table = {
   rateLimits: { note: "A replay counts as a request." },
   flexibleLimits: {},
   nestParts: {},
-  graphqlYoga: { note: "One request is one key, also where it carries several mutations." },
-  trpc: { note: "A batch is one request with one key." },
+  graphqlYoga: { note: "One request has one key, even if it contains several mutations." },
+  trpc: { note: "A batch is one request and has one key." },
   routeHandlers: {},
   callers: {},
 } as const satisfies Readonly<Record<string, Row>>;
