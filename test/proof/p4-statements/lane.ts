@@ -209,6 +209,8 @@ function latchkeyOf({ store, clock, random }: Session, tally: Tally): Latchkey<T
     ports: { clock, random },
     logSecret: "p4",
     onEvent: (event) => {
+      if (event.type === "transaction_rerun" && event.because === "batch")
+        tally.count("shared transaction undone");
       tally.count(
         event.type === "commit_in_doubt"
           ? `COMMIT in doubt, resolved: ${event.resolved}`

@@ -40,10 +40,20 @@ const controls: Readonly<Record<string, string>> = {
   lk_commit: "commit",
   lk_rollback: "rollback",
   lk_write_barrier: "write_barrier",
+  lk_savepoint: "savepoint",
+  lk_release: "release",
+  lk_undo: "undo",
 };
 
 /** Statements that take no lock and read nothing that others write: no place of their own among the choices. */
-const quiet: ReadonlySet<string> = new Set(["begin", "savepoint", "undo", "wait_settings", "barrier"]);
+const quiet: ReadonlySet<string> = new Set([
+  "begin",
+  "savepoint",
+  "release",
+  "undo",
+  "wait_settings",
+  "barrier",
+]);
 
 /** Statements on their own that change nothing: their end is no event for anybody. */
 const reads: ReadonlySet<string> = new Set([

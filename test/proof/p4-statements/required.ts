@@ -14,6 +14,8 @@ export const reachedAlways: readonly string[] = [
   "resolved: rolled_back",
   "effect claimed",
   "late bytes never arrived",
+  "COMMIT of several messages",
+  "shared transaction undone",
 ];
 
 /** By one of some thousands. */

@@ -1,6 +1,7 @@
 /** All scenarios. */
 import type { Scenario } from "./scenario.ts";
 import * as attempts from "./scenarios/attempts.ts";
+import * as batches from "./scenarios/batches.ts";
 import * as deferred from "./scenarios/deferred.ts";
 import * as leases from "./scenarios/leases.ts";
 import * as outbox from "./scenarios/outbox.ts";
@@ -19,6 +20,7 @@ export const scenarios: readonly Scenario[] = [
   outbox,
   deferred,
   attempts,
+  batches,
   strangers,
 ].flatMap((module): readonly Scenario[] => Object.values(module));
 

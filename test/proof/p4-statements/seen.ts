@@ -14,6 +14,8 @@ export interface RecordRow {
   readonly forget_at: number | null;
   readonly reconcile_after: number | null;
   readonly recovery_point: string | null;
+  /** When the transaction was committed that has written it last: the same for all rows of one COMMIT, and for no others. */
+  readonly committed: string;
 }
 
 export interface LeaseRow {
@@ -50,6 +52,8 @@ export interface BusinessRow {
   readonly key: string;
   readonly life: string;
   readonly by: string;
+  /** As that of a record. */
+  readonly committed: string;
 }
 
 export interface Seen {
@@ -66,16 +70,19 @@ export interface Seen {
 const ms = (column: string) => `(extract(epoch from ${column}) * 1000)::float8 as ${column}`;
 const hex = (column: string) => `encode(${column}, 'hex') as ${column}`;
 
+/** The transaction, whichever of its savepoints a row was written in: those have ids of their own. */
+const committed = "pg_catalog.pg_xact_commit_timestamp(xmin)::text as committed";
+
 function queryOf(schema: string): string {
   const token = "replace(token::text, '-', '') as token";
   return [
     `select key, id::text, state, attempt, ${token}, ${hex("answer")}, ${hex("fingerprint")}, last_error_code,
-       ${ms("expires_at")}, ${ms("forget_at")}, ${ms("reconcile_after")}, recovery_point from ${schema}.records order by key`,
+       ${ms("expires_at")}, ${ms("forget_at")}, ${ms("reconcile_after")}, recovery_point, ${committed} from ${schema}.records order by key`,
     `select key, record_id::text, attempt, ${token}, ${ms("locked_until")} from ${schema}.leases order by key`,
     `select record_id::text, name, state, generation, sends from ${schema}.steps order by record_id, name`,
     `select id::text, key, record_id::text, state, started_at is not null as started, attempt, ${token}, sends, returns,
        generation, ended from ${schema}.outbox order by id`,
-    `select key, life, by from ${schema}.business order by key, life, by`,
+    `select key, life, by, ${committed} from ${schema}.business order by key, life, by`,
     `select id::text, event from ${schema}.audit order by id`,
     `select name, amount from ${schema}.accounts order by name`,
   ].join(";\n");
@@ -88,7 +95,7 @@ export async function look(observer: Client, schema: string): Promise<Seen> {
   return { records, leases, steps, effects, business, audits, accounts } as unknown as Seen;
 }
 
-const tables = ["records", "leases", "steps", "outbox", "audit", "business"];
+const tables = ["records", "leases", "steps", "outbox", "audit", "messages", "business"];
 
 export function emptying(schema: string, how: "delete" | "truncate"): string {
   const empty =

@@ -20,6 +20,8 @@ const silenceMs = 15_000;
 const neverWaiting: ReadonlySet<string> = new Set([
   "open",
   "look",
+  "open_batch",
+  "look_batch",
   "read",
   "journal",
   "open_phase",

@@ -13,7 +13,13 @@ import { scenarioNamed, scenarios } from "./scenarios.ts";
 import { Tally } from "./tally.ts";
 
 /** Fast, and deadlocks are found at once. No housekeeping of the server's own takes locks. */
-const conf = { deadlock_timeout: "20ms", autovacuum: false, max_connections: 150, shared_buffers: "32MB" };
+const conf = {
+  deadlock_timeout: "20ms",
+  autovacuum: false,
+  max_connections: 150,
+  shared_buffers: "32MB",
+  track_commit_timestamp: true,
+};
 
 export function startServer(version: PostgresVersion): Promise<PrivatePostgres> {
   return startPostgres({ version, conf });
@@ -44,6 +50,7 @@ export const wholes: readonly Whole[] = [
     none,
   ),
   ...wholesOf(["late-commit", "ordered-effects"], faultKinds),
+  { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
 ];
 
 /** A scenario that diverges as often is none of which every interleaving can be run. */
@@ -52,6 +59,7 @@ const divergedMax = 100;
 /** Of the test command. */
 export const smallWholes: readonly Whole[] = [
   { scenario: "late-commit", isolation: "read committed", faults: faultKinds },
+  { scenario: "batch-late-commit", isolation: "read committed", faults: faultKinds },
 ];
 
 export interface WholeProgress {

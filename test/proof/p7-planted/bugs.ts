@@ -1,8 +1,15 @@
 import type { Bug } from "./bug.ts";
+import { batchBugs } from "./bugs-batches.ts";
 import { callBugs } from "./bugs-calls.ts";
 import { engineBugs } from "./bugs-engine.ts";
 import { outboxBugs } from "./bugs-outbox.ts";
 import { postgresBugs } from "./bugs-postgres.ts";
 
 /** Every planted bug. Each must be caught. */
-export const bugs: readonly Bug[] = [...engineBugs, ...callBugs, ...outboxBugs, ...postgresBugs];
+export const bugs: readonly Bug[] = [
+  ...engineBugs,
+  ...callBugs,
+  ...outboxBugs,
+  ...postgresBugs,
+  ...batchBugs,
+];
