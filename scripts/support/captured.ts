@@ -29,18 +29,18 @@ export const provenRows: readonly ProvenRow[] = [
     seen: ["all of it, once it has ended and the commit is confirmed", "the same, in one piece"],
     cases: [
       "answers: a stream, then the same again",
-      "answers: not a byte leaves before the store has confirmed",
+      "answers: no byte is sent before the store has confirmed",
     ],
   },
   {
     does: "sets `Location`, `ETag`, `Link` (several lines) another header of [the list](README.md#the-headers-that-a-replay-has), or one of `storedHeaders`",
     seen: ["arrives", "the same"],
-    cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
+    cases: ["answers: the first caller gets every header, the second only those that belong to the answer"],
   },
   {
     does: "sets `Set-Cookie`, `Access-Control-*`, `X-Request-Id` or any other header",
     seen: ["arrives", "left out"],
-    cases: ["answers: the first caller gets every header, the second what belongs to the answer"],
+    cases: ["answers: the first caller gets every header, the second only those that belong to the answer"],
   },
   {
     does: "compresses its answer itself (`Content-Encoding`)",
@@ -50,22 +50,22 @@ export const provenRows: readonly ProvenRow[] = [
   {
     does: "answers HEAD",
     seen: ["headers, no body", "the same"],
-    cases: ["answers: HEAD has the headers and no body, twice"],
+    cases: ["answers: HEAD gets the headers and no body, both times"],
   },
   {
     does: "answers with more than `answerLimitBytes`",
     seen: ["all of it", "status and headers, no body, `Idempotency-Status: answer-not-stored`"],
-    cases: ["answers: one too large to keep leaves a tombstone that says so, and never runs again"],
+    cases: ["answers: one too large to store leaves a tombstone that says so, and never runs again"],
   },
   {
     does: "answers with more than `answerHoldBytes`",
     seen: ["the app's error response", "the handler again; under a lease `outcome-unknown`"],
-    cases: ["failures: an answer over the hard cap fails the attempt"],
+    cases: ["failures: an answer over the hard limit fails the attempt"],
   },
   {
     does: "is running when the client disconnects",
     seen: ["nothing: the connection is gone", "the answer"],
-    cases: ["answers: after the client hung up the handler finishes, and the retry gets its answer"],
+    cases: ["answers: if the client disconnects, the handler finishes and the retry gets its answer"],
   },
   {
     does: "throws, under `transaction`",
@@ -74,30 +74,30 @@ export const provenRows: readonly ProvenRow[] = [
       "the handler again; the writes are undone",
     ],
     cases: [
-      "failures: a throw rolls back, is answered by the framework, and the key runs again",
-      "failures: what a failed run had set is gone, for the next run and for the error's answer",
+      "failures: a throw rolls back, the framework answers it, and the key runs again",
+      "failures: headers and status that a failed run set are gone, for the next run and for the error's answer",
     ],
   },
   {
     does: "throws, under `lease`",
     seen: ["the app's error response", "`outcome-unknown`; the handler again after `NotExecuted`"],
     cases: [
-      "refusals: an unknown outcome is not retryable and no new key is safe",
-      "failures: a lease whose handler proves that nothing happened is released",
+      "refusals: an unknown outcome is not retryable, and says that a new key is not safe",
+      "failures: a lease is released if its handler proves that nothing happened",
     ],
   },
   {
     does: "answers 4xx",
     seen: ["the answer", "the same, the writes are kept; the handler again after `attempt.release()`"],
-    cases: ["failures: a refusal is kept with its writes, unless the handler declines to"],
+    cases: ["failures: a refusal is stored with its writes, unless the handler declines to"],
   },
   {
     does: "answers 408, 425 or 429",
     seen: ["the answer", "the handler again"],
     cases: [
-      "failures: 408 describes the moment and is released",
-      "failures: 425 describes the moment and is released",
-      "failures: 429 describes the moment and is released",
+      "failures: 408 is temporary and is released",
+      "failures: 425 is temporary and is released",
+      "failures: 429 is temporary and is released",
     ],
   },
   {
@@ -114,7 +114,7 @@ export const provenRows: readonly ProvenRow[] = [
       "the app's error response, at the limit; under a lease `outcome-unknown`",
       "the handler again; under a lease `outcome-unknown`",
     ],
-    cases: ["failures: a handler that never answers is stopped by its limit"],
+    cases: ["failures: a handler that never answers is stopped at its time limit"],
   },
 ];
 

@@ -70,7 +70,7 @@ const consumer = await client.consume<pg.PoolClient, Order>(
   },
   async ({ tx, input }) => {
     await tx.query("insert into business values ($1)", [input.order]);
-    if (input.trap === "fail") throw new Error("it never works");
+    if (input.trap === "fail") throw new Error("it never succeeds");
     if (input.trap === "kill") process.kill(process.pid, "SIGKILL");
     if (input.trap === "wait") {
       tell({ waiting: input.order });

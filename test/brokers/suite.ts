@@ -121,7 +121,7 @@ const cases: readonly BrokerCase[] = [
       await publish([order("a", "fail"), { id: null, body: {} }, { id: "x", body: "no order" }, order("b")]);
       const consumer = await consume(async ({ tx, input }) => {
         await tx.query("insert into business values ($1)", [input.order]);
-        if (input.trap === "fail") throw new Error("it never works");
+        if (input.trap === "fail") throw new Error("it never succeeds");
       });
       await until(async () => (await dead()).length === 3, { what: "three are dead", timeoutMs: 30_000 });
       await until(() => consumer.counts().executed === 1, patient);

@@ -94,7 +94,7 @@ export async function begin(
     ...(input !== null && { input }),
   };
   const record = await store.create(life, null, terms);
-  if (record === null) throw new Error("the key is free");
+  if (record === null) throw new Error("the key must be free");
   return record;
 }
 

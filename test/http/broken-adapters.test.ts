@@ -67,7 +67,7 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "gives requests without tenant a common one",
-    failing: "refusals: without a tenant",
+    failing: "refusals: a missing tenant",
     app: (app) => ({ ...app, tenant: (header) => header("x-tenant") || "everybody" }),
   },
   {
@@ -82,7 +82,7 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "names the record to another principal",
-    failing: "refusals: another principal cannot recognise",
+    failing: "refusals: another principal cannot tell",
     app: (app) => {
       const { latchkey } = app;
       const execute: typeof latchkey.execute = async (operation, submission, work) => {
@@ -127,12 +127,12 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "lets a problem be cached",
-    failing: "keys: a missing one",
+    failing: "keys: a missing key",
     response: rewriteHeader("cache-control", () => "max-age=60"),
   },
   {
     what: "lets the client's hang-up end the handler",
-    failing: "answers: after the client hung up",
+    failing: "answers: if the client disconnects",
     app: (app) => (app.route.execution === "lease" ? { ...app, route: abandonOnHangUp(app.route) } : app),
     request: (req) => {
       const { "idempotency-key": hungUp } = req.headers;
@@ -199,7 +199,7 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "keeps what a failed run had set",
-    failing: "failures: what a failed run had set",
+    failing: "failures: headers and status that a failed run set",
     response: (res) => {
       const { appendHeader, end } = res;
       const left: [string, string][] = [];
@@ -229,12 +229,12 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "takes bodies of any size",
-    failing: "requests: one over the cap",
+    failing: "requests: a body over the limit",
     app: (app) => ({ ...app, settings: { ...app.settings, bodyLimitBytes: 20 * 1024 * 1024 } }),
   },
   {
     what: "says until when an answer is kept on the first one alone",
-    failing: "options: a kept answer says until when",
+    failing: "options: a stored answer says how long",
     response: (res) => {
       const { setHeader } = res;
       res.setHeader = (name, value) =>
@@ -245,36 +245,36 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "says until when of answers that nobody keeps",
-    failing: "options: a kept answer says until when",
+    failing: "options: a stored answer says how long",
     response: (res) => res.setHeader("Idempotency-Expires", "Sun, 06 Nov 1994 08:49:37 GMT"),
   },
   {
     what: "says another time with every replay",
-    failing: "options: a kept answer says until when",
+    failing: "options: a stored answer says how long",
     response: rewriteHeader("idempotency-expires", () => new Date(expiries++ * 1_000).toUTCString()),
   },
   {
     what: "takes a mount's methods for those of a route",
-    failing: "options: `methods` are a mount's",
+    failing: "options: `methods` applies to a mounted adapter",
     listener: (app) => recordedListener(app),
   },
   {
     what: "is a mount and does not say that it ignored a key",
-    failing: "options: `methods` are a mount's",
+    failing: "options: `methods` applies to a mounted adapter",
     mounts: true,
     listener: (app) => recordedListener(app),
     response: (res) => dropHeader(res, "idempotency-status"),
   },
   {
     what: "is a mount and says so without a key too",
-    failing: "options: `methods` are a mount's",
+    failing: "options: `methods` applies to a mounted adapter",
     mounts: true,
     listener: (app) => recordedListener(app),
     response: (res) => void res.setHeader("Idempotency-Status", "ignored"),
   },
   {
     what: "is a mount and protects every method",
-    failing: "options: `methods` are a mount's",
+    failing: "options: `methods` applies to a mounted adapter",
     mounts: true,
     listener: ({ settings: { methods: _, ...settings }, ...app }) => recordedListener({ ...app, settings }),
   },
@@ -305,12 +305,12 @@ const brokenOnes: readonly Broken[] = [
   },
   {
     what: "sends the answer before it is kept",
-    failing: "answers: not a byte leaves",
+    failing: "answers: no byte is sent",
     listener: sendEarly,
   },
   ...[
     "answers: the first caller gets",
-    "keys: a missing one",
+    "keys: a missing key",
     "refusals: a key with another body",
     "refusals: two tenants",
   ].map(

@@ -88,7 +88,7 @@ expectNoticed([
   },
   {
     what: "answers what the route threw by itself",
-    failing: "served: a route that throws",
+    failing: "served: if a route throws",
     app: mapping(
       ({ toInput }) =>
         (readBody) =>
@@ -97,7 +97,7 @@ expectNoticed([
   },
   {
     what: "makes JSON of whatever the route makes",
-    failing: "served: a route that makes an input",
+    failing: "served: if a route makes an input",
     app: mapping(({ toInput }) => async (readBody) => ({ sent: String((await toInput(readBody)).sent) })),
   },
   {
@@ -138,7 +138,7 @@ expectNoticed([
       app: forgetful,
     }),
   ),
-  ...["work that throws", "a 429", "a store that is down", "two tenants", "a kept answer says"].map(
+  ...["if the work throws", "a 429", "a store that is down", "two tenants", "a stored answer says"].map(
     (failing): Broken => ({
       what: `keeps whatever it has once answered (${failing})`,
       failing: `served: ${failing}`,
@@ -152,7 +152,7 @@ expectNoticed([
   },
   {
     what: "takes bodies of any size",
-    failing: "served: a body over the cap",
+    failing: "served: a body over the limit",
     app: without("bodyLimitBytes"),
   },
   {
@@ -162,7 +162,7 @@ expectNoticed([
   },
   {
     what: "hands over handlers of whatever it is given",
-    failing: "served: an operation that owns its work is refused",
+    failing: "served: an operation that owns its work is rejected",
     listener: () => (_req, res) => res.end(),
   },
   {
@@ -205,7 +205,7 @@ expectNoticed([
   },
   {
     what: "says until when on the first answer alone",
-    failing: "served: a kept answer says",
+    failing: "served: a stored answer says",
     response: (res) => {
       const { setHeader } = res;
       res.setHeader = (name, value) =>
@@ -231,7 +231,7 @@ expectNoticed([
   },
   {
     what: "answers before it is kept",
-    failing: "served: not a byte leaves",
+    failing: "served: no byte is sent",
     app: executing((execute) => async (operation, submission, input) => {
       const answer = { status: 201, headers: [], body: new Uint8Array(0), omitted: null };
       void execute(operation, submission, input);

@@ -89,7 +89,7 @@ expectNoticed([
     failing: "accepted: a deferred request",
     response: rewriteBody(({ status }) => ({ status }), "POST"),
   },
-  ...["accepted: the same request again", "accepted: while it runs", "accepted: a key with another body"].map(
+  ...["accepted: a repeated request", "accepted: while it runs", "accepted: a key with another body"].map(
     (failing): Broken => ({
       what: `accepts every request as a new one (${failing})`,
       failing,
@@ -110,7 +110,7 @@ expectNoticed([
   },
   {
     what: "leaves a store that is down to the framework's error handling",
-    failing: "accepted: what is refused",
+    failing: "accepted: a request that is refused",
     app: accepting(
       (execute) => (operation, submission, input) =>
         execute(operation, submission, input).catch((error: Error) => {
@@ -118,7 +118,7 @@ expectNoticed([
         }),
     ),
   },
-  ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of running work"].map(
+  ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of a running owned"].map(
     (failing): Broken => ({
       what: `forgets what a duplicate should get (${failing})`,
       failing,
@@ -128,7 +128,7 @@ expectNoticed([
       },
     }),
   ),
-  ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of running work"].map(
+  ...["accepted: a duplicate of a running request is sent", "accepted: a duplicate of a running owned"].map(
     (failing): Broken => ({
       what: `begins lives that nobody finds by their ids (${failing})`,
       failing,
@@ -144,12 +144,12 @@ expectNoticed([
   ),
   {
     what: "answers 409 where 429 is wanted",
-    failing: "accepted: a duplicate of a running request is told to come back by 429",
+    failing: "accepted: a duplicate of a running request is answered with 429",
     app: ({ settings: { inProgress: _, ...settings }, ...app }) => ({ ...app, settings }),
   },
   {
     what: "sends clients to a status that will not come",
-    failing: "accepted: what ended early",
+    failing: "accepted: only a request resumes",
     app: (app) => {
       const { latchkey } = app;
       const { runtime } = latchkey;
@@ -163,22 +163,22 @@ expectNoticed([
   },
   {
     what: "shows a status to every tenant",
-    failing: "status: to every other tenant",
+    failing: "status: for every other tenant",
     request: sayingAs("x-tenant", "tenant-1"),
   },
   {
     what: "shows a status to every principal",
-    failing: "status: to every other tenant",
+    failing: "status: for every other tenant",
     request: sayingAs("x-principal", "ada"),
   },
   {
     what: "says that there is an operation of somebody else's",
-    failing: "status: to every other tenant",
+    failing: "status: for every other tenant",
     response: rewriteBody((body) =>
       body.code === "not-found" ? { ...body, detail: `Not yours, at ${requests++}` } : body,
     ),
   },
-  ...["status: pending", "status: to every other", "status: HEAD"].map(
+  ...["status: pending", "status: for every other", "status: HEAD"].map(
     (failing): Broken => ({
       what: `lets a status be cached (${failing})`,
       failing,
@@ -233,7 +233,7 @@ expectNoticed([
   },
   {
     what: "asks the store for whatever it is given",
-    failing: "status: what is no id",
+    failing: "status: a malformed id",
     request: (req) => {
       const { url = "" } = req;
       if (req.method === "GET") req.url = url.replace(/[^/]*$/u, "01890000-0000-7000-8000-000000000000");
@@ -241,7 +241,7 @@ expectNoticed([
   },
   {
     what: "leaves a store that is down to the framework",
-    failing: "status: what is no id",
+    failing: "status: a malformed id",
     app: reading(({ store }) => ({
       readById: (tenant, id) =>
         store.readById(tenant, id).catch((error: Error) => {
@@ -268,12 +268,12 @@ expectNoticed([
   },
   {
     what: "waits for work that nobody starts any more",
-    failing: "status: work that nobody started",
+    failing: "status: work that no worker started",
     app: seeing((record) => (record.state === "pending" ? { ...record, expiresAt: Infinity } : record)),
   },
   {
     what: "has no word for what was never started",
-    failing: "status: work that nobody started",
+    failing: "status: work that no worker started",
     app: seeing((record) => (record.state === "failed" ? null : record)),
   },
   {

@@ -34,11 +34,11 @@ describe("a mount that records keeps the HTTP protocol, as far as a lease goes",
     store: memorySubject,
     serve,
     skip: {
-      "failures: a lease whose handler proves that nothing happened is released":
+      "failures: a lease is released if its handler proves that nothing happened":
         "Express answers a throw with a 500",
-      "acp: what a lease's handler throws is not run again, which the protocol would allow":
+      "acp: a handler under a lease that throws is not run again, though the protocol would allow it":
         "Express answers a throw with a 500",
-      "failures: a refusal is kept with its writes, unless the handler declines to": noAttempt,
+      "failures: a refusal is stored with its writes, unless the handler declines to": noAttempt,
     },
   });
 });

@@ -70,7 +70,7 @@ export function soundParts(rows = new MemoryRows(), effects = new MemoryEffects(
 
 /** It waits in real time, so it runs only where it matters. */
 export const slowCase =
-  "transactions: one that is idle for too long is ended by the store, which frees its key";
+  "transactions: the store ends a transaction that is idle for too long, which frees its key";
 
 /** What the mistakes of `store-conformance.broken-outbox.test.ts` are about. */
 export const effectGroups = /^(enqueue|outbox \w+|effect bytes|deliver|claim pending|lookup by id|hints):/u;

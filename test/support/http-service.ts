@@ -58,7 +58,7 @@ function withCommits(
   { refusedCommits = 0, distant = false, committing }: HttpServiceOptions,
 ): Store<MemoryTransaction> {
   const { transactions } = inner;
-  if (transactions === null) throw new TypeError("the memory store has transactions");
+  if (transactions === null) throw new TypeError("the memory store must have transactions");
   let left = refusedCommits;
   return {
     ...inner,

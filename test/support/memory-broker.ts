@@ -122,28 +122,28 @@ class Link {
 /** What can be wrong with an adapter. */
 export type AdapterMistake =
   | "acknowledges before it asks the inbox"
-  | "acknowledges when the handler has ended"
+  | "acknowledges once the handler has ended"
   | "never acknowledges"
-  | "gives duplicates back"
-  | "names each delivery anew"
-  | "gives back what takes long"
-  | "acknowledges what is given back"
-  | "keeps what is given back"
-  | "gives back without a pause"
+  | "returns duplicates to the broker"
+  | "gives each delivery a new id"
+  | "returns messages that take long"
+  | "acknowledges messages that it should return"
+  | "keeps messages that it should return"
+  | "returns messages without a pause"
   | "pauses everything for one message"
-  | "says that nothing was delivered before"
-  | "says only of what it gave back that it was delivered before"
-  | "gives dead letters back"
-  | "acknowledges dead letters that are to be put aside"
-  | "hands over text"
-  | "leaves the content type out"
-  | "takes one at a time"
-  | "takes whatever there is"
+  | "reports every delivery as the first"
+  | "reports only its own returns as redelivered"
+  | "returns dead letters to the broker"
+  | "acknowledges dead letters that the broker should set aside"
+  | "delivers the body as text"
+  | "omits the content type"
+  | "runs one message at a time"
+  | "ignores the concurrency limit"
   | "does not wait when it stops"
   | "does not close the inbox when it stops"
-  | "goes on taking when it stops"
+  | "continues to receive when it stops"
   | "acknowledges what it gives back when it stops"
-  | "ends with its connection";
+  | "stops when its connection breaks";
 
 type Handler = MessageHandler<MemoryTransaction, "transaction", BrokerInput>;
 
@@ -169,7 +169,7 @@ class MemoryConsumer implements MessageConsumer {
   ) {
     this.#queue = queue;
     this.#mistake = mistake;
-    this.#size = this.#has("takes whatever there is") ? 1_000 : size;
+    this.#size = this.#has("ignores the concurrency limit") ? 1_000 : size;
     this.#inbox = createInbox(latchkey, operation, options, async (context) => {
       await handler(context);
       this.#ended.get(String(context.message.id))?.();
@@ -189,18 +189,19 @@ class MemoryConsumer implements MessageConsumer {
   }
 
   async #take(delivery: Delivery): Promise<void> {
-    if (!this.#has("takes one at a time", "pauses everything for one message")) return this.#handle(delivery);
+    if (!this.#has("runs one message at a time", "pauses everything for one message"))
+      return this.#handle(delivery);
     this.#line = this.#line.then(() => this.#handle(delivery));
     await this.#line;
   }
 
   async #handle(delivery: Delivery): Promise<void> {
     if (this.#has("acknowledges before it asks the inbox")) delivery.settle("ack");
-    if (this.#has("acknowledges when the handler has ended")) {
+    if (this.#has("acknowledges once the handler has ended")) {
       this.#ended.set(delivery.message.id, () => delivery.settle("ack"));
     }
     const consuming = this.#inbox.consume(this.#messageOf(delivery));
-    if (this.#has("gives back what takes long")) {
+    if (this.#has("returns messages that take long")) {
       const late = pause(systemPorts.clock, 50).then(() => null);
       if ((await Promise.race([consuming, late])) === null) delivery.settle("requeue");
     }
@@ -211,19 +212,21 @@ class MemoryConsumer implements MessageConsumer {
     switch (verdict.settle) {
       case "ack":
         if (this.#has("never acknowledges")) return;
-        if (verdict.because === "duplicate" && this.#has("gives duplicates back")) delivery.settle("requeue");
+        if (verdict.because === "duplicate" && this.#has("returns duplicates to the broker"))
+          delivery.settle("requeue");
         else delivery.settle("ack");
         return;
       case "give_back":
         this.#givenBack.add(delivery.message.id);
-        if (this.#has("keeps what is given back")) return;
-        if (!this.#has("gives back without a pause"))
+        if (this.#has("keeps messages that it should return")) return;
+        if (!this.#has("returns messages without a pause"))
           await pause(systemPorts.clock, verdict.afterMs, this.#stopping.signal);
         delivery.settle(this.#loses() ? "ack" : "requeue");
         return;
       case "dead":
-        if (this.#has("gives dead letters back")) delivery.settle("requeue");
-        else if (this.#has("acknowledges dead letters that are to be put aside")) delivery.settle("ack");
+        if (this.#has("returns dead letters to the broker")) delivery.settle("requeue");
+        else if (this.#has("acknowledges dead letters that the broker should set aside"))
+          delivery.settle("ack");
         else delivery.settle("reject");
         return;
       default:
@@ -232,27 +235,25 @@ class MemoryConsumer implements MessageConsumer {
   }
 
   #loses(): boolean {
-    if (this.#has("acknowledges what is given back")) return true;
+    if (this.#has("acknowledges messages that it should return")) return true;
     return this.#has("acknowledges what it gives back when it stops") && this.#stopping.signal.aborted;
   }
 
   #messageOf({ message, delivered }: Delivery): Message {
     const { id, body, contentType } = message;
     return {
-      id: this.#has("names each delivery anew") && delivered ? `${id} again` : id,
+      id: this.#has("gives each delivery a new id") && delivered ? `${id} again` : id,
       source: "memory",
-      body: this.#has("hands over text") ? Buffer.from(Buffer.from(body).toString("utf8")) : body,
-      contentType: this.#has("leaves the content type out") ? null : contentType,
+      body: this.#has("delivers the body as text") ? Buffer.from(Buffer.from(body).toString("utf8")) : body,
+      contentType: this.#has("omits the content type") ? null : contentType,
       headers: {},
       redelivered: delivered && !this.#forgets(id),
     };
   }
 
   #forgets(id: string): boolean {
-    if (this.#has("says that nothing was delivered before")) return true;
-    return (
-      this.#has("says only of what it gave back that it was delivered before") && !this.#givenBack.has(id)
-    );
+    if (this.#has("reports every delivery as the first")) return true;
+    return this.#has("reports only its own returns as redelivered") && !this.#givenBack.has(id);
   }
 
   counts() {
@@ -263,7 +264,7 @@ class MemoryConsumer implements MessageConsumer {
     if (!this.#has("does not close the inbox when it stops")) this.#inbox.close();
     this.#stopping.abort();
     if (this.#has("does not wait when it stops")) return this.#link.close();
-    if (this.#has("goes on taking when it stops")) return;
+    if (this.#has("continues to receive when it stops")) return;
     this.#link.takeNoMore();
     while (this.#running.size > 0) await Promise.all(this.#running);
     this.#link.close();
@@ -276,7 +277,7 @@ class MemoryConsumer implements MessageConsumer {
 
   cut(): void {
     this.#link.close();
-    if (!this.#has("ends with its connection")) this.#link = this.#open();
+    if (!this.#has("stops when its connection breaks")) this.#link = this.#open();
   }
 }
 

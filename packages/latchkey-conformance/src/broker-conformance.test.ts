@@ -1,4 +1,4 @@
-/** The broker suite: adapters that keep the contract pass, and each that does not in one thing fails the case named for it. */
+/** The broker suite: adapters that keep the contract pass, and an adapter with one mistake fails the case that covers it. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { type AdapterMistake, memoryBroker } from "../../../test/support/memory-broker.ts";
@@ -10,34 +10,34 @@ describe("an adapter in memory", () => {
   brokerConformance({ test, ...capabilities, factory: () => memoryBroker() });
 });
 
-/** A mistake, and the beginning of the name of the case that must notice it. */
+/** A mistake, and the beginning of the name of the case that must detect it. */
 const mistakes: Readonly<Record<AdapterMistake, string>> = {
   "acknowledges before it asks the inbox": "ack: a consumer that dies before COMMIT",
-  "acknowledges when the handler has ended": "ack: a consumer that dies before COMMIT",
+  "acknowledges once the handler has ended": "ack: a consumer that dies before COMMIT",
   "never acknowledges": "deliver: a message runs once",
-  "gives duplicates back": "duplicates:",
-  "names each delivery anew": "ack: a consumer that dies between",
-  "gives back what takes long": "in progress:",
-  "acknowledges what is given back": "give back: comes again",
-  "keeps what is given back": "give back: comes again",
-  "gives back without a pause": "give back: comes again",
-  "says that nothing was delivered before": "give back: comes again",
-  "says only of what it gave back that it was delivered before": "ack: what a consumer that dies had begun",
-  "pauses everything for one message": "give back: others go on",
-  "gives dead letters back": "dead: is settled",
-  "acknowledges dead letters that are to be put aside": "dead: is put aside",
-  "hands over text": "deliver: bytes",
-  "leaves the content type out": "deliver: bytes",
-  "takes one at a time": "deliver: no more are under way",
-  "takes whatever there is": "deliver: no more are under way",
+  "returns duplicates to the broker": "duplicates:",
+  "gives each delivery a new id": "ack: if a consumer dies between",
+  "returns messages that take long": "in progress:",
+  "acknowledges messages that it should return": "give back: the message is delivered again",
+  "keeps messages that it should return": "give back: the message is delivered again",
+  "returns messages without a pause": "give back: the message is delivered again",
+  "reports every delivery as the first": "give back: the message is delivered again",
+  "reports only its own returns as redelivered": "ack: a message that was running in a consumer",
+  "pauses everything for one message": "give back: other messages continue",
+  "returns dead letters to the broker": "dead: is settled",
+  "acknowledges dead letters that the broker should set aside": "dead: is also set aside",
+  "delivers the body as text": "deliver: bytes",
+  "omits the content type": "deliver: bytes",
+  "runs one message at a time": "deliver: no more messages run at once",
+  "ignores the concurrency limit": "deliver: no more messages run at once",
   "does not wait when it stops": "stop: waits",
-  "does not close the inbox when it stops": "stop: gives back at once",
-  "acknowledges what it gives back when it stops": "stop: gives back at once",
-  "goes on taking when it stops": "stop: takes nothing more",
-  "ends with its connection": "cut:",
+  "does not close the inbox when it stops": "stop: gives back held messages at once",
+  "acknowledges what it gives back when it stops": "stop: gives back held messages at once",
+  "continues to receive when it stops": "stop: receives nothing more",
+  "stops when its connection breaks": "cut:",
 };
 
-/** What the case that is named for a mistake says of an adapter that makes it. */
+/** The failure that the case covering a mistake reports for an adapter that makes it. */
 async function verdictOf(mistake: AdapterMistake, start: string): Promise<unknown> {
   const bodies: (() => Promise<void>)[] = [];
   brokerConformance({
@@ -47,7 +47,7 @@ async function verdictOf(mistake: AdapterMistake, start: string): Promise<unknow
     factory: () => memoryBroker(mistake),
   });
   const [body, ...more] = bodies;
-  if (body === undefined || more.length > 0) throw new Error(`${start} names one case`);
+  if (body === undefined || more.length > 0) throw new Error(`${start} must match exactly one case`);
   return body().then(
     () => null,
     (error: unknown) => error,
@@ -56,14 +56,14 @@ async function verdictOf(mistake: AdapterMistake, start: string): Promise<unknow
 
 describe("the suite itself", () => {
   test.concurrent.each(Object.entries(mistakes) as [AdapterMistake, string][])(
-    "notices one that %s (%s)",
+    "detects an adapter that %s (%s)",
     async (mistake, start) => {
       expect(await verdictOf(mistake, start)).toBeInstanceOf(AssertionError);
     },
     30_000,
   );
 
-  test("each case is the one that notices some mistake", () => {
+  test("each case detects some mistake", () => {
     const names: string[] = [];
     brokerConformance({
       test: (name) => void names.push(name),
@@ -74,7 +74,7 @@ describe("the suite itself", () => {
     expect(idle).toEqual([]);
   });
 
-  test("leaves out what cannot be done to the adapter", () => {
+  test("omits cases that cannot be run against the adapter", () => {
     const namesWith = (change: Partial<typeof capabilities>) => {
       const names: string[] = [];
       brokerConformance({
@@ -95,10 +95,10 @@ describe("the suite itself", () => {
     }
   });
 
-  test("refuses to leave out what it does not have, or without a reason", () => {
+  test("rejects a skip of an unknown case, or one without a reason", () => {
     const options = { test, ...capabilities, factory: () => memoryBroker() };
     expect(() => brokerConformance({ ...options, skip: { nothing: "because" } })).toThrow(TypeError);
-    const skip = { "duplicates: are acknowledged, and nothing runs": " " };
+    const skip = { "duplicates: are acknowledged without running": " " };
     expect(() => brokerConformance({ ...options, skip })).toThrow(TypeError);
   });
 });

@@ -1,6 +1,7 @@
 /**
- * The broker conformance suite: proves that an adapter keeps the contract of `messages/broker.ts`. It brings no test runner,
- * no broker and no database; the runner's function is handed in, and a driver that publishes and starts consumers.
+ * The broker conformance suite: proves that an adapter keeps the contract of `messages/broker.ts`. It includes no test
+ * runner, no broker and no database: the caller passes the runner's function, and a driver that publishes messages and starts
+ * consumers.
  */
 import { arrange } from "./broker-conformance/arrange.ts";
 import type { BrokerCapabilities, BrokerCase, BrokerUnderTest } from "./broker-conformance/case.ts";
@@ -9,13 +10,16 @@ import { failureCases } from "./broker-conformance/failures.ts";
 import { stopCases } from "./broker-conformance/stops.ts";
 
 export interface BrokerConformanceOptions extends BrokerCapabilities {
-  /** Registers one test, as `test` or `it` of any runner does. */
+  /** Registers one test, like `test` or `it` of any runner. */
   readonly test: (name: string, body: () => Promise<void>) => void;
-  /** Makes one empty queue per case. Cases run one after the other. */
+  /** Creates one empty queue per case. Cases run one after the other. */
   readonly factory: () => BrokerUnderTest | Promise<BrokerUnderTest>;
-  /** After this long something that does not happen is a failure; longer than a redelivery takes. Default 20 000. */
+  /**
+   * How long to wait for something before the case fails, in milliseconds; must be longer than a redelivery takes. Default
+   * 20,000.
+   */
   readonly patienceMs?: number;
-  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  /** Cases to skip, by name, each with the reason. An unknown name is a `TypeError`. Default: none. */
   readonly skip?: Readonly<Record<string, string>>;
 }
 
@@ -24,7 +28,7 @@ const cases: readonly BrokerCase[] = [...deliveryCases, ...failureCases, ...stop
 /**
  * Registers one test for every sentence of the contract that applies to the declared capabilities.
  *
- * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ * @throws {TypeError} if `skip` names a case that the suite does not have, or gives no reason
  */
 export function brokerConformance(options: BrokerConformanceOptions): void {
   const { dies, cuts, putsAside } = options;

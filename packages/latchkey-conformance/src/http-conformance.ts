@@ -1,6 +1,6 @@
 /**
- * The HTTP conformance suite: proves that an adapter keeps the protocol of `latchkey/http/exchange`. It brings no test
- * runner and no framework; the runner's function is handed in, and a function that serves a route through the adapter.
+ * The HTTP conformance suite: proves that an adapter keeps the protocol of `latchkey/http/exchange`. It includes no test
+ * runner and no framework: the caller passes the runner's function, and a function that serves a route through the adapter.
  */
 import type { Execution } from "latchkey";
 import { acceptedCases } from "./http-conformance/accepted.ts";
@@ -20,21 +20,21 @@ import { statusCases } from "./http-conformance/status.ts";
 import type { StoreUnderTest } from "./store-conformance/case.ts";
 
 export interface HttpConformanceOptions<Tx> {
-  /** Registers one test, as `test` or `it` of any runner does. */
+  /** Registers one test, like `test` or `it` of any runner. */
   readonly test: (name: string, body: () => Promise<void>) => void;
-  /** Makes one empty store per case. */
+  /** Creates one empty store per case. */
   readonly store: () => StoreUnderTest<Tx> | Promise<StoreUnderTest<Tx>>;
-  /** Serves the app's route through the adapter, on `node:http`; and the served route, where the app has one. */
+  /** Serves the app's route through the adapter, on `node:http`; also the served route, if the app has one. */
   readonly serve: (app: AppUnderTest<Tx>) => Promise<{ readonly url: string; close(): Promise<void> }>;
-  /** Whether the adapter sees repeated field lines one by one (Node's), or joined (Fetch's `Headers`). */
+  /** Whether the adapter sees repeated field lines separately (Node's), or joined (Fetch's `Headers`). */
   readonly seesFieldLines: boolean;
-  /** Whether `serve` mounts the adapter over the whole app, instead of protecting the route by name. Default false. */
+  /** Whether `serve` mounts the adapter in front of the whole app, instead of protecting the route by name. Default false. */
   readonly mounts?: boolean;
-  /** Whether the adapter serves operations that own their work. Default: unless it mounts. */
+  /** Whether the adapter serves operations that own their work. Default: true unless it mounts. */
   readonly serves?: boolean;
-  /** Whether the app serves the status resource where its settings have a `statusPath`. Default: as `serves`. */
+  /** Whether the app serves the status resource if its settings have a `statusPath`. Default: the value of `serves`. */
   readonly status?: boolean;
-  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  /** Cases to skip, by name, each with the reason. An unknown name is a `TypeError`. Default: none. */
   readonly skip?: Readonly<Record<string, string>>;
 }
 
@@ -55,7 +55,7 @@ const cases: readonly HttpCase[] = [
 /**
  * Registers one test for each case and execution.
  *
- * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ * @throws {TypeError} if `skip` names a case that the suite does not have, or gives no reason
  */
 export function httpConformance<Tx>(options: HttpConformanceOptions<Tx>): void {
   const skip = new Map(Object.entries(options.skip ?? {}));
@@ -93,7 +93,7 @@ async function runCase<Tx>(
       url: server.url,
       send(call, signal) {
         const answer = send(server.url, { target: path, ...call }, signal);
-        // A case that fails leaves others of its requests behind, whose errors say nothing new.
+        // A failed case leaves pending requests behind; their errors add nothing.
         answer.catch(() => {});
         return answer;
       },

@@ -1,4 +1,6 @@
-/** Module `latchkey-conformance`: the suites for authors of stores, transaction bridges, HTTP adapters and broker adapters. */
+/**
+ * Module `latchkey-conformance`: the suites for authors of stores, transaction bridges, HTTP adapters and broker adapters.
+ */
 export type {
   BrokerCapabilities,
   BrokerInput,

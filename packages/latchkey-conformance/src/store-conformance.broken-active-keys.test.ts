@@ -1,4 +1,4 @@
-/** The cases about counting keys can fail: every one of them catches some of these mistakes. */
+/** The cases about counting keys can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
@@ -17,20 +17,20 @@ function counting(make: (sound: Count, parts: Parts) => Count): Mistake {
   };
 }
 
-/** Of each answer. */
+/** Changes each answer. */
 const saying = (change: (one: ActiveKeys) => Partial<ActiveKeys>): Mistake =>
   counting(
     (sound) => async (tenants, max) => (await sound(tenants, max)).map((one) => ({ ...one, ...change(one) })),
   );
 
-const every = "active keys: records of every state count, of the tenant that is asked for alone";
+const every = "active keys: records of every state count, and only those of the tenant";
 const limit = "active keys: it counts up to the limit";
-const due = "active keys: where the limit is reached, what is due to be forgotten does not count";
+const due = "active keys: at the limit, records that are due to be forgotten do not count";
 const room = "active keys: there is room once the first record is forgotten, and not before";
-const stays = "active keys: records that do not end by themselves make no room";
+const stays = "active keys: records that do not end on their own make no room";
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "tenants whose names begin alike are one": [
+  "tenants whose names start alike are counted as one": [
     every,
     counting(
       (_, { rows }) =>
@@ -57,7 +57,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     counting((sound) => (tenants, max) => sound(tenants, max + 1)),
   ],
   "it stops before the limit": [limit, saying(({ count }) => ({ count: Math.max(0, count - 1) }))],
-  "what the cleaner has not removed counts": [
+  "records that the cleaner has not removed yet count": [
     due,
     counting(
       (_, { rows }) =>
@@ -68,7 +68,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
           }),
     ),
   ],
-  "the last record that is forgotten makes room": [
+  "the last record to be forgotten makes room": [
     room,
     saying(({ roomAfterMs }) => ({ roomAfterMs: roomAfterMs && roomAfterMs * 2 })),
   ],

@@ -1,4 +1,4 @@
-/** The cases about archiving can fail: every one of them catches some of these mistakes. */
+/** The cases about archiving can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
@@ -14,17 +14,17 @@ function archival(make: (sound: Archival, parts: Parts) => Partial<Archival>): M
   };
 }
 
-const whole = "archival: what is due is read whole, oldest first, at most so many, and stays";
-const summaries = "archival: what is due has its summary byte for byte, where the store keeps summaries";
-const only = "archival: only what `clean` would forget is due";
-const waiting = "archival: a record whose effects are not delivered is not due, and does not go";
+const whole = "archival: due records are read complete, oldest first, at most `limit`, and stay";
+const summaries = "archival: due records have their summaries byte for byte, if the store keeps summaries";
+const only = "archival: only records that `clean` would forget are due";
+const waiting = "archival: a record whose effects are not delivered is not due, and is not forgotten";
 const without =
-  "archival: cleaning without forgetting forgets nothing, and leaves answers that go with their key";
-const named = "archival: what is named goes with its steps, once, and nothing else";
-const lives = "archival: another life of the key stays, and so does what is due no more";
+  "archival: cleaning without forgetting forgets nothing, and leaves answers whose retention ends with the key's";
+const named = "archival: a named record goes with its steps, once, and nothing else goes";
+const lives = "archival: another life of the key stays, and so does a record that is no longer due";
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "answers are left out": [
+  "answers are omitted": [
     whole,
     archival((sound) => ({
       due: async (limit) =>
@@ -33,7 +33,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "summaries are left out": [
+  "summaries are omitted": [
     summaries,
     archival((sound) => ({
       due: async (limit) => (await sound.due(limit)).map((record) => ({ ...record, summary: null })),
@@ -53,7 +53,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "what has expired is due before its key's time is over": [
+  "an expired record is due before its key is forgotten": [
     only,
     archival((sound, { rows, now }) => ({
       due: async (limit) => [
@@ -68,7 +68,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       ],
     })),
   ],
-  "undelivered effects are not looked at": [
+  "undelivered effects are ignored": [
     waiting,
     archival((sound, { rows }) => ({
       async forget(records) {
@@ -77,17 +77,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "cleaning forgets as ever": [
-    without,
-    archival((_, { inner }) => ({ clean: (limit) => inner.clean(limit) })),
-  ],
-  "everything that is due goes": [
+  "cleaning still forgets": [without, archival((_, { inner }) => ({ clean: (limit) => inner.clean(limit) }))],
+  "every due record is forgotten": [
     named,
     archival((sound) => ({
       forget: async () => sound.forget(await sound.due(1_000)),
     })),
   ],
-  "the key goes, whichever life has it": [
+  "the key is forgotten, whichever life has it": [
     lives,
     archival((sound, { rows }) => ({
       async forget(records) {

@@ -32,24 +32,24 @@ function batch({ part: change, records = (all) => all }: Change): Mistake {
 }
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "a record left out": [
+  "a record that is omitted": [
     "batches: the parts and their records commit together",
     batch({ records: (all) => all.slice(1) }),
   ],
-  "undoing that does nothing": [
+  "an undo that does nothing": [
     "batches: a part that is undone takes its rows with it, and no others",
     batch({ part: (part) => ({ ...part, undo: async () => {} }) }),
   ],
-  "revoking that does nothing": [
-    "batches: the `tx` of a part is of no use after it",
+  "a revoke that does nothing": [
+    "batches: the `tx` of a part cannot be used after it",
     batch({ part: (part) => ({ ...part, revoke() {} }) }),
   ],
-  "a record that is there passed over": [
-    "batches: a record that is there already undoes all of it",
+  "an existing record that is ignored": [
+    "batches: a record that already exists undoes the whole batch",
     batch({ records: (all, { rows }) => all.filter(({ life }) => rows.record(life) === null) }),
   ],
   "writes outside the transaction": [
-    "batches: one that is rolled back leaves nothing, and its keys are free",
+    "batches: a batch that is rolled back leaves nothing, and its keys are free",
     batch({
       part: (part, { tables }) => ({
         ...part,

@@ -1,4 +1,4 @@
-/** The cases about early settlements can fail: every one of them catches some of these mistakes. */
+/** The cases about early settlements can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import {
@@ -22,14 +22,13 @@ function early(make: (sound: EarlySettlements, parts: Parts) => Partial<EarlySet
   };
 }
 
-const said =
-  "early: what is said of a running life is kept as it was said, once, in its order, and changes nothing";
+const said = "early: a settlement for a running life is stored as given, once, in order, and changes nothing";
 const only =
-  "early: only a record that runs or may go on keeps anything, and only in the version that was read";
-const due = "early: unknown records for which something is kept are due, and what is kept outlives no life";
+  "early: stored only for a record that runs or may be resumed, and only in the version that was read";
+const due = "early: unknown records with a stored settlement are due, and no settlement outlives its life";
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "what was said of another life is kept": [
+  "a settlement for another life is stored": [
     only,
     early((sound, { rows }) => ({
       keep(key, guard, one) {
@@ -38,35 +37,35 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "it is kept in memory that a crash takes": [said, early(() => ({ keep: async () => true }))],
-  "it is kept once for each repetition": [
+  "settlements are kept in memory and lost in a crash": [said, early(() => ({ keep: async () => true }))],
+  "each repetition is stored again": [
     said,
     early((sound) => ({
       keep: (key, guard, one) => sound.keep(key, guard, { ...one, note: { ...one.note, id: newId() } }),
     })),
   ],
-  "it is answered as kept when the record has become unknown meanwhile": [
+  "returns true when the record has become unknown meanwhile": [
     only,
     early((sound) => ({ keep: async (...given) => (await sound.keep(...given)) || true })),
   ],
-  "the last word comes first": [
+  "the last settlement comes first": [
     said,
     early((sound) => ({ of: async (...given) => [...(await sound.of(...given))].reverse() })),
   ],
-  "it is gone once the record is unknown": [
+  "settlements are gone once the record is unknown": [
     said,
     early((sound, { rows }) => ({
       of: async (key, id) => (currentOf(rows, key)?.state === "unknown" ? [] : sound.of(key, id)),
     })),
   ],
-  "a new life finds what was said of the one before": [
+  "a new life has the settlements of the previous one": [
     said,
     early((sound, { rows }) => ({
       of: async (key) => sound.of(key, currentOf(rows, key)?.id ?? ""),
     })),
   ],
-  "nothing is due": [due, early(() => ({ due: async () => [] }))],
-  "the limit is not heeded": [due, early((sound) => ({ due: () => sound.due(1_000) }))],
+  "no record is ever due": [due, early(() => ({ due: async () => [] }))],
+  "the limit is ignored": [due, early((sound) => ({ due: () => sound.due(1_000) }))],
 };
 
 const earlyCases = (mistake: Mistake) => casesOf(mistake).filter(([name]) => name.startsWith("early:"));

@@ -1,16 +1,16 @@
-/** The cases about facts can fail: every one of them catches some of these mistakes. */
+/** The cases about facts can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
 import type { FactGroup, FactSupport, KeptFacts } from "../../latchkey/src/stores/facts.ts";
 
 const name = (text: string) => `facts: ${text}`;
-const said = name("they come back as they were said, by the store's time, each kind alone");
+const said = name("they come back as given, with the store's time, separately for each kind");
 const bounds = name("the first ten and the last twenty stay, with a count of all");
-const keys = name("many keys at once, each its own, also where names run into each other");
-const races = name("two that keep at once lose none");
-const missing = name("of a key without a record, or of another life, none is kept");
-const lives = name("a new life has its own alone");
+const keys = name("many keys at once keep their own, even if their names could be confused");
+const races = name("two that are stored at once are both kept");
+const missing = name("none is kept for a key without a record, or for another life");
+const lives = name("a new life has only its own");
 const going = name("they change nothing of the record, and go with it");
 
 function facts(make: (sound: FactSupport, parts: Parts) => Partial<FactSupport>): Mistake {
@@ -28,7 +28,7 @@ const keeping = (change: (group: FactGroup) => FactGroup) =>
 const reading = (change: (kept: KeptFacts) => KeptFacts) =>
   facts((sound) => ({ of: async (key, id) => (await sound.of(key, id)).map(change) }));
 
-/** Kept by these names, beside the records. */
+/** Facts stored under these names, next to the records. */
 function byName(nameOf: (group: Pick<FactGroup, "key" | "recordId">) => string): Mistake {
   return facts(() => {
     const all = new Map<string, KeptFacts[]>();
@@ -46,7 +46,7 @@ function byName(nameOf: (group: Pick<FactGroup, "key" | "recordId">) => string):
 }
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "all at the time of their keeping": [
+  "all with the time at which they were stored": [
     said,
     keeping((group) => ({ ...group, facts: group.facts.map((one) => ({ ...one, agoMs: 0 })) })),
   ],
@@ -54,8 +54,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     said,
     keeping((group) => ({ ...group, facts: group.facts.map((one) => ({ ...one, traceId: null })) })),
   ],
-  "one kind for all": [said, keeping((group) => ({ ...group, kind: "repeat" }))],
-  "the last thirty alone": [
+  "all kinds stored as one": [said, keeping((group) => ({ ...group, kind: "repeat" }))],
+  "only the last thirty": [
     bounds,
     facts((sound) => ({
       async of(key, id) {
@@ -64,10 +64,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a count of what is kept": [bounds, reading((kept) => ({ ...kept, count: kept.facts.length }))],
-  "names put together": [keys, byName(({ key: { tenant, scope, key } }) => `${tenant}${scope}${key}`)],
-  "the first group alone": [keys, facts((sound) => ({ keep: (groups) => sound.keep(groups.slice(0, 1)) }))],
-  "two that keep at once are one": [
+  "a count of the stored facts only": [bounds, reading((kept) => ({ ...kept, count: kept.facts.length }))],
+  "names joined without a separator": [
+    keys,
+    byName(({ key: { tenant, scope, key } }) => `${tenant}${scope}${key}`),
+  ],
+  "only the first group": [keys, facts((sound) => ({ keep: (groups) => sound.keep(groups.slice(0, 1)) }))],
+  "two that are stored at once become one": [
     races,
     facts((sound) => {
       let round: Promise<void> | null = null;
@@ -81,12 +84,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "kept for a record that is to come": [
+  "stored for a record that does not exist yet": [
     missing,
     byName(({ key: { tenant, scope, key } }) => JSON.stringify([tenant, scope, key])),
   ],
-  "of whatever life": [missing, keeping((group) => ({ ...group, recordId: null }))],
-  "the life before goes on": [
+  "stored for any life": [missing, keeping((group) => ({ ...group, recordId: null }))],
+  "facts of the previous life continue": [
     lives,
     facts((sound) => {
       const first = new Map<string, string>();
@@ -100,7 +103,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "they stay when the record goes": [
+  "facts stay when the record goes": [
     going,
     facts((sound) => {
       const seen = new Map<string, readonly KeptFacts[]>();

@@ -1,4 +1,4 @@
-/** The cases about journals, phases and settlements can fail: every one of them catches some of these mistakes. */
+/** The cases about journals, phases and settlements can fail: each of them catches some of these mistakes. */
 
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
@@ -76,13 +76,13 @@ const anybody: OwnerOf = (owner, there) => ({ ...owner, id: there.id, fence: the
 
 type Writer = "startCall" | "endCall" | "refence" | "phase";
 
-/** One of the owner's writes, given another owner than it was called with. */
+/** One of the owner's writes, with another owner than the caller passed. */
 function writing(writer: Writer, change: (parts: Parts, owner: Owner) => Owner): Mistake {
   if (writer === "phase") {
     return {
       transactions: (parts) => ({
         phase: ({ owner, ...request }, work) => {
-          // Judged when the phase ends, as the sound store does.
+          // Evaluated when the phase ends, as in the sound store.
           const late = {
             ...request,
             get owner() {
@@ -113,14 +113,14 @@ const ownedBy = (writer: Writer, change: OwnerOf) =>
     return there === null ? owner : change(owner, there);
   });
 
-/** Any tenant's owner writes on the record of the tenant that has it. */
+/** Accepts owners of any tenant on the record's tenant. */
 const acrossTenants = (writer: Writer) =>
   writing(writer, ({ rows }, owner) => {
     const there = rows.all().find(({ record }) => record.id === owner.id)?.record;
     return there === undefined ? owner : { ...owner, key: there };
   });
 
-/** Puts a record that does not run back to running, whatever it has come to. */
+/** Sets a record in any state back to running. */
 const reviving = (writer: Writer) =>
   writing(writer, ({ rows, now }, owner) => {
     alter(rows, owner.key, (record) =>
@@ -131,7 +131,7 @@ const reviving = (writer: Writer) =>
     return owner;
   });
 
-/** Insists on a lease that runs. */
+/** Requires a running lease. */
 const insisting = (writer: Writer) =>
   writing(writer, ({ rows, now }, owner) => {
     const there = currentOf(rows, owner.key);
@@ -139,7 +139,7 @@ const insisting = (writer: Writer) =>
     return dead ? { ...owner, id: "00000000-0000-7000-8000-000000000000" } : owner;
   });
 
-/** Looks first, and writes on what it saw. */
+/** Reads first, then writes based on what it read. */
 function checksThenActs(writer: "startCall" | "endCall" | "refence"): Mistake {
   return {
     journal: ({ inner, rows }) => {
@@ -186,7 +186,7 @@ const losingStepsIn = (...states: readonly LatchkeyRecord["state"][]) =>
 const losingInputIn = (...states: readonly LatchkeyRecord["state"][]) =>
   lossy((record) => (states.includes(record.state) ? { input: null } : {}));
 
-/** Bytes of a journal, stored as `lose` says. */
+/** Bytes of a journal, changed by `lose` when they are stored. */
 function bytesStoredAs(lose: (bytes: Uint8Array) => Uint8Array): Mistake {
   return lossy((_, { input, steps }) => ({
     input: input && lose(input),
@@ -214,7 +214,7 @@ class HoardingRows extends MemoryRows {
   }
 }
 
-/** Rows whose steps belong to the key, whatever lives come after. */
+/** Rows whose steps belong to the key, whatever lives follow. */
 class StickyRows extends MemoryRows {
   readonly #steps = new Map<string, readonly Step[]>();
 
@@ -235,7 +235,7 @@ function settlement(make: (parts: Parts) => Partial<SettlementSupport>): Mistake
 
 type AnyWork = <T>(work: PhaseWork<T>, request: PhaseRequest) => PhaseWork<T>;
 
-/** A phase whose handle and whose end are changed. */
+/** A phase with another handle and another end. */
 function phase(
   change: (parts: Parts) => { readonly open?: (open: Open) => Open; readonly end?: AnyWork },
 ): Mistake {
@@ -253,12 +253,12 @@ function phase(
   };
 }
 
-/** A phase that is run as `run` says. */
+/** A phase that runs through `run`. */
 function phaseRun(run: (parts: Parts) => Support["phase"]): Mistake {
   return { transactions: (parts) => ({ phase: run(parts) }) };
 }
 
-/** Rows whose time to be resumed stays when they go on. */
+/** Rows that keep their resume time when they continue. */
 class DueRows extends MemoryRows {
   override put<R extends LatchkeyRecord>(record: R, change: RowChange = {}): R {
     const before = super.find(record)?.resumeAfter ?? null;
@@ -266,7 +266,7 @@ class DueRows extends MemoryRows {
   }
 }
 
-/** Records whose lease has ended or whose life is retryable, whether or not their time has come or is over. */
+/** Records whose lease has ended or whose life is retryable, ignoring resume time and expiry. */
 function resumableOf(
   rows: MemoryRows,
   now: number,
@@ -284,7 +284,7 @@ function resumableOf(
 const withLeaseEnding = (leaseEndsAt: number) => (record: LatchkeyRecord) =>
   record.state === "in_progress" ? { ...record, leaseEndsAt } : record;
 
-/** After the sound store's own step, one more. */
+/** One more action after the sound store's settlement. */
 function afterSettle(act: (parts: Parts, key: RecordKey) => void): Mistake {
   return settlement((parts) => ({
     async settle(key, ...rest) {
@@ -297,14 +297,14 @@ function afterSettle(act: (parts: Parts, key: RecordKey) => void): Mistake {
 
 /** Each mistake, and a case that must catch it. */
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "a journal for anybody who asks": [
-    "journal: null where there is no record, and for another life",
+  "a journal for any id": [
+    "journal: null if there is no record, and for another life",
     journal(({ inner, rows }) => ({
       read: (key, id) => inner.journal.read(key, currentOf(rows, key)?.id ?? id),
     })),
   ],
-  "a journal of nothing": [
-    "journal: null where there is no record, and for another life",
+  "an empty journal for no record": [
+    "journal: null if there is no record, and for another life",
     journal(({ inner, now }) => ({
       read: async (key, id) =>
         (await inner.journal.read(key, id)) ?? { input: null, recoveryPoint: null, steps: [], now: now() },
@@ -319,20 +319,20 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "an empty input for none": [
-    "journal: a life that was begun without an input has none",
+  "an empty input in place of none": [
+    "journal: a life that began without an input has none",
     lossy((_, { input }) => ({ input: input ?? new Uint8Array() })),
   ],
-  "no input for what waits": [
-    "journal: a request that waits and a lost transaction keep their input",
+  "no input for pending requests": [
+    "journal: a pending request and a lost transaction keep their input",
     losingInputIn("pending"),
   ],
   "inputs that are never cleared": [
-    "journal: a life that completed needs its input no more, and keeps its steps and recovery point",
+    "journal: a life that completed loses its input, and keeps its steps and recovery point",
     { rows: () => new HoardingRows() },
   ],
   "steps by the order of writing": [
-    "journal: steps come by their position, whatever the order in which they were written",
+    "journal: steps are ordered by their position, whatever the order in which they were written",
     journal(({ inner, rows }) => ({
       async read(key, id) {
         const read = await inner.journal.read(key, id);
@@ -341,7 +341,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "positions ordered as text": [
-    "journal: steps come by their position, whatever the order in which they were written",
+    "journal: steps are ordered by their position, whatever the order in which they were written",
     journal(({ inner }) => ({
       async read(key, id) {
         const read = await inner.journal.read(key, id);
@@ -353,8 +353,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "steps known by their name alone": [
-    "journal: steps of the same name in other lives and other tenants are others",
+  "steps identified by their name only": [
+    "journal: steps of the same name in other lives and other tenants are separate",
     journal(({ inner, rows }) => ({
       async endCall(owner, call, end) {
         const ended = await inner.journal.endCall(owner, call, end);
@@ -369,22 +369,22 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "journals as UTF-8 text": [
-    "journal: inputs and results of any bytes come back as they were",
+    "journal: inputs and results of any bytes come back unchanged",
     bytesStoredAs((bytes) => new TextEncoder().encode(new TextDecoder().decode(bytes))),
   ],
   "journals without trailing zeros": [
-    "journal: a phase's result of any bytes comes back as it was",
+    "journal: a phase's result of any bytes comes back unchanged",
     bytesStoredAs((bytes) => (bytes.at(-1) === 0 ? bytes.slice(0, -1) : bytes)),
   ],
   "names without white space around": [
-    "journal: names, versions and keys of any characters come back as they were",
+    "journal: names, versions and keys of any characters come back unchanged",
     journal(({ inner }) => ({
       startCall: (owner, intent) =>
         inner.journal.startCall(owner, { ...intent, name: intent.name.trim(), effect: intent.effect.trim() }),
     })),
   ],
-  "bytes that are shared": [
-    "journal: changing what was handed in or out changes nothing",
+  "bytes that are shared with the caller": [
+    "journal: changing a value that was passed in or returned changes nothing",
     journal(({ inner }) => {
       const inputs = new Map<string, Uint8Array>();
       return {
@@ -408,7 +408,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "journal: steps go when their record is replaced by a new life, and not before",
     { rows: () => new StickyRows() },
   ],
-  "steps that are left behind": [
+  "steps that stay behind": [
     "journal: steps go when their record is forgotten, and not before",
     journal(({ inner }) => {
       const left = new Map<string, JournalCall>();
@@ -442,7 +442,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "a take-over that begins from nothing": [
+  "a take-over that starts from nothing": [
     "journal: a life that is taken over keeps its input, its steps and its recovery point",
     lossy((record) => (record.fence.attempt > 1 ? { steps: [], recoveryPoint: null } : {})),
   ],
@@ -451,7 +451,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     lossy((record) => (record.fence.attempt > 1 ? { input: null } : {})),
   ],
   "retryable without an input": [
-    "journal: a life that is to be retried keeps its input, its steps and its recovery point",
+    "journal: a life that is retryable keeps its input, its steps and its recovery point",
     losingInputIn("retryable"),
   ],
   "retryable without its steps": [
@@ -476,19 +476,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "completed without its steps": [
-    "journal: a life that was settled as completed needs its input no more, and keeps its steps and recovery point",
+    "journal: a life that was settled as completed loses its input, and keeps its steps and recovery point",
     losingStepsIn("completed"),
   ],
   "failed without its steps": [
-    "journal: a life that was settled as failed needs its input no more, and keeps its steps and recovery point",
+    "journal: a life that was settled as failed loses its input, and keeps its steps and recovery point",
     losingStepsIn("failed"),
   ],
   "a purge that takes the steps": [
-    "journal: a life that was purged needs its input no more, and keeps its steps and recovery point",
+    "journal: a life that was purged loses its input, and keeps its steps and recovery point",
     losingStepsIn("expired"),
   ],
   "a cleaner of old steps": [
-    "journal: cleaning leaves a record that is unknown and its steps, however old",
+    "journal: cleaning leaves a record that is unknown and its steps, however old they are",
     {
       store: ({ inner, rows, now }) => ({
         async clean(limit) {
@@ -500,7 +500,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "a lost transaction's input in place of the first": [
+  "a lost transaction's input that replaces the first": [
     "journal: a retryable life whose transaction was lost keeps its first input and its steps",
     {
       store: ({ inner, rows }) => ({
@@ -515,27 +515,30 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "a call by anybody's token": [
-    "start call: refused to everyone but the owner",
+    "start call: refused to anyone but the owner",
     ownedBy("startCall", anyToken),
   ],
-  "a call by anybody's id": ["start call: refused to everyone but the owner", ownedBy("startCall", anyId)],
-  "a call by any number": ["start call: refused to everyone but the owner", ownedBy("startCall", anyNumber)],
-  "a call across tenants": ["start call: refused to everyone but the owner", acrossTenants("startCall")],
+  "a call by anybody's id": ["start call: refused to anyone but the owner", ownedBy("startCall", anyId)],
+  "a call by any number": ["start call: refused to anyone but the owner", ownedBy("startCall", anyNumber)],
+  "a call across tenants": ["start call: refused to anyone but the owner", acrossTenants("startCall")],
   "a call after the take-over": [
-    "start call: after the lease, as long as nobody has taken over, and not after that",
+    "start call: accepted after the lease has ended, until another attempt takes over",
     ownedBy("startCall", anybody),
   ],
   "a call that insists on a running lease": [
-    "start call: after the lease, as long as nobody has taken over, and not after that",
+    "start call: accepted after the lease has ended, until another attempt takes over",
     insisting("startCall"),
   ],
-  "a call on what does not run": ["start call: refused on a record that is unknown", reviving("startCall")],
+  "a call on a record that does not run": [
+    "start call: refused on a record that is unknown",
+    reviving("startCall"),
+  ],
   "a call that checks, then acts": [
-    "start call: however many at once, one step that has counted them all",
+    "start call: many at once make one step that counts all of them",
     checksThenActs("startCall"),
   ],
-  "a call that is answered, not written": [
-    "start call: racing with a take-over, what was answered is what is stored",
+  "a call that is returned and not written": [
+    "start call: racing with a take-over, the result that was returned is the one that is stored",
     journal(({ inner, rows }) => ({
       async startCall(owner, intent) {
         const started = await inner.journal.startCall(owner, intent);
@@ -545,13 +548,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an intent without its version": [
-    "start call: the intent is written as it was given, begun now",
+    "start call: the intent is stored as given, with the current time",
     journal(({ inner }) => ({
       startCall: (owner, intent) => inner.journal.startCall(owner, { ...intent, version: "1" }),
     })),
   ],
   "a call that extends the lease": [
-    "start call: the record itself stays as it is",
+    "start call: leaves the record itself unchanged",
     journal(({ inner, rows }) => ({
       async startCall(owner, intent) {
         const started = await inner.journal.startCall(owner, intent);
@@ -563,7 +566,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a repeated call with the new input": [
-    "start call: one that is started keeps all it has, and counts one more send",
+    "start call: a started call keeps all its fields, and counts one more send",
     journal(({ inner, rows }) => ({
       startCall(owner, intent) {
         alterCalls(rows, owner.key, (step) =>
@@ -574,7 +577,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a repeated call under a new key": [
-    "start call: however many at once, one step that has counted them all",
+    "start call: many at once make one step that counts all of them",
     journal(({ inner, rows }) => ({
       startCall(owner, { downstreamKey, ...intent }) {
         alterCalls(rows, owner.key, (step) =>
@@ -584,8 +587,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a call that is started again as of its first time": [
-    "start call: one that is not executed is started again with its own input and key, from now on",
+  "a restarted call with its first start time": [
+    "start call: a call that is not executed is started again with its own input and key, at the current time",
     journal(({ inner, rows }) => ({
       async startCall(owner, intent) {
         const before = callIn(rows, owner.key, intent.name);
@@ -597,8 +600,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a finished call that is started again": [
-    "start call: one that has come to finish is answered and left as it is",
+  "a finished call that is restarted": [
+    "start call: a call that has ended with finish is returned unchanged",
     journal(({ inner, rows }) => ({
       startCall(owner, intent) {
         alterCalls(rows, owner.key, (step) =>
@@ -610,8 +613,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a refused call that is tried again": [
-    "start call: one that has come to refuse is answered and left as it is",
+  "a refused call that is retried": [
+    "start call: a call that has ended with refuse is returned unchanged",
     journal(({ inner, rows }) => ({
       startCall(owner, intent) {
         alterCalls(rows, owner.key, (step) =>
@@ -623,8 +626,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "generations that do not count": [
-    "start call: one of another generation is answered and left as it is",
+  "generations that are ignored": [
+    "start call: a call of another generation is returned unchanged",
     journal(({ inner, rows }) => ({
       startCall(owner, intent) {
         const generation = callIn(rows, owner.key, intent.name)?.generation ?? intent.generation;
@@ -644,32 +647,35 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
 
-  "an end by anybody's token": ["end call: refused to everyone but the owner", ownedBy("endCall", anyToken)],
-  "an end by anybody's id": ["end call: refused to everyone but the owner", ownedBy("endCall", anyId)],
-  "an end by any number": ["end call: refused to everyone but the owner", ownedBy("endCall", anyNumber)],
-  "an end across tenants": ["end call: refused to everyone but the owner", acrossTenants("endCall")],
+  "an end by anybody's token": ["end call: refused to anyone but the owner", ownedBy("endCall", anyToken)],
+  "an end by anybody's id": ["end call: refused to anyone but the owner", ownedBy("endCall", anyId)],
+  "an end by any number": ["end call: refused to anyone but the owner", ownedBy("endCall", anyNumber)],
+  "an end across tenants": ["end call: refused to anyone but the owner", acrossTenants("endCall")],
   "an end after the take-over": [
-    "end call: after the lease, as long as nobody has taken over, and not after that",
+    "end call: accepted after the lease has ended, until another attempt takes over",
     ownedBy("endCall", anybody),
   ],
   "an end that insists on a running lease": [
-    "end call: after the lease, as long as nobody has taken over, and not after that",
+    "end call: accepted after the lease has ended, until another attempt takes over",
     insisting("endCall"),
   ],
-  "an end on what does not run": ["end call: refused on a record that is unknown", reviving("endCall")],
+  "an end on a record that does not run": [
+    "end call: refused on a record that is unknown",
+    reviving("endCall"),
+  ],
   "an end that checks, then acts": [
-    "end call: exactly one of many different ends at once is taken",
+    "end call: exactly one of many different ends at once is accepted",
     checksThenActs("endCall"),
   ],
-  "an end that is answered, not written": [
-    "end call: racing with a take-over, what was answered is what is stored",
+  "an end that is returned and not written": [
+    "end call: racing with a take-over, the result that was returned is the one that is stored",
     journal(({ inner }) => ({
       endCall: async (owner, call, end) =>
         end.event === "finish" ? true : inner.journal.endCall(owner, call, end),
     })),
   ],
-  "a refusal that is no recovery point": [
-    "end call: refuse keeps the result and advances the recovery point",
+  "a refusal that does not advance the recovery point": [
+    "end call: refuse stores the result and advances the recovery point",
     journal(({ inner, rows }) => ({
       async endCall(owner, call, end) {
         const before = rows.find(owner.key)?.life.recoveryPoint ?? null;
@@ -682,8 +688,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a recovery point of what did not happen": [
-    "end call: not_executed gives it back, and leaves the recovery point",
+  "a recovery point for a call that did not happen": [
+    "end call: not_executed gives the call back, and leaves the recovery point",
     journal(({ inner, rows }) => ({
       async endCall(owner, call, end) {
         const ended = await inner.journal.endCall(owner, call, end);
@@ -700,7 +706,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an end without its time": [
-    "end call: finish keeps the result and advances the recovery point",
+    "end call: finish stores the result and advances the recovery point",
     journal(({ inner, rows }) => ({
       async endCall(owner, call, end) {
         const ended = await inner.journal.endCall(owner, call, end);
@@ -717,7 +723,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an end that is written again": [
-    "end call: after finish, no other end is taken",
+    "end call: after finish, no other end is accepted",
     journal(({ inner, rows }) => ({
       endCall(owner, call, end) {
         alterCalls(rows, owner.key, (step) =>
@@ -728,7 +734,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an end that is always true": [
-    "end call: false where no such call was started, or one of another generation",
+    "end call: false if no such call was started, or one of another generation",
     journal(({ inner }) => ({
       async endCall(owner, call, end) {
         await inner.journal.endCall(owner, call, end);
@@ -737,7 +743,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an end of any generation": [
-    "end call: an end of the generation before a reopened one is false",
+    "end call: an end for the generation before a reopened one is false",
     journal(({ inner, rows }) => ({
       endCall(owner, call, end) {
         const generation = callIn(rows, owner.key, call.name)?.generation ?? call.generation;
@@ -756,14 +762,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "calls that are only found when finished": [
-    "calls by downstream key: found in any state, with their records, and unknown keys are left out",
+    "calls by downstream key: found in any state, with their records; unknown keys are omitted",
     journal(({ inner }) => ({
       callsByDownstreamKey: async (keys) =>
         (await inner.journal.callsByDownstreamKey(keys)).filter(({ step }) => step.state === "finished"),
     })),
   ],
   "calls of one tenant for all": [
-    "calls by downstream key: of several tenants, each with its own key",
+    "calls by downstream key: found for several tenants, each with its own key",
     journal(({ inner }) => ({
       callsByDownstreamKey: async (keys) =>
         (await inner.journal.callsByDownstreamKey(keys)).map((call) => ({
@@ -773,7 +779,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "calls without their request's fingerprint": [
-    "calls by downstream key: found in any state, with their records, and unknown keys are left out",
+    "calls by downstream key: found in any state, with their records; unknown keys are omitted",
     journal(({ inner }) => ({
       callsByDownstreamKey: async (keys) =>
         (await inner.journal.callsByDownstreamKey(keys)).map((call) => ({
@@ -782,8 +788,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         })),
     })),
   ],
-  "every call for no keys": [
-    "calls by downstream key: none for no keys",
+  "every call if no keys are given": [
+    "calls by downstream key: no keys find no calls",
     journal(({ inner, rows }) => ({
       callsByDownstreamKey(keys) {
         const all = rows.all().flatMap(({ life }) => life.steps);
@@ -793,7 +799,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a reopened call under its old key": [
-    "calls by downstream key: a reopened call is known by its new key alone",
+    "calls by downstream key: a reopened call is found only by its new key",
     settlement(({ inner, rows }) => ({
       async settle(key, ...rest) {
         const before = callIn(rows, key, "charge");
@@ -806,7 +812,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "finished calls of every effect": [
-    "finished calls: those of the effect that are finished, and no others",
+    "finished calls: only finished calls of the effect are found",
     journal(({ inner, rows }) => ({
       async finishedCalls(query) {
         const effects = new Set(
@@ -822,49 +828,49 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "finished calls up to the second time": [
-    "finished calls: from the first time on, before the second",
+    "finished calls: from the first time, inclusive, to the second, exclusive",
     journal(({ inner }) => ({
       finishedCalls: (query) => inner.journal.finishedCalls({ ...query, to: query.to + 1 }),
     })),
   ],
   "finished calls newest first": [
-    "finished calls: oldest first, page by page, none twice and none left out",
+    "finished calls: oldest first, page by page, none twice and none missing",
     journal(({ inner }) => ({
       finishedCalls: async (query) => [...(await inner.journal.finishedCalls(query))].reverse(),
     })),
   ],
-  "pages that go on by the time alone": [
-    "finished calls: those that ended together are ordered by their downstream keys",
+  "pages that continue by time only": [
+    "finished calls: calls that ended at the same time are ordered by their downstream keys",
     journal(({ inner }) => ({
       finishedCalls: ({ after, ...query }) =>
         inner.journal.finishedCalls({ ...query, after: after && { ...after, downstreamKey: "~" } }),
     })),
   ],
-  "finished calls that go with the answer": [
-    "finished calls: found until their record is forgotten, also when its answer was purged",
+  "finished calls that are removed with the answer": [
+    "finished calls: found until their record is forgotten, even if its answer was purged",
     losingStepsIn("expired"),
   ],
 
-  "re-fencing by anybody's token": [
-    "refence: refused to everyone but the owner",
-    ownedBy("refence", anyToken),
-  ],
-  "re-fencing by anybody's id": ["refence: refused to everyone but the owner", ownedBy("refence", anyId)],
-  "re-fencing across tenants": ["refence: refused to everyone but the owner", acrossTenants("refence")],
+  "re-fencing by anybody's token": ["refence: refused to anyone but the owner", ownedBy("refence", anyToken)],
+  "re-fencing by anybody's id": ["refence: refused to anyone but the owner", ownedBy("refence", anyId)],
+  "re-fencing across tenants": ["refence: refused to anyone but the owner", acrossTenants("refence")],
   "re-fencing after the take-over": [
-    "refence: after the lease, as long as nobody has taken over, and not after that",
+    "refence: accepted after the lease has ended, until another attempt takes over",
     ownedBy("refence", anybody),
   ],
   "re-fencing that insists on a running lease": [
-    "refence: after the lease, as long as nobody has taken over, and not after that",
+    "refence: accepted after the lease has ended, until another attempt takes over",
     insisting("refence"),
   ],
-  "re-fencing what does not run": ["refence: refused on a record that is unknown", reviving("refence")],
+  "re-fencing of a record that does not run": [
+    "refence: refused on a record that is unknown",
+    reviving("refence"),
+  ],
   "re-fencing that checks, then acts": [
-    "refence: exactly one of many tokens at once is the new one",
+    "refence: exactly one of many tokens at once becomes the new one",
     checksThenActs("refence"),
   ],
-  "a new token that is only told": [
+  "a new token that is returned and not stored": [
     "refence: afterwards, no end under the old token takes effect",
     journal(({ inner, rows }) => ({
       async refence(owner, ...rest) {
@@ -875,7 +881,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "re-fencing that counts as an attempt": [
-    "refence: the same attempt goes on under the new token, with a lease from now",
+    "refence: the same attempt continues under the new token, with a lease from now",
     journal(({ inner, rows }) => ({
       async refence(owner, ...rest) {
         const refenced = await inner.journal.refence(owner, ...rest);
@@ -887,7 +893,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "re-fencing that cannot be repeated": [
-    "refence: repeating it with the same token after a lost reply answers again",
+    "refence: repeating it with the same token after a lost reply returns the same",
     journal(({ inner, rows }) => ({
       async refence(owner, token, ...rest) {
         const again = currentOf(rows, owner.key)?.fence.token === token;
@@ -908,7 +914,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "re-fencing that revives the lease of a take-over": [
-    "refence: exactly one of an owner and a take-over at once is answered",
+    "refence: exactly one of an owner and a take-over at once succeeds",
     {
       store: ({ inner, rows }) => ({
         async takeOver(key, guard, ...rest) {
@@ -923,7 +929,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "a journal from before the new token": [
-    "refence: racing with a commit, the journal it answers is the one that stays",
+    "refence: racing with a commit, the journal that it returns is final",
     journal(({ inner }) => ({
       async refence(owner, ...rest) {
         const before = await inner.journal.read(owner.key, owner.id);
@@ -933,8 +939,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "re-fencing without a look at the phases": [
-    "refence: a phase that was committed is found, and later ones under the old token are lost",
+  "re-fencing that ignores phases": [
+    "refence: a committed phase is found, and later phases under the old token are lost",
     journal(({ inner }) => ({
       async refence(owner, ...rest) {
         const refenced = await inner.journal.refence(owner, ...rest);
@@ -944,41 +950,41 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "re-fencing of what has completed": [
+  "re-fencing of a completed attempt": [
     "refence: refused after a phase that completed the attempt, and the record says so",
     reviving("refence"),
   ],
 
   "a phase by anybody's token": [
-    "phase: lost to everyone but the owner, and leaves no row",
+    "phase: lost to anyone but the owner, and leaves no row",
     ownedBy("phase", anyToken),
   ],
   "a phase by anybody's id": [
-    "phase: lost to everyone but the owner, and leaves no row",
+    "phase: lost to anyone but the owner, and leaves no row",
     ownedBy("phase", anyId),
   ],
   "a phase by any number": [
-    "phase: lost to everyone but the owner, and leaves no row",
+    "phase: lost to anyone but the owner, and leaves no row",
     ownedBy("phase", anyNumber),
   ],
   "a phase across tenants": [
-    "phase: lost to everyone but the owner, and leaves no row",
+    "phase: lost to anyone but the owner, and leaves no row",
     acrossTenants("phase"),
   ],
   "a phase after the take-over": [
-    "phase: after the lease, as long as nobody has taken over, and not after that",
+    "phase: accepted after the lease has ended, until another attempt takes over",
     ownedBy("phase", anybody),
   ],
   "a phase that insists on a running lease": [
-    "phase: after the lease, as long as nobody has taken over, and not after that",
+    "phase: accepted after the lease has ended, until another attempt takes over",
     insisting("phase"),
   ],
-  "a phase on what does not run": [
-    "phase: lost on a record that is unknown, also when it would complete it",
+  "a phase on a record that does not run": [
+    "phase: lost on a record that is unknown, even if it would complete it",
     reviving("phase"),
   ],
   "a fence that is checked when the phase opens": [
-    "phase: one that was taken over while it was open is lost, and leaves no row",
+    "phase: a phase whose record is taken over while it is open is lost, and leaves no row",
     phaseRun(({ inner, support, rows }) => async (request, work) => {
       const { owner } = request;
       const first = await inner.journal.read(owner.key, owner.id);
@@ -995,7 +1001,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "a lost phase whose rows stay": [
-    "phase: lost to everyone but the owner, and leaves no row",
+    "phase: lost to anyone but the owner, and leaves no row",
     phaseRun(({ support, tables }) => async (request, work) => {
       const written: { table: string; row: Record<string, unknown> }[] = [];
       const outcome = await support.phase(request, (open) =>
@@ -1042,21 +1048,21 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "steps of another version": [
-    "phase: commits its rows, its step and the recovery point, and nothing else of the record",
+    "phase: commits its rows, its step and the recovery point, and changes nothing else of the record",
     phase(() => ({
       end: (work) => (work.end === "commit" ? { ...work, step: { ...work.step, version: "1" } } : work),
     })),
   ],
-  "a last phase that completes nothing": [
-    "phase: the last one completes the attempt in the same commit",
+  "a last phase that does not complete the attempt": [
+    "phase: the last phase completes the attempt in the same commit",
     phase(() => ({ end: (work) => (work.end === "commit" ? { ...work, completes: null } : work) })),
   ],
-  "an attempt that goes on after its last phase": [
-    "phase: nothing comes after the one that completed the attempt",
+  "an attempt that continues after its last phase": [
+    "phase: no phase follows the one that completed the attempt",
     reviving("phase"),
   ],
   "a phase whose failure is swallowed": [
-    "phase: what the work throws comes out, after everything was rolled back",
+    "phase: rethrows the work's error, after everything was rolled back",
     phaseRun(({ support }) => async (request, work) => {
       const outcome = await support.phase<unknown>(request, (open) =>
         work(open).catch((): PhaseWork<unknown> => ({ end: "rollback", value: null })),
@@ -1064,8 +1070,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       return outcome as never;
     }),
   ],
-  "a phase over the step that is there": [
-    "phase: the name of a phase that is there already is refused, and leaves no row",
+  "a phase over an existing step": [
+    "phase: a name that an earlier phase has is refused, and leaves no row",
     phase(({ rows }) => ({
       end(work, { owner }) {
         const row = rows.find(owner.key);
@@ -1077,7 +1083,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a phase over a call": [
-    "phase: the name of a call that is there already is refused, and leaves no row",
+    "phase: a name that an earlier call has is refused, and leaves no row",
     phase(({ rows }) => ({
       end(work, { owner }) {
         if (work.end === "commit") {
@@ -1087,15 +1093,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "recovery points of calls alone": [
+  "recovery points of calls only": [
     "phase: the recovery point is the last finished step, of either kind",
     lossy((_, { recoveryPoint, steps }) => {
       const calls = steps.filter(({ kind, name }) => kind === "call" && name === recoveryPoint);
       return { recoveryPoint: calls.length === 0 ? null : recoveryPoint };
     }),
   ],
-  "a record written back as it was at the beginning": [
-    "phase: the heartbeat goes on while one is open, and neither undoes the other",
+  "a record written back as it was when the phase opened": [
+    "phase: the heartbeat continues while a phase is open, and neither undoes the other",
     phaseRun(({ support, rows }) => async (request, work) => {
       const before = currentOf(rows, request.owner.key);
       return support.phase(request, async (open) => {
@@ -1107,7 +1113,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "a phase that a heartbeat undoes": [
-    "phase: a heartbeat while one is open undoes it at no isolation level",
+    "phase: a heartbeat while a phase is open does not undo it at any isolation level",
     phaseRun(({ support, rows }) => async (request, work) => {
       const before = currentOf(rows, request.owner.key);
       const outcome = await support.phase(request, async (open) => {
@@ -1124,15 +1130,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "phases that commit at one level only": [
-    "phase: commits at isolation level serializable, also after a renewal",
+    "phase: commits at isolation level serializable, even after a renewal",
     phaseRun(({ support }) => async (request, work) => {
       const outcome = await support.phase(request, work);
       if (request.isolation !== "serializable" && request.isolation !== "repeatable read") return outcome;
       return { kind: "refused", value: outcome.value, because: "serialization", error: null };
     }),
   ],
-  "phases at no level at all": [
-    "phase: commits at isolation level as the database has it, also after a renewal",
+  "phases at no explicit level": [
+    "phase: commits at isolation level as the database has it, even after a renewal",
     phaseRun(
       ({ support }) =>
         (request, work) =>
@@ -1155,7 +1161,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "one phase at a time": [
-    "phase: one does not hold up those of other records",
+    "phase: a phase does not block those of other records",
     phaseRun(({ support }) => {
       let open = false;
       return async (request, work) => {
@@ -1176,7 +1182,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "phases that overwrite each other": [
-    "phase: of many with one name at once, exactly one commits",
+    "phase: of many with the same name at once, exactly one commits",
     writing("phase", ({ rows }, owner) => {
       const row = rows.find(owner.key);
       if (row !== null) rows.put(row.record, { ...restored(row), steps: [] });
@@ -1196,12 +1202,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "every phase taken for used": [
-    "phase: work that has not used `tx` is known, and work that has",
+  "every phase counted as used": [
+    "phase: reports whether the work has used `tx`",
     phase(() => ({ open: (open) => ({ ...open, used: () => true }) })),
   ],
   "phases that must use their handle": [
-    "phase: one that never used `tx` commits its step",
+    "phase: a phase that never used `tx` commits its step",
     phaseRun(
       ({ support }) =>
         (request, work) =>
@@ -1212,11 +1218,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "a phase's revoking that does nothing": [
-    "phase: a revoked `tx` refuses, and what it wrote before is committed",
+    "phase: a revoked `tx` refuses statements, and what it wrote before is committed",
     phase(() => ({ open: (open) => ({ ...open, revoke() {} }) })),
   ],
   "a phase's handle that works after its end": [
-    "phase: after its end, however it ended, `tx` refuses",
+    "phase: after its end, whatever the end, `tx` refuses statements",
     phase(({ tables }) => ({
       open: (open) => ({
         ...open,
@@ -1228,7 +1234,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a last phase that a heartbeat undoes for good": [
-    "phase: the last one, with a heartbeat while it is open, commits or may be run again",
+    "phase: the last phase, with a heartbeat while it is open, commits or may be run again",
     phaseRun(({ support, rows }) => async (request, work) => {
       const before = currentOf(rows, request.owner.key);
       return support.phase(request, async (open) => {
@@ -1245,7 +1251,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     afterSettle(({ audit }) => audit.pop()),
   ],
   "an audit row without its settlement": [
-    "settle: for settle_failed, the guard names every part of the record",
+    "settle: for settle_failed, the guard covers every part of the record's version",
     settlement(({ inner, audit, now }) => ({
       async settle(key, guard, given, note) {
         const settled = await inner.settlement.settle(key, guard, given, note);
@@ -1263,8 +1269,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       if (last !== undefined) audit.push({ ...last, event: "settle" });
     }),
   ],
-  "a settlement that forgets what led to it": [
-    "settle: settle_not_executed makes the life retryable, and the next attempt goes on with it",
+  "a settlement that loses what led to it": [
+    "settle: settle_not_executed makes the life retryable, and the next attempt continues it",
     afterSettle(({ rows }, key) =>
       alter(rows, key, (record) =>
         record.state === "retryable" ? { ...record, lastErrorCode: null } : record,
@@ -1272,7 +1278,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "a settlement that counts as an attempt": [
-    "settle: settle_call makes the life retryable, and the next attempt goes on with it",
+    "settle: settle_call makes the life retryable, and the next attempt continues it",
     afterSettle(({ rows }, key) =>
       alter(rows, key, (record) => ({
         ...record,
@@ -1281,7 +1287,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "a settlement by the id alone": [
-    "settle: for settle_completed, the guard names every part of the record",
+    "settle: for settle_completed, the guard covers every part of the record's version",
     settlement(({ inner, rows }) => ({
       settle(key, guard, ...rest) {
         const there = currentOf(rows, key);
@@ -1289,8 +1295,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a settlement of whatever is there": [
-    "settle: for settle_call, the guard names every part of the record",
+  "a settlement of any record": [
+    "settle: for settle_call, the guard covers every part of the record's version",
     settlement(({ inner, rows }) => ({
       settle(key, guard, ...rest) {
         const there = currentOf(rows, key);
@@ -1299,7 +1305,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a settlement across tenants": [
-    "settle: for settle_not_executed, the guard names every part of the record",
+    "settle: for settle_not_executed, the guard covers every part of the record's version",
     settlement(({ inner, rows }) => ({
       settle(key, guard, ...rest) {
         const there = rows.all().find(({ record }) => record.id === guard.id)?.record;
@@ -1307,8 +1313,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a settlement of what is not unknown": [
-    "settle: refused on a record that is in_progress, whatever the guard says",
+  "a settlement of a record that is not unknown": [
+    "settle: refused on a record in state in_progress, whatever the guard says",
     settlement(({ inner, rows }) => ({
       settle(key, guard, ...rest) {
         const there = currentOf(rows, key);
@@ -1327,7 +1333,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         audit.every(({ id }) => id !== note.id) && inner.settlement.settle(key, guard, given, note),
     })),
   ],
-  "a repetition with a row of its own": [
+  "a repetition with its own audit row": [
     "settle: repeating settle_call after a lost reply is true and changes nothing",
     settlement(({ inner, audit }) => ({
       async settle(...given) {
@@ -1349,8 +1355,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a repetition that is not known": [
-    "settle: a repetition at the same time as the first is true, with one audit row",
+  "a repetition that is not recognised": [
+    "settle: a repetition concurrent with the first is true, with one audit row",
     settlement(({ inner, rows, audit }) => ({
       async settle(key, guard, given, note) {
         const seen = rows.find(key);
@@ -1364,14 +1370,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "never-happened for finished calls, too": [
-    "settle: never-happened gives back the calls that are started, and only these",
+  "never-happened applied to finished calls": [
+    "settle: never-happened gives back the calls that are started, and no others",
     afterSettle(({ rows }, key) =>
       alterCalls(rows, key, (step) => (step.state === "refused" ? { ...step, state: "not_executed" } : step)),
     ),
   ],
   "may-repeat that gives back": [
-    "settle: may-repeat leaves every call as it is",
+    "settle: may-repeat leaves every call unchanged",
     settlement(({ inner }) => ({
       settle: (key, guard, given, note) =>
         inner.settlement.settle(
@@ -1400,7 +1406,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "a found call that is no recovery point": [
+  "a found call that does not advance the recovery point": [
     "settle: settle_call stores the result of that call, and advances the recovery point",
     settlement(({ inner, rows }) => ({
       async settle(key, ...rest) {
@@ -1412,7 +1418,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a found call wherever it is": [
+  "a found call in any state": [
     "settle: settle_call of a refused call is refused",
     settlement(({ inner, rows }) => ({
       settle(key, guard, given, note) {
@@ -1426,7 +1432,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a found call that is nowhere": [
+  "a found call that does not exist": [
     "settle: settle_call of no such call is refused",
     settlement(({ inner }) => ({
       settle: (key, guard, given, note) =>
@@ -1438,7 +1444,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "reopening that does not look": [
+  "reopening without a check of the generation": [
     "settle: reopening of another generation is refused",
     settlement(({ inner, rows }) => ({
       settle(key, guard, given, note) {
@@ -1464,8 +1470,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a claim that writes back what it saw": [
-    "settle: racing with a claim, nothing is left to claim",
+  "a claim that writes back what it read": [
+    "settle: racing with a claim, it leaves nothing to claim",
     settlement(({ inner, rows }) => ({
       async claimUnknowns(...given) {
         const claimed = await inner.settlement.claimUnknowns(...given);
@@ -1479,8 +1485,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a retryable life for many": [
-    "settle: what has become retryable is taken over by exactly one of many",
+  "a retryable life that many may take over": [
+    "settle: a life that has become retryable is taken over by exactly one of many",
     {
       store: ({ inner, rows }) => ({
         async takeOver(key, ...rest) {
@@ -1494,7 +1500,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "claims that hide nothing": [
-    "claim: an unknown record whose time has come is handed out, and hidden for the time of the claim",
+    "claim: an unknown record whose time has come is returned, and hidden for the time of the claim",
     settlement(({ inner }) => ({
       claimUnknowns: (operations, limit) => inner.settlement.claimUnknowns(operations, limit, 0),
     })),
@@ -1506,8 +1512,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         inner.settlement.claimUnknowns(operations, limit, claimMs - 1),
     })),
   ],
-  "claims of what waits for a person": [
-    "claim: one that waits for a person is never handed out",
+  "claims of records that wait for a person": [
+    "claim: a record that waits for a person is never returned",
     settlement(({ inner, rows, now }) => ({
       claimUnknowns(...given) {
         for (const { record } of rows.all()) {
@@ -1531,7 +1537,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "claims by the scope": [
-    "claim: by the operation, also where keys are unique per tenant",
+    "claim: selects by operation, even if keys are unique per tenant",
     settlement(({ inner, rows }) => ({
       claimUnknowns: (operations, limit, claimMs) =>
         inner.settlement.claimUnknowns(
@@ -1545,13 +1551,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "claims in any order": [
-    "claim: oldest first, at most as many as asked for",
+    "claim: oldest first, at most `limit`",
     settlement(({ inner }) => ({
       claimUnknowns: async (...given) => [...(await inner.settlement.claimUnknowns(...given))].reverse(),
     })),
   ],
-  "claims that look, then take": [
-    "claim: many at once take each record once",
+  "claims that read first, then write": [
+    "claim: many at once claim each record once",
     settlement(({ inner, rows }) => ({
       async claimUnknowns(...given) {
         const seen = rows.all();
@@ -1561,8 +1567,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "claims of what is retryable": [
-    "claim: no record in another state",
+  "claims of retryable records": [
+    "claim: never a record in another state",
     settlement(({ inner, rows, now }) => ({
       claimUnknowns(...given) {
         for (const { record } of rows.all()) {
@@ -1575,11 +1581,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "tries that start again": [
-    "claim: tries are counted over the whole life, and in a new one from the start",
+    "claim: tries are counted over the whole life, and start again in a new one",
     lossy((record) => (record.state === "retryable" ? { tries: 0 } : {})),
   ],
   "tries that a new try starts again": [
-    "postpone: does not start the tries again",
+    "postpone: does not reset the count of tries",
     settlement(({ inner, rows }) => ({
       async postpone(key, ...rest) {
         const postponed = await inner.settlement.postpone(key, ...rest);
@@ -1596,7 +1602,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         inner.settlement.postpone(key, guard, afterMs === null ? null : afterMs * 2),
     })),
   ],
-  "a hastening of whatever is there": [
+  "hastening of any record": [
     "hasten: another version of a record that is completed is refused",
     settlement(({ inner, rows }) => ({
       hasten: (key, guard, note) => {
@@ -1605,8 +1611,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a hastening that ends the answer's time alone": [
-    "hasten: the record-cleaner forgets what was completed",
+  "hastening that only ends the answer's retention": [
+    "hasten: the record-cleaner forgets a record that was completed",
     settlement(({ inner, rows }) => ({
       async hasten(key, guard, note) {
         const before = rows.find(key)?.record;
@@ -1619,7 +1625,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a hastening that lets the record stand": [
+  "hastening that leaves the record": [
     "hasten: a key whose record was completed may run as new, under another id",
     settlement(({ inner, rows }) => ({
       async hasten(key, guard, note) {
@@ -1630,20 +1636,20 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a hastening that nobody sees": [
+  "hastening without an audit row": [
     "hasten: a record that is retryable keeps its state and gets an audit row",
     settlement(({ inner }) => ({
       audit: async (key) => (await inner.settlement.audit(key)).filter(({ event }) => event !== "retry"),
     })),
   ],
-  "no next try taken for none at once": [
-    "postpone: null leaves it to a person, and a time takes it back",
+  "no next try stored as an immediate one": [
+    "postpone: null leaves the record to a person, and a later time undoes that",
     settlement(({ inner }) => ({
       postpone: (key, guard, afterMs) => inner.settlement.postpone(key, guard, afterMs ?? 0),
     })),
   ],
   "a next try by the id alone": [
-    "postpone: the guard names every part of the record",
+    "postpone: the guard covers every part of the record's version",
     settlement(({ inner, rows }) => ({
       postpone(key, guard, afterMs) {
         const there = currentOf(rows, key);
@@ -1651,7 +1657,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a next try for what is not unknown": [
+  "a next try for a record that is not unknown": [
     "postpone: refused on a record in another state, whatever the guard says",
     settlement(({ inner, rows }) => ({
       async postpone(key, guard, afterMs) {
@@ -1663,13 +1669,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "leases of every kind to resume": [
-    "resumable: leases that have ended under `resume`, with attempts left and before expiry, and no others",
+    "resumable: only leases that have ended under `resume`, with attempts left and before expiry",
     lossy((record) =>
       record.state === "in_progress" ? { terms: { leaseEnd: "resume", attemptsMax: 9 } } : {},
     ),
   ],
   "leases to resume that are given up": [
-    "resumable: what may be resumed is not given up, and what may not is",
+    "resumable: attempts that may be resumed are not given up, and the others are",
     {
       store: ({ rows, now }) => ({
         endedLeases: async (limit) =>
@@ -1684,8 +1690,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "what may be resumed a millisecond early": [
-    "resumable: a lease that ends or a time that comes, not a millisecond earlier",
+  "records that may be resumed a millisecond early": [
+    "resumable: when a lease ends or a time comes, not a millisecond earlier",
     settlement(({ inner, rows, now }) => ({
       resumable(...given) {
         for (const row of rows.all()) {
@@ -1696,20 +1702,20 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "resuming past expiry": [
-    "resumable: expiry ends it, not a millisecond earlier",
+    "resumable: not after expiry, which ends nothing a millisecond earlier",
     settlement(({ rows, now }) => ({
       resumable: async (operations, limit) =>
         resumableOf(rows, now(), operations, "in_progress").slice(0, limit),
     })),
   ],
-  "resuming what waits for the next request": [
-    "resumable: what is to be retried, when its time has come, and never what the next request resumes",
+  "resuming records that wait for the next request": [
+    "resumable: retryable records whose time has come, and never those that the next request resumes",
     settlement(({ rows }) => ({
       resumable: async (operations, limit) => resumableOf(rows, 0, operations, "retryable").slice(0, limit),
     })),
   ],
   "no time to resume after a settlement": [
-    "resumable: after settle_not_executed, when its time has come",
+    "resumable: after settle_not_executed, once its time has come",
     settlement(({ inner, rows }) => ({
       async settle(key, ...rest) {
         const settled = await inner.settlement.settle(key, ...rest);
@@ -1719,8 +1725,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "looking that takes": [
-    "resumable: records come as they are, and stay as they are",
+  "reading that claims": [
+    "resumable: records are returned as they are stored, and stay so",
     settlement(({ inner, rows, now }) => ({
       async resumable(...given) {
         const found = await inner.settlement.resumable(...given);
@@ -1731,8 +1737,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "what may be resumed in any order": [
-    "resumable: what has waited longest first, at most as many as asked for",
+  "resumable records in any order": [
+    "resumable: the records that have waited longest first, at most `limit`",
     settlement(({ inner }) => ({
       resumable: async (operations, limit) =>
         (await inner.settlement.resumable(operations, 1e6))
@@ -1740,13 +1746,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
           .slice(0, limit),
     })),
   ],
-  "a time to resume that stays": [
-    "resumable: what was taken over, ended or settled is not",
+  "a resume time that is never cleared": [
+    "resumable: not a record that was taken over, ended or settled",
     { rows: () => new DueRows() },
   ],
 
   "a list of every state": [
-    "list: the records in one state, as they are",
+    "list: the records in one state, as they are stored",
     settlement(({ rows }) => ({
       list: async ({ limit }) =>
         rows
@@ -1760,19 +1766,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     settlement(({ inner }) => ({ list: (filter) => inner.settlement.list({ ...filter, tenant: null }) })),
   ],
   "a list newest first": [
-    "list: oldest first, page by page, none twice and none left out",
+    "list: oldest first, page by page, none twice and none missing",
     settlement(({ inner }) => ({
       list: async (filter) => [...(await inner.settlement.list(filter))].reverse(),
     })),
   ],
-  "a list whose pages go on by the time alone": [
+  "a list whose pages continue by time only": [
     "list: records of the same time are ordered by their ids",
     settlement(({ inner }) => ({
       list: ({ after, ...filter }) =>
         inner.settlement.list({ ...filter, after: after && { ...after, id: "~" } }),
     })),
   ],
-  "an audit of what was only begun": [
+  "an audit of settlements that were only begun": [
     "audit: none before a settlement, and none for keys that were never settled",
     settlement(({ inner, now }) => ({
       async audit(key) {
@@ -1784,8 +1790,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "an audit that goes with its record": [
-    "audit: over all lives of the key, oldest first, also after cleaning",
+  "an audit that is removed with its record": [
+    "audit: includes all lives of the key, oldest first, even after cleaning",
     settlement(({ inner, rows }) => ({
       audit: async (key) => {
         const id = currentOf(rows, key)?.id;
@@ -1794,13 +1800,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "an audit of all tenants": [
-    "audit: of this key alone",
+    "audit: includes this key only",
     settlement(({ audit }) => ({
       audit: async (key) => audit.filter((entry) => entry.key.key === key.key),
     })),
   ],
   "an audit without empty reasons": [
-    "audit: actor, proof and reason come back as they were, also without a reason",
+    "audit: actor, proof and reason come back unchanged, even without a reason",
     settlement(({ inner }) => ({
       settle: (key, guard, given, note) =>
         inner.settlement.settle(key, guard, given, { ...note, reason: note.reason || null }),

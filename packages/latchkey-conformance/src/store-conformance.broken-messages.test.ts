@@ -1,4 +1,4 @@
-/** The cases about messages can fail: every one of them catches some of these mistakes. */
+/** The cases about messages can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
@@ -13,7 +13,7 @@ function alterAll({ kept }: Parts, change: (row: MessageRow) => MessageRow): voi
 
 /** A mistake, and the cases that catch it. */
 const mistakes: Readonly<Record<string, Mistake>> = {
-  "counts are lost when they come at the same time": messages((parts) => ({
+  "concurrent counts are lost": messages((parts) => ({
     async count(facts, count, id) {
       const before = parts.kept.find(facts.digest);
       await Promise.resolve();
@@ -35,18 +35,18 @@ const mistakes: Readonly<Record<string, Mistake>> = {
     count: (facts, count, id) => sound.count({ ...facts, digest: "shared" }, count, id),
     forget: () => sound.forget("shared"),
   })),
-  "a dead one is forgotten": messages(({ kept }) => ({
+  "a dead message is forgotten": messages(({ kept }) => ({
     async forget(digest) {
       kept.remove(digest);
     },
   })),
-  "dying starts the counts over": messages((parts) => ({
+  "dying resets the counts": messages((parts) => ({
     async bury(facts, letter) {
       if (parts.kept.find(facts.digest)?.tally.state !== "dead") parts.kept.remove(facts.digest);
       return parts.messages.bury(facts, letter, null);
     },
   })),
-  "a count brings a dead one back": messages((parts) => ({
+  "a count revives a dead message": messages((parts) => ({
     async count(facts, count, id) {
       const told = await parts.messages.count(facts, count, id);
       const tally = { ...told, state: "watched" } as const;
@@ -74,10 +74,10 @@ const mistakes: Readonly<Record<string, Mistake>> = {
   "null is stored as empty text": messages(({ messages: sound }) => ({
     bury: (facts, letter, judged) => sound.bury({ ...facts, tenant: facts.tenant ?? "" }, letter, judged),
   })),
-  "a message is condemned by a tally of the past": messages(({ messages: sound }) => ({
+  "a message is condemned by an outdated tally": messages(({ messages: sound }) => ({
     bury: (facts, letter) => sound.bury(facts, letter, null),
   })),
-  "a message is condemned without a look at its returns": messages(({ kept, messages: sound }) => ({
+  "a message is condemned without checking whether it came back": messages(({ kept, messages: sound }) => ({
     bury: (facts, letter, judged) =>
       sound.bury(
         facts,
@@ -85,16 +85,16 @@ const mistakes: Readonly<Record<string, Mistake>> = {
         judged && { ...judged, returns: kept.find(facts.digest)?.tally.returns ?? 0 },
       ),
   })),
-  "the list is in no order": messages(({ messages: sound }) => ({
+  "the list has no order": messages(({ messages: sound }) => ({
     list: async (filter) => (await sound.list(filter)).toReversed(),
   })),
-  "the list knows no pages": messages(({ messages: sound }) => ({
+  "the list ignores pages": messages(({ messages: sound }) => ({
     list: (filter) => sound.list({ ...filter, after: null }),
   })),
-  "the list has every tenant's": messages(({ messages: sound }) => ({
+  "the list includes every tenant": messages(({ messages: sound }) => ({
     list: (filter) => sound.list({ ...filter, tenant: null }),
   })),
-  "the list has every operation's": messages(({ messages: sound }) => ({
+  "the list includes every operation": messages(({ messages: sound }) => ({
     list: (filter) => sound.list({ ...filter, operation: null }),
   })),
   "a removal is not audited": messages((parts) => ({
@@ -104,7 +104,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
       return done;
     },
   })),
-  "every removal says that it was done": messages(({ messages: sound }) => ({
+  "every removal returns true": messages(({ messages: sound }) => ({
     async remove(id, event, note) {
       await sound.remove(id, event, note);
       return true;
@@ -118,7 +118,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
       return done;
     },
   })),
-  "the time of a tally runs from its first count": messages((parts) => ({
+  "a tally's time is counted from its first count": messages((parts) => ({
     async count(facts, count, id) {
       const before = parts.kept.find(facts.digest)?.expiresAt ?? null;
       const told = await parts.messages.count(facts, count, id);
@@ -127,7 +127,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
       return told;
     },
   })),
-  "cleaning takes dead ones": {
+  "cleaning removes dead messages": {
     store: (parts) => ({
       async clean(limit) {
         alterAll(parts, (row) => ({ ...row, expiresAt: row.expiresAt ?? parts.now() }));
@@ -135,7 +135,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
       },
     }),
   },
-  "cleaning never takes a tally": {
+  "cleaning never removes a tally": {
     store: (parts) => ({
       async clean(limit) {
         const rows = parts.kept.all();
@@ -145,7 +145,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
       },
     }),
   },
-  "cleaning knows no limit": {
+  "cleaning ignores its limit": {
     store: (parts) => ({ clean: () => parts.inner.clean(1_000) }),
   },
 };
@@ -153,7 +153,7 @@ const mistakes: Readonly<Record<string, Mistake>> = {
 describe("the cases about messages", () => {
   const caught = new Set<string>();
 
-  test.each(Object.entries(mistakes))("notice that %s", async (_name, mistake) => {
+  test.each(Object.entries(mistakes))("detect that %s", async (_name, mistake) => {
     const cases = casesOf(mistake).filter(([name]) => name.startsWith("messages:"));
     const failures = await failuresOf(cases);
     expect(failures.size).toBeGreaterThan(0);

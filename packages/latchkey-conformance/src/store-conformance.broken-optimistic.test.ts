@@ -1,4 +1,6 @@
-/** The cases about transactions that open after their work has started can fail: each of them catches one of these mistakes. */
+/**
+ * The cases about transactions that open after their work has started can fail: each of them catches one of these mistakes.
+ */
 import { describe, expect, test } from "vitest";
 import { type BrokenSupport, casesOf, failuresOf, type Mistake } from "../../../test/support/broken-store.ts";
 import type { MemoryTransaction } from "../../latchkey/src/stores/memory/tables.ts";
@@ -8,7 +10,7 @@ type RunEarly = NonNullable<BrokenSupport["runEarly"]>;
 type Open = EarlyTransaction<MemoryTransaction>;
 
 interface Change {
-  /** What the store asks instead. */
+  /** What the store does in place of asking for admission. */
   readonly admit?: (seen: Admission, asked: () => Promise<boolean>) => Promise<boolean>;
   readonly sees?: (seen: Admission) => Admission;
   readonly open?: (open: Open, ask: () => Promise<boolean>) => Open;
@@ -61,11 +63,11 @@ const writingAtOnce: Mistake = {
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
   "a first statement outside the transaction": [
-    "early transactions: the first statement opens one, and it commits rows and record",
+    "early transactions: the first statement opens the transaction, which commits rows and record",
     writingAtOnce,
   ],
-  "a refusal that is not heeded": [
-    "early transactions: statements of a run that is not admitted reject, also side by side, and leave nothing",
+  "a refusal that is ignored": [
+    "early transactions: statements of a run that is not admitted reject, even in parallel, and leave nothing",
     early({
       admit: async (_, ask) => {
         await ask();
@@ -73,16 +75,16 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     }),
   ],
-  "an error taken for a yes": [
+  "an error treated as admission": [
     "early transactions: an admission that throws admits nothing",
     early({ admit: (_, ask) => ask().catch(() => true) }),
   ],
-  "a commit that opens what nothing has opened": [
-    "early transactions: one that nothing has opened or admitted cannot be committed",
+  "a commit that opens a transaction that was never opened": [
+    "early transactions: a transaction that was neither opened nor admitted cannot be committed",
     early({ opensToCommit: true }),
   ],
-  "admission asked again and again": [
-    "early transactions: `admitted` opens one without a statement, once",
+  "admission asked for each statement": [
+    "early transactions: `admitted` opens the transaction without a statement, once",
     early({
       open: (open, ask) => ({
         ...open,
@@ -93,11 +95,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     }),
   ],
-  "each one alone with its key": [
-    "early transactions: a second one of the key learns that it is not alone",
+  "every transaction alone with its key": [
+    "early transactions: a second transaction of the key learns that it is not alone",
     early({ sees: (seen) => ({ ...seen, exclusive: true }) }),
   ],
-  "revoking that does nothing": [
+  "a revoke that does nothing": [
     "early transactions: a statement after `revoke` throws",
     early({ open: (open) => ({ ...open, revoke() {} }) }),
   ],

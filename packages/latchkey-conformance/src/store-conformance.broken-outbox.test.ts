@@ -1,4 +1,4 @@
-/** The cases about effects, deferred work and hints can fail: every one of them catches some of these mistakes. */
+/** The cases about effects, deferred work and hints can fail: each of them catches some of these mistakes. */
 
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
@@ -37,7 +37,7 @@ const settlement = (make: (parts: Parts) => Partial<SettlementSupport>): Mistake
 const store = (make: (parts: Parts) => Partial<Store<MemoryTransaction>>): Mistake => ({ store: make });
 const hints = (make: (parts: Parts) => Partial<HintSupport>): Mistake => ({ hints: make });
 
-/** Puts other versions of all effects in their places. */
+/** Replaces all effects by other versions. */
 function alterAll(effects: MemoryEffects, change: (row: EffectRow) => EffectRow): void {
   for (const row of effects.all()) effects.put(change(row));
 }
@@ -52,7 +52,7 @@ const withEffect = (row: EffectRow, change: Partial<OutboxEffect>): EffectRow =>
   effect: { ...row.effect, ...change },
 });
 
-/** Of `now`, what `act` has written, and else what was there before. */
+/** `now` with the fields that `act` has changed; the others from before. */
 function unseen<T extends object>(before: T, seen: T, now: T): T {
   const restore = Object.entries(before).filter(([name, value]) => {
     const [there, was] = [Reflect.get(now, name), Reflect.get(seen, name)];
@@ -61,7 +61,7 @@ function unseen<T extends object>(before: T, seen: T, now: T): T {
   return { ...now, ...Object.fromEntries(restore) };
 }
 
-/** Runs one step of the sound store while it sees other effects than there are. */
+/** Runs one step of the sound store while it sees modified effects. */
 async function seeing<T>(
   effects: MemoryEffects,
   change: (row: EffectRow) => EffectRow,
@@ -69,7 +69,7 @@ async function seeing<T>(
 ): Promise<T> {
   const before = effects.all();
   alterAll(effects, change);
-  // It is over when this returns, before any other call.
+  // The change is undone when this returns, before any other call.
   const result = act();
   for (const row of before) {
     const now = effects.find(row.effect.id);
@@ -85,7 +85,7 @@ async function seeing<T>(
   return result;
 }
 
-/** Claims that see other effects than there are. */
+/** Claims that see modified effects. */
 const claimsSeeing = (change: (parts: Parts) => (row: EffectRow) => EffectRow): Mistake =>
   outbox((parts) => ({
     claim: (...given) => seeing(parts.effects, change(parts), () => parts.outbox.claim(...given)),
@@ -94,7 +94,7 @@ const claimsSeeing = (change: (parts: Parts) => (row: EffectRow) => EffectRow): 
 const seenAs = (is: (row: EffectRow) => boolean, change: Partial<OutboxEffect>) =>
   claimsSeeing(() => (row) => (is(row) ? withEffect(row, change) : row));
 
-/** Looks first, and writes on what it saw. */
+/** Reads first, then writes based on what it read. */
 function checksThenActs(write: "claim" | "end" | "rescue" | "confirm" | "decide"): Mistake {
   return outbox(({ outbox: inner, effects, audit }) => {
     const stale = async <T>(act: () => Promise<T>): Promise<T> => {
@@ -116,7 +116,7 @@ function checksThenActs(write: "claim" | "end" | "rescue" | "confirm" | "decide"
   });
 }
 
-/** Something done to the effects before each call of `write`. */
+/** Changes the effects before each call of `write`. */
 function before(
   write: "claim" | "start" | "end" | "rescue",
   change: (parts: Parts) => (row: EffectRow) => EffectRow,
@@ -147,7 +147,7 @@ function refenced<C extends EffectClaim>(effects: MemoryEffects, claim: C, fence
   return there === undefined ? claim : { ...claim, fence: fenceOf(claim.fence, there) };
 }
 
-/** Claims that start, after themselves, some of what they should not. */
+/** Claims that also start effects they should not start. */
 const claimsStarting = (may: (effect: OutboxEffect) => boolean): Mistake =>
   outbox(({ outbox: inner, effects }) => ({
     async claim(wants, token, leaseMs) {
@@ -174,7 +174,7 @@ const endsBy = (fenceOf: FenceOf): Mistake =>
     end: (ends) => inner.end(ends.map((one) => refenced(effects, one, fenceOf))),
   }));
 
-/** After an end that was written, one more change. */
+/** Makes one more change after an end that was written. */
 const afterEnd = (
   is: (end: DeliveryEnd) => boolean,
   change: (row: EffectRow, parts: Parts, before: EffectRow | null) => EffectRow,
@@ -196,11 +196,11 @@ const isA =
   (end: DeliveryEnd) =>
     events.includes(end.event);
 
-/** Ends that say something else than they were given. */
+/** Ends that differ from those that were passed. */
 const endsAs = (change: (end: DeliveryEnd, parts: Parts) => DeliveryEnd): Mistake =>
   outbox((parts) => ({ end: (ends) => parts.outbox.end(ends.map((end) => change(end, parts))) }));
 
-/** Effects that are stored as `lose` says. */
+/** Effects that are changed by `lose` when they are stored. */
 const storedAs = (lose: (effect: OutboxEffect) => OutboxEffect): Mistake => ({
   effects: () => new MemoryEffects((effect) => lose(structuredClone(effect))),
 });
@@ -242,7 +242,7 @@ const committing = (where: "run" | "phase" | "last phase", change: EffectsOf): M
         },
 });
 
-/** An effect of a transaction or a phase that has come to nothing. */
+/** An effect of a transaction or a phase that did not commit. */
 function ghost({ effects, now }: Parts, recordId: string): void {
   const identity = { tenant: "t", scope: "s", key: "k", id: recordId, operation: "o" };
   const fingerprint = { version: 1, digest: new Uint8Array() };
@@ -278,14 +278,14 @@ const ghosts: Mistake = {
 
 type AnyDelivery = <T>(work: DeliveryWork<T>, request: DeliveryRequest, parts: Parts) => DeliveryWork<T>;
 
-/** A delivery that ends otherwise than its work says. */
+/** A delivery that ends differently than its work says. */
 const delivering = (
   change: AnyDelivery,
   requested: (request: DeliveryRequest, parts: Parts) => DeliveryRequest = (request) => request,
 ): Mistake => ({
   transactions: (parts) => ({
     deliver: (request, work) => {
-      // Judged when the delivery ends, as the sound store does.
+      // Evaluated when the delivery ends, as in the sound store.
       const late = {
         ...request,
         get claim() {
@@ -300,7 +300,7 @@ const delivering = (
   }),
 });
 
-/** After the sound store's delivery, whatever came of it, one more step. */
+/** One more step after the sound store's delivery, whatever its result. */
 const afterDelivery = (
   act: (parts: Parts, request: DeliveryRequest, kind: string, before: EffectRow | null) => void,
 ): Mistake => ({
@@ -314,7 +314,7 @@ const afterDelivery = (
   }),
 });
 
-/** The claim of a delivery as one that holds again. */
+/** Makes the claim of a delivery valid again. */
 const reviving = (is: (row: EffectRow) => boolean): Mistake =>
   delivering(
     (work) => work,
@@ -326,7 +326,7 @@ const reviving = (is: (row: EffectRow) => boolean): Mistake =>
     },
   );
 
-/** Answers of deliveries whose guard is made to hold. */
+/** Accepts answers of deliveries whose guard does not hold. */
 const answeringAnyway = (is: (record: LatchkeyRecord, guardId: string) => boolean): Mistake =>
   delivering((work, _, { rows }) => {
     if (work.end !== "commit" || work.answers === null) return work;
@@ -339,7 +339,7 @@ const answeringAnyway = (is: (record: LatchkeyRecord, guardId: string) => boolea
     return { ...work, answers: { ...work.answers, guard: { id, state: "retryable", fence } } };
   });
 
-/** A cleaner that sees other effects than there are. */
+/** A cleaner that sees modified effects. */
 const cleaningSeeing = (change: (parts: Parts) => (row: EffectRow) => EffectRow): Mistake =>
   store((parts) => ({
     clean: (limit) => seeing(parts.effects, change(parts), () => parts.inner.clean(limit)),
@@ -361,7 +361,7 @@ class LossyRows extends MemoryRows {
   }
 }
 
-/** Records that wait, seen otherwise by those who claim them. */
+/** Pending records that claims see modified. */
 const pendingAs = (change: (record: LatchkeyRecord, parts: Parts) => LatchkeyRecord): Mistake =>
   store((parts) => ({
     claimPending(wants) {
@@ -372,7 +372,7 @@ const pendingAs = (change: (record: LatchkeyRecord, parts: Parts) => LatchkeyRec
     },
   }));
 
-/** Attempts that were claimed, with one more change. */
+/** Claimed attempts with one more change. */
 const claimedAs = (change: (record: LatchkeyRecord, parts: Parts) => LatchkeyRecord): Mistake =>
   store((parts) => ({
     async claimPending(wants) {
@@ -404,7 +404,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ghosts,
   ],
   "repetitions that are refused": [
-    "enqueue: a transaction that is repeated with its effects has lost, and they are there once",
+    "enqueue: a repeated transaction with effects is lost, and its effects are stored once",
     {
       transactions: ({ support }) => ({
         async run(request, work) {
@@ -416,7 +416,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "effects of phases that are not written": [
-    "enqueue: an effect of a phase is there with its record's identity, once the phase has committed",
+    "enqueue: an effect of a phase is stored with its record's identity, once the phase has committed",
     committing("phase", () => []),
   ],
   "effects of the last phase that are not written": [
@@ -424,31 +424,31 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     committing("last phase", () => []),
   ],
   "effects of transactions that are not written": [
-    "enqueue: an effect of a transaction is there, whole and new, once it has committed",
+    "enqueue: an effect of a transaction is stored, complete and new, once the transaction has committed",
     committing("run", () => []),
   ],
-  "the first of many effects alone": [
-    "enqueue: many effects of one transaction are all there",
+  "only the first of many effects": [
+    "enqueue: many effects of one transaction are all stored",
     committing("run", (effects) => effects.slice(0, 1)),
   ],
-  "an effect where there is none": [
+  "an effect for a transaction without any": [
     "enqueue: a transaction without effects leaves nothing to deliver",
     committing("run", (effects) => (effects.length === 0 ? [newEffect()] : effects)),
   ],
   "effects of the scope": [
-    "enqueue: the operation is the record's, also where keys are unique per tenant",
+    "enqueue: the operation is the record's, even if keys are unique per tenant",
     storedAs((effect) => ({ ...effect, operation: effect.scope })),
   ],
   "effects with their time in seconds": [
-    "enqueue: an effect of a transaction is there, whole and new, once it has committed",
+    "enqueue: an effect of a transaction is stored, complete and new, once the transaction has committed",
     storedAs((effect) => ({ ...effect, createdAt: effect.createdAt / 1000 })),
   ],
   "effects in the order of their ids": [
-    "enqueue: effects of one life come in the order in which they were written, whatever their ids",
+    "enqueue: effects of one life are in the order in which they were written, whatever their ids",
     { effects: () => new ById() },
   ],
   "a cursor over the ids": [
-    "enqueue: one whose transaction commits late is found like any other",
+    "enqueue: an effect whose transaction commits late is found like any other",
     outbox(({ outbox: inner, effects }) => {
       let last = "";
       return {
@@ -462,7 +462,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "effects that go with their attempt": [
-    "enqueue: an attempt that goes on or ends keeps what it has enqueued",
+    "enqueue: an attempt that continues or ends keeps the effects it has enqueued",
     store(({ inner, effects }) => ({
       end(key, id, ...rest) {
         for (const { effect } of effects.all()) if (effect.recordId === id) effects.remove(effect.id);
@@ -471,15 +471,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
 
-  "claims of what is claimed": [
-    "outbox claim: hands out an effect under a fence of its own, changes nothing else, and hides it",
+  "claims of claimed effects": [
+    "outbox claim: claims an effect under its own fence, changes nothing else, and hides it",
     before(
       "claim",
       () => (row) => (row.effect.state === "claimed" ? withEffect(row, { state: "pending" }) : row),
     ),
   ],
   "claims of dead leases": [
-    "outbox claim: not what is claimed, also after its lease, until it is rescued",
+    "outbox claim: never a claimed effect, even after its lease, until it is rescued",
     before(
       "claim",
       ({ now }) =>
@@ -487,15 +487,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
           row.leaseEndsAt !== null && now() >= row.leaseEndsAt ? withEffect(row, { state: "pending" }) : row,
     ),
   ],
-  "claims of what is dead": [
-    "outbox claim: not what is started, delivered or dead",
+  "claims of dead effects": [
+    "outbox claim: never an effect that is started, delivered or dead",
     before(
       "claim",
       () => (row) => (row.effect.state === "dead" ? withEffect(row, { state: "pending" }) : row),
     ),
   ],
-  "claims of everything where nothing is wanted": [
-    "outbox claim: nothing where nothing is wanted or due",
+  "claims of everything if nothing is wanted": [
+    "outbox claim: claims nothing if nothing is wanted or due",
     outbox(({ outbox: inner, effects }) => ({
       claim: (wants, ...rest) =>
         inner.claim(
@@ -517,7 +517,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "one limit for all definitions": [
-    "outbox claim: of each definition at most its own limit",
+    "outbox claim: at most the limit of each definition",
     outbox(({ outbox: inner }) => ({
       claim: (wants, ...rest) => {
         const limit = wants.reduce((sum, want) => sum + want.limit, 0);
@@ -529,7 +529,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "claims in the order of writing": [
-    "outbox claim: those due first come first, whatever the order in which they were written",
+    "outbox claim: effects that are due first come first, whatever the order in which they were written",
     claimsSeeing(
       ({ now }) =>
         (row) =>
@@ -537,7 +537,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "claims ahead of time": [
-    "outbox claim: none before it is due",
+    "outbox claim: never before an effect is due",
     claimsSeeing(() => (row) => ({ ...row, dueAt: 0 })),
   ],
   "claims a millisecond early": [
@@ -545,24 +545,24 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     claimsSeeing(() => (row) => ({ ...row, dueAt: row.dueAt - 1 })),
   ],
   "claims that raise no attempt": [
-    "outbox claim: each raises the attempt, under its own token",
+    "outbox claim: each claim raises the attempt, under its own token",
     storedAs((effect) => ({
       ...effect,
       fence: { ...effect.fence, attempt: Math.min(1, effect.fence.attempt) },
     })),
   ],
-  "claims that look, then take": [
-    "outbox claim: many at once take each effect once",
+  "claims that read first, then write": [
+    "outbox claim: many at once claim each effect once",
     checksThenActs("claim"),
   ],
-  "claims of the first tenant": [
-    "outbox claim: of all tenants, and one that is behind another's effects gets its turn",
+  "claims of the first tenant only": [
+    "outbox claim: includes all tenants, and an effect behind another tenant's effects is claimed in turn",
     claimsSeeing(({ effects }) => {
       const first = effects.all()[0]?.effect.tenant;
       return (row) => (row.effect.tenant === first ? row : { ...row, dueAt: Infinity });
     }),
   ],
-  "leases counted from when it was due": [
+  "leases counted from the due time": [
     "outbox claim: the lease is counted from the claim, by the store's time",
     outbox(({ outbox: inner, effects }) => ({
       async claim(wants, token, leaseMs) {
@@ -574,12 +574,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "claims that lose the result": [
-    "outbox claim: a result that was kept comes with the next claim",
+    "outbox claim: a stored result comes with the next claim",
     before("claim", () => (row) => withEffect(row, { result: null })),
   ],
 
   "claims that never start": [
-    "outbox claim: one that starts counts a send, in doubt from now, and changes nothing else",
+    "outbox claim: a claim that starts counts a send, in doubt from now, and changes nothing else",
     outbox(({ outbox: inner }) => ({
       claim: (wants, ...rest) =>
         inner.claim(
@@ -588,16 +588,16 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "claims that start what is in doubt": [
-    "outbox claim: one that starts leaves what is in doubt to a start of its own",
+  "claims that start effects in doubt": [
+    "outbox claim: a claim that starts does not start an effect in doubt",
     claimsStarting(({ result }) => result === null),
   ],
-  "claims that start what has its result": [
-    "outbox claim: one that starts leaves what has its result",
+  "claims that start effects with a result": [
+    "outbox claim: a claim that starts does not start an effect that has its result",
     claimsStarting(({ doubtfulSince }) => doubtfulSince === null),
   ],
   "claims that start everything": [
-    "outbox claim: it starts only what it is told to",
+    "outbox claim: starts only the definitions for which it is asked to",
     outbox(({ outbox: inner }) => ({
       claim: (wants, ...rest) =>
         inner.claim(
@@ -608,62 +608,62 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "no order at all": [
-    "outbox order: of an aggregate only the first is handed out, until it is delivered",
+    "outbox order: only the first effect of an aggregate is claimed, until it is delivered",
     seenAs(() => true, { ordered: false }),
   ],
   "an order of ids": [
     "outbox order: by the order of writing within one transaction, whatever their ids",
     { effects: () => new ById() },
   ],
-  "an order of those that are due": [
-    "outbox order: one that is not due yet holds up those behind it",
+  "an order among due effects only": [
+    "outbox order: an effect that is not due yet blocks those behind it",
     claimsSeeing(
       ({ now }) =>
         (row) =>
           row.effect.state === "pending" && now() < row.dueAt ? withEffect(row, { ordered: false }) : row,
     ),
   ],
-  "an order that what was retried has lost": [
-    "outbox order: one that waits to be retried holds up those behind it",
+  "an order that a retried effect has lost": [
+    "outbox order: an effect that waits to be retried blocks those behind it",
     seenAs(({ effect }) => effect.lastErrorCode !== null, { ordered: false }),
   ],
-  "those that come back go to the end": [
-    "outbox order: one that was rescued after its send was begun stays ahead of those behind it",
+  "returning effects that go to the end": [
+    "outbox order: an effect that was rescued after its send was begun stays ahead of those behind it",
     { effects: () => new ReturningLast() },
   ],
-  "an order that skips the dead": [
-    "outbox order: one that is dead holds up those behind it, and goes on when it is redriven",
+  "an order that skips dead effects": [
+    "outbox order: a dead effect blocks those behind it, and is first again when it is redriven",
     seenAs(({ effect }) => effect.state === "dead", { ordered: false }),
   ],
-  "an order that the discarded hold up": [
-    "outbox order: one that is dead holds up nobody after it is discarded",
+  "an order that discarded effects block": [
+    "outbox order: a dead effect blocks nothing after it is discarded",
     seenAs(({ effect }) => effect.state === "delivered" && effect.lastErrorCode !== null, { state: "dead" }),
   ],
   "one order for all aggregates": [
-    "outbox order: different aggregates do not hold each other up",
+    "outbox order: different aggregates do not block each other",
     seenAs(() => true, { aggregate: "x" }),
   ],
   "an order without case": [
-    "outbox order: different aggregates that differ in case do not hold each other up",
+    "outbox order: different aggregates that differ in case do not block each other",
     claimsSeeing(() => (row) => withEffect(row, { aggregate: row.effect.aggregate?.toLowerCase() ?? null })),
   ],
   "an order without spaces": [
-    "outbox order: different aggregates that differ in a space do not hold each other up",
+    "outbox order: different aggregates that differ in a space do not block each other",
     claimsSeeing(() => (row) => withEffect(row, { aggregate: row.effect.aggregate?.trim() ?? null })),
   ],
   "one order for all tenants": [
-    "outbox order: different tenants do not hold each other up",
+    "outbox order: different tenants do not block each other",
     seenAs(() => true, { tenant: "x" }),
   ],
   "an order of tenant and aggregate as one text": [
-    "outbox order: different tenants and aggregates with separators do not hold each other up",
+    "outbox order: different tenants and aggregates with separators do not block each other",
     claimsSeeing(
       () => (row) =>
         withEffect(row, { tenant: "x", aggregate: `${row.effect.tenant}:${row.effect.aggregate}` }),
     ),
   ],
   "one order for all definitions": [
-    "outbox order: different definitions do not hold each other up",
+    "outbox order: different definitions do not block each other",
     claimsSeeing(({ effects }) => (row) => {
       const { ordered, aggregate } = row.effect;
       const all = effects.all().filter(({ effect }) => effect.ordered && effect.state !== "delivered");
@@ -675,29 +675,29 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "outbox order: effects that are not ordered share an aggregate without waiting for each other",
     seenAs(({ effect }) => effect.aggregate !== null, { ordered: true }),
   ],
-  "an order that two may look at": [
-    "outbox order: many claims at once never hand out two of one aggregate",
+  "an order that two callers may read at once": [
+    "outbox order: many claims at once never claim two effects of one aggregate",
     checksThenActs("claim"),
   ],
-  "an order that what is under way does not hold up": [
-    "outbox order: many claims while the first is being delivered never hand out one behind the next",
+  "an order that effects being delivered do not block": [
+    "outbox order: many claims while the first effect is being delivered never claim one behind the next",
     seenAs(({ leaseEndsAt }) => leaseEndsAt !== null, { ordered: false }),
   ],
 
   "sends that are not in doubt": [
-    "outbox start: one more send, in doubt from now, and nothing else",
+    "outbox start: counts one more send, in doubt from now, and changes nothing else",
     storedAs((effect) => ({ ...effect, doubtfulSince: null })),
   ],
   "sends that are counted for each reply": [
-    "outbox start: many times at once counts one send",
+    "outbox start: many repetitions at once count one send",
     before(
       "start",
       () => (row) =>
         row.effect.state === "started" ? withEffect(row, { sends: row.effect.sends + 1 }) : row,
     ),
   ],
-  "starts that answer once": [
-    "outbox start: again, as after a lost reply, answers the same and changes nothing",
+  "starts that return true only once": [
+    "outbox start: repeating it, as after a lost reply, returns the same and changes nothing",
     outbox(({ outbox: inner, effects }) => ({
       start: (claims, leaseMs) =>
         inner.start(
@@ -706,11 +706,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "starts by the id alone": ["outbox start: not under the claim before", startsBy(anyFence)],
-  "starts by the number alone": ["outbox start: only by the claim", startsBy(anyToken)],
-  "starts by the token alone": ["outbox start: only by the claim", startsBy(anyNumber)],
-  "starts of what nobody has claimed": [
-    "outbox start: not one that nobody has claimed",
+  "starts by the id alone": ["outbox start: refused under the previous claim", startsBy(anyFence)],
+  "starts by the number alone": ["outbox start: refused to anyone but the claim", startsBy(anyToken)],
+  "starts by the token alone": ["outbox start: refused to anyone but the claim", startsBy(anyNumber)],
+  "starts without a claim": [
+    "outbox start: refused for an effect without a claim",
     outbox(({ outbox: inner, effects, now }) => ({
       start(claims, leaseMs) {
         for (const { id, fence } of claims) {
@@ -725,7 +725,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "starts after the lease": [
-    "outbox start: not after the lease, whether or not it was rescued",
+    "outbox start: refused after the lease, whether or not the claim was rescued",
     before(
       "start",
       ({ now }) =>
@@ -734,7 +734,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "starts after the lease of a send": [
-    "outbox start: not again after its own lease either",
+    "outbox start: a repetition is refused after the lease of the start itself",
     before(
       "start",
       ({ now }) =>
@@ -743,14 +743,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "starts at the end of the lease": [
-    "outbox start: until the lease ends, and not at its end",
+    "outbox start: accepted until the lease ends, and refused at its end",
     before(
       "start",
       () => (row) => (row.leaseEndsAt === null ? row : { ...row, leaseEndsAt: row.leaseEndsAt + 1 }),
     ),
   ],
   "starts that leave the lease": [
-    "outbox start: the lease is counted anew",
+    "outbox start: extends the lease from now",
     outbox(({ outbox: inner, effects }) => ({
       async start(claims, leaseMs) {
         const leases = new Map(claims.map(({ id }) => [id, effects.find(id)?.leaseEndsAt ?? null]));
@@ -769,11 +769,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "a doubt that never ends": [
-    "outbox start: after sends that have not happened the doubt begins anew",
+    "outbox start: after sends that have not happened, the doubt begins again",
     endsAs((end) => (end.event === "retry" ? { ...end, doubtful: true } : end)),
   ],
   "starts after any end": [
-    "outbox start: not after give_back",
+    "outbox start: refused after give_back",
     before(
       "start",
       ({ now }) =>
@@ -781,8 +781,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
           row.endedBy === null ? row : { ...withEffect(row, { state: "claimed" }), leaseEndsAt: now() + 1 },
     ),
   ],
-  "starts all or none": [
-    "outbox start: many claims in one call, each by itself",
+  "starts of all or none": [
+    "outbox start: many claims in one call, each independent of the others",
     outbox(({ outbox: inner }) => ({
       async start(claims, leaseMs) {
         const started = await inner.start(claims, leaseMs);
@@ -792,54 +792,54 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "ends that count a send": [
-    "outbox end: give_back changes what it says, and nothing else",
+    "outbox end: give_back changes the fields of that event, and nothing else",
     afterEnd(
       () => true,
       (row) => withEffect(row, { sends: row.effect.sends + 1 }),
     ),
   ],
   "deliveries without their results": [
-    "outbox end: deliver changes what it says, and nothing else",
+    "outbox end: deliver changes the fields of that event, and nothing else",
     endsAs((end) => (end.event === "deliver" ? { ...end, result: null } : end)),
   ],
   "a retry without its code": [
-    "outbox end: retry changes what it says, and nothing else",
+    "outbox end: retry changes the fields of that event, and nothing else",
     afterEnd(isA("retry"), (row) => withEffect(row, { lastErrorCode: null })),
   ],
   "the same generation again": [
-    "outbox end: what is opened again is due at once, and each time under another key and generation",
+    "outbox end: a reopened effect is due at once, each time under another key and generation",
     afterEnd(isA("reopen"), (row) => withEffect(row, { generation: 1 })),
   ],
   "a death without its time": [
-    "outbox end: die changes what it says, and nothing else",
+    "outbox end: die changes the fields of that event, and nothing else",
     afterEnd(isA("die"), (row) => withEffect(row, { finishedAt: null })),
   ],
   "results that count a return each time": [
-    "outbox end: keep_result again, as after a lost reply, answers the same and changes nothing",
+    "outbox end: repeating keep_result, as after a lost reply, returns the same and changes nothing",
     afterEnd(isA("keep_result"), (row, _, there) =>
       withEffect(row, { returns: (there?.effect.returns ?? 0) + 1 }),
     ),
   ],
-  "ends that are answered once": [
-    "outbox end: retry again, as after a lost reply, answers the same and changes nothing",
+  "ends that return true only once": [
+    "outbox end: repeating retry, as after a lost reply, returns the same and changes nothing",
     outbox(({ outbox: inner, effects }) => ({
       end: (ends) => inner.end(ends.filter(({ id }) => effects.find(id)?.leaseEndsAt !== null)),
     })),
   ],
   "ends by the id alone": [
-    "outbox end: deliver not where nobody has a claim, nor under the claim before",
+    "outbox end: deliver is refused without a claim, and under the previous claim",
     endsBy(anyFence),
   ],
-  "ends by the number alone": ["outbox end: retry only by the claim", endsBy(anyToken)],
-  "ends by the token alone": ["outbox end: die only by the claim", endsBy(anyNumber)],
+  "ends by the number alone": ["outbox end: retry is refused to anyone but the claim", endsBy(anyToken)],
+  "ends by the token alone": ["outbox end: die is refused to anyone but the claim", endsBy(anyNumber)],
   "ends that insist on the lease": [
-    "outbox end: deliver after the lease, while nobody has rescued it, and not after that",
+    "outbox end: deliver is accepted after the lease has ended, until the claim is rescued",
     outbox(({ outbox: inner, effects, now }) => ({
       end: (ends) => inner.end(ends.filter(({ id }) => now() < (effects.find(id)?.leaseEndsAt ?? Infinity))),
     })),
   ],
   "ends after a rescue": [
-    "outbox end: retry after the lease, while nobody has rescued it, and not after that",
+    "outbox end: retry is accepted after the lease has ended, until the claim is rescued",
     before(
       "end",
       ({ now }) =>
@@ -850,7 +850,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "ends after any other": [
-    "outbox end: die not after deliver",
+    "outbox end: die is refused after deliver",
     before(
       "end",
       ({ now }) =>
@@ -865,66 +865,66 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
               },
     ),
   ],
-  "returns whatever the end says": [
-    "outbox end: retry counts a send as returned when it says so, and not otherwise",
+  "returns counted whatever the end says": [
+    "outbox end: retry counts a send as returned only if it says so",
     endsAs((end) => ("returned" in end ? { ...end, returned: true } : end)),
   ],
   "returns that are counted twice": [
-    "outbox end: a send whose result was kept is counted as returned once",
+    "outbox end: a send whose result was stored is counted as returned once",
     afterEnd(isA("deliver", "retry", "die"), (row, _, there) =>
       withEffect(row, { returns: (there?.effect.returns ?? 0) + 1 }),
     ),
   ],
-  "returns of what was not sent": [
-    "outbox end: what was found without a send counts no return",
+  "returns of effects that were not sent": [
+    "outbox end: a result that was found without a send counts no return",
     afterEnd(isA("deliver", "keep_result"), (row, _, there) =>
       withEffect(row, { returns: (there?.effect.returns ?? 0) + 1 }),
     ),
   ],
-  "an empty result for none": [
+  "an empty result in place of none": [
     "outbox end: a delivery without a result has none",
     endsAs((end) => (end.event === "deliver" ? { ...end, result: end.result ?? new Uint8Array() } : end)),
   ],
-  "no result for an empty one": [
+  "no result in place of an empty one": [
     "outbox end: an empty result is a result",
     storedAs((effect) => ({ ...effect, result: effect.result?.length === 0 ? null : effect.result })),
   ],
   "a result that renews the lease": [
-    "outbox end: keep_result leaves the claim and its lease as they are",
+    "outbox end: keep_result leaves the claim and its lease unchanged",
     afterEnd(isA("keep_result"), (row, { now }) => ({ ...row, leaseEndsAt: now() + hour })),
   ],
   "a retry at once": [
-    "outbox end: a retry is due after its time, also when it is repeated",
+    "outbox end: a retry is due after its time, even if it is repeated",
     endsAs((end) => (end.event === "retry" ? { ...end, afterMs: 0 } : end)),
   ],
   "no doubt after a retry": [
     "outbox end: a retry keeps the doubt or proves that there is none",
     endsAs((end) => (end.event === "retry" ? { ...end, doubtful: false } : end)),
   ],
-  "what is given back goes to the end": [
-    "outbox end: what is given back is due as it was before",
+  "effects that are given back go to the end": [
+    "outbox end: an effect that is given back is due as before",
     afterEnd(isA("give_back"), (row, { now }) => ({ ...row, dueAt: now() })),
   ],
-  "sends that were not made and count": [
-    "outbox end: what a claim has started and nobody has sent is given back as it was",
+  "sends that were not made and still count": [
+    "outbox end: an effect that a claim has started and nobody has sent is given back unchanged",
     afterEnd(isA("give_back"), (row, _, there) =>
       there?.effect.state === "started" ? withEffect(row, { sends: row.effect.sends + 1 }) : row,
     ),
   ],
   "a doubt that is lost with a send that was not made": [
-    "outbox end: a start that no send followed is given back, with what was in doubt before it",
+    "outbox end: a start without a send is given back, with the doubt from before it",
     endsAs((end) => (end.event === "give_back" ? { ...end, doubtful: false } : end)),
   ],
-  "a doubt that a send leaves that was not made": [
-    "outbox end: a start that no send followed is given back with nothing in doubt, where nothing was",
+  "a doubt left by a send that was not made": [
+    "outbox end: a start without a send is given back without doubt, if there was none before",
     endsAs((end) => (end.event === "give_back" ? { ...end, doubtful: true } : end)),
   ],
-  "sends that are taken back by a give_back alone": [
+  "sends that only a give_back takes back": [
     "outbox end: a send that a claim began and that was not made counts for nothing, however the claim ends",
     endsAs((end) => (end.event === "die" ? { ...end, unsent: false } : end)),
   ],
-  "sends taken back that were not counted": [
-    "outbox end: what was not started is given back as it was, whatever is said of a send",
+  "sends that were not counted and are taken back": [
+    "outbox end: an effect that was not started is given back unchanged, whatever the end says about a send",
     afterEnd(
       (end) => end.event === "give_back" && end.unsent === true,
       (row, _, there) =>
@@ -932,7 +932,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "sends that are given back": [
-    "outbox end: what was begun to be sent cannot be given back",
+    "outbox end: an effect whose send was begun cannot be given back",
     outbox(({ outbox: inner, effects }) => ({
       end(ends) {
         for (const { id, event } of ends) {
@@ -946,7 +946,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "one end that stops the others": [
-    "outbox end: many ends of all kinds in one call, each by itself",
+    "outbox end: many ends of all kinds in one call, each independent of the others",
     outbox(({ outbox: inner }) => ({
       async end(ends) {
         const [first, ...rest] = ends;
@@ -955,12 +955,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "ends that look, then write": [
+  "ends that read first, then write": [
     "outbox end: of two different ends at once exactly one is written",
     checksThenActs("end"),
   ],
-  "ends that give way to others": [
-    "outbox end: one of effects of different claims at once writes both",
+  "ends that yield to others": [
+    "outbox end: concurrent ends of effects of different claims are all written",
     outbox(({ outbox: inner }) => {
       let busy = false;
       return {
@@ -974,13 +974,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "returns that each claim counts anew": [
+  "returns that each claim counts again": [
     "outbox end: a further send after a retry is ended under its own claim",
     before("claim", () => (row) => withEffect(row, { returns: 0 })),
   ],
 
   "rescues of running claims": [
-    "outbox rescue: a claim under which no send was begun is free again, as it was",
+    "outbox rescue: an effect that was claimed and not sent is free again, unchanged",
     before(
       "rescue",
       ({ now }) =>
@@ -989,7 +989,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "rescues that end the doubt": [
-    "outbox rescue: one under which a send was begun is due at once, and in doubt",
+    "outbox rescue: an effect whose send was begun is due at once, and in doubt",
     before("rescue", () => (row) => withEffect(row, { doubtfulSince: null })),
   ],
   "rescues a millisecond early": [
@@ -999,16 +999,16 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       () => (row) => (row.leaseEndsAt === null ? row : { ...row, leaseEndsAt: row.leaseEndsAt - 1 }),
     ),
   ],
-  "rescues of the dead": [
-    "outbox rescue: nothing that has no claim, however old",
+  "rescues of dead effects": [
+    "outbox rescue: leaves effects without a claim, however old they are",
     before("rescue", () => (row) => (row.effect.state === "dead" ? { ...row, leaseEndsAt: 0 } : row)),
   ],
   "rescues without a limit": [
-    "outbox rescue: at most as many as asked for, those that are oldest first",
+    "outbox rescue: at most `limit`, oldest first",
     outbox(({ outbox: inner }) => ({ rescue: () => inner.rescue(1_000) })),
   ],
   "rescues of the newest": [
-    "outbox rescue: at most as many as asked for, those that are oldest first",
+    "outbox rescue: at most `limit`, oldest first",
     outbox(({ outbox: inner, effects, now }) => ({
       rescue: (limit) =>
         seeing(
@@ -1022,7 +1022,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "rescues of one kind": [
-    "outbox rescue: of every definition and of both kinds at once",
+    "outbox rescue: covers every definition and both kinds of claims at once",
     outbox(({ outbox: inner }) => ({
       async rescue(limit) {
         const { unstarted, started } = await inner.rescue(limit);
@@ -1034,20 +1034,20 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "outbox rescue: leases of different lengths end each at its own time",
     outbox(({ outbox: inner }) => ({ claim: (wants, token) => inner.claim(wants, token, 10 * minute) })),
   ],
-  "rescues that look, then count": [
-    "outbox rescue: many at once free each claim once",
+  "rescues that read first, then count": [
+    "outbox rescue: many at once release each claim once",
     checksThenActs("rescue"),
   ],
-  "rescues that look, then free": [
-    "outbox rescue: a rescue and the end of its send at once leave what was answered",
+  "rescues that read first, then release": [
+    "outbox rescue: a rescue and the end of its send at once leave the state that was returned",
     checksThenActs("rescue"),
   ],
   "rescues that lose the result": [
-    "outbox rescue: a result that was kept stays",
+    "outbox rescue: a stored result stays",
     before("rescue", () => (row) => withEffect(row, { result: null })),
   ],
-  "rescues of what was once rescued": [
-    "outbox rescue: what was claimed again since is left alone",
+  "rescues of claims that were rescued before": [
+    "outbox rescue: an effect that has been claimed again since is left alone",
     outbox(({ outbox: inner, effects, now }) => {
       const known = new Set<string>();
       return {
@@ -1064,7 +1064,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "a list of every state": [
-    "outbox list: the effects in one state, as they are",
+    "outbox list: the effects in one state, as they are stored",
     outbox(({ effects }) => ({ list: async () => effects.all().map(({ effect }) => effect) })),
   ],
   "a list of all tenants": [
@@ -1072,21 +1072,21 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     outbox(({ outbox: inner }) => ({ list: (filter) => inner.list({ ...filter, tenant: null }) })),
   ],
   "a list newest first": [
-    "outbox list: oldest first, page by page, none twice and none left out",
+    "outbox list: oldest first, page by page, none twice and none missing",
     outbox(({ outbox: inner }) => ({ list: async (filter) => [...(await inner.list(filter))].reverse() })),
   ],
-  "a list whose pages go on by the time alone": [
+  "a list whose pages continue by time only": [
     "outbox list: effects of the same time are ordered by their ids",
     outbox(({ outbox: inner }) => ({
       list: ({ after, ...filter }) => inner.list({ ...filter, after: after && { ...after, id: "~" } }),
     })),
   ],
   "effects of every life": [
-    "outbox list: those of one life alone, and none of a life that is not there",
+    "outbox list: the effects of one life only, and none for a life that does not exist",
     outbox(({ effects }) => ({ ofRecord: async () => effects.all().map(({ effect }) => effect) })),
   ],
-  "those that are delivered last": [
-    "outbox list: those of one life in the order of writing, whatever has become of them",
+  "delivered effects listed last": [
+    "outbox list: the effects of one life in the order of writing, in every state",
     outbox(({ outbox: inner }) => ({
       ofRecord: async (id) =>
         (await inner.ofRecord(id)).toSorted(
@@ -1094,12 +1094,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     })),
   ],
-  "effects that are handed out as they are": [
-    "outbox list: changing what was handed in or out does not change the effect",
+  "effects that are returned without a copy": [
+    "outbox list: changing a value that was passed in or returned does not change the effect",
     { effects: () => new MemoryEffects((effect) => effect) },
   ],
-  "effects that go with their record": [
-    "outbox list: a delivered effect outlives its record, for as long as it is kept",
+  "effects that are removed with their record": [
+    "outbox list: a delivered effect outlives its record for its retention",
     store(({ inner, effects, rows }) => ({
       async clean(limit) {
         const report = await inner.clean(limit);
@@ -1111,7 +1111,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "confirmations that lose the result": [
-    "outbox confirm: what is pending is due with the result, and its audit row says so",
+    "outbox confirm: an effect that is pending becomes due with the result, and gets an audit row",
     outbox(({ outbox: inner, effects }) => ({
       async confirm(given, note) {
         const confirmed = await inner.confirm(given, note);
@@ -1120,8 +1120,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "confirmations of dead ones that stay dead": [
-    "outbox confirm: what is dead is due with the result, and its audit row says so",
+  "confirmations that leave dead effects dead": [
+    "outbox confirm: an effect that is dead becomes due with the result, and gets an audit row",
     outbox(({ outbox: inner, effects }) => ({
       async confirm(given, note) {
         const was = effects.find(given.id)?.effect.state;
@@ -1132,7 +1132,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "confirmations that leave the claim": [
-    "outbox confirm: what is claimed is due with the result, and its audit row says so",
+    "outbox confirm: an effect that is claimed becomes due with the result, and gets an audit row",
     outbox(({ outbox: inner, effects }) => ({
       async confirm(given, note) {
         const was = effects.find(given.id);
@@ -1143,7 +1143,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "confirmations that take a send's claim": [
-    "outbox confirm: what is being sent keeps its claim; the result stays when that ends in a retry",
+    "outbox confirm: an effect that is being sent keeps its claim; the result stays if the send ends in a retry",
     outbox(({ outbox: inner, effects }) => ({
       async confirm(given, note) {
         alterEffect(effects, given.id, (row) =>
@@ -1154,7 +1154,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "confirmations that count a send's return once more": [
-    "outbox confirm: what is being sent and comes back ends with its own result",
+    "outbox confirm: an effect that is being sent and returns ends with its own result",
     outbox(({ outbox: inner, effects }) => ({
       async confirm(given, note) {
         const confirmed = await inner.confirm(given, note);
@@ -1164,18 +1164,18 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "confirmations of every generation": [
-    "outbox confirm: nothing about what is delivered, has a result, is of another generation or is not there",
+    "outbox confirm: refused for an effect that is delivered, has a result, is of another generation or does not exist",
     outbox(({ outbox: inner, effects }) => ({
       confirm: ({ id, generation, result }, note) =>
         inner.confirm({ id, generation: effects.find(id)?.effect.generation ?? generation, result }, note),
     })),
   ],
-  "confirmations that check first": [
+  "confirmations that read first, then write": [
     "outbox confirm: of many confirmations at once exactly one is written",
     checksThenActs("confirm"),
   ],
-  "ends that a decision makes forgotten": [
-    "outbox decide: after discard the end before it, again, answers the same and changes nothing",
+  "ends that a decision makes the store forget": [
+    "outbox decide: after discard, repeating the end before it returns the same and changes nothing",
     outbox(({ outbox: inner, effects }) => ({
       async decide(id, ...rest) {
         const decided = await inner.decide(id, ...rest);
@@ -1185,7 +1185,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a redrive that keeps its counts": [
-    "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
+    "outbox decide: a redriven effect is due at once, with its sends counted from zero, with or without the doubt",
     outbox(({ outbox: inner, effects }) => ({
       async decide(id, decision, note) {
         const there = effects.find(id)?.effect;
@@ -1198,14 +1198,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a redrive that keeps the doubt": [
-    "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
+    "outbox decide: a redriven effect is due at once, with its sends counted from zero, with or without the doubt",
     outbox(({ outbox: inner }) => ({
       decide: (id, decision, note) =>
         inner.decide(id, decision.event === "redrive" ? { ...decision, doubt: "kept" } : decision, note),
     })),
   ],
   "a redrive that loses the result": [
-    "outbox decide: what is redriven keeps the result that it has",
+    "outbox decide: a redriven effect keeps its result",
     outbox(({ outbox: inner, effects }) => ({
       async decide(id, ...rest) {
         const decided = await inner.decide(id, ...rest);
@@ -1214,15 +1214,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a discard that is kept for ever": [
-    "outbox decide: what is discarded counts as delivered from now, and is kept for its time",
+  "a discarded effect that is kept for ever": [
+    "outbox decide: a discarded effect counts as delivered now, and is kept for its retention",
     outbox(({ outbox: inner }) => ({
       decide: (id, decision, note) =>
         inner.decide(id, decision.event === "discard" ? { ...decision, keepMs: Infinity } : decision, note),
     })),
   ],
-  "decisions about what is not dead": [
-    "outbox decide: nothing about an effect that is delivered",
+  "decisions about effects that are not dead": [
+    "outbox decide: refused for an effect that is delivered",
     outbox(({ outbox: inner, effects }) => ({
       decide(id, ...rest) {
         alterEffect(effects, id, (row) => withEffect(row, { state: "dead" }));
@@ -1230,8 +1230,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "decisions about whatever death there is": [
-    "outbox decide: discard with its attempt, about the death before this one, is refused",
+  "decisions about any death": [
+    "outbox decide: discard with its attempt, about an earlier death, is refused",
     outbox(({ outbox: inner, effects }) => ({
       decide(id, decision, note) {
         const attempt = effects.find(id)?.effect.fence.attempt ?? null;
@@ -1239,8 +1239,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "decisions about whatever death there is, where none is named": [
-    "outbox decide: redrive with the doubt without an attempt, about the death before this one, is refused",
+  "decisions about any death, if none is named": [
+    "outbox decide: redrive with the doubt without an attempt, about an earlier death, is refused",
     outbox(({ outbox: inner, effects }) => ({
       decide(id, decision, note) {
         const attempt = decision.attempt ?? effects.find(id)?.effect.fence.attempt ?? null;
@@ -1248,8 +1248,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "a first death of what was confirmed while it was dead": [
-    "outbox decide: without an attempt, what a confirmation has revived since is refused",
+  "a first death of an effect that was confirmed while it was dead": [
+    "outbox decide: without an attempt, a decision about an effect that a confirmation has revived since is refused",
     outbox(({ outbox: inner, effects, audit }) => ({
       decide(id, decision, note) {
         const redriven = audit.some(({ effectId, event }) => effectId === id && event !== "confirm");
@@ -1259,7 +1259,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a ledger by keys alone": [
-    "outbox ledger: by downstream key those that have the key now, in any state, and no others",
+    "outbox ledger: by downstream key, only effects that have the key now, in any state",
     outbox(({ effects }) => ({
       async byDownstreamKey(keys) {
         const wanted = new Set(keys.map(({ downstreamKey }) => downstreamKey));
@@ -1271,32 +1271,32 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "a ledger without its second page": [
-    "outbox ledger: what was delivered of one definition from the first time on, before the second, page by page",
+    "outbox ledger: the delivered effects of one definition, from the first time, inclusive, to the second, exclusive, page by page",
     outbox(({ outbox: inner }) => ({
       finished: async (query) => (query.after === null ? ((await inner.finished?.(query)) ?? []) : []),
     })),
   ],
-  "a ledger without what was discarded": [
-    "outbox ledger: what a person has discarded has no result",
+  "a ledger without discarded effects": [
+    "outbox ledger: an effect that a person has discarded has no result",
     outbox(({ outbox: inner }) => ({
       finished: async (query) =>
         ((await inner.finished?.(query)) ?? []).filter(({ result }) => result !== null),
     })),
   ],
-  "decisions about nothing": [
-    "outbox decide: nothing about an effect that is not there",
+  "decisions about effects that do not exist": [
+    "outbox decide: refused for an effect that does not exist",
     outbox(({ outbox: inner, effects }) => ({
       decide: async (id, ...rest) => effects.find(id) === null || inner.decide(id, ...rest),
     })),
   ],
-  "decisions that are answered once": [
-    "outbox decide: discard again, as after a lost reply, answers true and changes nothing",
+  "decisions that return true only once": [
+    "outbox decide: repeating discard, as after a lost reply, is true and changes nothing",
     outbox(({ outbox: inner }) => ({
       decide: (id, decision, note) => inner.decide(id, decision, { ...note, id: newId() }),
     })),
   ],
-  "decisions that are taken again": [
-    "outbox decide: a repetition does not redrive what has died again since",
+  "decisions that are applied again": [
+    "outbox decide: a repetition does not redrive an effect that has died again since",
     outbox(({ outbox: inner, audit }) => ({
       async decide(id, decision, note) {
         const known = audit.some((entry) => entry.id === note.id);
@@ -1313,13 +1313,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "decisions that nobody reads": [
-    "outbox decide: its audit row says what was decided about which effect",
+  "decisions without an audit row": [
+    "outbox decide: its audit row records the decision and the effect",
     settlement(({ inner }) => ({
       audit: async (key) => (await inner.settlement.audit(key)).filter(({ effectId }) => effectId === null),
     })),
   ],
-  "decisions that look, then write": [
+  "decisions that read first, then write": [
     "outbox decide: of many decisions at once exactly one is written",
     checksThenActs("decide"),
   ],
@@ -1331,19 +1331,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "delivered effects that stay for ever": [
-    "outbox cleaning: a delivered effect goes when its time is over, and not before",
+    "outbox cleaning: a delivered effect goes when its retention is over, and not before",
     cleaningSeeing(() => (row) => ({ ...row, removeAt: row.removeAt && Infinity })),
   ],
   "delivered effects that go at once": [
-    "outbox cleaning: a delivered effect goes when its time is over, and not before",
+    "outbox cleaning: a delivered effect goes when its retention is over, and not before",
     cleaningSeeing(() => (row) => ({ ...row, removeAt: row.removeAt && 0 })),
   ],
   "delivered effects that go a millisecond early": [
-    "outbox cleaning: at the end of its time, not a millisecond earlier",
+    "outbox cleaning: at the end of its retention, not a millisecond earlier",
     cleaningSeeing(() => (row) => ({ ...row, removeAt: row.removeAt && row.removeAt - 1 })),
   ],
   "deliveries that are kept longer each time": [
-    "outbox cleaning: a delivery that is repeated is not kept longer",
+    "outbox cleaning: repeating a delivery does not keep the effect longer",
     outbox(({ outbox: inner, effects, now }) => ({
       async end(ends) {
         const ended = await inner.end(ends);
@@ -1355,24 +1355,24 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "cleaning that forgets what waits": [
-    "outbox cleaning: a record with an effect that is pending is not forgotten, and the effect stays, however old",
+  "cleaning that forgets records of pending effects": [
+    "outbox cleaning: a record with an effect that is pending is not forgotten, and the effect stays, however old they are",
     forgetting("pending"),
   ],
-  "cleaning that forgets what is claimed": [
-    "outbox cleaning: a record with an effect that is claimed is not forgotten, and the effect stays, however old",
+  "cleaning that forgets records of claimed effects": [
+    "outbox cleaning: a record with an effect that is claimed is not forgotten, and the effect stays, however old they are",
     forgetting("claimed"),
   ],
-  "cleaning that forgets what is sent": [
-    "outbox cleaning: a record with an effect that is started is not forgotten, and the effect stays, however old",
+  "cleaning that forgets records of started effects": [
+    "outbox cleaning: a record with an effect that is started is not forgotten, and the effect stays, however old they are",
     forgetting("started"),
   ],
-  "cleaning that forgets what is dead": [
-    "outbox cleaning: a record with an effect that is dead is not forgotten, and the effect stays, however old",
+  "cleaning that forgets records of dead effects": [
+    "outbox cleaning: a record with an effect that is dead is not forgotten, and the effect stays, however old they are",
     forgetting("dead"),
   ],
   "answers that wait with their key": [
-    "outbox cleaning: an answer that was to go with its key goes alone while the key waits for an effect",
+    "outbox cleaning: an answer whose retention ends with the key's is purged while the key waits for an effect",
     store(({ inner, rows }) => ({
       async clean(limit) {
         const there = rows.all();
@@ -1386,14 +1386,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "records that wait for delivered effects to go": [
+  "records that wait for delivered effects to be removed": [
     "outbox cleaning: a record is forgotten once its last effect is delivered or discarded",
     cleaningSeeing(
       () => (row) => (row.effect.state === "delivered" ? withEffect(row, { state: "dead" }) : row),
     ),
   ],
-  "records that wait and count": [
-    "outbox cleaning: records that wait for their effects are in nobody's way",
+  "waiting records that count towards the limit": [
+    "outbox cleaning: records that wait for their effects do not block others",
     store(({ inner, rows, effects, now }) => ({
       async clean(limit) {
         const held = rows.all().filter(({ record }) => {
@@ -1412,7 +1412,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "cleaning of effects without a limit": [
-    "outbox cleaning: at most as many effects as asked for at a time",
+    "outbox cleaning: at most `limit` effects at a time",
     store(({ inner }) => ({
       async clean(limit) {
         const report = await inner.clean(limit);
@@ -1422,7 +1422,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "cleaners that count what they saw": [
+  "cleaners that count what they read": [
     "outbox cleaning: many cleaners at once count each effect once",
     store(({ inner, effects, now }) => ({
       async clean(limit) {
@@ -1432,8 +1432,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "records that go with their effects": [
-    "outbox cleaning: a record that is not over stays when its effects go",
+  "records that are removed with their effects": [
+    "outbox cleaning: a record whose retention is not over stays when its effects go",
     store(({ inner, effects, rows }) => ({
       async clean(limit) {
         const there = new Set(effects.all().map(({ effect }) => effect.recordId));
@@ -1446,7 +1446,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "effects that a new life replaces": [
-    "outbox cleaning: an effect is delivered although a new life has taken its record's place",
+    "outbox cleaning: an effect is delivered even if a new life has replaced its record",
     store(({ inner, effects }) => ({
       create(life, replaces, terms) {
         for (const { effect } of effects.all())
@@ -1455,8 +1455,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "records that another tenant's effects hold up": [
-    "outbox cleaning: effects of other records hold nobody up, of the same key in another tenant least of all",
+  "records blocked by another tenant's effects": [
+    "outbox cleaning: effects of other records block nothing, not even those of the same key in another tenant",
     store(({ inner, effects, rows }) => ({
       async clean(limit) {
         const there = rows.all();
@@ -1475,39 +1475,39 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
 
-  "bytes with an end of their own": [
-    "effect bytes: an input and a result of no bytes come back as they were",
+  "bytes that are cut": [
+    "effect bytes: an input and a result of no bytes come back unchanged",
     {
       ...committing("run", (effects) => effects.map((effect) => ({ ...effect, input: utf8(effect.input) }))),
     },
   ],
-  "texts with an end of their own": [
-    "effect bytes: SQL in names, keys and codes come back as they were",
+  "texts that are cut": [
+    "effect bytes: SQL in names, keys and codes come back unchanged",
     endsAs((end) => (end.event === "retry" ? { ...end, errorCode: `${end.errorCode} ` } : end)),
   ],
-  "no aggregate for an empty one": [
+  "no aggregate in place of an empty one": [
     "effect bytes: no aggregate and an empty one are different",
     storedAs((effect) => ({ ...effect, aggregate: effect.aggregate || null })),
   ],
   "tokens that are compared as numbers": [
-    "effect bytes: tokens that differ in one digit are different, also beyond the precision of a number",
+    "effect bytes: tokens that differ in one digit are different, even beyond the precision of a number",
     endsBy((given, there) => (Number(`0x${given.token}`) === Number(`0x${there.token}`) ? there : given)),
   ],
 
   "deliveries that are not written": [
-    "deliver: commits its rows and the delivery with the result that was kept",
+    "deliver: commits its rows, and the delivery with the result that was stored",
     afterDelivery(({ effects }, _, __, there) => {
       if (there !== null) effects.put(there);
     }),
   ],
   "deliveries without the result": [
-    "deliver: commits its rows and the delivery with the result that was kept",
+    "deliver: commits its rows, and the delivery with the result that was stored",
     afterDelivery(({ effects }, { claim }, kind) => {
       if (kind === "committed") alterEffect(effects, claim.id, (row) => withEffect(row, { result: null }));
     }),
   ],
   "deliveries that count a return": [
-    "deliver: one whose result was kept under an earlier claim needs no send",
+    "deliver: an effect whose result was stored under an earlier claim needs no send",
     afterDelivery(({ effects }, { claim }, kind) => {
       if (kind === "committed") {
         alterEffect(effects, claim.id, (row) => withEffect(row, { returns: row.effect.returns + 1 }));
@@ -1520,7 +1520,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       work.end === "commit" ? work : { end: "commit", value: work.value, answers: null },
     ),
   ],
-  "deliveries that give up what was abandoned": [
+  "abandoned deliveries that roll back": [
     "deliver: abandon leaves neither rows nor a delivery",
     afterDelivery(({ effects }, { claim }, kind) => {
       if (kind === "rolled_back") {
@@ -1532,7 +1532,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     }),
   ],
   "failures that deliver": [
-    "deliver: what the work throws comes out, after everything was rolled back",
+    "deliver: rethrows the work's error, after everything was rolled back",
     {
       transactions: ({ support, tables }) => ({
         deliver: (request, work) =>
@@ -1546,14 +1546,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "deliveries by the id alone": [
-    "deliver: lost to everyone but the claim, and leaves no row",
+    "deliver: lost to anyone but the claim, and leaves no row",
     delivering(
       (work) => work,
       (request, { effects }) => ({ ...request, claim: refenced(effects, request.claim, anyFence) }),
     ),
   ],
   "deliveries by the number alone": [
-    "deliver: lost to everyone but the claim, and leaves no row",
+    "deliver: lost to anyone but the claim, and leaves no row",
     delivering(
       (work) => work,
       (request, { effects }) => ({ ...request, claim: refenced(effects, request.claim, anyToken) }),
@@ -1564,14 +1564,14 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     reviving(({ endedBy }) => endedBy !== null),
   ],
   "deliveries after a rescue": [
-    "deliver: one whose claim is rescued while it is open is lost, and leaves no row",
+    "deliver: a delivery whose claim is rescued while it is open is lost, and leaves no row",
     reviving(
       ({ endedBy, leaseEndsAt, effect }) =>
         effect.state === "pending" && endedBy === null && leaseEndsAt === null,
     ),
   ],
   "deliveries that insist on the lease": [
-    "deliver: after the lease, while nobody has rescued the claim, and not after that",
+    "deliver: accepted after the lease has ended, until the claim is rescued",
     delivering(
       (work) => work,
       (request, { effects, now }) => {
@@ -1581,7 +1581,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "deliveries that must use the transaction": [
-    "deliver: one that never used `tx` commits the delivery",
+    "deliver: work that never used `tx` commits the delivery",
     {
       transactions: ({ support }) => ({
         deliver: (request, work) =>
@@ -1592,19 +1592,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "deliveries that hold up the next": [
-    "deliver: the next of an ordered aggregate is due when it has committed",
+  "deliveries that block the next": [
+    "deliver: the next effect of an ordered aggregate is due once it has committed",
     seenAs(({ effect }) => effect.state === "delivered" && effect.result !== null, { state: "dead" }),
   ],
   "deliveries that are kept for ever": [
-    "deliver: the delivered effect is kept for its time",
+    "deliver: the delivered effect is kept for its retention",
     delivering(
       (work) => work,
       (request) => ({ ...request, keepMs: Infinity }),
     ),
   ],
-  "deliveries whose rows are there before": [
-    "deliver: others see nothing of it before its commit, and looking does not wait",
+  "deliveries whose rows are visible before the commit": [
+    "deliver: others see nothing of it before its commit, and reading does not wait",
     {
       transactions: ({ support, tables }) => ({
         deliver: (request, work) =>
@@ -1622,12 +1622,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "deliveries that are never over": [
+  "deliveries that never end": [
     "deliver: of many under one claim, all open at once, exactly one commits",
     reviving(({ endedBy }) => endedBy === "deliver"),
   ],
-  "deliveries judged by an old look": [
-    "deliver: a rescue and a delivery at once leave what was answered",
+  "deliveries decided by an outdated reading": [
+    "deliver: a rescue and a delivery at once leave the state that was returned",
     {
       transactions: ({ support, tables }) => ({
         deliver: (request, work) =>
@@ -1644,8 +1644,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "deliver: the answer of a retryable record completes it in the same commit",
     delivering((work) => (work.end === "commit" ? { ...work, answers: null } : work)),
   ],
-  "answers where there are none": [
-    "deliver: leaves its record as it is where it answers nothing",
+  "answers where none were given": [
+    "deliver: without an answer, leaves its record unchanged",
     afterDelivery(({ effects, rows }, { claim }) => {
       const effect = effects.find(claim.id)?.effect;
       if (effect !== undefined) alter(rows, effect, (record) => ({ ...record, principal: null }));
@@ -1659,7 +1659,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "deliver: an answer for a record that is unknown is lost, with its rows and the delivery",
     answeringAnyway((record) => record.state !== "retryable"),
   ],
-  "answers for nobody": [
+  "answers for no record": [
     "deliver: an answer for a record that is gone is lost, with its rows and the delivery",
     delivering((work, _, { rows }) =>
       work.end === "commit" && work.answers !== null && rows.find(work.answers.key) === null
@@ -1667,13 +1667,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         : work,
     ),
   ],
-  "answers for an attempt that has gone on": [
-    "deliver: an answer that another attempt has overtaken is lost",
+  "answers for an attempt that has continued": [
+    "deliver: an answer that arrives after another attempt has begun is lost",
     answeringAnyway((record, id) => record.id === id),
   ],
 
   "deferred work under the request's token": [
-    "claim pending: the worker owns the record, its input and its steps, and the request's fence is worth nothing",
+    "claim pending: the worker owns the record, its input and its steps, and the request's fence is no longer valid",
     store(({ inner, rows }) => ({
       async claimPending(wants) {
         const fences = new Map(rows.all().map(({ record }) => [record.id, record.fence]));
@@ -1689,12 +1689,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     "claim pending: starts attempt 1 under the worker's token and lease, and changes nothing else",
     claimedAs((record) => ({ ...record, fence: { ...record.fence, attempt: 2 } })),
   ],
-  "deferred work whose life begins with its claim": [
+  "deferred work whose life starts with its claim": [
     "claim pending: starts attempt 1 under the worker's token and lease, and changes nothing else",
     claimedAs((record, { now }) => ({ ...record, createdAt: now() })),
   ],
   "deferred work under one token": [
-    "claim pending: of each operation at most as many as it has tokens, each under another",
+    "claim pending: of each operation at most as many records as it has tokens, each under its own token",
     store(({ inner }) => ({
       claimPending: (wants) =>
         inner.claimPending(
@@ -1703,7 +1703,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "deferred work, newest first": [
-    "claim pending: those that have waited longest first",
+    "claim pending: the records that have waited longest come first",
     store(({ inner, rows }) => ({
       async claimPending(wants) {
         const created = new Map(rows.all().map(({ record }) => [record.id, record.createdAt]));
@@ -1718,7 +1718,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "deferred work of every operation": [
-    "claim pending: nothing where nothing is wanted",
+    "claim pending: claims nothing if nothing is wanted",
     store(({ inner, rows }) => ({
       claimPending(wants) {
         const [waiting] = rows.all().filter(({ record }) => record.state === "pending");
@@ -1728,7 +1728,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "deferred work by the scope": [
-    "claim pending: by the operation, also where keys are unique per tenant",
+    "claim pending: selects by operation, even if keys are unique per tenant",
     store(({ inner, rows }) => ({
       claimPending: (wants) =>
         inner.claimPending(
@@ -1741,17 +1741,17 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     })),
   ],
   "deferred work past its expiry": [
-    "claim pending: not past its expiry, which is the record-cleaner's",
+    "claim pending: never past the record's expiry, which is the record-cleaner's part",
     pendingAs((record) => (record.state === "pending" ? { ...record, expiresAt: Infinity } : record)),
   ],
   "deferred work at its expiry": [
-    "claim pending: until its expiry, not at it",
+    "claim pending: possible until the record's expiry, not at it",
     pendingAs((record) =>
       record.state === "pending" ? { ...record, expiresAt: record.expiresAt + 1 } : record,
     ),
   ],
   "deferred work that is retryable": [
-    "claim pending: no record in another state",
+    "claim pending: never a record in another state",
     store(({ inner, rows, now }) => ({
       claimPending(wants) {
         for (const { record } of rows.all()) {
@@ -1765,8 +1765,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "deferred work that two may look at": [
-    "claim pending: many at once take each record once",
+  "deferred work that two callers may read at once": [
+    "claim pending: many at once claim each record once",
     store(({ inner, rows }) => ({
       async claimPending(wants) {
         const seen = rows.all();
@@ -1785,19 +1785,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         ),
     },
   ],
-  "deferred work with attempts of its own": [
-    "claim pending: one whose attempts are spent is for the lease-rescuer",
+  "deferred work with its own limit of attempts": [
+    "claim pending: a record whose attempts are spent is left to the lease-rescuer",
     store(({ inner }) => ({
       claimPending: (wants) =>
         inner.claimPending(wants.map((want) => ({ ...want, terms: { ...want.terms, attemptsMax: 9 } }))),
     })),
   ],
   "deferred work without its input": [
-    "claim pending: the worker owns the record, its input and its steps, and the request's fence is worth nothing",
+    "claim pending: the worker owns the record, its input and its steps, and the request's fence is no longer valid",
     { rows: () => new LossyRows((record) => (record.state === "in_progress" ? { input: null } : {})) },
   ],
-  "deferred work that is cleaned away": [
-    "claim pending: a cleaner and a worker at once leave what was answered",
+  "deferred work that is removed by the cleaner": [
+    "claim pending: a cleaner and a worker at once leave the state that was returned",
     store(({ inner, rows }) => ({
       async clean(limit) {
         const report = await inner.clean(limit);
@@ -1810,28 +1810,28 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "ids of every life": [
-    "lookup by id: one that is not addressable is not found",
+    "lookup by id: a life that is not addressable is not found",
     foundBy((record, tenant, id) => record.id === id && record.tenant === tenant),
   ],
   "ids of all tenants": [
-    "lookup by id: of its own tenant alone, and by its own id",
+    "lookup by id: found only with its own tenant, and only by its own id",
     foundBy((record, _, id, addressable) => addressable && record.id === id),
   ],
   "ids of what was created": [
-    "lookup by id: a life that is addressable is found as it is, whatever becomes of it",
+    "lookup by id: an addressable life is found as it is stored, in every later state",
     foundBy(
       (record, tenant, id, addressable) =>
         addressable && record.id === id && record.tenant === tenant && record.state !== "expired",
     ),
   ],
-  "ids of what waits": [
-    "lookup by id: also one that timed out while it waited",
+  "ids of pending requests": [
+    "lookup by id: a life that timed out while it waited is also found",
     foundBy(
       (record, tenant, id, addressable) =>
         addressable && record.id === id && record.tenant === tenant && record.state === "pending",
     ),
   ],
-  "ids that belong to their key": [
+  "ids that belong to the key": [
     "lookup by id: a life that another has replaced is not found",
     store(({ inner, rows, now }) => {
       const keys = new Map<string, LatchkeyRecord>();
@@ -1849,7 +1849,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "ids that are remembered": [
+  "ids that stay after a release": [
     "lookup by id: a life that was released is not found",
     store(({ inner, now }) => {
       const known = new Map<string, LatchkeyRecord>();
@@ -1865,7 +1865,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "hints of one kind": [
-    "hints: kinds are told apart, and many sent at once are all heard of",
+    "hints: kinds are kept apart, and many sent at once all arrive",
     hints(({ hints: inner }) => ({
       send(hint) {
         inner.send(hint);
@@ -1873,8 +1873,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "listeners that never leave": [
-    "hints: who has stopped listening hears no more",
+  "listeners that cannot unsubscribe": [
+    "hints: a listener that has unsubscribed receives no more",
     hints(({ hints: inner }) => ({
       async listen(hear) {
         await inner.listen(hear);
@@ -1882,8 +1882,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "listeners that are functions": [
-    "hints: the same function may listen twice, each until it stops",
+  "listeners identified by their function": [
+    "hints: the same function may subscribe twice, each time until it unsubscribes",
     hints(() => {
       const listeners = new Set<(hint: Hint) => void>();
       return {
@@ -1899,8 +1899,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "hints for the last who listens": [
-    "hints: everybody who listens hears, in the same process and in others",
+  "hints for the last listener only": [
+    "hints: every listener receives them, in the same process and in others",
     hints(() => {
       let last: (hint: Hint) => void = () => {};
       return {
@@ -1912,8 +1912,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       };
     }),
   ],
-  "hints that say how it went": [
-    "hints: sending neither throws nor waits, also when nobody listens",
+  "hints that report failures": [
+    "hints: sending neither throws nor waits, even without listeners",
     hints(({ hints: inner }) => ({
       send(hint) {
         inner.send(hint);
@@ -1925,7 +1925,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
 
 const newCasesOf = (mistake: Mistake) => casesOf(mistake).filter(([name]) => effectGroups.test(name));
 
-/** A hint that is lost is waited for in real time. */
+/** A lost hint is awaited in real time. */
 const slowMs = 60_000;
 
 const results = new Map<string, ReadonlyMap<string, unknown>>();

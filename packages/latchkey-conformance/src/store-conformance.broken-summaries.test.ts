@@ -1,4 +1,4 @@
-/** The cases about summaries can fail: every one of them catches some of these mistakes. */
+/** The cases about summaries can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import {
@@ -21,11 +21,10 @@ function summaries(make: (sound: Summaries, parts: Parts) => Partial<Summaries>)
   };
 }
 
-const bytes = "summaries: kept byte for byte from the first write on, and told for that life alone";
-const goesOn = "summaries: a life that goes on keeps it to its end, its answer's end included";
-const next = "summaries: a new life of the key has its own, or none";
-const transaction =
-  "summaries: a transaction writes it with its record, and one that goes on keeps the first";
+const bytes = "summaries: stored byte for byte from the first write on, and returned for that life only";
+const goesOn = "summaries: a life that continues keeps it until its end, and until its answer's expiry";
+const next = "summaries: a new life of the key has its own summary, or none";
+const transaction = "summaries: a transaction writes it with its record, and a retried life keeps the first";
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
   "it passes through text": [
@@ -37,11 +36,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "any life of the key is told": [
+  "returned for any life of the key": [
     bytes,
     summaries((sound, { rows }) => ({ of: (key) => sound.of(key, currentOf(rows, key)?.id ?? "") })),
   ],
-  "it goes with the answer": [
+  "removed with the answer": [
     goesOn,
     summaries((sound, { rows }) => ({
       of: async (key, id) => (currentOf(rows, key)?.state === "expired" ? null : sound.of(key, id)),
@@ -63,7 +62,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     },
   ],
-  "transactions write none": [
+  "transactions store none": [
     transaction,
     {
       transactions: ({ support }) => ({

@@ -1,4 +1,4 @@
-/** The cases about a tenant's data can fail: every one of them catches some of these mistakes. */
+/** The cases about a tenant's data can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
@@ -21,7 +21,7 @@ const sweeping = (change: (sweep: TenantSweep) => TenantSweep) =>
 const answering = (change: (page: TenantPage, sweep: TenantSweep) => TenantPage) =>
   data((sound) => ({ sweep: async (sweep) => change(await sound.sweep(sweep), sweep) }));
 
-/** Records of this tenant in these states go, whatever was asked for. */
+/** Removes records of this tenant in these states, whatever was requested. */
 const taking = (...states: readonly string[]) =>
   data((sound, { rows }) => ({
     async sweep(sweep) {
@@ -34,18 +34,20 @@ const taking = (...states: readonly string[]) =>
   }));
 
 const name = (text: string) => `tenant data: ${text}`;
-const standing = name("records are counted as they stand, whatever the size of a page, and nothing goes");
-const effects = name("effects are counted as they stand, and hold their record");
-const over = name("only what is over goes, unless it is said of what is undecided");
-const noted = name("what is undecided leaves an audit row with who decided, and its key begins anew");
-const lost = name("an owner and a worker of what has gone have lost");
-const running = name("a running attempt keeps its record, and ends as it would have");
-const delivered = name("effects that are delivered go, dead ones where it is said, others never");
-const messages = name("dead messages go where it is said, tallies always, and those of others stay");
-const early = name("what was said early goes with its record");
-const audit = name("its audit rows go by themselves, but for those of its deletion");
-const once = name("the deletion is noted once, however often it is said");
-const log = "audit log: newest first, in pages that neither repeat nor pass over one; of one tenant alone";
+const standing = name(
+  "records are counted by their states, whatever the size of a page, and none is removed",
+);
+const effects = name("effects are counted by their states, and keep their record");
+const over = name("only finished data is removed, unless undecided data is included");
+const noted = name("undecided data leaves an audit row that names who decided, and its key starts again");
+const lost = name("owners and workers of removed data are lost");
+const running = name("a running attempt keeps its record, and ends normally");
+const delivered = name("delivered effects are removed, dead ones if included, others never");
+const messages = name("dead messages are removed if included, tallies always, and those of others stay");
+const early = name("early settlements are removed with their record");
+const audit = name("its audit rows are removed separately, except for those of its deletion");
+const once = name("the deletion is recorded once, however often it is requested");
+const log = "audit log: newest first, in pages without repetitions or gaps; for one tenant if asked";
 
 type ListAudit = NonNullable<Parts["inner"]["listAudit"]>;
 
@@ -57,9 +59,10 @@ function auditLog(list: (sound: ListAudit, filter: AuditFilter) => ReturnType<Li
     },
   };
 }
-const age = "audit age: rows go when they are old enough, oldest first, at most so many, and others stay";
+const age =
+  "audit age: rows are removed when they are old enough, oldest first, at most `limit`, and others stay";
 
-/** As if it were still there. */
+/** As if it were still stored. */
 const saidOnce: EarlySettlement = {
   settlement: {
     event: "settle_call",
@@ -84,15 +87,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "an effect that is sent counts as over": [
+  "an effect that is being sent counts as finished": [
     effects,
     answering((page) => ({ ...page, over: page.over + page.underWay, underWay: 0 })),
   ],
-  "what is undecided goes, too": [
+  "undecided data is removed": [
     over,
     sweeping((sweep) => ({ ...sweep, remove: sweep.remove && { ...sweep.remove, undecided: true } })),
   ],
-  "what is undecided leaves no audit row": [
+  "undecided data leaves no audit row": [
     noted,
     data((sound, { audit: rows }) => ({
       async sweep(sweep) {
@@ -103,7 +106,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "it is counted as removed, and stays": [
+  "data is counted as removed, and stays": [
     lost,
     data((sound) => ({
       async sweep(sweep) {
@@ -112,15 +115,15 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "what runs goes, too": [running, taking("in_progress", "pending")],
-  "dead effects go unasked": [
+  "running attempts are removed": [running, taking("in_progress", "pending")],
+  "dead effects are removed without being included": [
     delivered,
     sweeping((sweep) => ({
       ...sweep,
       remove: sweep.remove && { ...sweep.remove, undecided: sweep.part === "effects" },
     })),
   ],
-  "messages that name no tenant go, too": [
+  "messages without a tenant are removed": [
     messages,
     data((sound, { kept }) => ({
       async sweep(sweep) {
@@ -129,7 +132,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "what was said early outlives its record": [
+  "early settlements outlive their record": [
     early,
     {
       store: ({ inner }) => ({
@@ -137,7 +140,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "the deletion's own audit row goes, too": [
+  "the deletion's own audit row is removed": [
     audit,
     data((sound, { audit: rows }) => ({
       async sweep(sweep) {
@@ -147,13 +150,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       },
     })),
   ],
-  "the deletion is noted each time": [
+  "the deletion is recorded each time": [
     once,
     data((sound) => ({
       note: (tenant, note) => sound.note(tenant, { ...note, id: crypto.randomUUID() }),
     })),
   ],
-  "the youngest audit rows go first": [
+  "the youngest audit rows are removed first": [
     age,
     {
       store: ({ audit: rows }) => ({
@@ -168,11 +171,11 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     ),
   ],
   "an audit log of every tenant": [log, auditLog((list, filter) => list({ ...filter, tenant: null }))],
-  "an audit log whose pages go on by the time alone": [
+  "an audit log whose pages continue by time only": [
     log,
     auditLog((list, { before, ...filter }) => list({ ...filter, before: before && { ...before, id: "" } })),
   ],
-  "an audit log whose first page comes again": [
+  "an audit log that repeats its first page": [
     log,
     auditLog(async (list, filter) => {
       const page = await list({ ...filter, before: null });

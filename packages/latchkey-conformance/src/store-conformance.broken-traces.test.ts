@@ -1,4 +1,4 @@
-/** The cases about traces can fail: every one of them catches some of these mistakes. */
+/** The cases about traces can fail: each of them catches some of these mistakes. */
 import { AssertionError } from "node:assert/strict";
 import { describe, expect, test } from "vitest";
 import { casesOf, failuresOf, type Mistake, type Parts } from "../../../test/support/broken-store.ts";
@@ -6,16 +6,16 @@ import type { NewLife } from "../../latchkey/src/stores/life.ts";
 import { MemoryEffects } from "../../latchkey/src/stores/memory/effects.ts";
 import { MemoryRows } from "../../latchkey/src/stores/memory/rows.ts";
 
-const begun = "traces: a life has the one that it was begun with, or none";
-const goesOn = "traces: a life that goes on keeps it to its end, its answer's end included";
-const next = "traces: a new life of the key has its own, or none";
-const lost = "traces: a life whose transaction was lost keeps the one that it began with";
-const transaction = "traces: a transaction writes it, and one that goes on keeps the first";
-const effects = "traces: an effect has the one that it was enqueued with, or none, whoever reads it";
+const begun = "traces: a life has the trace with which it began, or none";
+const goesOn = "traces: a life that continues keeps it until its end, and until its answer's expiry";
+const next = "traces: a new life of the key has its own trace, or none";
+const lost = "traces: a life whose transaction was lost keeps the trace with which it began";
+const transaction = "traces: a transaction writes it, and a retried life keeps the first";
+const effects = "traces: an effect has the trace with which it was enqueued, or none, in every reading";
 
 const noTrace = <T extends { readonly trace?: string }>({ trace: _, ...rest }: T) => rest;
 
-/** Of lives that these calls begin. */
+/** Changes lives that these calls begin. */
 function beginning(change: (life: NewLife, parts: Parts) => NewLife): Mistake {
   return {
     store: (parts) => ({
@@ -27,7 +27,7 @@ function beginning(change: (life: NewLife, parts: Parts) => NewLife): Mistake {
 
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
   "nothing is kept": [begun, beginning((life) => noTrace(life) as NewLife)],
-  "it goes with the answer": [
+  "it is removed with the answer": [
     goesOn,
     {
       rows: () => {
@@ -64,7 +64,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "transactions write none": [
+  "transactions store none": [
     transaction,
     {
       transactions: ({ support }) => ({

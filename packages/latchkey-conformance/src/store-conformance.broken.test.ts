@@ -35,7 +35,7 @@ import { isExclusive } from "./store-conformance/transactions-arrange.ts";
 type Support = BrokenSupport;
 type Open = OpenTransaction<MemoryTransaction>;
 
-/** `end` with the fence that is there when `accepts` thinks the caller's is good enough. */
+/** `end` with the stored fence if `accepts` accepts the caller's. */
 function fencedBy(accepts: (given: Fence, there: Fence) => boolean): Mistake {
   return {
     store: ({ inner, rows }) => ({
@@ -47,7 +47,7 @@ function fencedBy(accepts: (given: Fence, there: Fence) => boolean): Mistake {
   };
 }
 
-/** A running record in place of a `from` one, so that its owner may end it again. */
+/** Sets a record in state `from` back to running, so that its owner may end it again. */
 function endsFrom(from: RecordState): Mistake {
   return {
     store: ({ inner, rows, now }) => ({
@@ -76,7 +76,7 @@ function cleanerEats(state: RecordState): Mistake {
   };
 }
 
-/** Rows filed under a text of one's own making. */
+/** Rows stored under a text made from the key. */
 const filedUnder = (textOf: (key: RecordKey) => string): Mistake => ({
   rows: () => new MemoryRows(textOf),
 });
@@ -103,7 +103,7 @@ function answersStoredAs(lose: (answer: Uint8Array) => Uint8Array): Mistake {
   return { rows: () => new LossyRows(change) };
 }
 
-/** Rows that hand out what they hold. */
+/** Rows that are returned without a copy. */
 const sharedRows = () => new MemoryRows(keyText, (record) => record);
 
 /** Changes what the work sees and how it ends. */
@@ -123,7 +123,7 @@ function runningWith(
   };
 }
 
-/** A handle that writes as `insert` says. */
+/** A handle that writes through `insert`. */
 const writingTo = (open: Open, insert: (table: string, row: BusinessRow) => Promise<void>): Open => ({
   ...open,
   tx: { rows: (table) => open.tx.rows(table), insert },
@@ -131,8 +131,8 @@ const writingTo = (open: Open, insert: (table: string, row: BusinessRow) => Prom
 
 /** Each mistake, and the case that must catch it. */
 const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mistake]>> = {
-  "capabilities that are not true": [
-    "manifest: the store declares what the suite was told",
+  "capabilities that are false": [
+    "manifest: the store declares the capabilities that the suite was given",
     { store: () => ({ transactions: null }) },
   ],
   "time in seconds": [
@@ -146,13 +146,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "hands out its own objects": [
-    "lookup: changing what was handed in or out does not change the record",
+  "returns its own objects": [
+    "lookup: changing a value that was passed in or returned does not change the record",
     { rows: sharedRows },
   ],
 
   "every column in every record": [
-    "lookup: a record that is in_progress carries the fields of that state and no others",
+    "lookup: a record that is in_progress has the fields of that state and no others",
     {
       store: ({ inner }) => ({
         async read(key) {
@@ -162,8 +162,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "reading that judges expiry": [
-    "cleaning: an answer is read until it is purged, also past its expiry",
+  "reading that applies expiry": [
+    "cleaning: an answer can be read until it is purged, even past its expiry",
     {
       store: ({ inner }) => ({
         async read(key) {
@@ -224,7 +224,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "replacement that checks, then acts": [
+  "replacement that reads first, then writes": [
     "create: exactly one of many at once takes the place of a forgotten record",
     {
       store: ({ inner, rows }) => ({
@@ -321,7 +321,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "take-over guarded by the fence's number alone": [
-    "take over: from in_progress, the guard names every part of the record",
+    "take over: from in_progress, the guard covers every part of the record's version",
     {
       store: ({ inner, rows }) => ({
         takeOver(key, guard, fingerprint, token, terms) {
@@ -332,7 +332,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "take-over that checks, then acts": [
+  "take-over that reads first, then writes": [
     "take over: from retryable, exactly one of many at once wins",
     {
       store: ({ inner, rows }) => ({
@@ -360,7 +360,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "take-over under the old number": [
-    "take over: attempts are counted on, each under its own token",
+    "take over: attempts are counted upwards, each under its own token",
     {
       store: ({ inner, rows }) => ({
         async takeOver(key, guard, fingerprint, token, terms) {
@@ -371,8 +371,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "take-over that begins the life anew": [
-    "take over: from in_progress, the life goes on under the next fence",
+  "take-over that resets the life": [
+    "take over: from in_progress, the life continues under the next fence",
     {
       store: ({ inner, rows, now }) => ({
         async takeOver(key, guard, fingerprint, token, terms) {
@@ -383,7 +383,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "take-over under the old terms": [
-    "ended leases: a take-over brings its own terms",
+    "ended leases: a take-over sets its own terms",
     {
       store: ({ inner, rows }) => ({
         async takeOver(key, guard, fingerprint, token, terms) {
@@ -407,7 +407,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "renewal at the very end of the lease": [
-    "renew: possible until `leaseEndsAt`, not at it",
+    "renew: accepted until `leaseEndsAt`, and refused at it",
     {
       store: ({ inner, rows, now }) => ({
         renew(key, id, fence, leaseMs) {
@@ -421,8 +421,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "renewal by anybody": [
-    "renew: a lease that belongs to somebody else is left alone",
+  "renewal by anyone": [
+    "renew: a lease that belongs to another owner is left alone",
     {
       store: ({ inner, rows }) => ({
         renew: (key, id, fence, leaseMs) =>
@@ -431,7 +431,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "renewal counted from the old end": [
-    "renew: the lease then ends `leaseMs` from now, and nothing else changes",
+    "renew: moves the end of the lease to `leaseMs` from now, and changes nothing else",
     {
       store: ({ inner, rows }) => ({
         async renew(key, id, fence, leaseMs) {
@@ -446,24 +446,24 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
 
-  "end without a fence": ["end: complete is refused to everyone but the owner", fencedBy(() => true)],
+  "end without a fence": ["end: complete is refused to anyone but the owner", fencedBy(() => true)],
   "end fenced by the number alone": [
-    "end: fail is refused to everyone but the owner",
+    "end: fail is refused to anyone but the owner",
     fencedBy((given, there) => given.attempt === there.attempt),
   ],
   "end fenced by the token alone": [
-    "end: release is refused to everyone but the owner",
+    "end: release is refused to anyone but the owner",
     fencedBy((given, there) => given.token === there.token),
   ],
   "tokens compared as numbers": [
-    "bytes: tokens that differ in one digit are different, also beyond the precision of a number",
+    "bytes: tokens that differ in one digit are different, even beyond the precision of a number",
     fencedBy(
       (given, there) =>
         given.attempt === there.attempt && Number(`0x${given.token}`) === Number(`0x${there.token}`),
     ),
   ],
   "end without an id": [
-    "end: doubt is refused to everyone but the owner",
+    "end: doubt is refused to anyone but the owner",
     {
       store: ({ inner, rows }) => ({
         end: (key, id, fence, end) => inner.end(key, currentOf(rows, key)?.id ?? id, fence, end),
@@ -471,17 +471,17 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "completion over a completed record": [
-    "end: nothing ends a record that is completed",
+    "end: no event ends a record that is completed",
     endsFrom("completed"),
   ],
-  "completion over a failed record": ["end: nothing ends a record that is failed", endsFrom("failed")],
-  "completion over a tombstone": ["end: nothing ends a record that is expired", endsFrom("expired")],
+  "completion over a failed record": ["end: no event ends a record that is failed", endsFrom("failed")],
+  "completion over a tombstone": ["end: no event ends a record that is expired", endsFrom("expired")],
   "completion of an unknown record by its late owner": [
     "give up: the late owner of an unknown record cannot end it",
     endsFrom("unknown"),
   ],
   "end that insists on a running lease": [
-    "end: after the lease, as long as nobody has taken over",
+    "end: accepted after the lease has ended, until another attempt takes over",
     {
       store: ({ inner, rows, now }) => ({
         async end(key, id, fence, end) {
@@ -492,7 +492,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "end that checks, then acts": [
+  "end that reads first, then writes": [
     "end: exactly one of many ends at once is written",
     {
       store: ({ inner, rows }) => ({
@@ -528,8 +528,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "doubt taken for a failure that may be retried": [
-    "end: doubt says when reconciliation asks next",
+  "doubt stored as a retryable failure": [
+    "end: doubt sets when reconciliation is due",
     {
       store: ({ inner }) => ({
         end: (key, id, fence, end) =>
@@ -571,7 +571,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "give-up guarded by the id alone": [
-    "give up: the guard names every part of the record",
+    "give up: the guard covers every part of the record's version",
     {
       store: ({ inner, rows }) => ({
         giveUp(key, guard, errorCode, reconcileAfterMs) {
@@ -608,7 +608,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "dead leases that may still be taken over": [
-    "ended leases: those that nobody may take over, and no others",
+    "ended leases: only leases of records that no attempt may take over",
     {
       store: ({ rows, now }) => ({
         endedLeases: async (limit) =>
@@ -624,7 +624,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "dead leases by their ends alone": [
-    "ended leases: first those that nobody may take over for longest, whenever their leases ended",
+    "ended leases: first the records that could not be taken over for the longest time, whenever their leases ended",
     {
       store: ({ inner }) => ({
         async endedLeases(limit) {
@@ -637,7 +637,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "dead leases in any order": [
-    "ended leases: oldest first, at most as many as asked for",
+    "ended leases: oldest first, at most `limit`",
     {
       store: ({ inner }) => ({
         endedLeases: async (limit) => [...(await inner.endedLeases(limit))].reverse(),
@@ -645,7 +645,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "lost transaction that overwrites": [
-    "lose transaction: refused over a record that is completed and was not seen",
+    "lose transaction: refused without a guard over a record that is completed",
     {
       store: ({ inner, rows }) => ({
         async recordLostTransaction(life, _replaces, errorCode) {
@@ -668,13 +668,16 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
 
-  "cleaner eats unknown": ["cleaning: a record that is unknown stays, however old", cleanerEats("unknown")],
+  "cleaner eats unknown": [
+    "cleaning: a record that is unknown stays, however old it is",
+    cleanerEats("unknown"),
+  ],
   "cleaner eats in_progress": [
-    "cleaning: a record that is in_progress stays, however old",
+    "cleaning: a record that is in_progress stays, however old it is",
     cleanerEats("in_progress"),
   ],
   "cleaner eats retryable": [
-    "cleaning: a record that is retryable stays, however old",
+    "cleaning: a record that is retryable stays, however old it is",
     cleanerEats("retryable"),
   ],
   "cleaner without a limit": [
@@ -682,7 +685,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     { store: ({ inner }) => ({ clean: () => inner.clean(Number.POSITIVE_INFINITY) }) },
   ],
   "purge that forgets at once": [
-    "cleaning: after complete, the answer is purged at its expiry and the key refuses until it is forgotten",
+    "cleaning: after complete, the answer is purged at its expiry and the key is refused until it is forgotten",
     {
       store: ({ inner, rows }) => ({
         async clean(limit) {
@@ -694,7 +697,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "purge that leaves the answer": [
-    "cleaning: after fail, the answer is purged at its expiry and the key refuses until it is forgotten",
+    "cleaning: after fail, the answer is purged at its expiry and the key is refused until it is forgotten",
     {
       store: ({ inner, rows }) => ({
         async clean(limit) {
@@ -723,8 +726,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "cleaner that checks, then acts": [
-    "cleaning: a cleaner and a new life racing for a forgotten key leave the life or nothing",
+  "cleaner that reads first, then writes": [
+    "cleaning: a cleaner and a new life racing for a forgotten key leave the new life, or nothing",
     {
       store: ({ inner, rows, now }) => ({
         async clean(limit) {
@@ -737,7 +740,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "abandoned requests that vanish": [
-    "cleaning: a pending request past its expiry fails as timed out, and is kept",
+    "cleaning: a pending request past its expiry fails as timed out, and is retained",
     {
       store: ({ inner, rows }) => ({
         async clean(limit) {
@@ -765,7 +768,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     joined(":"),
   ],
   "keys joined by nothing": [
-    "isolation: two keys that differ only by nothing between are two records",
+    "isolation: two keys that differ only by no separator are two records",
     joined(""),
   ],
   "keys without letter case": [
@@ -782,19 +785,19 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "answers as UTF-8 text": [
-    "bytes: an answer of bytes that are not UTF-8 comes back as it was",
+    "bytes: an answer of bytes that are not UTF-8 comes back unchanged",
     answersStoredAs((answer) => new TextEncoder().encode(new TextDecoder().decode(answer))),
   ],
   "answers without their trailing zeros": [
-    "bytes: an answer of a trailing zero comes back as it was",
+    "bytes: an answer of a trailing zero comes back unchanged",
     answersStoredAs((answer) => (answer.at(-1) === 0 ? answer.slice(0, -1) : answer)),
   ],
   "answers cut at 64 KiB": [
-    "bytes: an answer of 1 MiB comes back as it was",
+    "bytes: an answer of 1 MiB comes back unchanged",
     answersStoredAs((answer) => answer.slice(0, 65_535)),
   ],
   "answers as views of a larger buffer": [
-    "bytes: an answer of a view into a larger buffer comes back as it was",
+    "bytes: an answer of a view into a larger buffer comes back unchanged",
     answersStoredAs((answer) => (answer.length === 20 ? new Uint8Array(answer.buffer, 1) : answer)),
   ],
   "an empty principal taken for none": [
@@ -803,7 +806,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
   ],
 
   "commit without a guard": [
-    "transactions: of many of one key, all past their look-up, exactly one commits",
+    "transactions: of many with one key, all past their look-up, exactly one commits",
     {
       transactions: ({ support, rows }) => ({
         async run(request, work) {
@@ -837,7 +840,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "commit guarded by the id alone": [
-    "transactions: the guard names every part of the record it replaces",
+    "transactions: the guard covers every part of the version of the record it replaces",
     {
       transactions: (parts) =>
         runningWith(parts, {
@@ -880,13 +883,13 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "every transaction alone": [
-    "transactions: the second one of a key is told at once that it is not alone",
+    "transactions: the second transaction of a key learns at once that it is not alone",
     {
       transactions: (parts) => runningWith(parts, { open: (open) => ({ ...open, exclusive: true }) }),
     },
   ],
-  "lock that anyone's end frees": [
-    "transactions: one that was not alone does not free the key of the one that is",
+  "lock that anyone's end releases": [
+    "transactions: a transaction that was not alone does not free the key of the one that is",
     {
       transactions({ support }) {
         const locked = new Set<string>();
@@ -906,7 +909,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "lock without the tenant": [
-    "transactions: other keys and other tenants are not held up",
+    "transactions: other keys and other tenants are not blocked",
     {
       transactions({ support }) {
         const locked = new Set<string>();
@@ -925,7 +928,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "lock that an error leaves behind": [
-    "transactions: what the work throws comes out, after everything was rolled back",
+    "transactions: rethrows the work's error, after everything was rolled back",
     {
       transactions({ support }) {
         const stuck = new Set<string>();
@@ -952,12 +955,12 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "revoking that does nothing": [
-    "transactions: a revoked `tx` refuses, and what it wrote before is committed",
+  "a revoke that does nothing": [
+    "transactions: a revoked `tx` refuses statements, and what it wrote before is committed",
     { transactions: (parts) => runningWith(parts, { open: (open) => ({ ...open, revoke() {} }) }) },
   ],
   "a handle that works after its end": [
-    "transactions: after its end, however it ended, `tx` refuses",
+    "transactions: after its end, whatever the end, `tx` refuses statements",
     {
       transactions: (parts) =>
         runningWith(parts, {
@@ -968,8 +971,8 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
         }),
     },
   ],
-  "every handle taken for used": [
-    "transactions: a handler that has not used `tx` is known, and one that has",
+  "every handle counted as used": [
+    "transactions: reports whether the handler has used `tx`",
     { transactions: (parts) => runningWith(parts, { open: (open) => ({ ...open, used: () => true }) }) },
   ],
   "writes that are not undone": [
@@ -993,7 +996,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
       }),
     },
   ],
-  "resolving by a plain look": [
+  "resolving by a plain read": [
     "resolve: in doubt while the transaction can still commit",
     {
       transactions: ({ support }) => ({
@@ -1014,7 +1017,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "resolving by the key alone": [
-    "resolve: another transaction's record is not one's own",
+    "resolve: does not count another transaction's record as its own",
     {
       transactions: ({ support, rows }) => ({
         resolve(key, id, fence, timeoutMs) {
@@ -1025,7 +1028,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "resolving by the token alone": [
-    "resolve: another transaction's record is not one's own",
+    "resolve: does not count another transaction's record as its own",
     {
       transactions: ({ support, rows }) => ({
         resolve(key, id, fence, timeoutMs) {
@@ -1036,7 +1039,7 @@ const mistakes: Readonly<Record<string, readonly [caughtBy: string, mistake: Mis
     },
   ],
   "resolving by inserting a marker": [
-    "resolve: a transaction that rolled back, and nothing is inserted by asking",
+    "resolve: reports a transaction that rolled back, and inserts nothing",
     {
       transactions: ({ support, inner }) => ({
         async resolve(key, id, fence, timeoutMs) {
@@ -1086,14 +1089,14 @@ describe("skipping a case", () => {
     expect(new Set(all).size).toBe(all.length);
   });
 
-  test("refuses names that are no case, and reasons that say nothing", () => {
+  test("rejects unknown case names and empty reasons", () => {
     expect(() => storeConformance({ ...options, skip: { "create: nothing": "x" } })).toThrow(TypeError);
     expect(() => storeConformance({ ...options, skip: { "lookup: a new store is empty": " " } })).toThrow(
       TypeError,
     );
   });
 
-  test("a store without transactions runs none of their cases, and one with a running clock no boundaries", () => {
+  test("a store without transactions runs none of their cases, and one with a running clock no boundary cases", () => {
     const names: string[] = [];
     const capabilities = { ...options.capabilities, transactions: false };
     const running = { ...options, capabilities, clock: "running" } as const;

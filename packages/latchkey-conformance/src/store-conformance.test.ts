@@ -2,7 +2,7 @@ import { describe, test } from "vitest";
 import { memoryStore } from "../../latchkey/src/stores/memory.ts";
 import { storeConformance } from "./index.ts";
 
-/** Any day will do; the store's time moves only by `advance`. */
+/** An arbitrary day; the store's time moves only by `advance`. */
 const startMs = Date.UTC(2026, 0, 1);
 
 describe("the memory store keeps the store contract", () => {

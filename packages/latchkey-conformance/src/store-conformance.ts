@@ -1,6 +1,6 @@
 /**
- * The store conformance suite: proves that a store keeps the contract of `latchkey/stores/store`. It brings no test
- * runner; the runner's function is handed in. Which groups run follows from the capabilities that the store declares.
+ * The store conformance suite: proves that a store keeps the contract of `latchkey/stores/store`. It includes no test runner;
+ * the caller passes the runner's function. The capabilities that the store declares select the groups that run.
  */
 import assert from "node:assert/strict";
 import type { StoreCapabilities } from "latchkey";
@@ -63,18 +63,18 @@ import { transactionGuardCases } from "./store-conformance/transactions-guard.ts
 import { transactionResolveCases } from "./store-conformance/transactions-resolve.ts";
 
 export interface StoreConformanceOptions<Tx> {
-  /** Registers one test, as `test` or `it` of any runner does. */
+  /** Registers one test, like `test` or `it` of any runner. */
   readonly test: (name: string, body: () => Promise<void>) => void;
   /**
-   * Makes one empty store per case. Cases run one after the other. A store with transactions is asked for up to four
-   * of them at once, so its pool needs at least six connections.
+   * Creates one empty store per case. Cases run one after the other. A store with transactions must open up to four of them
+   * at once, so its pool needs at least six connections.
    */
   readonly factory: () => StoreUnderTest<Tx> | Promise<StoreUnderTest<Tx>>;
-  /** What the store declares; the first case compares the two. */
+  /** What the store declares; the first case checks that the store agrees. */
   readonly capabilities: StoreCapabilities;
-  /** `frozen`: the store's time moves only by `advance`. `running`: it also moves by itself. */
+  /** `frozen`: the store's time moves only by `advance`. `running`: it also moves on its own. */
   readonly clock: "frozen" | "running";
-  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  /** Cases to skip, by name, each with the reason. An unknown name is a `TypeError`. Default: none. */
   readonly skip?: Readonly<Record<string, string>>;
 }
 
@@ -141,7 +141,7 @@ const groups: readonly (readonly StoreCase[])[] = [
 /**
  * Registers one test for every sentence of the store contract that applies to the declared capabilities.
  *
- * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ * @throws {TypeError} if `skip` names a case that the suite does not have, or gives no reason
  */
 export function storeConformance<Tx>(options: StoreConformanceOptions<Tx>): void {
   const cases = groups.flat();
@@ -151,19 +151,19 @@ export function storeConformance<Tx>(options: StoreConformanceOptions<Tx>): void
       throw new TypeError(`No case is named "${name}"`);
     if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
   }
-  options.test("manifest: the store declares what the suite was told", () =>
+  options.test("manifest: the store declares the capabilities that the suite was given", () =>
     withStore(options, async (context) => {
       assert.deepEqual({ ...context.store.capabilities }, { ...options.capabilities });
       const { transactions } = options.capabilities;
       assert.equal(
         context.store.transactions !== null,
         transactions,
-        "transactions are there exactly when declared",
+        "transactions must exist exactly if they are declared",
       );
       assert.equal(
         context.store.transactions?.runEarly !== undefined,
         options.capabilities.optimisticAdmission === true,
-        "`runEarly` is there exactly when optimistic admission is declared",
+        "`runEarly` must exist exactly if optimistic admission is declared",
       );
     }),
   );

@@ -20,7 +20,7 @@ import { migratePostgres, postgresStore } from "../../latchkey/src/stores/postgr
 import type { BridgeUnderTest } from "./transaction-conformance/case.ts";
 import { transactionConformance } from "./transaction-conformance.ts";
 
-/** A bridge over `pool`, watched from another one. */
+/** A bridge over `pool`, checked through another pool. */
 function underTest(url: string, pool: pg.Pool, bridge: TransactionBridge<TestTx>): BridgeUnderTest<TestTx> {
   const observer = openPool(url, { max: 2 });
   return {
@@ -58,35 +58,35 @@ forEachPostgres((_version, database) => {
   }
 });
 
-/** What can be wrong with a bridge, and the cases of which at least one must notice. */
+/** Mistakes of a bridge, each with the cases of which at least one must detect it. */
 const faults = {
   "commits although the work threw": ["throw:"],
-  "commits around a closing statement that raised": ["commit: refused when a closing"],
-  "says committed although a closing statement raised": ["commit: refused when a closing"],
-  "does not look at COMMIT's tag": ["commit: of an aborted transaction"],
-  "doubts what the server refused": ["commit: refused when COMMIT"],
-  "takes a lost COMMIT for a refusal": ["killed: during COMMIT"],
+  "commits around a closing statement that raised": ["commit: refused if a closing"],
+  "reports a commit although a closing statement raised": ["commit: refused if a closing"],
+  "does not look at COMMIT's tag": ["commit: in an aborted transaction"],
+  "reports a doubt where the server refused": ["commit: refused if COMMIT"],
+  "reports a lost COMMIT as refused": ["killed: during COMMIT"],
   "runs the opening statements before BEGIN": ["commit: opening statements"],
   "runs the closing statements after COMMIT": ["commit: opening statements"],
-  "joins an open transaction": ["session: one rolled back"],
+  "joins an open transaction": ["session: one that is rolled back"],
   "does not revoke": ["guard: a revoked"],
   "revokes too late": ["guard: a revoked"],
-  "lets transaction control through": ["guard: refuses transaction control"],
-  "takes its own statements for use": ["guard: knows"],
-  "wraps what the work throws": ["throw:"],
+  "allows transaction control": ["guard: refuses transaction control"],
+  "counts its own statements as use": ["guard: reports"],
+  "wraps the work's error": ["throw:"],
   "runs the work although an opening statement raised": ["open: an opening"],
   "keeps the connection when an opening statement raises": ["open: an opening"],
   "shows values in its errors": ["open: an error does not show"],
-  "writes null as a word": ["values: every type"],
+  "writes null as text": ["values: every type"],
   "writes bytes as text": ["values: every type"],
-  "numbers placeholders as they come": ["values: placeholders"],
+  "numbers placeholders by position": ["values: placeholders"],
   "ignores the isolation level": ["isolation: serializable"],
-  "sends what overlaps past the transaction": ["side by side: statements"],
-  "mixes up what overlaps": ["side by side: each statement"],
-  "swallows an error of what overlaps": ["side by side: one that fails"],
-  "needs a second connection to open": ["one connection: transactions"],
+  "sends parallel statements outside the transaction": ["parallel: statements"],
+  "mixes up parallel statements": ["parallel: each statement"],
+  "swallows an error of parallel statements": ["parallel: the one that fails"],
+  "needs a second connection to open": ["one connection: concurrent"],
   "does not wait for a connection": ["one connection: a transaction waits"],
-  "keeps a connection whose work threw": ["one connection: however"],
+  "keeps a connection whose work threw": ["one connection: after any end"],
   "keeps its connection for the next transaction": ["one connection: migrations"],
   "waits before it abandons": ["abandon: does not wait"],
   "gives back an abandoned connection": ["abandon: does not wait"],
@@ -94,25 +94,25 @@ const faults = {
 
 type Fault = keyof typeof faults;
 
-/** A `query` that is wrong for statements that are sent while others are under way; null unless that is the fault. */
+/** A `query` with the given fault for statements that are sent while others are running; null for other faults. */
 function overlappingQuery(tx: TestTx, pool: pg.Pool, fault: Fault | null) {
-  const handled = ["sends what overlaps past the transaction", "mixes up what overlaps"];
-  if (fault !== "swallows an error of what overlaps" && !handled.includes(fault ?? "")) return null;
+  const handled = ["sends parallel statements outside the transaction", "mixes up parallel statements"];
+  if (fault !== "swallows an error of parallel statements" && !handled.includes(fault ?? "")) return null;
   let underWay = 0;
   let previous: Promise<pg.QueryResult> | undefined;
   return async (text: string, values: unknown[] = []) => {
     const overlaps = underWay > 0;
     underWay += 1;
     try {
-      if (overlaps && fault === "sends what overlaps past the transaction")
+      if (overlaps && fault === "sends parallel statements outside the transaction")
         return await pool.query(text, values);
       const result = tx.query(text, values);
-      const answered = overlaps && fault === "mixes up what overlaps" ? (previous ?? result) : result;
+      const answered = overlaps && fault === "mixes up parallel statements" ? (previous ?? result) : result;
       previous = result;
       await result;
       return await answered;
     } catch (error) {
-      if (overlaps && fault === "swallows an error of what overlaps") return { rows: [] };
+      if (overlaps && fault === "swallows an error of parallel statements") return { rows: [] };
       throw error;
     } finally {
       underWay -= 1;
@@ -120,7 +120,7 @@ function overlappingQuery(tx: TestTx, pool: pg.Pool, fault: Fault | null) {
   };
 }
 
-/** A bridge as one writes it in an hour: six round trips, and right, unless `fault` says otherwise. */
+/** A textbook bridge: six round trips, correct unless `fault` is given. */
 class TextbookBridge implements TransactionBridge<TestTx> {
   readonly name = "textbook";
   readonly commitNotice = false;
@@ -192,12 +192,12 @@ class TextbookBridge implements TransactionBridge<TestTx> {
     opened: readonly (readonly SqlRow[])[],
     work: (session: BridgeSession<TestTx>) => Promise<BridgeWork<T>>,
   ): Promise<BridgeOutcome<T>> {
-    const lax = this.#has("lets transaction control through");
+    const lax = this.#has("allows transaction control");
     const guard = guardClient(client, {
       statementMethods: lax ? [] : ["query"],
       refusedMethods: ["release"],
     });
-    let touched = this.#has("takes its own statements for use");
+    let touched = this.#has("counts its own statements as use");
     const query = overlappingQuery(guard.tx, this.#pool, this.#fault);
     const tx = new Proxy(guard.tx, {
       get(target, name) {
@@ -223,7 +223,7 @@ class TextbookBridge implements TransactionBridge<TestTx> {
         const keep = this.#has("keeps a connection whose work threw");
         await this.#rollBack(client, keep ? () => {} : end);
       }
-      throw this.#has("wraps what the work throws") ? new Error("wrapped", { cause: error }) : error;
+      throw this.#has("wraps the work's error") ? new Error("wrapped", { cause: error }) : error;
     }
     revokeAtEnd();
     if (done.end === "commit") return this.#commit(client, end, done);
@@ -253,7 +253,7 @@ class TextbookBridge implements TransactionBridge<TestTx> {
       if (!late) closed = await this.#close(client, closing);
     } catch (error) {
       await this.#rollBack(client, end);
-      if (this.#has("says committed although a closing statement raised")) {
+      if (this.#has("reports a commit although a closing statement raised")) {
         return { kind: "committed", value, closed };
       }
       return { kind: "refused", value, sqlState: sqlStateOf(error) ?? "08003", error };
@@ -276,8 +276,8 @@ class TextbookBridge implements TransactionBridge<TestTx> {
     const lost = ["08006", "57P01"].includes(sqlState);
     end(lost);
     const doubt =
-      (lost && !this.#has("takes a lost COMMIT for a refusal")) ||
-      this.#has("doubts what the server refused");
+      (lost && !this.#has("reports a lost COMMIT as refused")) ||
+      this.#has("reports a doubt where the server refused");
     return doubt ? { kind: "in_doubt", value, error } : { kind: "refused", value, sqlState, error };
   }
 
@@ -300,11 +300,11 @@ class TextbookBridge implements TransactionBridge<TestTx> {
   #configOf({ text, values }: SqlStatement): pg.QueryConfig {
     let count = 0;
     return {
-      text: this.#has("numbers placeholders as they come")
+      text: this.#has("numbers placeholders by position")
         ? text.replaceAll(/\$\d+/g, () => `$${++count}`)
         : text,
       values: values.map((value) => {
-        if (value === null && this.#has("writes null as a word")) return "null";
+        if (value === null && this.#has("writes null as text")) return "null";
         if (!(value instanceof Uint8Array)) return value;
         return this.#has("writes bytes as text") ? String(value) : Buffer.from(value);
       }),
@@ -312,7 +312,7 @@ class TextbookBridge implements TransactionBridge<TestTx> {
   }
 }
 
-/** A pool that has lost a client never ends by itself. */
+/** A pool that has lost a client never ends on its own. */
 async function endByForce(clients: ReadonlySet<pg.PoolClient>): Promise<void> {
   for (const client of clients) {
     client.on("error", () => {});
@@ -320,7 +320,7 @@ async function endByForce(clients: ReadonlySet<pg.PoolClient>): Promise<void> {
   }
 }
 
-/** Runs the whole suite over a bridge; the names of the cases that failed. */
+/** Runs the whole suite over a bridge; returns the names of the cases that failed. */
 async function failuresOf(
   url: string,
   fault: Fault | null,
@@ -355,21 +355,21 @@ describe("the suite itself", () => {
   });
   afterAll(() => database.drop());
 
-  test("passes a bridge that is right", async () => {
+  test("passes a correct bridge", async () => {
     expect(await failuresOf(database.url, null)).toEqual([]);
   });
 
   test.each(Object.entries(faults) as [Fault, readonly string[]][])(
-    "notices one that %s",
+    "detects a bridge that %s",
     async (fault, cases) => {
       expect(await failuresOf(database.url, fault, cases)).not.toEqual([]);
     },
   );
 
-  test("refuses to leave out what it does not have, or without a reason", () => {
+  test("rejects a skip of an unknown case, or one without a reason", () => {
     const options = { test, sessions: "one", commitNotice: true, factory: () => Promise.reject() } as const;
     expect(() => transactionConformance({ ...options, skip: { nothing: "because" } })).toThrow(TypeError);
-    const skip = { "commit: keeps what was written, and the value comes out": " " };
+    const skip = { "commit: keeps what was written, and returns the value": " " };
     expect(() => transactionConformance({ ...options, skip })).toThrow(TypeError);
   });
 });

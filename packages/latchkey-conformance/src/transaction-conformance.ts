@@ -1,6 +1,6 @@
 /**
- * The bridge conformance suite: proves that a transaction bridge keeps the contract of `sql/transaction.ts`
- * over PostgreSQL. It brings no test runner; the runner's function is handed in.
+ * The bridge conformance suite: proves that a transaction bridge keeps the contract of `sql/transaction.ts` over PostgreSQL.
+ * It includes no test runner; the caller passes the runner's function.
  */
 import assert from "node:assert/strict";
 import { holdsNothing, makeTables } from "./transaction-conformance/arrange.ts";
@@ -19,13 +19,13 @@ import { sideBySideCases } from "./transaction-conformance/side-by-side.ts";
 import { valueCases } from "./transaction-conformance/values.ts";
 
 export interface TransactionConformanceOptions<Tx> extends BridgeCapabilities {
-  /** Registers one test, as `test` or `it` of any runner does. */
+  /** Registers one test, like `test` or `it` of any runner. */
   readonly test: (name: string, body: () => Promise<void>) => void;
-  /** Makes one bridge per case, on a pool of `limits.connections`. Cases run one after the other. */
+  /** Creates one bridge per case, on a pool of `limits.connections`. Cases run one after the other. */
   readonly factory: (limits: BridgeLimits) => BridgeUnderTest<Tx> | Promise<BridgeUnderTest<Tx>>;
-  /** After this long something that does not happen is a failure. Default 15 000. */
+  /** How long to wait for something before the case fails, in milliseconds. Default 15,000. */
   readonly patienceMs?: number;
-  /** Cases to leave out, by name, each with the reason. An unknown name is a `TypeError`. None when absent. */
+  /** Cases to skip, by name, each with the reason. An unknown name is a `TypeError`. Default: none. */
   readonly skip?: Readonly<Record<string, string>>;
 }
 
@@ -39,11 +39,10 @@ const cases: readonly BridgeCase[] = [
 ];
 
 /**
- * Registers one test for every sentence of the bridge contract that applies to the declared capabilities. It makes
- * tables of its own, `latchkey_rows`, `latchkey_once` and `latchkey_slow`, on the current schema, and
- * Latchkey's own through `makeStore`.
+ * Registers one test for every sentence of the bridge contract that applies to the declared capabilities. It creates its own
+ * tables, `latchkey_rows`, `latchkey_once` and `latchkey_slow`, in the current schema, and Latchkey's through `makeStore`.
  *
- * @throws {TypeError} when `skip` names no case of the suite, or gives no reason
+ * @throws {TypeError} if `skip` names a case that the suite does not have, or gives no reason
  */
 export function transactionConformance<Tx>(options: TransactionConformanceOptions<Tx>): void {
   const { sessions, commitNotice, oneConnection = true } = options;
@@ -54,7 +53,7 @@ export function transactionConformance<Tx>(options: TransactionConformanceOption
     if (reason.trim() === "") throw new TypeError(`Skipping "${name}" needs a reason`);
   }
   const manifest: BridgeCase = {
-    name: "manifest: the bridge declares what the suite was told",
+    name: "manifest: the bridge declares the capabilities that the suite was given",
     run: async ({ bridge }) => assert.equal(bridge.commitNotice, commitNotice),
   };
   for (const candidate of [manifest, ...cases]) {

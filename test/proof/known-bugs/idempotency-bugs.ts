@@ -69,7 +69,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/failures.ts`,
-        "failures: a throw rolls back, is answered by the framework, and the key runs again",
+        "failures: a throw rolls back, the framework answers it, and the key runs again",
       ),
       at(`${src}/http/express/express.holding.test.ts`, "a file is kept whole though the client has hung up"),
     ],
@@ -95,7 +95,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
-        "refusals: a duplicate that may wait gets the first answer",
+        "refusals: a duplicate that is allowed to wait gets the first answer",
       ),
     ],
     why: "Each try is the whole admission.",
@@ -119,7 +119,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
-        "refusals: two tenants with one key do not meet",
+        "refusals: two tenants with the same key are independent",
       ),
       at(
         `packages/latchkey-conformance/src/http-conformance/refusals.ts`,
@@ -144,7 +144,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/answers.ts`,
-        "answers: after the client hung up the handler finishes, and the retry gets its answer",
+        "answers: if the client disconnects, the handler finishes and the retry gets its answer",
       ),
     ],
   },
@@ -155,7 +155,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/answers.ts`,
-        "answers: the first caller gets every header, the second what belongs to the answer",
+        "answers: the first caller gets every header, the second only those that belong to the answer",
       ),
     ],
     why: "`Idempotent-Replayed: true` is on replays alone.",
@@ -167,7 +167,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/answers.ts`,
-        "answers: the first caller gets every header, the second what belongs to the answer",
+        "answers: the first caller gets every header, the second only those that belong to the answer",
       ),
       at(`${src}/execution/lease/run-lease.test.ts`, "is stored and replayed without running again"),
     ],
@@ -188,11 +188,11 @@ export const idempotencyBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `packages/latchkey-conformance/src/http-conformance/answers.ts`,
-        "answers: one of 20 MB reaches the first caller whole",
+        "answers: one of 20 MB reaches the first caller complete",
       ),
       at(
         `packages/latchkey-conformance/src/http-conformance/answers.ts`,
-        "answers: not a byte leaves before the store has confirmed",
+        "answers: no byte is sent before the store has confirmed",
       ),
     ],
     why: "What was sent is stored as bytes; a stream is read to its end first.",

@@ -19,7 +19,7 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "Two processes with one executor id recover the same work",
     where: "dbos-transact-ts #1205, #1207",
     shownBy: [
-      at(`${cases}/races.ts`, "races: an attempt that died again and again has one owner each time"),
+      at(`${cases}/races.ts`, "races: an attempt that dies repeatedly has one owner each time"),
       at("test/postgres/worker.test.ts", "several workers: every effect once, in the order of its aggregate"),
     ],
     why: "There are no ids to configure: each claim has a token of its own.",
@@ -48,7 +48,10 @@ export const knownBugs: readonly KnownBug[] = [
         "test/postgres/outbox.test.ts",
         "a rescue skips a row that another transaction is changing, and one whose claim has been ended since",
       ),
-      at(`${cases}/outbox-rescue.ts`, "outbox rescue: what was claimed again since is left alone"),
+      at(
+        `${cases}/outbox-rescue.ts`,
+        "outbox rescue: an effect that has been claimed again since is left alone",
+      ),
     ],
   },
   {
@@ -59,7 +62,10 @@ export const knownBugs: readonly KnownBug[] = [
         `${src}/workers/effect-dispatcher.test.ts`,
         "leaves effects that are not defined here to other processes",
       ),
-      at(`${cases}/outbox-rescue.ts`, "outbox rescue: of every definition and of both kinds at once"),
+      at(
+        `${cases}/outbox-rescue.ts`,
+        "outbox rescue: covers every definition and both kinds of claims at once",
+      ),
     ],
   },
   {
@@ -122,7 +128,10 @@ export const knownBugs: readonly KnownBug[] = [
         "test/postgres/outbox.test.ts",
         "of an ordered aggregate two claimers have one effect at a time, in order",
       ),
-      at(`${cases}/outbox-order.ts`, "outbox order: many claims at once never hand out two of one aggregate"),
+      at(
+        `${cases}/outbox-order.ts`,
+        "outbox order: many claims at once never claim two effects of one aggregate",
+      ),
     ],
   },
   {
@@ -199,7 +208,7 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${cases}/outbox-enqueue.ts`,
-        "enqueue: a transaction that is repeated with its effects has lost, and they are there once",
+        "enqueue: a repeated transaction with effects is lost, and its effects are stored once",
       ),
       at(`${src}/messages/inbox.test.ts`, "runs once, however often and under whichever spelling it comes"),
     ],
@@ -230,7 +239,7 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "Several instances retry the same message, unless an option forbids it",
     where: "CAP #1144, #1257, #1271, #1390, #1710",
     shownBy: [
-      at(`${cases}/outbox-claim.ts`, "outbox claim: many at once take each effect once"),
+      at(`${cases}/outbox-claim.ts`, "outbox claim: many at once claim each effect once"),
       at(`${src}/workers/effect-dispatcher.loop.test.ts`, "never send each other's claimed effects"),
     ],
   },
@@ -255,7 +264,7 @@ export const knownBugs: readonly KnownBug[] = [
       at("test/cli/dead.test.ts", "what is not dead, or not there, is refused, and the others are decided"),
       at(
         `${cases}/outbox-decide.ts`,
-        "outbox decide: a repetition does not redrive what has died again since",
+        "outbox decide: a repetition does not redrive an effect that has died again since",
       ),
     ],
   },
@@ -346,7 +355,7 @@ export const knownBugs: readonly KnownBug[] = [
         `${src}/execution/steps/owned-attempt.calls.test.ts`,
         "a refusal that run lets through is the final answer; any other error of the provider is not",
       ),
-      at(`${cases}/outbox-end.ts`, "only by the claim"),
+      at(`${cases}/outbox-end.ts`, "is refused to anyone but the claim"),
     ],
   },
 ];

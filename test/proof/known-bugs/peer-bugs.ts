@@ -40,7 +40,7 @@ export const peerBugs: readonly KnownBug[] = [
   {
     bug: "The effect is committed, the record of it is lost, and the retry does it again",
     where: "ikyriak/IdempotentAPI#57, adcontextprotocol/adcp-client#569",
-    shownBy: [at(`${http}/served.ts`, "served: writes and answer are kept together, once")],
+    shownBy: [at(`${http}/served.ts`, "served: writes and answer are stored together, once")],
     why: "Under `transaction` both are one commit.",
   },
   {
@@ -92,7 +92,10 @@ export const peerBugs: readonly KnownBug[] = [
     bug: "A client that is advised to send a new key does the work a second time",
     where: "KeeperHub/keeperhub#1922",
     shownBy: [
-      at(`${http}/refusals.ts`, "refusals: an unknown outcome is not retryable and no new key is safe"),
+      at(
+        `${http}/refusals.ts`,
+        "refusals: an unknown outcome is not retryable, and says that a new key is not safe",
+      ),
       at("test/clients/keys.test.ts", "after %s it keeps the key unless another is safe"),
     ],
   },
@@ -102,7 +105,7 @@ export const peerBugs: readonly KnownBug[] = [
       "apache/polaris#3803, kortix-ai/suna#5267, josipmusa/idempotency4j#9, RamaAditya49/titen#37, svix/diom#481",
     shownBy: [
       at(`${http}/refusals.ts`, "refusals: another principal of the tenant learns nothing"),
-      at(`${http}/refusals.ts`, "refusals: two tenants with one key do not meet"),
+      at(`${http}/refusals.ts`, "refusals: two tenants with the same key are independent"),
     ],
   },
   {
@@ -122,7 +125,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${http}/answers.ts`,
-        "answers: the first caller gets every header, the second what belongs to the answer",
+        "answers: the first caller gets every header, the second only those that belong to the answer",
       ),
     ],
   },
@@ -132,7 +135,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${http}/answers.ts`,
-        "answers: one too large to keep leaves a tombstone that says so, and never runs again",
+        "answers: one too large to store leaves a tombstone that says so, and never runs again",
       ),
     ],
   },
@@ -140,7 +143,9 @@ export const peerBugs: readonly KnownBug[] = [
     bug: "A duplicate cannot wait for the answer, and has to come again",
     where:
       "aws-powertools/powertools-lambda-python#2490, KanishJebaMathewM/Truxify#4696, ietf-wg-httpapi/idempotency#11, #42",
-    shownBy: [at(`${http}/refusals.ts`, "refusals: a duplicate that may wait gets the first answer")],
+    shownBy: [
+      at(`${http}/refusals.ts`, "refusals: a duplicate that is allowed to wait gets the first answer"),
+    ],
   },
   {
     bug: "An error of one moment is replayed for good",
@@ -148,7 +153,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(`${http}/failures.ts`, "failures: a 5xx rolls back and is released"),
       // biome-ignore lint/suspicious/noTemplateCurlyInString: the title as it stands in its file.
-      at(`${http}/failures.ts`, "failures: ${status} describes the moment and is released"),
+      at(`${http}/failures.ts`, "failures: ${status} is temporary and is released"),
     ],
   },
   {
@@ -173,7 +178,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [
       at(
         `${http}/options.ts`,
-        "options: a kept answer says until when, the first time and again; what is not kept does not",
+        "options: a stored answer says how long it is kept, the first time and on replay; others do not",
       ),
     ],
   },

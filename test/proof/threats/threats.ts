@@ -32,10 +32,10 @@ export const threats: readonly Threat[] = [
         file: "test/integration/security.test.ts",
         title: "no separator makes two tenants, or two keys, one",
       },
-      { file: `${cases}/refusals.ts`, title: "refusals: two tenants with one key do not meet" },
+      { file: `${cases}/refusals.ts`, title: "refusals: two tenants with the same key are independent" },
       {
         file: `${cases}/status.ts`,
-        title: "status: to every other tenant and principal there is no such operation",
+        title: "status: for every other tenant and principal the operation does not exist",
       },
     ],
   },
@@ -53,7 +53,7 @@ export const threats: readonly Threat[] = [
       { file: `${cases}/refusals.ts`, title: "refusals: another principal of the tenant learns nothing" },
       {
         file: `${cases}/refusals.ts`,
-        title: "refusals: another principal cannot recognise a key of the tenant's",
+        title: "refusals: another principal cannot tell a key of the tenant",
       },
       {
         file: "test/integration/quality-gates.test.ts",
@@ -77,7 +77,7 @@ export const threats: readonly Threat[] = [
       },
       {
         file: `${cases}/options.ts`,
-        title: "options: a tenant over its limit is refused before anything runs, others are not",
+        title: "options: a tenant over its limit is refused before anything runs; other tenants are not",
       },
       {
         file: "test/postgres/active-keys.test.ts",
@@ -144,7 +144,7 @@ export const threats: readonly Threat[] = [
     shownBy: [
       {
         file: `packages/latchkey-conformance/src/store-conformance/bytes.ts`,
-        title: "come back as they were",
+        title: "come back unchanged",
       },
       {
         file: `${src}/stores/postgres.database.test.ts`,
@@ -183,7 +183,7 @@ export const threats: readonly Threat[] = [
       { file: `${src}/http/protocol/capture.test.ts`, title: "headers that belong to it" },
       {
         file: `${cases}/answers.ts`,
-        title: "answers: the first caller gets every header, the second what belongs to the answer",
+        title: "answers: the first caller gets every header, the second only those that belong to the answer",
       },
     ],
   },
@@ -193,7 +193,7 @@ export const threats: readonly Threat[] = [
     shownBy: [
       {
         file: `${cases}/answers.ts`,
-        title: "answers: one too large to keep leaves a tombstone that says so, and never runs again",
+        title: "answers: one too large to store leaves a tombstone that says so, and never runs again",
       },
     ],
   },
@@ -238,7 +238,7 @@ export const threats: readonly Threat[] = [
       },
       {
         file: `${cases}/refusals.ts`,
-        title: "refusals: an expired key is gone until it is forgotten, then runs as new",
+        title: "refusals: an expired key is refused until it is forgotten, then runs as new",
       },
     ],
     rest: "Without the age limit a client that retries after the key was forgotten runs as new.",

@@ -1,4 +1,4 @@
-/** A service in memory around the adapter: its COMMITs can be held, and what it has written is seen. */
+/** A service in memory around the adapter. Its COMMITs can be paused, and cases can read what it has written. */
 import assert from "node:assert/strict";
 import { createLatchkey, type LatchkeyEvent, type Store, systemPorts } from "latchkey";
 import { pause, type TransactionSupport } from "latchkey/internal";
@@ -17,7 +17,7 @@ const lookAgainMs = 10;
 
 export interface Arranged {
   readonly context: BrokerContext;
-  /** What was begun and not released. */
+  /** Whether it was started and not yet released. */
   release(): void;
 }
 
@@ -77,7 +77,7 @@ function messageOf(name: string) {
 function runningOf(started: ConsumerUnderTest): Running {
   const { consumer } = started;
   const can = (what: "die" | "cut") => {
-    assert.ok(started[what], `a consumer has ${what}, as was declared`);
+    assert.ok(started[what], `a consumer must have ${what}, as declared`);
     return started[what]();
   };
   return {
@@ -113,7 +113,7 @@ function patience(patienceMs: number): Pick<BrokerContext, "until" | "within"> {
 
 type Where = Parameters<BrokerContext["hold"]>[0];
 
-/** Stops one transaction at its COMMIT. */
+/** Pauses one transaction at its COMMIT. */
 class Gates {
   readonly #waiting = new Map<Where, { reached: () => void; open: Promise<void> }>();
   readonly #opened: (() => void)[] = [];
@@ -132,7 +132,7 @@ class Gates {
 
   around(store: Store<MemoryTransaction>): Store<MemoryTransaction> {
     const { transactions } = store;
-    assert.ok(transactions, "the memory store has transactions");
+    assert.ok(transactions, "the memory store must have transactions");
     return { ...store, transactions: this.#around(transactions) };
   }
 

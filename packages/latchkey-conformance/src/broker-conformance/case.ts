@@ -1,4 +1,4 @@
-/** What a case of the broker suite is, and what it gets to work with. */
+/** What a case of the broker suite is, and the context it runs in. */
 
 import type {
   ConsumerCounts,
@@ -13,61 +13,66 @@ import type {
 import type { MemoryTransaction } from "latchkey/memory";
 
 export interface PublishedMessage {
-  /** What the inbox is to know it by. Copies have the same; a broker that drops copies itself must be kept from it. */
+  /**
+   * The id by which the inbox must recognise it. Copies have the same id; the driver must disable any deduplication in the
+   * broker.
+   */
   readonly id: string;
   readonly body: Uint8Array;
   readonly contentType: string;
 }
 
-/** What a message of the suite says. */
+/** The content of the suite's messages. */
 export interface BrokerInput {
   readonly name: string;
 }
 
 export interface ConsumeOptions extends InboxOptions<BrokerInput> {
-  /** How many messages the adapter may have under way or held at once. */
+  /** How many messages the adapter may run or hold at once. */
   readonly size: number;
 }
 
-/** One consumer of the adapter, on a connection of its own. */
+/** One consumer of the adapter, on its own connection. */
 export interface ConsumerUnderTest {
   readonly consumer: MessageConsumer;
-  /** From now on nothing of it reaches the broker, as though its process had been killed. The broker gives what it had to others. */
+  /**
+   * Cuts the consumer off from the broker, as if its process had been killed. The broker redelivers its messages to others.
+   */
   die?(): Promise<void>;
-  /** Its connection breaks once; it may make another. */
+  /** Breaks its connection once; the consumer may reconnect. */
   cut?(): Promise<void>;
 }
 
 /** An empty queue, used by one case. */
 export interface BrokerUnderTest {
-  /** Resolves when the broker has them. */
+  /** Resolves when the broker has accepted them. */
   publish(messages: readonly PublishedMessage[]): Promise<void>;
-  /** Starts a consumer of the adapter. Its options are to be handed over as they are. */
+  /** Starts a consumer of the adapter. Pass its options through unchanged. */
   consume(
     latchkey: Latchkey<MemoryTransaction>,
     operation: Operation<"transaction">,
     options: ConsumeOptions,
     handler: MessageHandler<MemoryTransaction, "transaction", BrokerInput>,
   ): Promise<ConsumerUnderTest>;
-  /** How many messages nobody has settled. Asked while no consumer runs. */
+  /** How many messages are not settled. Called only while no consumer runs. */
   unsettled(): Promise<number>;
-  /** How many messages the broker has put aside as dead. */
+  /** How many messages the broker has set aside as dead. */
   putAside?(): Promise<number>;
-  /** Called once, after the case, also when it failed. Ends consumers that were not stopped. */
+  /** Called once after the case, even if it failed. Must end consumers that were not stopped. */
   close(): Promise<void> | void;
 }
 
-/** What can be done to the adapter's consumers. What is declared must be there. */
+/** What can be done to the adapter's consumers. Whatever is declared must be implemented. */
 export interface BrokerCapabilities {
-  /** `die` is there. */
+  /** `die` is implemented. */
   readonly dies: boolean;
-  /** `cut` is there. */
+  /** `cut` is implemented. */
   readonly cuts: boolean;
-  /** `putAside` is there, and dead letters get there. */
+  /** `putAside` is implemented, and dead letters are counted by it. */
   readonly putsAside: boolean;
 }
 
-/** A consumer as a case has it. */
+/** A consumer as a case sees it. */
 export interface Running {
   counts(): ConsumerCounts;
   stop(): Promise<void>;
@@ -84,27 +89,27 @@ export interface BrokerContext {
   readonly broker: BrokerUnderTest;
   readonly capabilities: BrokerCapabilities;
   readonly events: readonly LatchkeyEvent[];
-  /** `work` comes before the handler's row is written. */
+  /** `work` runs before the handler's row is written. */
   consume(work: (one: Work) => Promise<void> | void, options?: Partial<ConsumeOptions>): Promise<Running>;
-  /** Messages by name; each says its name, and has it as its id. */
+  /** Publishes one message per name; each carries its name, and has it as its id. */
   publish(...names: readonly string[]): Promise<void>;
   /** Names of the committed rows, sorted. */
   rows(): readonly string[];
   /** Reasons of the dead letters, sorted. */
   dead(): Promise<readonly string[]>;
-  /** The next transaction stops before its COMMIT, or after it and before anybody hears of it. */
+  /** Pauses the next transaction before its COMMIT, or after it and before the caller learns of it. */
   hold(where: "before COMMIT" | "after COMMIT"): { readonly reached: Promise<void>; release(): void };
-  /** Fails with `what` after the suite's patience. */
+  /** Fails with `what` once the suite's patience is exhausted. */
   until(what: string, condition: () => boolean | Promise<boolean>): Promise<void>;
   within<T>(what: string, promise: Promise<T>): Promise<T>;
-  /** For what must not happen meanwhile. */
+  /** Waits a fixed time, to give something that must not happen the chance to happen. */
   pause(ms: number): Promise<void>;
 }
 
 export interface BrokerCase {
-  /** Starts with the group: `ack: …`. Stable, because `skip` names it. */
+  /** Starts with the group: `ack: …`. Stable, because `skip` refers to it. */
   readonly name: string;
-  /** What the case needs; always applies, when absent. */
+  /** What the case needs. Absent: the case always applies. */
   readonly needs?: (capabilities: BrokerCapabilities) => boolean;
   run(context: BrokerContext): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** `deliver`, `ack`, `duplicates`: what a message is handed over as, and when it is acknowledged. */
+/** `deliver`, `ack`, `duplicates`: what the adapter passes to the inbox, and when it acknowledges. */
 import assert from "node:assert/strict";
 import type { BrokerCase } from "./case.ts";
 import { stopped } from "./stopped.ts";
@@ -7,7 +7,7 @@ const allBytes = Uint8Array.from({ length: 256 }, (_, index) => index);
 
 export const deliveryCases: readonly BrokerCase[] = [
   {
-    name: "deliver: a message runs once, and is settled",
+    name: "deliver: a message runs once and is settled",
     async run(context) {
       const { consume, publish, until, rows } = context;
       const consumer = await consume(() => {});
@@ -20,7 +20,7 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
-    name: "deliver: bytes that are no text, and their type, arrive as they were sent",
+    name: "deliver: bytes that are not text, and the content type, arrive as they were sent",
     async run(context) {
       const { broker, consume, until, rows } = context;
       const seen: unknown[] = [];
@@ -35,14 +35,14 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
-    name: "deliver: no more are under way than the adapter was told",
+    name: "deliver: no more messages run at once than the adapter was configured for",
     async run(context) {
       const { consume, publish, until, rows, pause } = context;
       let [under, most] = [0, 0];
       const work = async () => {
         under += 1;
         most = Math.max(most, under);
-        // Time for more to come where more may.
+        // Time for further messages to start if the limit were ignored.
         await pause(100);
         under -= 1;
       };
@@ -61,10 +61,10 @@ export const deliveryCases: readonly BrokerCase[] = [
       const commit = hold("before COMMIT");
       const first = await consume(() => {});
       await publish("a");
-      await within("its transaction comes to COMMIT", commit.reached);
+      await within("its transaction reaches COMMIT", commit.reached);
       await first.die();
       const second = await consume(() => {});
-      await until("another is given it", () => second.counts().received > 0);
+      await until("another consumer receives it", () => second.counts().received > 0);
       commit.release();
       await until("it is settled", () => second.counts().duplicates === 1);
       await stopped(context, second);
@@ -72,7 +72,7 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
-    name: "ack: what a consumer that dies had begun comes again, and says that it was delivered before",
+    name: "ack: a message that was running in a consumer that died is delivered again, marked as redelivered",
     needs: ({ dies }) => dies,
     async run(context) {
       const { consume, publish, until, within, rows } = context;
@@ -87,15 +87,19 @@ export const deliveryCases: readonly BrokerCase[] = [
       await first.die();
       const runs: boolean[] = [];
       const second = await consume(({ message }) => void runs.push(message.redelivered));
-      await until("another is given it", () => second.counts().received > 0);
+      await until("another consumer receives it", () => second.counts().received > 0);
       death.reject(new Error("its process was killed"));
       await until("it has run", () => rows().length === 1);
       await stopped(context, second);
-      assert.deepEqual(runs, [true], "an earlier delivery may have begun: deaths are counted by it");
+      assert.deepEqual(
+        runs,
+        [true],
+        "an earlier delivery may have begun; the inbox counts deaths by this flag",
+      );
     },
   },
   {
-    name: "ack: a consumer that dies between COMMIT and acknowledgement: another acknowledges it, and runs nothing",
+    name: "ack: if a consumer dies between COMMIT and acknowledgement, another acknowledges the message without running it",
     needs: ({ dies }) => dies,
     async run(context) {
       const { consume, publish, hold, until, within, rows } = context;
@@ -114,7 +118,7 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
-    name: "duplicates: are acknowledged, and nothing runs",
+    name: "duplicates: are acknowledged without running",
     async run(context) {
       const { consume, publish, until, rows } = context;
       let runs = 0;
@@ -129,14 +133,14 @@ export const deliveryCases: readonly BrokerCase[] = [
     },
   },
   {
-    name: "in progress: a copy is held while the first runs, and is not delivered again and again",
+    name: "in progress: a copy is held while the first runs, instead of being redelivered in a loop",
     async run(context) {
       const { consume, publish, until, pause, rows } = context;
       const gate = Promise.withResolvers<void>();
       const consumer = await consume(() => gate.promise);
       await publish("a", "a");
-      await until("both are there", () => consumer.counts().received >= 2);
-      // Time for a copy to go round in circles.
+      await until("both have arrived", () => consumer.counts().received >= 2);
+      // Time for a copy to be redelivered in a loop.
       await pause(500);
       const during = consumer.counts().received;
       gate.resolve();

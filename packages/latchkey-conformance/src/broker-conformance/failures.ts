@@ -1,13 +1,13 @@
-/** `give back`, `dead`, `cut`: what does not go through at once. */
+/** `give back`, `dead`, `cut`: messages that do not succeed at once. */
 import assert from "node:assert/strict";
 import { MessageRefused } from "latchkey";
 import type { BrokerCase, Work } from "./case.ts";
 import { drained, stopped } from "./stopped.ts";
 
-/** Timers and clocks of a broker need not agree to the millisecond. */
+/** The broker's timers and clocks may differ from ours by some milliseconds. */
 const clockSlackMs = 25;
 
-/** Fails the first run of `name`, and tells when which deliveries came. */
+/** Fails the first run of `name`, and records when each delivery arrived. */
 function failingOnce(name: string) {
   const runs: { readonly at: number; readonly redelivered: boolean }[] = [];
   return {
@@ -22,7 +22,7 @@ function failingOnce(name: string) {
 
 export const failureCases: readonly BrokerCase[] = [
   {
-    name: "give back: comes again, not before its pause is over, and says that it was delivered before",
+    name: "give back: the message is delivered again, not before its pause is over, marked as redelivered",
     async run(context) {
       const { consume, publish, until, rows, events } = context;
       const { runs, work } = failingOnce("a");
@@ -31,20 +31,24 @@ export const failureCases: readonly BrokerCase[] = [
       await until("it has run again", () => rows().length === 1);
       await stopped(context, consumer);
       const given = events.find((event) => event.type === "message_given_back");
-      assert.ok(given, "it was given back");
+      assert.ok(given, "it must have been given back");
       const [first, second, ...more] = runs;
-      assert.ok(first && second && more.length === 0, "it ran twice");
+      assert.ok(first && second && more.length === 0, "it must have run twice");
       const passedMs = second.at - first.at;
       assert.ok(
         passedMs >= given.afterMs - clockSlackMs,
         `after ${passedMs} ms; not before ${given.afterMs} ms`,
       );
-      assert.equal(second.redelivered, true, "an earlier delivery may have begun: deaths are counted by it");
+      assert.equal(
+        second.redelivered,
+        true,
+        "an earlier delivery may have begun; the inbox counts deaths by this flag",
+      );
       assert.deepEqual(rows(), ["a"]);
     },
   },
   {
-    name: "give back: others go on during the pause",
+    name: "give back: other messages continue during the pause",
     async run(context) {
       const { consume, publish, until, rows } = context;
       const { runs, work } = failingOnce("a");
@@ -53,47 +57,47 @@ export const failureCases: readonly BrokerCase[] = [
       await until("it has failed", () => runs.length === 1);
       await publish("b", "c");
       await until("the others have run", () => rows().includes("b") && rows().includes("c"));
-      assert.equal(runs.length, 1, "during the pause");
+      assert.equal(runs.length, 1, "must not run during the pause");
       await until("it has run again", () => rows().length === 3);
       await stopped(context, consumer);
     },
   },
   {
-    name: "dead: is settled, and the others go on",
+    name: "dead: is settled, and other messages continue",
     async run(context) {
       const { broker, consume, publish, until, rows, dead } = context;
       const consumer = await consume(({ name }) => {
         if (name === "refused") throw new MessageRefused();
-        if (name === "poison") throw new Error("it never works");
+        if (name === "poison") throw new Error("it never succeeds");
       });
       const unreadable = { id: "unreadable", body: Buffer.from("{"), contentType: "text/plain" };
       await broker.publish([unreadable]);
       await publish("refused", "poison", "b");
       await until("three are dead", async () => (await dead()).length === 3);
-      await until("the other has run", () => rows().length === 1);
+      await until("the other one has run", () => rows().length === 1);
       await stopped(context, consumer);
       assert.deepEqual(await dead(), ["failed", "refused", "undecodable"]);
       assert.deepEqual([consumer.counts().dead, rows()], [3, ["b"]]);
     },
   },
   {
-    name: "dead: is put aside by the broker, too",
+    name: "dead: is also set aside by the broker",
     needs: ({ putsAside }) => putsAside,
     async run(context) {
       const { broker, consume, publish, until, rows, dead } = context;
-      assert.ok(broker.putAside, "the driver has putAside, as was declared");
+      assert.ok(broker.putAside, "the driver must have putAside, as declared");
       const consumer = await consume(({ name }) => {
         if (name.startsWith("refused")) throw new MessageRefused();
       });
       await publish("refused-1", "refused-2", "b");
       await until("two are dead", async () => (await dead()).length === 2);
-      await until("the other has run", () => rows().length === 1);
+      await until("the other one has run", () => rows().length === 1);
       await stopped(context, consumer);
-      await until("both are put aside", async () => (await broker.putAside?.()) === 2);
+      await until("both are set aside", async () => (await broker.putAside?.()) === 2);
     },
   },
   {
-    name: "cut: a message is under way while the connection breaks: it runs once, and the consumer goes on",
+    name: "cut: if the connection breaks while a message runs, the message runs once and the consumer continues",
     needs: ({ cuts }) => cuts,
     async run(context) {
       const { consume, publish, until, rows } = context;

@@ -1,12 +1,12 @@
 import type { BrokerContext, Running } from "./case.ts";
 
-/** Stops it, and waits until the broker has nothing left. */
+/** Stops the consumer, and waits until the broker has no unsettled messages. */
 export async function stopped({ within, until, broker }: BrokerContext, consumer: Running): Promise<void> {
   await within("it stops", consumer.stop());
   await until("everything is settled", async () => (await broker.unsettled()) === 0);
 }
 
-/** As `stopped`; a copy that it gave back when it stopped is left to others. */
+/** Like `stopped`; another consumer receives the copy that this one gave back when it stopped. */
 export async function drained(context: BrokerContext, consumer: Running): Promise<void> {
   const { within, until, broker, consume, pause } = context;
   await within("it stops", consumer.stop());

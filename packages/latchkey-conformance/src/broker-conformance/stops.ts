@@ -1,11 +1,11 @@
-/** `stop`: what runs is waited for, what is held is given back, and nothing more is taken. */
+/** `stop`: waits for running messages, gives back held ones, and receives nothing more. */
 import assert from "node:assert/strict";
 import type { BrokerCase } from "./case.ts";
 import { stopped } from "./stopped.ts";
 
 export const stopCases: readonly BrokerCase[] = [
   {
-    name: "stop: waits until what runs is committed and settled",
+    name: "stop: waits until running messages are committed and settled",
     async run(context) {
       const { consume, publish, within, pause, rows } = context;
       const [begun, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -23,31 +23,31 @@ export const stopCases: readonly BrokerCase[] = [
       const early = over;
       gate.resolve();
       await within("it stops", stopping);
-      assert.equal(early, false, "it waits");
+      assert.equal(early, false, "it must wait");
       await stopped(context, consumer);
       assert.deepEqual([rows(), consumer.counts().executed], [["a"], 1]);
     },
   },
   {
-    name: "stop: gives back at once what is held, for others",
+    name: "stop: gives back held messages at once, for other consumers",
     async run(context) {
       const { consume, publish, until, within, rows } = context;
       const gate = Promise.withResolvers<void>();
       const first = await consume(() => gate.promise);
       await publish("a", "a");
-      await until("both are there", () => first.counts().received === 2);
+      await until("both have arrived", () => first.counts().received === 2);
       const stopping = first.stop();
       await until("the copy is given back", () => first.counts().givenBack === 1);
       gate.resolve();
       await within("it stops", stopping);
       const second = await consume(() => {});
-      await until("another has acknowledged it", () => second.counts().duplicates === 1);
+      await until("another consumer has acknowledged it", () => second.counts().duplicates === 1);
       await stopped(context, second);
       assert.deepEqual(rows(), ["a"]);
     },
   },
   {
-    name: "stop: takes nothing more, and leaves the rest to others",
+    name: "stop: receives nothing more, and leaves the rest to other consumers",
     async run(context) {
       const { consume, publish, within, until, pause, rows } = context;
       const [begun, gate] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -1,4 +1,4 @@
-/** Deferred operations: a request is accepted, answered 202 with the address of its status, and done by a worker. */
+/** Deferred operations: a request is accepted, answered with 202 and the address of its status, and run by a worker. */
 import assert from "node:assert/strict";
 import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
 import { newKey } from "./client.ts";
@@ -9,7 +9,7 @@ const statusPath = "/operations";
 
 const deferred = [
   {
-    name: "accepted: a deferred request is answered 202 with the address of its status, before anything runs",
+    name: "accepted: a deferred request is answered with 202 and the address of its status, before anything runs",
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       const accepted = await subject.send({ key: newKey() });
@@ -20,7 +20,7 @@ const deferred = [
     },
   },
   {
-    name: "accepted: the same request again is the same operation, which runs once and then answers",
+    name: "accepted: a repeated request is the same operation, which runs once and then answers",
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       const key = newKey();
@@ -60,7 +60,7 @@ const deferred = [
     },
   },
   {
-    name: "accepted: a key with another body, or of another principal, is refused; of another tenant it is its own",
+    name: "accepted: a key with another body, or of another principal, is refused; in another tenant it is independent",
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       const key = newKey();
@@ -76,7 +76,7 @@ const deferred = [
     },
   },
   {
-    name: "accepted: what is refused or makes no input is stored nowhere",
+    name: "accepted: a request that is refused, or from which no input can be made, is not stored",
     async run({ serve }) {
       let made = 0;
       const subject = await serve({
@@ -102,10 +102,10 @@ const deferred = [
   },
 ] satisfies readonly Omit<HttpCase, "execution">[];
 
-/** Under a lease 202 is a choice. */
+/** Under a lease, 202 is optional. */
 const chosen = [
   {
-    name: "accepted: a duplicate of a running request is sent to its status, where the route wants that",
+    name: "accepted: a duplicate of a running request is sent to its status, if the route is configured so",
     execution: "lease",
     async run({ start }) {
       const gate = createGate();
@@ -132,7 +132,7 @@ const chosen = [
     },
   },
   {
-    name: "accepted: a duplicate of running work that is owned is sent to its status, where the route wants that",
+    name: "accepted: a duplicate of a running owned operation is sent to its status, if the route is configured so",
     execution: "lease",
     served: true,
     async run({ serve }) {
@@ -155,7 +155,7 @@ const chosen = [
     },
   },
   {
-    name: "accepted: what ended early is gone on with by the request alone, and the status says so",
+    name: "accepted: only a request resumes an attempt that ended early, and the status says so",
     execution: "lease",
     served: true,
     async run({ serve }) {
@@ -187,7 +187,7 @@ export const acceptedCases: readonly HttpCase[] = [
   ...deferred.map((each): HttpCase => ({ ...each, execution: "deferred", served: true, status: true })),
   ...chosen.map((each): HttpCase => ({ ...each, status: true })),
   {
-    name: "accepted: a duplicate of a running request is told to come back by 429, where the route wants that",
+    name: "accepted: a duplicate of a running request is answered with 429 and told when to retry, if the route is configured so",
     async run({ start }, execution) {
       const gate = createGate();
       const subject = await start({
@@ -209,7 +209,7 @@ export const acceptedCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "accepted: a route that would answer 202 with nowhere to ask, or without a record to ask for, is refused",
+    name: "accepted: a route that would answer 202 without a status path, or without a record to ask for, is rejected",
     async run({ start }, execution) {
       await assert.rejects(start({ execution, settings: { inProgress: 202 } }), TypeError);
       if (execution === "lease") return;

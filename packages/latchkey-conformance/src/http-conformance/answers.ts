@@ -1,4 +1,4 @@
-/** Answers: what the first caller gets, and what the second one gets again. */
+/** Answers: what the first caller gets, and what the second one gets. */
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { systemPorts } from "latchkey";
@@ -9,7 +9,7 @@ import { newKey, requestBytes, sendBytes } from "./client.ts";
 const json = ["Content-Type", "application/json"] as const;
 const everyByte = Uint8Array.from({ length: 256 }, (_, index) => index);
 
-/** Lets the server's side of the connection go on. */
+/** Lets the server's side of the connection make progress. */
 const turn = () => pause(systemPorts.clock, 1);
 
 async function* chunks(): AsyncGenerator<Uint8Array> {
@@ -50,7 +50,7 @@ export const answerCases: readonly HttpCase[] = [
         assert.deepEqual(first.body, Buffer.from(body as string));
         assert.equal(first.status, answer().status);
         if (first.status === 204)
-          assert.equal(first.header("content-length"), null, "there is nothing to count");
+          assert.equal(first.header("content-length"), null, "there is no body to count");
         assertReplay(first, await subject.send({ key }), ["location"]);
         assertReplay(first, await subject.send({ key }), ["location"]);
         assert.equal(subject.starts(), 1);
@@ -74,7 +74,7 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "answers: the first caller gets every header, the second what belongs to the answer",
+    name: "answers: the first caller gets every header, the second only those that belong to the answer",
     async run({ start }, execution) {
       const headers = [
         ["Content-Type", "text/plain"],
@@ -100,7 +100,7 @@ export const answerCases: readonly HttpCase[] = [
       assert.equal(replay.header("location"), "/orders/1");
       assert.equal(replay.header("x-order-version"), "7");
       const cookies = (answer: typeof first) => answer.lines.filter(([name]) => name === "set-cookie").length;
-      assert.equal(cookies(first), 2, "both cookies, apart");
+      assert.equal(cookies(first), 2, "both cookies, on separate lines");
       for (const name of ["set-cookie", "x-request-id", "access-control-allow-origin", "x-other"]) {
         assert.notEqual(first.header(name), null, `${name} reaches the first caller`);
         assert.equal(replay.header(name), null, `${name} is not replayed`);
@@ -108,7 +108,7 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "answers: one too large to keep leaves a tombstone that says so, and never runs again",
+    name: "answers: one too large to store leaves a tombstone that says so, and never runs again",
     async run({ start }, execution) {
       const body = "x".repeat(101);
       const subject = await start({
@@ -125,19 +125,19 @@ export const answerCases: readonly HttpCase[] = [
       });
       const key = newKey();
       const first = await subject.send({ key });
-      assert.equal(first.body.toString(), body, "the first caller gets it all");
+      assert.equal(first.body.toString(), body, "the first caller gets all of it");
       const replay = await subject.send({ key });
       assert.equal(replay.status, 201);
       assert.equal(replay.body.byteLength, 0);
       assert.equal(replay.header("location"), "/orders/1");
-      assert.equal(replay.header("content-encoding"), null, "it would describe bytes that are not there");
+      assert.equal(replay.header("content-encoding"), null, "it would describe bytes that are missing");
       assert.equal(replay.header("idempotent-replayed"), "true");
       assert.equal(replay.header("idempotency-status"), "answer-not-stored");
       assert.equal(subject.starts(), 1);
     },
   },
   {
-    name: "answers: one of 20 MB reaches the first caller whole",
+    name: "answers: one of 20 MB reaches the first caller complete",
     execution: "transaction",
     async run({ start }, execution) {
       const body = Buffer.alloc(20 * 1024 * 1024, everyByte);
@@ -153,7 +153,7 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "answers: HEAD has the headers and no body, twice",
+    name: "answers: HEAD gets the headers and no body, both times",
     async run({ start }, execution) {
       const headers = [
         ["Content-Type", "text/plain; charset=utf-8"],
@@ -170,7 +170,7 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "answers: after the client hung up the handler finishes, and the retry gets its answer",
+    name: "answers: if the client disconnects, the handler finishes and the retry gets its answer",
     async run({ start }, execution) {
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
@@ -187,7 +187,7 @@ export const answerCases: readonly HttpCase[] = [
       await arrived;
       hangUp.abort();
       await assert.rejects(lost);
-      // Each of these comes after the hang-up, on the server's side too.
+      // The server handles each of these after the disconnect.
       for (let round = 0; round < 3; round++) await subject.send({ key: null });
       release();
       let retry = await subject.send({ key });
@@ -199,7 +199,7 @@ export const answerCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "answers: not a byte leaves before the store has confirmed",
+    name: "answers: no byte is sent before the store has confirmed",
     async run({ start }, execution) {
       const headers = [["Content-Type", "text/plain"] as const];
       const subject = await start({

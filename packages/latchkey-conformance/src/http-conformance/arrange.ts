@@ -1,4 +1,4 @@
-/** The app of one case: its store, which can fail on purpose, its operation and its route. */
+/** The app of one case: its store, whose failures the case controls, its operation and its route. */
 
 import {
   createLatchkey,
@@ -40,7 +40,7 @@ export function arrange<Tx>(under: StoreUnderTest<Tx>, setup: Setup, number: num
   return { app: { ...app, route }, subject };
 }
 
-/** A served route, beside a protected one that nobody asks. */
+/** A served route, and a protected one that receives no requests. */
 export function arrangeServed<Tx>(
   under: StoreUnderTest<Tx>,
   setup: ServedSetup,
@@ -66,7 +66,7 @@ export function arrangeWrong<Tx>(
   const { app, subject } = arrangeServed(under, { execution }, 0);
   const { served, ...others } = app;
   const { route } = others;
-  // What the types of an adapter refuse, and JavaScript does not.
+  // An adapter's types reject this; JavaScript does not.
   const bare = route.operation as Operation as ServedRoute["operation"];
   const owned = served.operation as Operation as Operation<never>;
   return wrong === "protected"

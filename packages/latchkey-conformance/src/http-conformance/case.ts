@@ -1,4 +1,4 @@
-/** What a case of the HTTP suite is, and what it gets to work with. */
+/** What a case of the HTTP suite is, and the context it runs in. */
 import assert from "node:assert/strict";
 import type {
   Attempt,
@@ -17,24 +17,24 @@ import type {
 } from "latchkey";
 import type { HttpAnswer, HttpCall } from "./client.ts";
 
-/** What a handler of the suite answers. The app under test writes it through its framework's response. */
+/** What a handler of the suite answers. The app under test writes it to its framework's response. */
 export interface HandlerAnswer {
   readonly status: number;
   /** One entry per field line. */
   readonly headers?: readonly (readonly [name: string, value: string])[];
-  /** Default: none. What can be iterated is streamed. */
+  /** Default: none. An iterable is streamed. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** The app's handler throws this once it has set status and headers, in place of a body. */
+  /** The app's handler throws this after it has set status and headers, instead of sending a body. */
   readonly error?: Error;
 }
 
 interface RouteBase {
-  /** A route for GET answers HEAD too. */
+  /** A route for GET also answers HEAD. */
   readonly method: "POST" | "GET";
   readonly path: string;
 }
 
-/** A route that the app under test protects. `readBody` gives what the handler's own framework gives it. */
+/** A route that the app under test protects. `readBody` returns what the framework gives to the handler. */
 export type ProtectedRoute<Tx> =
   | (RouteBase & {
       readonly execution: "transaction";
@@ -50,7 +50,7 @@ export type ProtectedRoute<Tx> =
       handle(readBody: () => Promise<Uint8Array>, context: { attempt: Attempt }): Promise<HandlerAnswer>;
     });
 
-/** What a served operation of the suite takes. */
+/** The input of a served operation of the suite. */
 export interface ServedInput {
   /** The request's body. */
   readonly sent: string;
@@ -58,24 +58,24 @@ export interface ServedInput {
 
 /** A route whose operation owns its work, which the app under test serves. */
 export interface ServedRoute extends RouteBase {
-  /** Its execution may be the other one, which makes no difference to an adapter. */
+  /** At run time its execution may be the other kind, which makes no difference to an adapter. */
   readonly operation: OwnedOperation<"lease", ServedInput>;
-  /** `readBody` gives what the framework's own handlers get. */
+  /** `readBody` returns what the framework gives to its own handlers. */
   toInput(readBody: () => Promise<Uint8Array>): Promise<ServedInput>;
 }
 
 /**
- * A whole app. Errors that its handlers do not catch are answered by its framework: with their `status` (or `statusCode`)
- * where they have one, else with 500.
+ * A complete app. Its framework answers errors that the handlers do not catch: with their `status` (or `statusCode`) if they
+ * have one, otherwise with 500.
  */
 export interface AppUnderTest<Tx> {
   readonly latchkey: Latchkey<Tx>;
   readonly route: ProtectedRoute<Tx>;
-  /** Absent in cases of the protected route. */
+  /** Absent in cases about the protected route. */
   readonly served?: ServedRoute;
-  /** Where they have a `statusPath`, the app serves the status resource below it: GET and HEAD of `<statusPath>/<id>`. */
+  /** If they have a `statusPath`, the app serves the status resource below it: GET and HEAD of `<statusPath>/<id>`. */
   readonly settings: Omit<HttpSettings<never>, "principal">;
-  /** For the adapter's options, given the request's headers. `tenant` throws when it is told to. */
+  /** For the adapter's options; receives the request's headers. `tenant` throws if the request asks for it. */
   tenant(header: HeaderLookup): string | null;
   principal(header: HeaderLookup): string | null;
 }
@@ -84,7 +84,7 @@ export type HeaderLookup = (name: string) => string | null | undefined;
 
 export interface HandlerContextUnderTest {
   readonly attempt: Attempt;
-  /** Writes a business row through `tx`; nothing under a lease. */
+  /** Writes a business row through `tx`; writes nothing under a lease. */
   write(row: string): Promise<void>;
   readBody(): Promise<Uint8Array>;
 }
@@ -93,7 +93,7 @@ export interface Setup {
   readonly execution: Execution;
   /** Default POST. */
   readonly method?: "GET";
-  /** Default: answers 201 with what it was sent. */
+  /** Default: answers 201 with the request's body. */
   readonly handle?: (context: HandlerContextUnderTest) => Promise<HandlerAnswer>;
   readonly options?: Omit<OperationOptions, "execution">;
   readonly policy?: Policy;
@@ -102,12 +102,12 @@ export interface Setup {
 }
 
 export interface ServedSetup extends Pick<Setup, "execution" | "method" | "policy" | "settings" | "limits"> {
-  /** Default: answers 201 with what it was given. */
+  /** Default: answers 201 with its input. */
   readonly run?: (
     input: ServedInput,
     context: Omit<HandlerContextUnderTest, "readBody">,
   ) => Promise<RunAnswer>;
-  /** Default: what was sent, as text. */
+  /** Default: the request's body, as text. */
   readonly toInput?: (sent: string) => unknown;
   readonly options?: Omit<OwnedOperationOptions<ServedInput, never>, "execution" | "version" | "run">;
 }
@@ -116,41 +116,41 @@ export interface ServedSetup extends Pick<Setup, "execution" | "method" | "polic
 export interface Subject {
   readonly url: string;
   send(call: HttpCall, signal?: AbortSignal): Promise<HttpAnswer>;
-  /** Asks the status resource of an app whose settings have a `statusPath`. */
+  /** Requests the status resource of an app whose settings have a `statusPath`. */
   look(id: string, call?: HttpCall): Promise<HttpAnswer>;
-  /** As a worker does: runs what is accepted or may be gone on with, until all of it has ended. */
+  /** Acts as a worker: runs accepted and resumable operations until all of them have ended. */
   work(): Promise<void>;
-  /** As the record-cleaner does, once. */
+  /** Acts as the record-cleaner, once. */
   clean(): Promise<void>;
-  /** How often the handler was started. */
+  /** How often the handler has started. */
   starts(): number;
   readonly events: readonly LatchkeyEvent[];
-  /** The store fails every call from now on, or works again. */
+  /** Makes the store fail every call from now on, or work again. */
   setStoreDown(down: boolean): void;
-  /** Holds back the store's confirmation that an attempt has ended, from the next one on. */
+  /** Delays the store's confirmation that an attempt has ended, starting with the next attempt. */
   parkCompletion(): { readonly reached: Promise<void>; confirm(): void };
 }
 
 export interface HttpCaseContext {
   start(setup: Setup): Promise<Subject>;
-  /** The same for an operation that owns its work; what it sends goes to the served route. */
+  /** The same for an operation that owns its work; requests go to the served route. */
   serve(setup: ServedSetup): Promise<Subject>;
   /** An app whose operation is of the other kind than its route. */
   startWrong(route: "protected" | "served", execution: Execution): Promise<Subject>;
   advance(milliseconds: number): Promise<void>;
-  /** Null where the store has no transactions. */
+  /** Null if the store has no transactions. */
   readonly committedRows: (() => Promise<readonly string[]>) | null;
-  /** Whether the adapter sees repeated field lines as such, or joined. */
+  /** Whether the adapter sees repeated field lines separately, or joined. */
   readonly seesFieldLines: boolean;
-  /** Whether the adapter stands before the whole app instead of protecting the route by name. */
+  /** Whether the adapter is in front of the whole app instead of protecting the route by name. */
   readonly mounts: boolean;
 }
 
 export interface HttpCase {
   readonly name: string;
-  /** Default: it applies to both. */
+  /** Default: the case applies to both. */
   readonly execution?: Execution;
-  /** Only for adapters that serve operations which own their work. */
+  /** Only for adapters that serve operations that own their work. */
   readonly served?: true;
   /** Only for apps that serve the status resource. */
   readonly status?: true;
@@ -169,25 +169,25 @@ export function assertProblem(
   assert.match(answer.header("link") ?? "", /^<[^>]+>; rel="describedby"$/u);
   const problem = answer.json();
   assert.equal(problem.code, code);
-  assert.equal(problem.status, expected.status, "the body's status is the real one");
+  assert.equal(problem.status, expected.status, "the status in the body must be the real one");
   assert.equal(problem.retryable, expected.retryable, `${code}: retryable`);
   assert.equal(problem.safe_new_key, expected.safeNewKey, `${code}: safe_new_key`);
   for (const member of ["type", "title", "detail"]) {
     assert.ok(typeof problem[member] === "string" && problem[member] !== "", `${code}: ${member}`);
   }
-  assert.equal(answer.header("idempotent-replayed"), null, "a problem is no replay");
+  assert.equal(answer.header("idempotent-replayed"), null, "a problem is not a replay");
 }
 
 /** Asserts `Retry-After`: whole seconds, at least one. */
 export function assertRetryAfter(answer: HttpAnswer): void {
   const value = answer.header("retry-after") ?? "";
-  assert.match(value, /^[1-9][0-9]*$/u, "Retry-After is a whole number of seconds, at least 1");
+  assert.match(value, /^[1-9][0-9]*$/u, "Retry-After must be a whole number of seconds, at least 1");
 }
 
-/** Asserts that `replay` is `first` again: status, body, these headers line by line, and the marker on the replay alone. */
+/** Asserts that `replay` repeats `first`: status, body, these headers line by line, and the marker on the replay only. */
 export function assertReplay(first: HttpAnswer, replay: HttpAnswer, names: readonly string[] = []): void {
-  assert.equal(first.header("idempotent-replayed"), null, "a first execution is not marked");
-  assert.equal(replay.header("idempotent-replayed"), "true", "a replay is marked");
+  assert.equal(first.header("idempotent-replayed"), null, "a first execution must not be marked");
+  assert.equal(replay.header("idempotent-replayed"), "true", "a replay must be marked");
   assert.equal(replay.status, first.status);
   assert.deepEqual(replay.body, first.body);
   const stored = new Set(["content-type", ...names]);
@@ -195,7 +195,7 @@ export function assertReplay(first: HttpAnswer, replay: HttpAnswer, names: reado
   assert.deepEqual(linesOf(replay), linesOf(first));
 }
 
-/** A gate that a handler waits at, and the sign that it has arrived. */
+/** A gate at which a handler waits, and a promise that resolves when the handler arrives. */
 export function createGate(): { arrived: Promise<void>; pass(): Promise<void>; open(): void } {
   const arrival = Promise.withResolvers<void>();
   const opening = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** A client that sees what is on the wire: field lines one by one and in order, bytes as they come. */
+/** A client that sees the bytes on the wire: field lines separately and in order. */
 import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 
@@ -7,12 +7,12 @@ export interface HttpCall {
   readonly method?: string;
   /** Path and query. Default `/run`. */
   readonly target?: string;
-  /** The idempotency key as the header's value; null: no header. Default: a key of this call's own. */
+  /** The idempotency key as the header's value; null: no header. Default: a new key. */
   readonly key?: string | null;
   /** Default `tenant-1`; null: no header. */
   readonly tenant?: string | null;
   readonly principal?: string;
-  /** A string is sent as it is. Default `{"amount":1}`. */
+  /** A string is sent as UTF-8. Default `{"amount":1}`. */
   readonly body?: string | Uint8Array;
   /** Null: no header. Default `application/json`. */
   readonly contentType?: string | null;
@@ -27,7 +27,7 @@ export interface HttpAnswer {
   /** Field lines in order, names in lower case. */
   readonly lines: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
-  /** The lines of a name, joined; null when there is none. */
+  /** The values of a name's lines, joined; null if there are none. */
   header(name: string): string | null;
   json(): Readonly<Record<string, unknown>>;
 }
@@ -40,7 +40,7 @@ export function newKey(): string {
   return `key-${keysMade}`;
 }
 
-/** Sends one request on a connection of its own. `signal` hangs up. */
+/** Sends one request on its own connection. `signal` disconnects. */
 export async function send(url: string, call: HttpCall, signal?: AbortSignal): Promise<HttpAnswer> {
   const body = Buffer.from(call.body ?? '{"amount":1}');
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -89,12 +89,12 @@ async function readAnswer(response: IncomingMessage): Promise<HttpAnswer> {
 }
 
 export interface RawExchange {
-  /** What has come back so far. */
+  /** The bytes received so far. */
   received(): Buffer;
   readonly closed: Promise<void>;
 }
 
-/** Writes bytes that no HTTP client would, or that must be watched as they come back. */
+/** Sends bytes that an HTTP client would not send, or whose answer must be observed while it arrives. */
 export function sendBytes(url: string, bytes: Buffer): RawExchange {
   const { hostname, port } = new URL(url);
   const socket = connect(Number(port), hostname);
@@ -106,7 +106,7 @@ export function sendBytes(url: string, bytes: Buffer): RawExchange {
   return { received: () => Buffer.concat(chunks), closed: closed.promise };
 }
 
-/** A request as bytes, on a connection that closes afterwards. */
+/** A request as bytes; the connection closes after it. */
 export function requestBytes(fields: readonly string[], body: string): Buffer {
   const length = `Content-Length: ${Buffer.byteLength(body)}`;
   const head = [

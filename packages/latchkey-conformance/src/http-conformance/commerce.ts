@@ -1,4 +1,4 @@
-/** The rules of the two commerce protocols for agents, one case for each that a single route can show. */
+/** The rules of the two commerce protocols for agents: one case for each rule that a single route can show. */
 import assert from "node:assert/strict";
 import { acp, ucp } from "latchkey";
 import { assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
@@ -11,19 +11,19 @@ function assertError(answer: HttpAnswer, status: number, body: Readonly<Record<s
   assert.equal(answer.header("content-type"), "application/json");
   const { message, content, ...others } = answer.json();
   assert.deepEqual(others, body);
-  assert.ok(String(message ?? content).length > 20, "a person finds a sentence");
+  assert.ok(String(message ?? content).length > 20, "must be a sentence for people");
   assert.equal(typeof (body.type === undefined ? content : message), "string");
 }
 
 const invalid = (code: string) => ({ type: "invalid_request", code });
 const final = { retryable: false, safe_new_key: false };
 
-/** One that has the 128 bits that the protocol asks for. */
+/** A key with the 128 bits that the protocol requires. */
 function longKey(): string {
   return `${newKey()}-6f1c0d5e2ab94e7f`;
 }
 
-/** A handler that waits in the middle of its first run. */
+/** A handler whose first run waits in the middle. */
 function waiting() {
   const gate = createGate();
   const handle = async () => {
@@ -45,9 +45,9 @@ const equivalence: readonly (readonly [what: string, body: string, same: boolean
   ["another order of members", '{"b":[1,2],"a":{"d":null,"c":1}}', true],
   ["trailing zeros", '{"a":{"c":1.0,"d":null},"b":[1.00,2]}', true],
   ["white space", '{ "a": { "c": 1, "d": null }, "b": [1, 2] }', true],
-  ["an absent member for a null", '{"a":{"c":1},"b":[1,2]}', false],
+  ["an absent member instead of null", '{"a":{"c":1},"b":[1,2]}', false],
   ["another order of elements", '{"a":{"c":1,"d":null},"b":[2,1]}', false],
-  ["a member of an extension", '{"a":{"c":1,"d":null},"b":[1,2],"discounts":[]}', false],
+  ["an extension's member", '{"a":{"c":1,"d":null},"b":[1,2],"discounts":[]}', false],
 ];
 const compared = '{"a":{"c":1,"d":null},"b":[1,2]}';
 
@@ -89,7 +89,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: two identities with one key do not meet",
+    name: "acp: two identities with the same key are independent",
     async run({ start }, execution) {
       const subject = await start({ execution, policy: acp });
       const key = newKey();
@@ -115,7 +115,7 @@ const acpCases: readonly HttpCase[] = [
     }),
   ),
   {
-    name: "acp: headers do not belong to the request",
+    name: "acp: headers are not part of the request",
     execution: "lease",
     async run({ start }) {
       const subject = await start({ execution: "lease", policy: acp });
@@ -130,7 +130,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: a duplicate of a running request is told to come back, and every answer echoes the key",
+    name: "acp: a duplicate of a running request is told when to retry, and every answer echoes the key",
     async run({ start }, execution) {
       const { gate, handle } = waiting();
       const subject = await start({ execution, policy: acp, handle });
@@ -151,7 +151,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: a 5xx is not kept, and its retry is a fresh request",
+    name: "acp: a 5xx is not stored, and its retry is a fresh request",
     async run({ start }, execution) {
       const subject = await start({ execution, policy: acp, handle: failingFirst() });
       const key = newKey();
@@ -165,7 +165,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: what a lease's handler throws is not run again, which the protocol would allow",
+    name: "acp: a handler under a lease that throws is not run again, though the protocol would allow it",
     execution: "lease",
     async run({ start }) {
       const handle = async () => {
@@ -181,7 +181,7 @@ const acpCases: readonly HttpCase[] = [
   },
   retention("acp", 24, async (context, execution) => context.start({ execution, policy: acp })),
   {
-    name: "acp: the store that is away is a service that is unavailable",
+    name: "acp: an unreachable store makes the service unavailable",
     async run({ start }, execution) {
       const subject = await start({ execution, policy: acp });
       subject.setStoreDown(true);
@@ -192,7 +192,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: an operation that owns its work echoes the key, too",
+    name: "acp: an operation that owns its work also echoes the key",
     execution: "lease",
     served: true,
     async run({ serve }) {
@@ -208,14 +208,14 @@ const acpCases: readonly HttpCase[] = [
   },
 ];
 
-/** The answer is there until the last minute, and a minute later the key runs as new. */
+/** The answer exists until the last minute; a minute after its retention the key runs as new. */
 function retention(
   name: string,
   hours: number,
   start: (...of: Parameters<HttpCase["run"]>) => Promise<Started>,
 ): HttpCase {
   return {
-    name: `${name}: an answer is kept for ${hours} hours, and then its key runs as new`,
+    name: `${name}: an answer is stored for ${hours} hours, and then its key runs as new`,
     async run(context, execution) {
       const subject = await start(context, execution);
       const key = longKey();
@@ -265,7 +265,7 @@ const ucpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "ucp: a duplicate of a running request is told to come back",
+    name: "ucp: a duplicate of a running request is told when to retry",
     execution: "lease",
     async run({ start }) {
       const { gate, handle } = waiting();
@@ -288,7 +288,7 @@ const ucpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "ucp: without its store it fails closed",
+    name: "ucp: it fails closed without its store",
     async run({ start }, execution) {
       const subject = await start({ execution, policy: ucp });
       subject.setStoreDown(true);

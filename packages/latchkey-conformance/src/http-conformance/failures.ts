@@ -1,4 +1,4 @@
-/** Failures: what becomes of a key whose handler did not succeed. */
+/** Failures: what happens to a key whose handler did not succeed. */
 import assert from "node:assert/strict";
 import { NotExecuted, stripe } from "latchkey";
 import {
@@ -12,7 +12,7 @@ import {
 } from "./case.ts";
 import { newKey } from "./client.ts";
 
-/** Writes a row each time; fails the first time in the given way, then succeeds. */
+/** Writes a row each time; fails in the given way the first time, then succeeds. */
 function failingOnce(fail: (context: HandlerContextUnderTest) => Promise<HandlerAnswer>) {
   let failed = false;
   return async (context: HandlerContextUnderTest): Promise<HandlerAnswer> => {
@@ -46,7 +46,7 @@ const unsendable: readonly (readonly [what: string, header: readonly [string, st
 
 export const failureCases: readonly HttpCase[] = [
   {
-    name: "failures: a throw rolls back, is answered by the framework, and the key runs again",
+    name: "failures: a throw rolls back, the framework answers it, and the key runs again",
     execution: "transaction",
     async run(context) {
       const handle = failingOnce(() => Promise.reject(new Error("failed on purpose")));
@@ -58,7 +58,7 @@ export const failureCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "failures: what a failed run had set is gone, for the next run and for the error's answer",
+    name: "failures: headers and status that a failed run set are gone, for the next run and for the error's answer",
     execution: "transaction",
     async run({ start }) {
       const serialization = Object.assign(new Error("could not serialize access"), { code: "40001" });
@@ -97,7 +97,7 @@ export const failureCases: readonly HttpCase[] = [
       const key = newKey();
       const failed = await subject.send({ key });
       assert.equal(failed.status, 503);
-      assert.equal(failed.body.toString(), "try later", "the answer itself is the handler's");
+      assert.equal(failed.body.toString(), "try later", "the answer must be the handler's");
       await assertRunsAgain(subject, key);
       await assertRows(context, ["second"]);
     },
@@ -117,7 +117,7 @@ export const failureCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "failures: Stripe's practice keeps a 5xx, without the writes",
+    name: "failures: Stripe's practice stores a 5xx, without the writes",
     async run(context, execution) {
       const handle = failingOnce(async () => ({ status: 500, body: "oops" }));
       const subject = await context.start({ execution, policy: stripe, handle });
@@ -128,7 +128,7 @@ export const failureCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "failures: a lease whose handler proves that nothing happened is released",
+    name: "failures: a lease is released if its handler proves that nothing happened",
     execution: "lease",
     async run({ start }) {
       const handle = failingOnce(() => Promise.reject(new NotExecuted()));
@@ -140,7 +140,7 @@ export const failureCases: readonly HttpCase[] = [
   },
   ...[408, 425, 429].map(
     (status): HttpCase => ({
-      name: `failures: ${status} describes the moment and is released`,
+      name: `failures: ${status} is temporary and is released`,
       async run(context, execution) {
         const subject = await context.start({ execution, handle: failingOnce(async () => ({ status })) });
         const key = newKey();
@@ -151,7 +151,7 @@ export const failureCases: readonly HttpCase[] = [
     }),
   ),
   {
-    name: "failures: a refusal is kept with its writes, unless the handler declines to",
+    name: "failures: a refusal is stored with its writes, unless the handler declines to",
     async run(context, execution) {
       const kept = await context.start({ execution, handle: failingOnce(async () => ({ status: 400 })) });
       const key = newKey();
@@ -169,7 +169,7 @@ export const failureCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "failures: an answer over the hard cap fails the attempt",
+    name: "failures: an answer over the hard limit fails the attempt",
     async run(context, execution) {
       const handle = failingOnce(async () => ({ status: 201, body: "x".repeat(1001) }));
       const options = { answerHoldBytes: 1000, answerLimitBytes: 1000 };
@@ -201,7 +201,7 @@ export const failureCases: readonly HttpCase[] = [
     }),
   ),
   {
-    name: "failures: a handler that never answers is stopped by its limit",
+    name: "failures: a handler that never answers is stopped at its time limit",
     async run(context, execution) {
       const handle = failingOnce(() => new Promise(() => {}));
       const options = execution === "lease" ? { attemptLimitMs: 150 } : { transactionLimitMs: 150 };

@@ -9,7 +9,7 @@ const refused = { status: 400, retryable: false, safeNewKey: true } as const;
 const malformed: readonly (readonly [what: string, value: string])[] = [
   ["empty", ""],
   ["empty and quoted", '""'],
-  ["of spaces alone", '"   "'],
+  ["only spaces", '"   "'],
   ["of 256 characters", "k".repeat(256)],
   ["quoted, of 256 characters", `"${"k".repeat(256)}"`],
   ["not ASCII", "schl\u00fcssel"],
@@ -18,15 +18,15 @@ const malformed: readonly (readonly [what: string, value: string])[] = [
   ["without its closing quote", '"a'],
   ["with an unknown escape", '"a\\,"'],
   ["a list", '"a", "b"'],
-  ["undefined, as a client's bug leaves it", "undefined"],
+  ["the word undefined, sent by a client's bug", "undefined"],
   ["null, quoted", '"null"'],
-  ["an object written as text", '"[object Object]"'],
-  ["no number", "NaN"],
+  ["an object converted to text", '"[object Object]"'],
+  ["NaN", "NaN"],
 ];
 
 export const keyCases: readonly HttpCase[] = [
   {
-    name: "keys: a missing one is refused before anything runs",
+    name: "keys: a missing key is refused before anything runs",
     async run({ start }, execution) {
       const subject = await start({ execution });
       assertProblem(await subject.send({ key: null }), "missing-key", refused);
@@ -35,7 +35,7 @@ export const keyCases: readonly HttpCase[] = [
   },
   ...malformed.map(
     ([what, value]): HttpCase => ({
-      name: `keys: one that is ${what} is refused, also where none is needed`,
+      name: `keys: one that is ${what} is refused, even if none is required`,
       execution: "lease",
       async run({ start }) {
         for (const key of ["required", "optional"] as const) {
@@ -55,7 +55,7 @@ export const keyCases: readonly HttpCase[] = [
         ["a", "b"],
         ["a", "a"],
         ['"a"', '"b"'],
-        // Joined with a comma, these two are one valid String.
+        // Joined with a comma, these two lines are one valid String.
         ...(seesFieldLines ? [['"a', 'b"']] : []),
       ];
       for (const [first = "", second = ""] of repeats) {
@@ -77,7 +77,7 @@ export const keyCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "keys: quoted or bare, with or without parameters, it is one key",
+    name: "keys: quoted or bare, with or without parameters, it is the same key",
     execution: "lease",
     async run({ start }) {
       const subject = await start({ execution: "lease" });
@@ -97,13 +97,13 @@ export const keyCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "keys: without one, an operation that needs none runs every time and keeps nothing",
+    name: "keys: without one, an operation that requires none runs every time and stores nothing",
     async run({ start }, execution) {
       const subject = await start({ execution, options: { key: "optional" } });
       for (const starts of [1, 2]) {
         const answer = await subject.send({ key: null });
         assert.equal(answer.status, 201);
-        assert.equal(answer.body.toString(), '{"amount":1}', "the handler has its body");
+        assert.equal(answer.body.toString(), '{"amount":1}', "the handler must have its body");
         assert.equal(answer.header("idempotent-replayed"), null);
         assert.equal(subject.starts(), starts);
       }
@@ -121,7 +121,7 @@ export const keyCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "keys: the header's name, the syntax and the marker are the service's choice",
+    name: "keys: the service chooses the header's name, the syntax and the marker",
     execution: "lease",
     async run({ start }) {
       const settings = {

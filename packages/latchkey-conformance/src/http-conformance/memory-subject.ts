@@ -1,7 +1,7 @@
 import { type MemoryTransaction, memoryStore } from "latchkey/memory";
 import type { StoreUnderTest } from "../store-conformance/case.ts";
 
-/** Any day will do; the store's time moves only by `advance`. */
+/** An arbitrary day; the store's time moves only by `advance`. */
 const startMs = Date.UTC(2026, 0, 1);
 
 /** A memory store for one case. */

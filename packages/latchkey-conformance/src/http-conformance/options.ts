@@ -1,4 +1,4 @@
-/** Options: what a service may choose reaches the wire through every adapter. */
+/** Options: what a service may configure reaches the wire through every adapter. */
 import assert from "node:assert/strict";
 import { parseHttpDate } from "latchkey/internal";
 import { assertProblem, assertReplay, assertRetryAfter, type HttpCase } from "./case.ts";
@@ -10,20 +10,20 @@ const minuteMs = 60_000;
 function expiryOf(answer: HttpAnswer): number {
   const text = answer.header("idempotency-expires") ?? "";
   const expiresAt = parseHttpDate(text);
-  assert.ok(expiresAt !== null, `"${text}" is an HTTP date`);
+  assert.ok(expiresAt !== null, `"${text}" must be an HTTP date`);
   return expiresAt;
 }
 
 const unwanted: readonly (readonly [what: string, settings: object, key: string])[] = [
   ["short", { minLength: 16 }, "k-15-characters"],
-  ["of another form", { pattern: /^[0-9a-f-]{36}$/u }, "order-1"],
+  ["of another format", { pattern: /^[0-9a-f-]{36}$/u }, "order-1"],
   ["like an e-mail address", { refusePersonal: true }, "ada@example.org"],
   ["like a phone number", { refusePersonal: true }, "+4915112345678"],
 ];
 
 export const optionCases: readonly HttpCase[] = [
   {
-    name: "options: a kept answer says until when, the first time and again; what is not kept does not",
+    name: "options: a stored answer says how long it is kept, the first time and on replay; others do not",
     async run({ start, advance }, execution) {
       const settings = { expiresHeader: "Idempotency-Expires" };
       const answers = [201, 429];
@@ -46,7 +46,7 @@ export const optionCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "options: `methods` are a mount's, which marks the key of a request that it lets pass",
+    name: "options: `methods` applies to a mounted adapter, which marks the key of a request that it lets through",
     execution: "lease",
     async run({ start, mounts }) {
       const settings = { methods: ["PUT"], markIgnored: true };
@@ -57,7 +57,11 @@ export const optionCases: readonly HttpCase[] = [
       assert.equal(without.header("idempotency-status"), null, "there is no key to ignore");
       if (!mounts) {
         assertReplay(first, second);
-        assert.equal(second.header("idempotency-status"), null, "a route that is protected by name is");
+        assert.equal(
+          second.header("idempotency-status"),
+          null,
+          "a route that is protected by name ignores `methods`",
+        );
         return assert.equal(subject.starts(), 2);
       }
       for (const passed of [first, second]) {
@@ -69,7 +73,7 @@ export const optionCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "options: clients that retry every 409 are told whether to, where the service wants it",
+    name: "options: clients that retry every 409 are told whether to retry, if the service is configured so",
     execution: "lease",
     async run({ start }) {
       const handle = async () => ({ status: 500, body: "oops" });
@@ -87,13 +91,13 @@ export const optionCases: readonly HttpCase[] = [
   },
   ...unwanted.map(
     ([what, keySettings, key]): HttpCase => ({
-      name: `options: a key that is ${what} is refused where the service does not want it, and not repeated`,
+      name: `options: a key that is ${what} is refused if the service is configured so, and the answer does not repeat it`,
       execution: "lease",
       async run({ start }) {
         const subject = await start({ execution: "lease", settings: { key: keySettings } });
         const answer = await subject.send({ key });
         assertProblem(answer, "invalid-key", invalid);
-        assert.ok(!answer.body.includes(key), "the answer does not say the key");
+        assert.ok(!answer.body.includes(key), "the answer must not contain the key");
         assert.equal(subject.starts(), 0);
         const wanted = await subject.send({ key: "8e03978e-40d5-43dd-bc93-6894a57f9324" });
         assert.equal(wanted.status, 201);
@@ -118,7 +122,7 @@ export const optionCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "options: a tenant over its limit is refused before anything runs, others are not",
+    name: "options: a tenant over its limit is refused before anything runs; other tenants are not",
     async run({ start }, execution) {
       const used = new Map<string, number>();
       const newKeys = {

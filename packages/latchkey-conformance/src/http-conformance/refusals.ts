@@ -1,4 +1,4 @@
-/** Refusals: what a caller is told instead of an answer. */
+/** Refusals: what a caller gets instead of an answer. */
 import assert from "node:assert/strict";
 import { stripe } from "latchkey";
 import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
@@ -33,7 +33,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: a duplicate of a running request is told to come back",
+    name: "refusals: a duplicate of a running request is told when to retry",
     async run({ start }, execution) {
       const gate = createGate();
       const subject = await start({
@@ -55,7 +55,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: a duplicate that may wait gets the first answer",
+    name: "refusals: a duplicate that is allowed to wait gets the first answer",
     async run({ start }, execution) {
       const gate = createGate();
       const subject = await start({
@@ -76,7 +76,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: two tenants with one key do not meet",
+    name: "refusals: two tenants with the same key are independent",
     async run({ start }, execution) {
       const subject = await start({ execution });
       const key = newKey();
@@ -113,7 +113,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: another principal cannot recognise a key of the tenant's from one that it misused itself",
+    name: "refusals: another principal cannot tell a key of the tenant from a key that it has misused itself",
     async run({ start, advance }, execution) {
       const gate = createGate();
       const options = { retentionMs: 60_000, forgetAfterMs: 120_000 };
@@ -127,7 +127,7 @@ export const refusalCases: readonly HttpCase[] = [
       });
       const key = newKey();
       const other = '{"amount":2}';
-      /** What everybody but the record's own caller gets: one and the same. */
+      /** Everyone except the record's own caller must get the same answer. */
       const assertSame = async (code: string) => {
         const refused = await Promise.all([
           subject.send({ key, principal: "alice", body: other }),
@@ -147,7 +147,7 @@ export const refusalCases: readonly HttpCase[] = [
       };
       const first = subject.send({ key, principal: "alice" });
       await gate.arrived;
-      // A transaction shows nothing before its end, so nobody can know more of it than that it is running.
+      // A transaction shows nothing before its end, so a caller can only learn that it is running.
       await assertSame(execution === "lease" ? "key-misuse" : "in-progress");
       gate.open();
       await first;
@@ -159,15 +159,15 @@ export const refusalCases: readonly HttpCase[] = [
       const because = subject.events.flatMap((event) => (event.type === "key_misuse" ? [event.because] : []));
       assert.ok(
         because.includes("principal") && because.includes("fingerprint"),
-        "the service is told which",
+        "the service must learn which",
       );
       await advance(60_000);
       const fresh = await subject.send({ key, principal: "bob" });
-      assert.equal(fresh.header("idempotent-replayed"), null, "a forgotten key is anybody's");
+      assert.equal(fresh.header("idempotent-replayed"), null, "a forgotten key is free for everyone");
     },
   },
   {
-    name: "refusals: without a tenant it is an error, and nothing is stored",
+    name: "refusals: a missing tenant is an error, and nothing is stored",
     async run({ start }, execution) {
       const subject = await start({ execution });
       const key = newKey();
@@ -181,7 +181,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: a store that is down refuses before anything runs, and serves again when it is back",
+    name: "refusals: a store that is down refuses before anything runs, and serves again once it is back",
     async run({ start }, execution) {
       const subject = await start({ execution });
       const key = newKey();
@@ -197,7 +197,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: an expired key is gone until it is forgotten, then runs as new",
+    name: "refusals: an expired key is refused until it is forgotten, then runs as new",
     async run({ start, advance }, execution) {
       const subject = await start({ execution, options: { retentionMs: 60_000, forgetAfterMs: 120_000 } });
       const key = newKey();
@@ -215,7 +215,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: an unknown outcome is not retryable and no new key is safe",
+    name: "refusals: an unknown outcome is not retryable, and says that a new key is not safe",
     execution: "lease",
     async run({ start }) {
       const handle = async () => {
@@ -231,7 +231,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: the service's own envelope keeps status and headers",
+    name: "refusals: the service's own error format keeps status and headers",
     execution: "lease",
     async run({ start }) {
       const subject = await start({

@@ -1,4 +1,4 @@
-/** Requests: which are the same, and which may not come in. */
+/** Requests: which are the same, and which are refused. */
 import assert from "node:assert/strict";
 import { assertProblem, assertReplay, type HttpCase, type Setup } from "./case.ts";
 import { type HttpCall, newKey } from "./client.ts";
@@ -29,7 +29,7 @@ const same: readonly Pair[] = [
   { what: "6,000 nested arrays, byte for byte", first: json(nested(6000)), second: json(nested(6000)) },
   { what: "no body", first: { body: "", contentType: null }, second: { body: "", contentType: null } },
   {
-    what: "a media type spelled in another way",
+    what: "a media type in another spelling",
     first: { contentType: "application/json" },
     second: { contentType: "Application/JSON; charset=utf-8" },
   },
@@ -39,14 +39,14 @@ const same: readonly Pair[] = [
     second: { target: "/run?b=2&a=1" },
   },
   {
-    what: "the chosen business fields",
+    what: "the selected business fields",
     first: json('{"amount":1,"note":"a"}'),
     second: json('{"amount":1,"note":"b"}'),
     settings: { fingerprint: { body: { fields: ["amount"] } } },
   },
   { what: "a multipart body with another boundary", first: upload("one"), second: upload("two") },
   {
-    what: "a multipart body with another boundary, where the parsed value counts",
+    what: "a multipart body with another boundary, if the parsed value counts",
     first: upload("one"),
     second: upload("two"),
     settings: { fingerprint: "parsed" },
@@ -61,7 +61,11 @@ const same: readonly Pair[] = [
 const different: readonly Pair[] = [
   { what: "2^53 and 2^53+1", first: json('{"a":9007199254740992}'), second: json('{"a":9007199254740993}') },
   { what: "1e400 and null", first: json('{"a":1e400}'), second: json('{"a":null}') },
-  { what: "duplicate names and the last of them", first: json('{"a":1,"a":2}'), second: json('{"a":2}') },
+  {
+    what: "duplicate names and only the last of them",
+    first: json('{"a":1,"a":2}'),
+    second: json('{"a":2}'),
+  },
   { what: "6,000 and 6,001 nested arrays", first: json(nested(6000)), second: json(nested(6001)) },
   { what: "an own __proto__ and none", first: json('{"__proto__":{"a":1}}'), second: json("{}") },
   { what: "with and without a query", first: { target: "/run" }, second: { target: "/run?dry=1" } },
@@ -77,20 +81,20 @@ const different: readonly Pair[] = [
     second: { contentType: "text/plain", body: "b" },
   },
   {
-    what: "members in another order, where raw bytes count",
+    what: "members in another order, if raw bytes count",
     first: json('{"a":1,"b":2}'),
     second: json('{"b":2,"a":1}'),
     settings: { fingerprint: "raw" },
   },
   { what: "another file in a multipart body", first: upload("one"), second: upload("one", "B") },
   {
-    what: "another boundary, where raw bytes count",
+    what: "another boundary, if raw bytes count",
     first: upload("one"),
     second: upload("two"),
     settings: { fingerprint: "raw" },
   },
   {
-    what: "a part of the answer and the whole of it",
+    what: "a part of the answer and all of it",
     first: { headers: [["Range", "bytes=0-1"]] },
     second: {},
   },
@@ -105,12 +109,12 @@ const different: readonly Pair[] = [
     second: {},
   },
   {
-    what: "the same bytes at another place",
+    what: "the same bytes at another position",
     first: { headers: [["Content-Range", "bytes 0-11/24"]] },
     second: { headers: [["Content-Range", "bytes 12-23/24"]] },
   },
   {
-    what: "another API version, where it counts",
+    what: "another API version, if it counts",
     first: { headers: [["X-Api-Version", "1"]] },
     second: { headers: [["X-Api-Version", "2"]] },
     settings: { fingerprint: { headers: ["X-Api-Version"] } },
@@ -152,7 +156,7 @@ export const requestBodyCases: readonly HttpCase[] = [
     }),
   ),
   {
-    name: "requests: what says it is JSON and is not gets one and the same outcome",
+    name: "requests: a body that claims to be JSON and is not has the same outcome each time",
     execution: "lease",
     async run({ start }) {
       for (const body of ["not json", '{"a":', "\u0000", '{"a":1}{"a":2}']) {
@@ -176,7 +180,7 @@ export const requestBodyCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "requests: one over the cap is refused before anything runs, and its key stays free",
+    name: "requests: a body over the limit is refused before anything runs, and its key stays free",
     async run({ start }, execution) {
       const subject = await start({ execution });
       const key = newKey();

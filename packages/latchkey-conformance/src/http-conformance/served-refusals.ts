@@ -1,4 +1,4 @@
-/** Served operations: what a caller is told instead of an answer, and what is refused before there are callers. */
+/** Served operations: what a caller gets instead of an answer, and what is rejected when the route is created. */
 import assert from "node:assert/strict";
 import { parseHttpDate } from "latchkey/internal";
 import { assertProblem, assertReplay, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
@@ -10,13 +10,13 @@ const minuteMs = 60_000;
 
 const all: readonly HttpCase[] = [
   {
-    name: "served: an operation without `run` is refused where the route is made",
+    name: "served: an operation without `run` is rejected when the route is created",
     async run({ startWrong }, execution) {
       await assert.rejects(startWrong("served", execution), TypeError);
     },
   },
   {
-    name: "served: a missing key, a malformed one, and a tenant that is missing",
+    name: "served: a missing key, a malformed key and a missing tenant are refused",
     async run({ serve }, execution) {
       const subject = await serve({ execution });
       assertProblem(await subject.send({ key: null }), "missing-key", invalid);
@@ -45,7 +45,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: two tenants with one key do not meet",
+    name: "served: two tenants with the same key are independent",
     async run({ serve }, execution) {
       const subject = await serve({ execution });
       const key = newKey();
@@ -57,7 +57,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: a duplicate of a running request is told to come back",
+    name: "served: a duplicate of a running request is told when to retry",
     async run({ serve }, execution) {
       const gate = createGate();
       const subject = await serve({
@@ -79,10 +79,10 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: an unknown outcome is not retryable and no new key is safe",
+    name: "served: an unknown outcome is not retryable, and says that a new key is not safe",
     execution: "lease",
     async run({ serve }) {
-      // Steps of another version than the operation's: a person decides.
+      // Steps of another version than the operation's wait for a person.
       let version = "1";
       const subject = await serve({
         execution: "lease",
@@ -104,7 +104,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: a kept answer says until when, is gone after that, and runs as new when it is forgotten",
+    name: "served: a stored answer says how long it is kept, is gone after that, and runs as new once it is forgotten",
     async run({ serve, advance }, execution) {
       const settings = { expiresHeader: "Idempotency-Expires" };
       const options = { retentionMs: minuteMs, forgetAfterMs: 2 * minuteMs };
@@ -112,7 +112,7 @@ const all: readonly HttpCase[] = [
       const key = newKey();
       const first = await subject.send({ key });
       const expires = first.header("idempotency-expires") ?? "";
-      assert.ok(parseHttpDate(expires) !== null, `"${expires}" is an HTTP date`);
+      assert.ok(parseHttpDate(expires) !== null, `"${expires}" must be an HTTP date`);
       assertReplay(first, await subject.send({ key }), ["idempotency-expires"]);
       await advance(minuteMs + 1_000);
       assertProblem(await subject.send({ key }), "expired", {
@@ -137,7 +137,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: a store that is down refuses before anything runs, and serves again when it is back",
+    name: "served: a store that is down refuses before anything runs, and serves again once it is back",
     async run({ serve }, execution) {
       const subject = await serve({ execution });
       const key = newKey();
@@ -164,7 +164,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: not a byte leaves before the store has confirmed",
+    name: "served: no byte is sent before the store has confirmed",
     async run({ serve }, execution) {
       const subject = await serve({ execution });
       const { reached, confirm } = subject.parkCompletion();
@@ -174,7 +174,7 @@ const all: readonly HttpCase[] = [
         answered = true;
       });
       await reached;
-      // Each of these is a whole way there and back.
+      // Each of these is a complete round trip.
       for (let round = 0; round < 5; round++) assert.equal((await subject.send({ key: null })).status, 400);
       assert.equal(answered, false);
       confirm();
@@ -186,7 +186,7 @@ const all: readonly HttpCase[] = [
 export const servedRefusalCases: readonly HttpCase[] = [
   ...all.map((each): HttpCase => ({ ...each, served: true })),
   {
-    name: "served: an operation that owns its work is refused where a handler would be handed over",
+    name: "served: an operation that owns its work is rejected if the route passes a handler",
     async run({ startWrong }, execution) {
       await assert.rejects(startWrong("protected", execution), TypeError);
     },

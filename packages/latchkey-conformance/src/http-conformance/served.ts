@@ -1,4 +1,4 @@
-/** Served operations, which own their work: what goes in, and what comes out the first time and again. */
+/** Served operations, which own their work: the input, and the answer the first time and on replay. */
 import assert from "node:assert/strict";
 import type { RunAnswer } from "latchkey";
 import { assertProblem, assertReplay, type HttpCase, type ServedInput } from "./case.ts";
@@ -18,7 +18,7 @@ const kinds: readonly (readonly [what: string, answer: RunAnswer, body: Uint8Arr
   ["a refusal", { status: 422, body: { error: "no" } }, '{"error":"no"}'],
 ];
 
-/** What `toInput` throws, as frameworks mark errors that are the client's fault. */
+/** Thrown by `toInput`, marked the way frameworks mark errors that are the client's fault. */
 const unprocessable = Object.assign(new Error("the amount is missing"), { status: 422, statusCode: 422 });
 
 function throwing(error: Error): () => never {
@@ -30,7 +30,7 @@ function throwing(error: Error): () => never {
 const rejected: readonly (readonly [what: string, toInput: () => unknown, status: number])[] = [
   ["throws", throwing(new Error("the mapping is broken")), 500],
   ["throws a 422", throwing(unprocessable), 422],
-  ["makes an input without JSON form", () => ({ sent: 1n }), 500],
+  ["makes an input that JSON cannot represent", () => ({ sent: 1n }), 500],
 ];
 
 const all = [
@@ -50,7 +50,7 @@ const all = [
     }),
   ),
   {
-    name: "served: the operation gets what the route makes of the body that was sent",
+    name: "served: the operation gets the input that the route makes of the request's body",
     async run({ serve }, execution) {
       const given: ServedInput[] = [];
       const subject = await serve({
@@ -69,7 +69,7 @@ const all = [
     },
   },
   {
-    name: "served: writes and answer are kept together, once",
+    name: "served: writes and answer are stored together, once",
     execution: "transaction",
     async run({ serve, committedRows }) {
       const subject = await serve({
@@ -85,7 +85,7 @@ const all = [
     },
   },
   {
-    name: "served: the first caller gets every header, the second what belongs to the answer",
+    name: "served: the first caller gets every header, the second only those that belong to the answer",
     async run({ serve }, execution) {
       const headers = {
         Link: ["</a>; rel=a", "</b>; rel=b"],
@@ -105,7 +105,11 @@ const all = [
       assertReplay(first, replay, ["link", "etag", "location", "x-order-version"]);
       assert.equal(first.header("link"), "</a>; rel=a, </b>; rel=b");
       assert.equal(replay.header("x-order-version"), "7");
-      assert.equal(first.lines.filter(([name]) => name === "set-cookie").length, 2, "both cookies, apart");
+      assert.equal(
+        first.lines.filter(([name]) => name === "set-cookie").length,
+        2,
+        "both cookies, on separate lines",
+      );
       for (const name of ["set-cookie", "x-request-id", "x-other"]) {
         assert.notEqual(first.header(name), null, `${name} reaches the first caller`);
         assert.equal(replay.header(name), null, `${name} is not replayed`);
@@ -113,7 +117,7 @@ const all = [
     },
   },
   {
-    name: "served: HEAD has the headers and no body, twice",
+    name: "served: HEAD gets the headers and no body, both times",
     async run({ serve }, execution) {
       const run = async () => ({ headers: { ETag: '"v1"' }, body: "hidden" });
       const subject = await serve({ execution, method: "GET", run });
@@ -127,14 +131,14 @@ const all = [
     },
   },
   {
-    name: "served: an answer too large to keep leaves a tombstone that says so, and never runs again",
+    name: "served: an answer too large to store leaves a tombstone that says so, and never runs again",
     async run({ serve }, execution) {
       const body = "x".repeat(101);
       const run = async () => ({ status: 201, headers: { Location: "/orders/1" }, body });
       const subject = await serve({ execution, options: { answerLimitBytes: 100 }, run });
       const key = newKey();
       const first = await subject.send({ key });
-      assert.equal(first.body.toString(), JSON.stringify(body), "the first caller gets it all");
+      assert.equal(first.body.toString(), JSON.stringify(body), "the first caller gets all of it");
       const replay = await subject.send({ key });
       assert.equal(replay.status, 201);
       assert.equal(replay.body.byteLength, 0);
@@ -146,7 +150,7 @@ const all = [
   },
   ...rejected.map(
     ([what, toInput, status]): HttpCase => ({
-      name: `served: a route that ${what} is answered by the framework, and the key stays unused`,
+      name: `served: if a route ${what}, the framework answers, and the key stays unused`,
       async run({ serve }, execution) {
         let made = 0;
         const subject = await serve({
@@ -161,7 +165,7 @@ const all = [
         assert.equal(failed.status, status);
         assert.equal(failed.header("idempotent-replayed"), null);
         assert.equal(subject.starts(), 0);
-        // With another body: nothing has been stored that it could contradict.
+        // With another body: nothing was stored that it could contradict.
         const mended = await subject.send({ key, body: '{"amount":2}' });
         assert.equal(mended.status, 201);
         assertReplay(mended, await subject.send({ key, body: '{"amount":2}' }));
@@ -170,7 +174,7 @@ const all = [
     }),
   ),
   {
-    name: "served: work that throws is answered by the framework, and the key runs again",
+    name: "served: if the work throws, the framework answers, and the key runs again",
     async run({ serve, committedRows }, execution) {
       let runs = 0;
       const subject = await serve({
@@ -192,7 +196,7 @@ const all = [
     },
   },
   {
-    name: "served: a 429 describes the moment and is released",
+    name: "served: a 429 is temporary and is released",
     async run({ serve }, execution) {
       const answers = [429, 201];
       const subject = await serve({ execution, run: async () => ({ status: answers.shift() ?? 500 }) });
@@ -204,7 +208,7 @@ const all = [
     },
   },
   {
-    name: "served: finished steps are not done again when the work goes on",
+    name: "served: finished steps are not repeated when the work is resumed",
     execution: "lease",
     async run({ serve }) {
       let runs = 0;
@@ -227,7 +231,7 @@ const all = [
     },
   },
   {
-    name: "served: without a key, where none is needed, it runs each time",
+    name: "served: without a key, if none is required, it runs each time",
     async run({ serve }, execution) {
       const settings = { expiresHeader: "Idempotency-Expires" };
       const subject = await serve({ execution, settings, options: { key: "optional" } });
@@ -245,7 +249,7 @@ const all = [
     },
   },
   {
-    name: "served: a body over the cap is refused before the route looks at it",
+    name: "served: a body over the limit is refused before the route reads it",
     async run({ serve }, execution) {
       let made = 0;
       const subject = await serve({

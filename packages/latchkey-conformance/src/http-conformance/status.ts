@@ -1,4 +1,4 @@
-/** The status resource: what became of a request that was answered 202, for its own caller alone. */
+/** The status resource: the result of a request that was answered with 202, for its own caller only. */
 import assert from "node:assert/strict";
 import { assertProblem, assertRetryAfter, createGate, type HttpCase } from "./case.ts";
 import { type HttpAnswer, newKey } from "./client.ts";
@@ -7,15 +7,15 @@ import { assertAccepted, assertSameReplay } from "./later-answers.ts";
 const minuteMs = 60_000;
 const absent = { status: 404, retryable: false, safeNewKey: false } as const;
 const unavailable = { status: 503, retryable: true, safeNewKey: false } as const;
-/** Of the form of an id, and of no record. */
+/** Has the form of an id, but belongs to no record. */
 const nobodys = "01890000-0000-7000-8000-000000000000";
 
 const assertUncached = (answer: HttpAnswer) =>
-  assert.equal(answer.header("cache-control"), "no-store", "a status is not to be cached");
+  assert.equal(answer.header("cache-control"), "no-store", "a status must not be cached");
 
 const all = [
   {
-    name: "status: pending, then running, then the answer, which is the replay of the request itself",
+    name: "status: pending, then running, then the answer, which equals the replay of the request",
     async run({ serve }) {
       const gate = createGate();
       const headers = {
@@ -50,12 +50,12 @@ const all = [
         "idempotency-expires",
       ]);
       assert.equal(answer.header("x-report"), "7");
-      assert.equal(answer.header("set-cookie"), null, "a cookie is nobody else's");
+      assert.equal(answer.header("set-cookie"), null, "a cookie must not reach anyone else");
       assertUncached(answer);
     },
   },
   {
-    name: "status: to every other tenant and principal there is no such operation, before and after it has run",
+    name: "status: for every other tenant and principal the operation does not exist, before and after it has run",
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       const key = newKey();
@@ -65,7 +65,7 @@ const all = [
         for (const other of [{ tenant: "tenant-2", principal: "ada" }, { principal: "bob" }, {}]) {
           const answer = await subject.look(id, other);
           assertProblem(answer, "not-found", absent);
-          assert.deepEqual(answer.body, never.body, `${state}: it cannot be told from one that never was`);
+          assert.deepEqual(answer.body, never.body, `${state}: it must look like one that never existed`);
           assertUncached(answer);
         }
         const own = await subject.look(id, { principal: "ada" });
@@ -75,7 +75,7 @@ const all = [
     },
   },
   {
-    name: "status: what is no id is not there, and nobody asks the store for it",
+    name: "status: a malformed id is not found, without asking the store",
     async run({ serve }) {
       const subject = await serve({ execution: "deferred" });
       subject.setStoreDown(true);
@@ -90,7 +90,7 @@ const all = [
     },
   },
   {
-    name: "status: HEAD has the headers and no body",
+    name: "status: HEAD gets the headers and no body",
     async run({ serve }) {
       const run = async () => ({ status: 201, headers: { ETag: '"v1"' }, body: "done" });
       const subject = await serve({ execution: "deferred", run });
@@ -110,7 +110,7 @@ const all = [
     },
   },
   {
-    name: "status: an answer too large to keep says so",
+    name: "status: an answer too large to store says so",
     async run({ serve }) {
       const run = async () => ({ status: 201, headers: { Location: "/reports/1" }, body: "x".repeat(101) });
       const subject = await serve({ execution: "deferred", options: { answerLimitBytes: 100 }, run });
@@ -123,7 +123,7 @@ const all = [
     },
   },
   {
-    name: "status: work that nobody started in time is a timeout, before and after it is cleaned",
+    name: "status: work that no worker started in time is a timeout, before and after cleaning",
     async run({ serve, advance }) {
       const subject = await serve({ execution: "deferred", options: { pendingLimitMs: minuteMs } });
       const id = assertAccepted(await subject.send({}), "pending");
@@ -175,9 +175,9 @@ const all = [
     },
   },
   {
-    name: "status: an unknown outcome is not retryable and no new key is safe",
+    name: "status: an unknown outcome is not retryable, and says that a new key is not safe",
     async run({ serve, advance }) {
-      // Steps of another version than the operation's: a person decides.
+      // Steps of another version than the operation's wait for a person.
       let version = "1";
       const subject = await serve({
         execution: "deferred",
@@ -197,7 +197,7 @@ const all = [
     },
   },
   {
-    name: "status: an answer is gone when it has expired, and there is no operation when it is forgotten",
+    name: "status: an answer is gone once it has expired, and the operation once it is forgotten",
     async run({ serve, advance }) {
       const options = { retentionMs: minuteMs, forgetAfterMs: 2 * minuteMs };
       const subject = await serve({ execution: "deferred", options });
@@ -215,7 +215,7 @@ const all = [
     },
   },
   {
-    name: "status: a tenant over its limit of look-ups is told to come back",
+    name: "status: a tenant over its limit of look-ups is told when to retry",
     async run({ serve }) {
       let left = 2;
       const limiter = {
@@ -224,7 +224,7 @@ const all = [
       const subject = await serve({ execution: "deferred", limits: { lookups: limiter } });
       const id = assertAccepted(await subject.send({}), "pending");
       assertProblem(await subject.look("1"), "not-found", absent);
-      assert.equal((await subject.look(id)).status, 202, "what is no id is not counted");
+      assert.equal((await subject.look(id)).status, 202, "a malformed id must not count");
       const refused = await subject.look(id);
       assertProblem(refused, "too-many-keys", { status: 429, retryable: true, safeNewKey: false });
       assertRetryAfter(refused);

@@ -1,12 +1,12 @@
-/** A worker's part, once: in the cases it comes exactly when it is called. */
+/** One round of a worker, run when a case calls it. */
 
 import { type Latchkey, leaseRescuer } from "latchkey";
 import { leaseTerms, runClaimed } from "latchkey/internal";
 
-/** More than any case leaves. */
+/** More than any case leaves behind. */
 const roomFor = 10;
 
-/** Runs what waits for a worker and goes on with what is due; fulfils when all of it has ended, however. */
+/** Runs what waits for a worker and resumes what is due; resolves when all of it has ended, with whatever result. */
 export async function workOff<Tx>(latchkey: Latchkey<Tx>): Promise<void> {
   const { runtime } = latchkey;
   const { clock, random } = runtime.ports;
@@ -18,7 +18,7 @@ export async function workOff<Tx>(latchkey: Latchkey<Tx>): Promise<void> {
     terms: leaseTerms(operation),
   }));
   const claimed = await runtime.store.claimPending(wants);
-  // What work throws has been reported as its attempt's.
+  // An error that the work throws has already been reported for its attempt.
   await Promise.allSettled(claimed.map((record) => runClaimed(runtime, record, claimedAtMs)));
   await leaseRescuer(latchkey).runOnce();
 }

@@ -18,7 +18,7 @@ type Count = NonNullable<Store<unknown>["countActiveKeys"]>;
 
 let tenantsMade = 0;
 
-/** One that no other case has keys of. */
+/** A tenant that no other case uses. */
 function newTenant(): string {
   tenantsMade += 1;
   return `counted-${tenantsMade}`;
@@ -39,24 +39,21 @@ function countCase(
 }
 
 export const activeKeyCases: readonly StoreCase[] = [
-  countCase(
-    "records of every state count, of the tenant that is asked for alone",
-    async (count, context, tenant) => {
-      for (const state of states) await putInState(context, state, newKey({ tenant }));
-      const neighbour = `${tenant}-`;
-      await putInState(context, "completed", newKey({ tenant: neighbour }));
-      const none = newTenant();
-      const counts = await count([tenant, neighbour, none], 100);
-      assert.deepEqual(
-        counts.map((one) => [one.tenant, one.count]).sort(),
-        [
-          [tenant, states.length],
-          [neighbour, 1],
-          [none, 0],
-        ].sort(),
-      );
-    },
-  ),
+  countCase("records of every state count, and only those of the tenant", async (count, context, tenant) => {
+    for (const state of states) await putInState(context, state, newKey({ tenant }));
+    const neighbour = `${tenant}-`;
+    await putInState(context, "completed", newKey({ tenant: neighbour }));
+    const none = newTenant();
+    const counts = await count([tenant, neighbour, none], 100);
+    assert.deepEqual(
+      counts.map((one) => [one.tenant, one.count]).sort(),
+      [
+        [tenant, states.length],
+        [neighbour, 1],
+        [none, 0],
+      ].sort(),
+    );
+  }),
   countCase("it counts up to the limit", async (count, context, tenant) => {
     for (let made = 0; made < 3; made += 1) await putInState(context, "retryable", newKey({ tenant }));
     for (const [limit, counted] of [
@@ -69,7 +66,7 @@ export const activeKeyCases: readonly StoreCase[] = [
     }
   }),
   countCase(
-    "where the limit is reached, what is due to be forgotten does not count",
+    "at the limit, records that are due to be forgotten do not count",
     async (count, context, tenant) => {
       await putForgettable(context, newKey({ tenant }));
       await putForgettable(context, newKey({ tenant }));
@@ -89,18 +86,18 @@ export const activeKeyCases: readonly StoreCase[] = [
         );
       }
       const [below] = await count([tenant], 3);
-      assert.equal(below?.roomAfterMs, null, "there is room");
+      assert.equal(below?.roomAfterMs, null, "there must be room");
       const [full] = await count([tenant], 2);
       const afterMs = full?.roomAfterMs ?? 0;
       assert.ok(
         afterMs <= hour && afterMs > hour - minute,
-        `the first is forgotten within the hour, not after ${afterMs} ms`,
+        `the first must be forgotten within the hour, not after ${afterMs} ms`,
       );
       await context.advance(afterMs + 1);
       assert.equal((await count([tenant], 2))[0]?.count, 1);
     },
   ),
-  countCase("records that do not end by themselves make no room", async (count, context, tenant) => {
+  countCase("records that do not end on their own make no room", async (count, context, tenant) => {
     for (const state of ["unknown", "retryable"] as const)
       await putInState(context, state, newKey({ tenant }));
     await context.advance(2 * day);

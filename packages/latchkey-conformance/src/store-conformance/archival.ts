@@ -1,4 +1,4 @@
-/** `archival`: records that are due to be forgotten can be read first, and go by name. Stores without it pass. */
+/** `archival`: records that are due to be forgotten can be read first, and are forgotten by name. Stores without it pass. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import { type Archival, type ForgottenRecord, guardOf } from "latchkey/internal";
@@ -45,7 +45,7 @@ const idsOf = (records: readonly ForgottenRecord[]) => records.map(({ id }) => i
 
 export const archivalCases: readonly StoreCase[] = [
   archivalCase(
-    "what is due is read whole, oldest first, at most so many, and stays",
+    "due records are read complete, oldest first, at most `limit`, and stay",
     async (archival, context) => {
       const keys = [newKey(), newKey(), newKey()];
       for (const key of keys) {
@@ -58,13 +58,13 @@ export const archivalCases: readonly StoreCase[] = [
       for (const [at, key] of keys.entries()) {
         const { summary, ...record } = due[at] ?? assert.fail();
         assert.equal(summary, null, "none was given");
-        sameRecord(record, await readRecord(context, key), "as it is stored, its answer included");
+        sameRecord(record, await readRecord(context, key), "as it is stored, including its answer");
       }
       assert.deepEqual(idsOf(await archival.due(2)), idsOf(due.slice(0, 2)));
     },
   ),
   archivalCase(
-    "what is due has its summary byte for byte, where the store keeps summaries",
+    "due records have their summaries byte for byte, if the store keeps summaries",
     async (archival, context) => {
       if (context.other.summaries === undefined) return;
       const summary = new Uint8Array([0, 255, 13, 10, 0, 128]);
@@ -77,7 +77,7 @@ export const archivalCases: readonly StoreCase[] = [
       assert.equal(hex(due?.summary ?? new Uint8Array()), hex(summary));
     },
   ),
-  archivalCase("only what `clean` would forget is due", async (archival, context) => {
+  archivalCase("only records that `clean` would forget are due", async (archival, context) => {
     for (const state of [...states].sort((a, b) => Number(b === "expired") - Number(a === "expired"))) {
       await putInState(context, state);
     }
@@ -96,7 +96,7 @@ export const archivalCases: readonly StoreCase[] = [
   }),
   {
     ...archivalCase(
-      "a record whose effects are not delivered is not due, and does not go",
+      "a record whose effects are not delivered is not due, and is not forgotten",
       async (archival, context) => {
         const key = newKey();
         const effect = await putEffectIn(context, "pending", { delayMs: 10 * day }, key);
@@ -112,7 +112,7 @@ export const archivalCases: readonly StoreCase[] = [
     needs: ({ transactions }) => transactions,
   },
   archivalCase(
-    "cleaning without forgetting forgets nothing, and leaves answers that go with their key",
+    "cleaning without forgetting forgets nothing, and leaves answers whose retention ends with the key's",
     async (archival, context) => {
       const [together, apart] = [newKey(), newKey()];
       await endRunning(context, together, completion("together", short));
@@ -133,25 +133,28 @@ export const archivalCases: readonly StoreCase[] = [
       assert.deepEqual(idsOf(await archival.due(100)).length, 2);
     },
   ),
-  archivalCase("what is named goes with its steps, once, and nothing else", async (archival, context) => {
-    const work = await beginWork(context);
-    await startCall(context, work, intentOf());
-    await endCall(context, work, callEnds.finish);
-    assert.ok(await context.store.end(keyOf(work), work.id, work.fence, completion("done", short)));
-    const other = newKey();
-    await endRunning(context, other, completion("other", short));
-    await context.advance(hour);
-    const named = (await archival.due(100)).filter(({ id }) => id === work.id);
-    assert.equal(await archival.forget(named), 1);
-    assert.equal(await isThere(context, keyOf(work)), false);
-    assert.equal(await context.store.journal.read(keyOf(work), work.id), null);
-    assert.ok(await isThere(context, other), "it was not named");
-    assert.equal(await archival.forget(named), 0, "a second time there is nothing");
-    const again = await context.store.create(newLife(keyOf(work)), null, defaultTerms);
-    assert.ok(again, "the key is free");
-  }),
   archivalCase(
-    "another life of the key stays, and so does what is due no more",
+    "a named record goes with its steps, once, and nothing else goes",
+    async (archival, context) => {
+      const work = await beginWork(context);
+      await startCall(context, work, intentOf());
+      await endCall(context, work, callEnds.finish);
+      assert.ok(await context.store.end(keyOf(work), work.id, work.fence, completion("done", short)));
+      const other = newKey();
+      await endRunning(context, other, completion("other", short));
+      await context.advance(hour);
+      const named = (await archival.due(100)).filter(({ id }) => id === work.id);
+      assert.equal(await archival.forget(named), 1);
+      assert.equal(await isThere(context, keyOf(work)), false);
+      assert.equal(await context.store.journal.read(keyOf(work), work.id), null);
+      assert.ok(await isThere(context, other), "it was not named");
+      assert.equal(await archival.forget(named), 0, "a second time there must be nothing to forget");
+      const again = await context.store.create(newLife(keyOf(work)), null, defaultTerms);
+      assert.ok(again, "the key must be free");
+    },
+  ),
+  archivalCase(
+    "another life of the key stays, and so does a record that is no longer due",
     async (archival, context) => {
       const key = newKey();
       const old = await putForgettable(context, key);
@@ -160,7 +163,7 @@ export const archivalCases: readonly StoreCase[] = [
       const next = await context.store.create(newLife(key), guardOf(old), defaultTerms);
       assert.ok(next);
       assert.equal(
-        await unchanged(context, key, "forgetting the life before", () => archival.forget(due)),
+        await unchanged(context, key, "forgetting the previous life", () => archival.forget(due)),
         0,
       );
       assert.ok(await context.store.end(key, next.id, next.fence, ends.completed));

@@ -1,4 +1,4 @@
-/** Keys, lives and records in a given state, for the cases to start from. */
+/** Keys, lives and records in a given state, as starting points for the cases. */
 import assert from "node:assert/strict";
 import { type Fence, type LatchkeyRecord, type RecordKey, type RecordState, systemPorts } from "latchkey";
 import {
@@ -28,7 +28,7 @@ export const states: readonly RecordState[] = [
   "expired",
 ];
 
-/** Short enough to pass with one `advance`, long enough that no case outlives it by itself. */
+/** Short enough to pass with one `advance`, long enough not to end during a case. */
 export const leaseMs = 10 * minute;
 
 export const defaultTerms: LeaseTerms = {
@@ -52,7 +52,7 @@ export function newToken(): string {
   return systemPorts.random.token();
 }
 
-/** The other half is right, so only a comparison of this half can refuse it. */
+/** The other half is right, so only a comparison of this half can reject it. */
 export function foreignFences(fence: Fence): readonly (readonly [what: string, fence: Fence])[] {
   return [
     ["another token with the same number", { attempt: fence.attempt, token: newToken() }],
@@ -99,7 +99,7 @@ export async function createRunning(
   life: NewLife = newLife(key),
 ): Promise<InProgressRecord> {
   const record = await context.store.create(life, null, { ...defaultTerms, ...terms });
-  assert.ok(record, "creating a record where there is none must succeed");
+  assert.ok(record, "creating a record under a free key must succeed");
   return record;
 }
 
@@ -107,7 +107,7 @@ export function completion(text = "answer", retention: Retention = defaultRetent
   return { event: "complete", answer: new TextEncoder().encode(text), retention, errorCode: null };
 }
 
-/** Ends of each kind that leave a record. */
+/** One end of each kind that leaves a record. */
 export const ends = {
   completed: completion(),
   failed: {
@@ -120,7 +120,7 @@ export const ends = {
   unknown: { event: "doubt", errorCode: "socket-lost", reconcileAfterMs: minute },
 } as const satisfies Partial<Record<RecordState, AttemptEnd>>;
 
-/** Puts `key` into `state` and returns the record. `expired` moves the clock past the answer's retention. */
+/** Brings `key` into `state` and returns the record. For `expired`, the clock moves past the answer's retention. */
 export async function putInState(
   context: CaseContext,
   state: RecordState,
@@ -142,7 +142,7 @@ export async function putInState(
       await endRunning(context, key, ends[state]);
   }
   const record = await readRecord(context, key);
-  assert.equal(record.state, state, `the record was led to ${state} and must read back as that`);
+  assert.equal(record.state, state, `the record was brought to ${state} and must read back so`);
   return record;
 }
 
@@ -157,21 +157,21 @@ export async function endRunning(
   return record;
 }
 
-/** A record that must be there. */
+/** Reads a record that must exist. */
 export async function readRecord(context: CaseContext, key: RecordKey): Promise<LatchkeyRecord> {
   const { record } = await context.store.read(key);
   assert.ok(record, `a record must be stored under ${JSON.stringify(key)}`);
   return record;
 }
 
-/** The key is free for a new life: a record past `forgetAt`, not yet cleaned away. */
+/** Makes the key free for a new life: a record past `forgetAt`, not yet cleaned. */
 export async function putForgettable(context: CaseContext, key: RecordKey): Promise<LatchkeyRecord> {
   await endRunning(context, key, completion("old", { retentionMs: minute, forgetAfterMs: minute }));
   await context.advance(2 * minute);
   return readRecord(context, key);
 }
 
-/** Guards that name another version of the record than the one that is there. */
+/** Guards that name another version of the record than the stored one. */
 export function staleGuards(record: LatchkeyRecord) {
   const guard = guardOf(record);
   const otherState: RecordState = record.state === "unknown" ? "retryable" : "unknown";

@@ -1,4 +1,4 @@
-/** What is stored comes back byte for byte and character for character. */
+/** Stored values come back byte for byte and character for character. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import type { NewLife } from "latchkey/internal";
@@ -16,11 +16,11 @@ import { hex, sameRecord } from "./check.ts";
 
 const everyByte = Uint8Array.from({ length: 256 }, (_, value) => value);
 
-/** Bytes that some way of storing them changes. */
+/** Bytes that some ways of storing them would change. */
 export const oddBytes: readonly (readonly [what: string, bytes: Uint8Array])[] = [
   ["no bytes", new Uint8Array()],
   ["every value of a byte", everyByte],
-  ["every value of a byte, backwards", everyByte.toReversed()],
+  ["every value of a byte, in reverse", everyByte.toReversed()],
   ["a trailing zero", new Uint8Array([1, 2, 0])],
   ["a leading zero", new Uint8Array([0, 1, 2])],
   ["only zeros", new Uint8Array(16)],
@@ -33,7 +33,7 @@ export const oddBytes: readonly (readonly [what: string, bytes: Uint8Array])[] =
 ];
 
 const answerCases: readonly StoreCase[] = oddBytes.map(([what, bytes]) => ({
-  name: `bytes: an answer of ${what} comes back as it was`,
+  name: `bytes: an answer of ${what} comes back unchanged`,
   async run(context) {
     for (const event of ["complete", "fail"] as const) {
       const key = newKey();
@@ -62,8 +62,8 @@ export const oddTexts: readonly (readonly [what: string, text: string])[] = [
   ["characters outside the basic plane", "🔑🧪𝒳"],
   ["combining characters and joiners", "e\u0301 👩\u200d💻"],
   ["white space of all kinds", " \t\r\n\u00a0\u2003\ufeff "],
-  ["words that mean nothing elsewhere", "null"],
-  ["names of an object's own", "__proto__"],
+  ["words with a special meaning elsewhere", "null"],
+  ["names of an object's properties", "__proto__"],
 ];
 
 async function comesBack(context: CaseContext, key: RecordKey, overrides: Partial<NewLife>): Promise<void> {
@@ -72,11 +72,11 @@ async function comesBack(context: CaseContext, key: RecordKey, overrides: Partia
   assert.ok(created);
   const { createdAt, leaseEndsAt, expiresAt } = created;
   const expected = { ...life, state: "in_progress", createdAt, leaseEndsAt, expiresAt } as const;
-  sameRecord((await context.other.read(key)).record, expected, "every field must be as it was given");
+  sameRecord((await context.other.read(key)).record, expected, "every field must be as given");
 }
 
 const textCases: readonly StoreCase[] = oddTexts.map(([what, text]) => ({
-  name: `bytes: ${what} in tenant, scope, key, operation and principal come back as they were`,
+  name: `bytes: ${what} in tenant, scope, key, operation and principal come back unchanged`,
   async run(context) {
     await comesBack(context, newKey({ tenant: text }), {});
     await comesBack(context, newKey({ scope: text }), {});
@@ -102,7 +102,7 @@ export const bytesCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "bytes: fingerprints of any version and digest come back as they were",
+    name: "bytes: fingerprints of any version and digest come back unchanged",
     async run(context) {
       const digests = [everyByte.subarray(224), new Uint8Array(32), new Uint8Array([0x31, 0x32, 0])];
       for (const [index, digest] of digests.entries()) {
@@ -111,7 +111,7 @@ export const bytesCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "bytes: tokens that differ in one digit are different, also beyond the precision of a number",
+    name: "bytes: tokens that differ in one digit are different, even beyond the precision of a number",
     async run(context) {
       for (const token of ["0".repeat(32), "f".repeat(32), `${"9".repeat(31)}1`, "00e1".padEnd(32, "0")]) {
         const key = newKey();

@@ -1,4 +1,4 @@
-/** `journal.callsByDownstreamKey` and `journal.finishedCalls`: what a ledger is compared with. */
+/** `journal.callsByDownstreamKey` and `journal.finishedCalls`: the data to which a ledger is compared. */
 import assert from "node:assert/strict";
 import type { FinishedCallsQuery, JournalCall } from "latchkey/internal";
 import { completion, hour, minute, newKey, newLife, second } from "./arrange.ts";
@@ -25,7 +25,7 @@ function newEffect(): string {
   return `payments.effect-${effectsMade}`;
 }
 
-/** A call of `effect` that has just finished, in a life of its own. */
+/** A call of `effect` that has just finished, in its own life. */
 async function finishOne(context: CaseContext, effect: string, key = newKey()) {
   const record = await beginWork(context, {}, newLife(key));
   const intent = intentOf({ effect });
@@ -46,7 +46,7 @@ const keysOf = (calls: readonly JournalCall[]) => calls.map(({ step }) => step.d
 
 export const callLedgerCases: readonly StoreCase[] = [
   {
-    name: "calls by downstream key: found in any state, with their records, and unknown keys are left out",
+    name: "calls by downstream key: found in any state, with their records; unknown keys are omitted",
     async run(context) {
       const record = await beginWork(context);
       const intents = (["finish", "refuse", "not_executed"] as const).map((name, position) =>
@@ -63,12 +63,12 @@ export const callLedgerCases: readonly StoreCase[] = [
       for (const { key, recordId, fingerprint, step } of found) {
         assert.deepEqual([{ ...key }, recordId], [keyOf(record), record.id]);
         assert.equal(hex(fingerprint), hex(record.fingerprint.digest));
-        sameSteps([step], [await callOf(context, record, step.name)], "the call as it is");
+        sameSteps([step], [await callOf(context, record, step.name)], "the call as it is stored");
       }
     },
   },
   {
-    name: "calls by downstream key: of several tenants, each with its own key",
+    name: "calls by downstream key: found for several tenants, each with its own key",
     async run(context) {
       const key = newKey();
       const calls = [];
@@ -85,14 +85,14 @@ export const callLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "calls by downstream key: none for no keys",
+    name: "calls by downstream key: no keys find no calls",
     async run(context) {
       await finishOne(context, newEffect());
       assert.deepEqual(await context.store.journal.callsByDownstreamKey([]), []);
     },
   },
   {
-    name: "calls by downstream key: a reopened call is known by its new key alone",
+    name: "calls by downstream key: a reopened call is found only by its new key",
     async run(context) {
       const { key, call } = await putInDoubt(context);
       const downstreamKey = newDownstreamKey();
@@ -105,7 +105,7 @@ export const callLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "finished calls: those of the effect that are finished, and no others",
+    name: "finished calls: only finished calls of the effect are found",
     async run(context) {
       const effect = newEffect();
       const mine = await finishOne(context, effect);
@@ -124,12 +124,12 @@ export const callLedgerCases: readonly StoreCase[] = [
       sameSteps(
         found.map(({ step }) => step),
         [mine.step],
-        "the call as it is",
+        "the call as it is stored",
       );
     },
   },
   {
-    name: "finished calls: from the first time on, before the second",
+    name: "finished calls: from the first time, inclusive, to the second, exclusive",
     async run(context) {
       const effect = newEffect();
       const calls = [];
@@ -150,7 +150,7 @@ export const callLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "finished calls: oldest first, page by page, none twice and none left out",
+    name: "finished calls: oldest first, page by page, none twice and none missing",
     async run(context) {
       const effect = newEffect();
       const calls = [];
@@ -178,7 +178,7 @@ export const callLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "finished calls: those that ended together are ordered by their downstream keys",
+    name: "finished calls: calls that ended at the same time are ordered by their downstream keys",
     frozenClock: true,
     async run(context) {
       const effect = newEffect();
@@ -199,7 +199,7 @@ export const callLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "finished calls: found until their record is forgotten, also when its answer was purged",
+    name: "finished calls: found until their record is forgotten, even if its answer was purged",
     async run(context) {
       const effect = newEffect();
       const { record } = await finishOne(context, effect);

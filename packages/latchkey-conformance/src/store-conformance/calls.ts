@@ -1,4 +1,4 @@
-/** `journal.startCall` and `journal.endCall`: the intent before a send, the result after. */
+/** `journal.startCall` and `journal.endCall`: the intent before a send, the result after it. */
 import assert from "node:assert/strict";
 import { type CallEnd, guardOf } from "latchkey/internal";
 import { defaultTerms, ends, leaseMs, minute, newToken, second } from "./arrange.ts";
@@ -56,7 +56,7 @@ const endInOtherStates: readonly StoreCase[] = (["retryable", "unknown", "comple
 );
 
 const leftAsTheyAre: readonly StoreCase[] = (["finish", "refuse"] as const).map((event) => ({
-  name: `start call: one that has come to ${event} is answered and left as it is`,
+  name: `start call: a call that has ended with ${event} is returned unchanged`,
   async run(context) {
     const record = await beginWork(context);
     await startCall(context, record);
@@ -64,12 +64,12 @@ const leftAsTheyAre: readonly StoreCase[] = (["finish", "refuse"] as const).map(
     const there = await callOf(context, record);
     await context.advance(minute);
     const again = await changesNothing(context, record, "starting", () => startCall(context, record));
-    sameSteps([again], [there], "the step as it is");
+    sameSteps([again], [there], "the step as it was");
   },
 }));
 
 const finals: readonly StoreCase[] = (["finish", "refuse"] as const).map((event) => ({
-  name: `end call: ${event} keeps the result and advances the recovery point`,
+  name: `end call: ${event} stores the result and advances the recovery point`,
   async run(context) {
     const record = await beginWork(context);
     const started = await startCall(context, record);
@@ -82,7 +82,7 @@ const finals: readonly StoreCase[] = (["finish", "refuse"] as const).map((event)
     isAfter(context, call.finishedAt, { before, after }, 0, "finishedAt");
     const state = event === "finish" ? "finished" : "refused";
     const { result } = callEnds[event];
-    sameSteps(steps, [{ ...started, state, result, finishedAt: call.finishedAt }], "what was started, ended");
+    sameSteps(steps, [{ ...started, state, result, finishedAt: call.finishedAt }], "the started call, ended");
     assert.equal(recoveryPoint, "charge");
   },
 }));
@@ -99,7 +99,7 @@ const repeated: readonly StoreCase[] = events.map((event) => ({
 }));
 
 const otherEnds: readonly StoreCase[] = events.map((event) => ({
-  name: `end call: after ${event}, no other end is taken`,
+  name: `end call: after ${event}, no other end is accepted`,
   async run(context) {
     const record = await beginWork(context);
     await startCall(context, record);
@@ -116,7 +116,7 @@ const otherEnds: readonly StoreCase[] = events.map((event) => ({
 
 export const callCases: readonly StoreCase[] = [
   {
-    name: "start call: the intent is written as it was given, begun now",
+    name: "start call: the intent is stored as given, with the current time",
     async run(context) {
       const record = await beginWork(context);
       const intent = intentOf({ position: 3, version: "7", generation: 2 });
@@ -128,14 +128,14 @@ export const callCases: readonly StoreCase[] = [
       const { startedAt } = result.step;
       const call = { kind: "call", state: "started", result: null, sends: 1, startedAt } as const;
       const expected = { ...intent, ...call, finishedAt: null };
-      sameSteps([result.step], [expected], "as it was given");
+      sameSteps([result.step], [expected], "as given");
       const { steps, recoveryPoint } = await journalOf(context, record);
-      sameSteps(steps, [expected], "it must be stored as it was answered");
-      assert.equal(recoveryPoint, null, "what is only begun is no recovery point");
+      sameSteps(steps, [expected], "stored as returned");
+      assert.equal(recoveryPoint, null, "a started call is not a recovery point");
     },
   },
   {
-    name: "start call: the record itself stays as it is",
+    name: "start call: leaves the record itself unchanged",
     async run(context) {
       const record = await beginWork(context);
       await unchanged(context, keyOf(record), "a call", async () => {
@@ -145,19 +145,19 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "start call: one that is started keeps all it has, and counts one more send",
+    name: "start call: a started call keeps all its fields, and counts one more send",
     async run(context) {
       const record = await beginWork(context);
       const first = await startCall(context, record);
       await context.advance(minute);
       const other = { position: 9, version: "9", effect: "another", input: bytes("another") };
       const again = await startCall(context, record, intentOf(other));
-      sameSteps([again], [{ ...first, sends: 2 }], "the first intent, sent twice");
-      sameSteps((await journalOf(context, record)).steps, [again], "stored as answered");
+      sameSteps([again], [{ ...first, sends: 2 }], "the first intent, with two sends");
+      sameSteps((await journalOf(context, record)).steps, [again], "stored as returned");
     },
   },
   {
-    name: "start call: one that is not executed is started again with its own input and key, from now on",
+    name: "start call: a call that is not executed is started again with its own input and key, at the current time",
     async run(context) {
       const record = await beginWork(context);
       const first = await startCall(context, record);
@@ -167,11 +167,11 @@ export const callCases: readonly StoreCase[] = [
       const { result, ...span } = await timed(context, keyOf(record), start);
       isAfter(context, result.startedAt, span, 0, "startedAt");
       sameSteps([result], [{ ...first, sends: 2, startedAt: result.startedAt }], "the same call again");
-      sameSteps((await journalOf(context, record)).steps, [result], "stored as answered");
+      sameSteps((await journalOf(context, record)).steps, [result], "stored as returned");
     },
   },
   {
-    name: "start call: one of another generation is answered and left as it is",
+    name: "start call: a call of another generation is returned unchanged",
     async run(context) {
       const record = await beginWork(context);
       const there = await startCall(context, record, intentOf({ generation: 1 }));
@@ -179,7 +179,7 @@ export const callCases: readonly StoreCase[] = [
         const again = await changesNothing(context, record, "starting", () =>
           startCall(context, record, intentOf({ generation })),
         );
-        sameSteps([again], [there], "the step as it is");
+        sameSteps([again], [there], "the step as it was");
       }
     },
   },
@@ -195,7 +195,7 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "start call: refused to everyone but the owner",
+    name: "start call: refused to anyone but the owner",
     async run(context) {
       const record = await beginWork(context);
       for (const [what, stranger] of strangersOf(record)) {
@@ -212,20 +212,20 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "start call: after the lease, as long as nobody has taken over, and not after that",
+    name: "start call: accepted after the lease has ended, until another attempt takes over",
     async run(context) {
       const record = await beginWork(context);
       await context.advance(leaseMs + second);
       await startCall(context, record);
       const next = await takeOver(context, record);
-      await refusedWrite(context, record, "the old owner's call", () =>
+      await refusedWrite(context, record, "the previous owner's call", () =>
         context.store.journal.startCall(ownerOf(record), intentOf()),
       );
       assert.equal((await startCall(context, next)).sends, 2);
     },
   },
   {
-    name: "start call: however many at once, one step that has counted them all",
+    name: "start call: many at once make one step that counts all of them",
     async run(context) {
       const record = await beginWork(context);
       const results = await race(context, callers, (store) =>
@@ -237,12 +237,12 @@ export const callCases: readonly StoreCase[] = [
         Array.from({ length: callers }, (_, index) => index + 1),
       );
       const keys = new Set(results.map((result) => result?.step.downstreamKey));
-      assert.equal(keys.size, 1, "everybody must be told the same key");
+      assert.equal(keys.size, 1, "every caller must get the same key");
       assert.equal((await journalOf(context, record)).steps.length, 1);
     },
   },
   {
-    name: "start call: racing with a take-over, what was answered is what is stored",
+    name: "start call: racing with a take-over, the result that was returned is the one that is stored",
     async run(context) {
       const record = await beginWork(context);
       await context.advance(leaseMs + second);
@@ -252,14 +252,14 @@ export const callCases: readonly StoreCase[] = [
         context.other.takeOver(owner.key, guardOf(record), record.fingerprint, newToken(), defaultTerms),
       ]);
       const { steps } = await journalOf(context, record);
-      sameSteps(steps, started === null ? [] : [started.step], "what was answered must be stored");
+      sameSteps(steps, started === null ? [] : [started.step], "what was returned must be stored");
     },
   },
   ...startInOtherStates,
   ...leftAsTheyAre,
   ...finals,
   {
-    name: "end call: not_executed gives it back, and leaves the recovery point",
+    name: "end call: not_executed gives the call back, and leaves the recovery point",
     async run(context) {
       const record = await beginWork(context);
       const before = intentOf({ name: "before" });
@@ -267,7 +267,11 @@ export const callCases: readonly StoreCase[] = [
       await endCall(context, record, callEnds.finish, before);
       const started = await startCall(context, record, intentOf({ position: 1 }));
       await endCall(context, record, callEnds.not_executed);
-      sameSteps([await callOf(context, record)], [{ ...started, state: "not_executed" }], "only the state");
+      sameSteps(
+        [await callOf(context, record)],
+        [{ ...started, state: "not_executed" }],
+        "only the state may change",
+      );
       assert.equal((await journalOf(context, record)).recoveryPoint, "before");
     },
   },
@@ -286,7 +290,7 @@ export const callCases: readonly StoreCase[] = [
   ...repeated,
   ...otherEnds,
   {
-    name: "end call: false where no such call was started, or one of another generation",
+    name: "end call: false if no such call was started, or one of another generation",
     async run(context) {
       const record = await beginWork(context);
       await startCall(context, record);
@@ -305,7 +309,7 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end call: an end of the generation before a reopened one is false",
+    name: "end call: an end for the generation before a reopened one is false",
     async run(context) {
       const { record, key } = await putInDoubt(context);
       const reopen = { call: "charge", generation: 0, downstreamKey: intentOf().downstreamKey };
@@ -330,7 +334,7 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end call: refused to everyone but the owner",
+    name: "end call: refused to anyone but the owner",
     async run(context) {
       const record = await beginWork(context);
       await startCall(context, record);
@@ -344,7 +348,7 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end call: after the lease, as long as nobody has taken over, and not after that",
+    name: "end call: accepted after the lease has ended, until another attempt takes over",
     async run(context) {
       const record = await beginWork(context);
       const later = intentOf({ name: "second", position: 1 });
@@ -353,13 +357,13 @@ export const callCases: readonly StoreCase[] = [
       await context.advance(leaseMs + second);
       await endCall(context, record, callEnds.finish);
       await takeOver(context, record);
-      await refusedWrite(context, record, "the old owner's end", () =>
+      await refusedWrite(context, record, "the previous owner's end", () =>
         context.store.journal.endCall(ownerOf(record), later, callEnds.finish),
       );
     },
   },
   {
-    name: "end call: exactly one of many different ends at once is taken",
+    name: "end call: exactly one of many different ends at once is accepted",
     async run(context) {
       const record = await beginWork(context);
       await startCall(context, record);
@@ -372,7 +376,7 @@ export const callCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end call: racing with a take-over, what was answered is what is stored",
+    name: "end call: racing with a take-over, the result that was returned is the one that is stored",
     async run(context) {
       const record = await beginWork(context);
       await startCall(context, record);

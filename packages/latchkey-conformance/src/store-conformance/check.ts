@@ -1,9 +1,9 @@
-/** Comparisons that every group of the store suite uses. */
+/** Comparisons that all groups of the store suite use. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord, RecordKey } from "latchkey";
 import type { CaseContext } from "./case.ts";
 
-/** Every field, and no other, has the expected value; bytes are compared as bytes, whatever array holds them. */
+/** Asserts that exactly the expected fields have the expected values; bytes are compared as bytes, in any kind of array. */
 export function sameRecord(
   actual: LatchkeyRecord | null,
   expected: LatchkeyRecord | null,
@@ -24,11 +24,11 @@ function comparable(record: LatchkeyRecord | null): unknown {
 }
 
 export function hex(bytes: Uint8Array): string {
-  assert.ok(bytes instanceof Uint8Array, "bytes must come back as a Uint8Array");
+  assert.ok(bytes instanceof Uint8Array, "bytes must be returned as a Uint8Array");
   return Buffer.from(bytes).toString("hex");
 }
 
-/** Runs `act` and proves that the record of `key` is the same afterwards, or still absent. */
+/** Runs `act` and asserts that the record of `key` is the same afterwards, or still absent. */
 export async function unchanged<T>(
   context: CaseContext,
   key: RecordKey,
@@ -43,8 +43,8 @@ export async function unchanged<T>(
 }
 
 /**
- * A write that must not happen: it answers `null` or `false`, and the record stays as it was. For an edge that does
- * not exist (`illegal`), the store may throw as well.
+ * Asserts that a write does not happen: it returns `null` or `false`, and the record stays as it was. For an edge that does
+ * not exist (`illegal`), the store may also throw.
  */
 export async function refused(
   context: CaseContext,
@@ -59,7 +59,7 @@ export async function refused(
   assert.ok(result === null || result === false, `${what} must be refused`);
 }
 
-/** The store's time just before and just after `act`. Equal under a clock that stands still. */
+/** The store's time just before and just after `act`. The two are equal under a clock that stands still. */
 export async function timed<T>(context: CaseContext, key: RecordKey, act: () => Promise<T>) {
   const { now: before } = await context.store.read(key);
   const result = await act();
@@ -67,10 +67,10 @@ export async function timed<T>(context: CaseContext, key: RecordKey, act: () => 
   return { before, result, after };
 }
 
-/** A running clock may be rounded to the millisecond on its way out. */
+/** A running clock may be rounded to a millisecond when it is read. */
 const roundingMs = 1;
 
-/** `actual` is `delayMs` after a moment between `before` and `after`. */
+/** Asserts that `actual` is `delayMs` after a moment between `before` and `after`. */
 export function isAfter(
   context: CaseContext,
   actual: number | null,
@@ -106,7 +106,7 @@ export function race<T>(
 
 export const nothingCleaned = { abandoned: 0, purged: 0, forgotten: 0, effects: 0, messages: 0 };
 
-/** Cleans until there is nothing left to do, and adds up the reports. */
+/** Cleans until nothing is left to do, and adds up the reports. */
 export async function cleanAll(context: CaseContext, limit = 100) {
   const total = { ...nothingCleaned };
   for (let round = 0; round < 1_000; round += 1) {

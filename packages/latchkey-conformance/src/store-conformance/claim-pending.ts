@@ -1,4 +1,4 @@
-/** `claimPending`: deferred work goes to the workers that have room for it. */
+/** `claimPending`: deferred work goes to the workers that have capacity for it. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import type { InProgressRecord, LeaseTerms, NewLife, PendingRecord, PendingWant } from "latchkey/internal";
@@ -42,7 +42,7 @@ const idsOf = (records: readonly { readonly id: string }[]) => records.map(({ id
 
 async function claimOne(context: CaseContext, pending: PendingRecord): Promise<InProgressRecord> {
   const [claimed, ...more] = await claim(context, wantOf(9));
-  assert.ok(claimed && more.length === 0, "exactly one waits");
+  assert.ok(claimed && more.length === 0, "exactly one record must wait");
   assert.equal(claimed.id, pending.id);
   return claimed;
 }
@@ -56,19 +56,19 @@ export const claimPendingCases: readonly StoreCase[] = [
       const want = wantOf(1);
       const { result, ...span } = await timed(context, pending, () => claim(context, want));
       const [claimed, ...more] = result;
-      assert.ok(claimed && more.length === 0, "exactly one record waits");
+      assert.ok(claimed && more.length === 0, "exactly one record must wait");
       isAfter(context, claimed.leaseEndsAt, span, leaseMs, "leaseEndsAt");
       const { leaseEndsAt } = claimed;
       const expiresAt = pending.createdAt + terms.abandonAfterMs;
       const fence = { attempt: 1, token: want.tokens[0] ?? "" };
       const expected = { ...pending, state: "in_progress", fence, leaseEndsAt, expiresAt } as const;
       sameRecord(claimed, expected, "it runs under the worker's fence");
-      sameRecord(await readRecord(context, pending), expected, "stored as it was answered");
-      assert.deepEqual(await context.other.claimPending([wantOf(9)]), [], "nobody else gets it");
+      sameRecord(await readRecord(context, pending), expected, "stored as returned");
+      assert.deepEqual(await context.other.claimPending([wantOf(9)]), [], "no other caller gets it");
     },
   },
   {
-    name: "claim pending: the worker owns the record, its input and its steps, and the request's fence is worth nothing",
+    name: "claim pending: the worker owns the record, its input and its steps, and the request's fence is no longer valid",
     async run(context) {
       const pending = await accept(context, { input: bytes("waiting") });
       const claimed = await claimOne(context, pending);
@@ -81,7 +81,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: of each operation at most as many as it has tokens, each under another",
+    name: "claim pending: of each operation at most as many records as it has tokens, each under its own token",
     async run(context) {
       for (let count = 0; count < 3; count += 1) {
         await accept(context);
@@ -97,7 +97,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: those that have waited longest first",
+    name: "claim pending: the records that have waited longest come first",
     async run(context) {
       const ids: string[] = [];
       for (let count = 0; count < 5; count += 1) {
@@ -110,7 +110,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: nothing where nothing is wanted",
+    name: "claim pending: claims nothing if nothing is wanted",
     async run(context) {
       await accept(context);
       assert.deepEqual(await claim(context), []);
@@ -121,7 +121,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: by the operation, also where keys are unique per tenant",
+    name: "claim pending: selects by operation, even if keys are unique per tenant",
     async run(context) {
       const pending = await accept(context, { operation: "refunds.create" }, newKey({ scope: "*" }));
       assert.deepEqual(await claim(context, wantOf(9), wantOf(9, { operation: "*" })), []);
@@ -129,7 +129,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: not past its expiry, which is the record-cleaner's",
+    name: "claim pending: never past the record's expiry, which is the record-cleaner's part",
     async run(context) {
       const pending = await accept(context);
       await context.advance(day + second);
@@ -140,7 +140,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: until its expiry, not at it",
+    name: "claim pending: possible until the record's expiry, not at it",
     frozenClock: true,
     async run(context) {
       const soon = await accept(context);
@@ -152,7 +152,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: no record in another state",
+    name: "claim pending: never a record in another state",
     async run(context) {
       for (const state of states.filter((candidate) => candidate !== "pending")) {
         await putInState(context, state);
@@ -161,7 +161,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: many at once take each record once",
+    name: "claim pending: many at once claim each record once",
     async run(context) {
       const ids = [];
       for (let count = 0; count < 8; count += 1) ids.push((await accept(context)).id);
@@ -183,11 +183,11 @@ export const claimPendingCases: readonly StoreCase[] = [
       await context.advance(leaseMs + second);
       assert.deepEqual(await claim(context, wantOf(9)), []);
       const resumable = await context.store.settlement.resumable([operation], 9);
-      assert.deepEqual(idsOf(resumable), [claimed.id], "the terms are kept with the lease");
+      assert.deepEqual(idsOf(resumable), [claimed.id], "the terms must be stored with the lease");
     },
   },
   {
-    name: "claim pending: one whose attempts are spent is for the lease-rescuer",
+    name: "claim pending: a record whose attempts are spent is left to the lease-rescuer",
     async run(context) {
       await accept(context);
       const want = wantOf(1, { terms: { ...terms, attemptsMax: 1 } });
@@ -199,7 +199,7 @@ export const claimPendingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim pending: a cleaner and a worker at once leave what was answered",
+    name: "claim pending: a cleaner and a worker at once leave the state that was returned",
     async run(context) {
       const pending = await accept(context);
       await context.advance(day - minute);

@@ -1,4 +1,4 @@
-/** `settlement.claimUnknowns` and `postpone`: which worker asks about what, and when. */
+/** `settlement.claimUnknowns` and `postpone`: which worker looks up which record, and when. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord } from "latchkey";
 import { guardOf } from "latchkey/internal";
@@ -33,7 +33,7 @@ async function claim(context: CaseContext, limit = 100, operations: readonly str
 
 export const claimCases: readonly StoreCase[] = [
   {
-    name: "claim: an unknown record whose time has come is handed out, and hidden for the time of the claim",
+    name: "claim: an unknown record whose time has come is returned, and hidden for the time of the claim",
     async run(context) {
       const { key, unknown } = await putInDoubt(context, minute);
       assert.deepEqual(await claim(context), [], "its time has not come");
@@ -46,7 +46,7 @@ export const claimCases: readonly StoreCase[] = [
       isAfter(context, claimed.record.reconcileAfter, span, claimMs, "reconcileAfter");
       const { reconcileAfter } = claimed.record;
       sameRecord(claimed.record, { ...unknown, reconcileAfter }, "the record with its next time");
-      sameRecord(await readRecord(context, key), claimed.record, "stored as it was answered");
+      sameRecord(await readRecord(context, key), claimed.record, "stored as returned");
       assert.deepEqual(
         idsOf(
           (await context.other.settlement.claimUnknowns([operation], 100, claimMs)).map(
@@ -57,7 +57,7 @@ export const claimCases: readonly StoreCase[] = [
       );
       await context.advance(claimMs + second);
       const [again] = await take();
-      assert.deepEqual([again?.record.id, again?.tries], [unknown.id, 2], "when nothing came of it");
+      assert.deepEqual([again?.record.id, again?.tries], [unknown.id, 2], "if the first claim had no result");
     },
   },
   {
@@ -76,7 +76,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: one that waits for a person is never handed out",
+    name: "claim: a record that waits for a person is never returned",
     async run(context) {
       await putInDoubt(context, null);
       await context.advance(1_000 * hour);
@@ -99,7 +99,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: by the operation, also where keys are unique per tenant",
+    name: "claim: selects by operation, even if keys are unique per tenant",
     async run(context) {
       const life = newLife(newKey({ scope: "*" }), { operation: "refunds.create" });
       const record = await context.store.create(life, null, defaultTerms);
@@ -111,7 +111,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: oldest first, at most as many as asked for",
+    name: "claim: oldest first, at most `limit`",
     async run(context) {
       const ids: string[] = [];
       for (const minutes of [3, 1, 5, 2, 4]) {
@@ -125,7 +125,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: many at once take each record once",
+    name: "claim: many at once claim each record once",
     async run(context) {
       const ids = [];
       for (let count = 0; count < 6; count += 1) ids.push((await putInDoubt(context, 0)).unknown.id);
@@ -138,7 +138,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: no record in another state",
+    name: "claim: never a record in another state",
     async run(context) {
       for (const state of states.filter((candidate) => candidate !== "unknown")) {
         await putInState(context, state);
@@ -150,7 +150,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "claim: tries are counted over the whole life, and in a new one from the start",
+    name: "claim: tries are counted over the whole life, and start again in a new one",
     async run(context) {
       const { key, record } = await putInDoubt(context, 0);
       assert.deepEqual(await claim(context), [record.id]);
@@ -181,14 +181,14 @@ export const claimCases: readonly StoreCase[] = [
       assert.ok(after.state === "unknown");
       isAfter(context, after.reconcileAfter, span, hour, "reconcileAfter");
       const { reconcileAfter } = after;
-      sameRecord(after, { ...unknown, reconcileAfter }, "only the next try");
+      sameRecord(after, { ...unknown, reconcileAfter }, "only the next try may change");
       assert.deepEqual(await claim(context), []);
       await context.advance(hour + second);
       assert.deepEqual(await claim(context), [unknown.id]);
     },
   },
   {
-    name: "postpone: null leaves it to a person, and a time takes it back",
+    name: "postpone: null leaves the record to a person, and a later time undoes that",
     async run(context) {
       const { key, unknown, guard } = await putInDoubt(context, 0);
       const { postpone } = context.store.settlement;
@@ -202,7 +202,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "postpone: does not start the tries again",
+    name: "postpone: does not reset the count of tries",
     async run(context) {
       const { key, guard } = await putInDoubt(context, 0);
       await claim(context);
@@ -212,7 +212,7 @@ export const claimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "postpone: the guard names every part of the record",
+    name: "postpone: the guard covers every part of the record's version",
     async run(context) {
       const { key, unknown, guard } = await putInDoubt(context, 0);
       const { postpone } = context.store.settlement;

@@ -1,4 +1,4 @@
-/** Expiry and `clean`: what goes, when, and what never goes. */
+/** Expiry and `clean`: what is removed, when, and what is never removed. */
 import assert from "node:assert/strict";
 import { guardOf } from "latchkey/internal";
 import {
@@ -23,7 +23,7 @@ import { cleanAll, nothingCleaned as nothing, race, sameRecord, unchanged } from
 const short = { retentionMs: hour, forgetAfterMs: day };
 
 const purging: readonly StoreCase[] = (["complete", "fail"] as const).map((event) => ({
-  name: `cleaning: after ${event}, the answer is purged at its expiry and the key refuses until it is forgotten`,
+  name: `cleaning: after ${event}, the answer is purged at its expiry and the key is refused until it is forgotten`,
   async run(context) {
     const key = newKey();
     const answer = new Uint8Array([1]);
@@ -44,7 +44,7 @@ const purging: readonly StoreCase[] = (["complete", "fail"] as const).map((event
     const { tenant, scope, operation, principal, fingerprint, createdAt, finishedAt, forgetAt } = finished;
     const life = { tenant, scope, key: key.key, id, operation, principal, fingerprint, fence, createdAt };
     sameRecord(expired, { ...life, state: "expired", finishedAt, forgetAt }, "a tombstone");
-    assert.deepEqual(await cleanAll(context), nothing, "the key is not to be forgotten yet");
+    assert.deepEqual(await cleanAll(context), nothing, "the key must not be forgotten yet");
     await context.advance(day);
     assert.deepEqual(await cleanAll(context), { ...nothing, forgotten: 1 });
     assert.equal((await context.store.read(key)).record, null);
@@ -52,7 +52,7 @@ const purging: readonly StoreCase[] = (["complete", "fail"] as const).map((event
 }));
 
 const untouchable: readonly StoreCase[] = (["in_progress", "retryable", "unknown"] as const).map((state) => ({
-  name: `cleaning: a record that is ${state} stays, however old`,
+  name: `cleaning: a record that is ${state} stays, however old it is`,
   async run(context) {
     const key = newKey();
     await putInState(context, state, key);
@@ -81,13 +81,13 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "cleaning: an answer is read until it is purged, also past its expiry",
+    name: "cleaning: an answer can be read until it is purged, even past its expiry",
     async run(context) {
       const key = newKey();
       await endRunning(context, key, completion("a", short));
       const finished = await readRecord(context, key);
       await context.advance(2 * hour);
-      sameRecord(await readRecord(context, key), finished, "reading judges no expiry");
+      sameRecord(await readRecord(context, key), finished, "reading must not apply expiry");
     },
   },
   {
@@ -101,7 +101,7 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "cleaning: a record past both of its times is forgotten in the end",
+    name: "cleaning: a record past both of its times is eventually forgotten",
     async run(context) {
       const key = newKey();
       await endRunning(context, key, completion("a", { retentionMs: hour, forgetAfterMs: hour }));
@@ -112,7 +112,7 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "cleaning: a pending request past its expiry fails as timed out, and is kept",
+    name: "cleaning: a pending request past its expiry fails as timed out, and is retained",
     async run(context) {
       const key = newKey();
       const life = newLife(key);
@@ -135,7 +135,7 @@ export const cleaningCases: readonly StoreCase[] = [
         ...times,
       } as const;
       sameRecord(failed, expected, "failed without an answer");
-      assert.deepEqual(await cleanAll(context), nothing, "it is kept for its retention");
+      assert.deepEqual(await cleanAll(context), nothing, "it must be kept for its retention");
     },
   },
   {
@@ -181,7 +181,7 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "cleaning: a life that took the place of a forgotten one is not cleaned away",
+    name: "cleaning: a life that replaced a forgotten one is not removed",
     async run(context) {
       const key = newKey();
       await endRunning(context, key, completion("old", { retentionMs: minute, forgetAfterMs: minute }));
@@ -192,7 +192,7 @@ export const cleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "cleaning: a cleaner and a new life racing for a forgotten key leave the life or nothing",
+    name: "cleaning: a cleaner and a new life racing for a forgotten key leave the new life, or nothing",
     async run(context) {
       const key = newKey();
       await endRunning(context, key, completion("old", { retentionMs: minute, forgetAfterMs: minute }));
@@ -203,11 +203,11 @@ export const cleaningCases: readonly StoreCase[] = [
       const create = context.store.create(life, guardOf(old), defaultTerms);
       await Promise.all([first, context.store.clean(10)]);
       const created = await create;
-      sameRecord((await context.store.read(key)).record, created, "what was answered must be what is stored");
+      sameRecord((await context.store.read(key)).record, created, "what was returned must be stored");
     },
   },
   {
-    name: "cleaning: a settled end of any kind is left alone before its time",
+    name: "cleaning: a settled record of any kind is not removed before its time",
     async run(context) {
       for (const end of Object.values(ends)) {
         const key = newKey();

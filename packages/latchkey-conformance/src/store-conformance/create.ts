@@ -25,7 +25,7 @@ import { isAfter, race, refused, sameRecord, timed, winners } from "./check.ts";
 
 const callers = 8;
 
-/** Where a new life may begin on top of a row: its guard as admission saw it. */
+/** States of a row that a new life may replace, with its guard as admission saw it. */
 const replaceable: readonly RecordState[] = ["completed", "failed", "expired"];
 const notReplaceable = states.filter((state) => !replaceable.includes(state));
 
@@ -59,9 +59,13 @@ const replacing: readonly StoreCase[] = replaceable.flatMap((state) => [
       assert.ok(result, "the guard held, so the new life must begin");
       const { createdAt, leaseEndsAt, expiresAt } = result;
       const times = { createdAt, leaseEndsAt, expiresAt };
-      sameRecord(result, { ...life, state: "in_progress", ...times }, "nothing of the old life may stay");
+      sameRecord(
+        result,
+        { ...life, state: "in_progress", ...times },
+        "nothing of the previous life may stay",
+      );
       isAfter(context, createdAt, span, 0, "createdAt");
-      sameRecord(await readRecord(context, key), result, "it must be stored as it was answered");
+      sameRecord(await readRecord(context, key), result, "stored as returned");
     },
   },
   {
@@ -125,7 +129,7 @@ export const createCases: readonly StoreCase[] = [
       const life = newLife(key);
       const first = await context.store.create(life, null, defaultTerms);
       const again = await context.other.create(life, null, defaultTerms);
-      if (again !== null) sameRecord(again, first, "a repetition may at most say what is there");
+      if (again !== null) sameRecord(again, first, "a repetition may only return the stored record");
       sameRecord(await readRecord(context, key), first, "the record must be the first call's");
     },
   },
@@ -151,7 +155,7 @@ export const createCases: readonly StoreCase[] = [
       const first = await context.store.create(life, guardOf(old), defaultTerms);
       assert.ok(first);
       const again = await context.other.create(life, guardOf(old), defaultTerms);
-      if (again !== null) sameRecord(again, first, "a repetition may at most say what is there");
+      if (again !== null) sameRecord(again, first, "a repetition may only return the stored record");
       sameRecord(await readRecord(context, key), first, "the record must be the first call's");
     },
   },
@@ -192,10 +196,10 @@ export const createCases: readonly StoreCase[] = [
       const { result, ...span } = await timed(context, key, accept);
       assert.ok(result);
       const { createdAt, expiresAt } = result;
-      sameRecord(result, { ...life, state: "pending", createdAt, expiresAt }, "as it was given");
+      sameRecord(result, { ...life, state: "pending", createdAt, expiresAt }, "as given");
       isAfter(context, createdAt, span, 0, "createdAt");
       isAfter(context, expiresAt, span, hour, "expiresAt");
-      sameRecord(await readRecord(context, key), result, "it must be stored as it was answered");
+      sameRecord(await readRecord(context, key), result, "stored as returned");
     },
   },
   {

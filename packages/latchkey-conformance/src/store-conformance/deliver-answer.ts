@@ -46,7 +46,7 @@ const inOtherStates: readonly StoreCase[] = states
 
 export const deliverAnswerCases: readonly StoreCase[] = [
   {
-    name: "deliver: leaves its record as it is where it answers nothing",
+    name: "deliver: without an answer, leaves its record unchanged",
     needs: withTransactions,
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
@@ -104,11 +104,11 @@ export const deliverAnswerCases: readonly StoreCase[] = [
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
       const gone = { ...record, key: newId() };
-      await losesDelivery(context, effect, effect, "an answer for nothing", answersOf(gone));
+      await losesDelivery(context, effect, effect, "an answer for no record", answersOf(gone));
     },
   },
   {
-    name: "deliver: an answer that another attempt has overtaken is lost",
+    name: "deliver: an answer that arrives after another attempt has begun is lost",
     needs: withTransactions,
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
@@ -123,7 +123,7 @@ export const deliverAnswerCases: readonly StoreCase[] = [
       assert.ok(taken);
       await losesDelivery(context, effect, effect, "an answer too late", answersOf(record));
       assert.ok(await context.store.end(keyOf(taken), taken.id, taken.fence, ends.retryable));
-      await losesDelivery(context, effect, effect, "an answer for the version before", answersOf(record));
+      await losesDelivery(context, effect, effect, "an answer for the previous version", answersOf(record));
       const now = await readRecord(context, keyOf(record));
       assert.equal((await delivering(context, effect, newRow(), () => answersOf(now))).kind, "committed");
     },

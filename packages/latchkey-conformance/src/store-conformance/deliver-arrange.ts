@@ -1,4 +1,4 @@
-/** Deliveries for the cases about how they end. */
+/** Deliveries, for the cases about how they end. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord } from "latchkey";
 import {
@@ -26,7 +26,7 @@ import {
 } from "./outbox-arrange.ts";
 import { newRow, transactional } from "./transactions-arrange.ts";
 
-/** A claim, and in whose database its effect is. */
+/** A claim, with the tenant whose database has its effect. */
 export type TenantClaim = Pick<OutboxEffect, "id" | "fence" | "tenant">;
 
 export type DeliveryCommit = Extract<DeliveryWork<string>, { readonly end: "commit" }>;
@@ -56,14 +56,14 @@ export function delivering(
   });
 }
 
-/** Begun to be sent, and its result kept. */
+/** A new effect whose send was begun, and whose result is stored. */
 export async function keptNew(context: CaseContext): Promise<OutboxEffect> {
   const started = await startNew(context);
   await endOnly(context, deliveryEnds.keep_result(started));
   return effectNow(context, started);
 }
 
-/** Must not commit: neither its row nor anything of the effect may be there. */
+/** Asserts that a delivery does not commit: neither its row nor a change of the effect may be stored. */
 export async function losesDelivery(
   context: CaseContext,
   effect: OutboxEffect,
@@ -79,7 +79,7 @@ export async function losesDelivery(
   assert.ok(!(await isCommitted(context, row)), `${what} must leave no row`);
 }
 
-/** A record that waits for the answer of its effect, whose result is kept. */
+/** A record that waits for the answer of its effect, whose result is stored. */
 export async function awaitingAnswer(context: CaseContext) {
   const begun = await beginWork(context);
   await runPhase(context, begun, "reserve", { effects: [newEffect({ step: "reserve" })] });

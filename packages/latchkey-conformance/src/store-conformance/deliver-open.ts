@@ -1,4 +1,4 @@
-/** A delivery while it is open, and what others do meanwhile. */
+/** A delivery while it is open, and what others see and do meanwhile. */
 import assert from "node:assert/strict";
 import { leaseMs, readRecord, second } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
@@ -10,7 +10,7 @@ import { newRow, withImmediateAnswer, withTransactions } from "./transactions-ar
 
 export const openDeliveryCases: readonly StoreCase[] = [
   {
-    name: "deliver: one whose claim is rescued while it is open is lost, and leaves no row",
+    name: "deliver: a delivery whose claim is rescued while it is open is lost, and leaves no row",
     needs: withImmediateAnswer,
     async run(context) {
       const kept = await keptNew(context);
@@ -25,15 +25,15 @@ export const openDeliveryCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: others see nothing of it before its commit, and looking does not wait",
+    name: "deliver: others see nothing of it before its commit, and reading does not wait",
     needs: withImmediateAnswer,
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
       const row = newRow();
       await delivering(context, effect, row, async () => {
         assert.ok(!(await isCommitted(context, row)));
-        sameEffect(await effectNow(context, effect), effect, "as it was");
-        sameRecord(await readRecord(context, keyOf(record)), record, "as it was");
+        sameEffect(await effectNow(context, effect), effect, "it must be unchanged");
+        sameRecord(await readRecord(context, keyOf(record)), record, "it must be unchanged");
         assert.deepEqual(await claim(context), []);
         return answersOf(record);
       });
@@ -64,12 +64,12 @@ export const openDeliveryCases: readonly StoreCase[] = [
       assert.deepEqual(
         there,
         kinds.map((kind) => kind === "committed"),
-        "rows of the one that committed, and no others",
+        "only the rows of the one that committed",
       );
     },
   },
   {
-    name: "deliver: a rescue and a delivery at once leave what was answered",
+    name: "deliver: a rescue and a delivery at once leave the state that was returned",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);

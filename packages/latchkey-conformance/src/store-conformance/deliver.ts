@@ -1,4 +1,4 @@
-/** `transactions.deliver`: business rows and the end of a delivery live and die together. */
+/** `transactions.deliver`: business rows and the end of a delivery commit or roll back together. */
 import assert from "node:assert/strict";
 import { foreignFences, hour, leaseMs, minute, newId, second } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
@@ -57,7 +57,7 @@ const afterEnds: readonly StoreCase[] = (["deliver", "retry", "reopen", "give_ba
 
 export const deliverCases: readonly StoreCase[] = [
   {
-    name: "deliver: commits its rows and the delivery with the result that was kept",
+    name: "deliver: commits its rows, and the delivery with the result that was stored",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);
@@ -76,7 +76,7 @@ export const deliverCases: readonly StoreCase[] = [
   },
   ...quietEnds,
   {
-    name: "deliver: what the work throws comes out, after everything was rolled back",
+    name: "deliver: rethrows the work's error, after everything was rolled back",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);
@@ -93,7 +93,7 @@ export const deliverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: lost to everyone but the claim, and leaves no row",
+    name: "deliver: lost to anyone but the claim, and leaves no row",
     needs: withTransactions,
     async run(context) {
       const { record, effect } = await awaitingAnswer(context);
@@ -117,7 +117,7 @@ export const deliverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: after the lease, while nobody has rescued the claim, and not after that",
+    name: "deliver: accepted after the lease has ended, until the claim is rescued",
     needs: withTransactions,
     async run(context) {
       const late = await keptNew(context);
@@ -127,12 +127,12 @@ export const deliverCases: readonly StoreCase[] = [
       await rescueAll(context);
       await losesDelivery(context, rescued, rescued, "a claim that was rescued");
       const next = await claimOnly(context, rescued);
-      await losesDelivery(context, rescued, rescued, "the claim before");
+      await losesDelivery(context, rescued, rescued, "the previous claim");
       assert.equal((await delivering(context, next, newRow(), () => deliveryCommit())).kind, "committed");
     },
   },
   {
-    name: "deliver: one whose result was kept under an earlier claim needs no send",
+    name: "deliver: an effect whose result was stored under an earlier claim needs no send",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);
@@ -145,7 +145,7 @@ export const deliverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: one that never used `tx` commits the delivery",
+    name: "deliver: work that never used `tx` commits the delivery",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);
@@ -159,7 +159,7 @@ export const deliverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: the next of an ordered aggregate is due when it has committed",
+    name: "deliver: the next effect of an ordered aggregate is due once it has committed",
     needs: withTransactions,
     async run(context) {
       const ordered = { aggregate: "order-1", ordered: true } as const;
@@ -173,7 +173,7 @@ export const deliverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "deliver: the delivered effect is kept for its time",
+    name: "deliver: the delivered effect is kept for its retention",
     needs: withTransactions,
     async run(context) {
       const kept = await keptNew(context);

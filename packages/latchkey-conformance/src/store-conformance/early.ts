@@ -1,4 +1,4 @@
-/** `early`: what was said of a record before it was `unknown`. */
+/** `early`: settlements that arrive before their record is `unknown`. */
 import assert from "node:assert/strict";
 import { type EarlySettlement, guardOf } from "latchkey/internal";
 import { defaultTerms, ends, hour, newId, newKey, newLife, readRecord } from "./arrange.ts";
@@ -30,7 +30,7 @@ function earlyOf({ store, other }: CaseContext) {
 
 export const earlyCases: readonly StoreCase[] = [
   {
-    name: "early: what is said of a running life is kept as it was said, once, in its order, and changes nothing",
+    name: "early: a settlement for a running life is stored as given, once, in order, and changes nothing",
     async run(context) {
       const ports = earlyOf(context);
       if (ports === null) return;
@@ -41,7 +41,11 @@ export const earlyCases: readonly StoreCase[] = [
       await context.advance(hour);
       assert.equal(await ports.early.keep(keyOf(record), guardOf(record), second), true);
       assert.deepEqual(await ports.elsewhere.of(keyOf(record), record.id), [first, second]);
-      assert.deepEqual(await ports.early.of(keyOf(record), newId()), [], "of another life there is nothing");
+      assert.deepEqual(
+        await ports.early.of(keyOf(record), newId()),
+        [],
+        "there must be none for another life",
+      );
       assert.equal((await readRecord(context, keyOf(record))).state, "in_progress");
       assert.deepEqual(await context.store.settlement.audit(keyOf(record)), []);
       assert.ok(
@@ -56,7 +60,7 @@ export const earlyCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early: only a record that runs or may go on keeps anything, and only in the version that was read",
+    name: "early: stored only for a record that runs or may be resumed, and only in the version that was read",
     async run(context) {
       const ports = earlyOf(context);
       if (ports === null) return;
@@ -88,7 +92,7 @@ export const earlyCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early: unknown records for which something is kept are due, and what is kept outlives no life",
+    name: "early: unknown records with a stored settlement are due, and no settlement outlives its life",
     async run(context) {
       const ports = earlyOf(context);
       if (ports === null) return;
@@ -104,17 +108,17 @@ export const earlyCases: readonly StoreCase[] = [
       }
       assert.ok(await context.store.end(keyOf(done), done.id, done.fence, { event: "release" }));
       assert.equal(await isDue(left.id), true, "once it is unknown");
-      assert.equal(await isDue(silent.id), false, "nothing was said of it");
+      assert.equal(await isDue(silent.id), false, "it has no settlement");
       assert.equal((await ports.early.due(0)).length, 0);
       const again = await context.store.create(newLife(keyOf(done)), null, defaultTerms);
       assert.ok(again);
-      assert.deepEqual(await ports.early.of(keyOf(again), again.id), [], "a new life begins with nothing");
+      assert.deepEqual(await ports.early.of(keyOf(again), again.id), [], "a new life must begin without any");
       await context.advance(hour);
       await cleanAll(context);
       assert.equal(
         (await ports.early.of(keyOf(left), left.id)).length,
         1,
-        "cleaning leaves what may be used",
+        "cleaning must leave those that may still be used",
       );
     },
   },

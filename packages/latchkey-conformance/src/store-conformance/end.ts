@@ -42,11 +42,11 @@ const finishing: readonly StoreCase[] = (["complete", "fail"] as const).flatMap(
       isAfter(context, finishedAt, span, 0, "finishedAt");
       isAfter(context, expiresAt, span, hour, "expiresAt");
       isAfter(context, forgetAt, span, 5 * hour, "forgetAt");
-      assert.deepEqual(result && { ...result }, { expiresAt }, "the end of the retention must be answered");
+      assert.deepEqual(result && { ...result }, { expiresAt }, "the end of the retention must be returned");
       const { leaseEndsAt: _lease, expiresAt: _abandon, ...life } = running;
       const state = event === "complete" ? "completed" : "failed";
       const times = { finishedAt, expiresAt, forgetAt };
-      sameRecord(record, { ...life, state, answer, lastErrorCode: errorCode, ...times }, "as it was given");
+      sameRecord(record, { ...life, state, answer, lastErrorCode: errorCode, ...times }, "as given");
     },
   })),
 );
@@ -54,7 +54,7 @@ const finishing: readonly StoreCase[] = (["complete", "fail"] as const).flatMap(
 const inOtherStates: readonly StoreCase[] = states
   .filter((state) => state !== "in_progress")
   .map((state) => ({
-    name: `end: nothing ends a record that is ${state}`,
+    name: `end: no event ends a record that is ${state}`,
     async run(context) {
       const key = newKey();
       const record = await putInState(context, state, key);
@@ -65,7 +65,7 @@ const inOtherStates: readonly StoreCase[] = states
   }));
 
 const guarding: readonly StoreCase[] = everyEnd.map((end) => ({
-  name: `end: ${end.event} is refused to everyone but the owner`,
+  name: `end: ${end.event} is refused to anyone but the owner`,
   async run(context) {
     const key = newKey();
     const { id, fence } = await createRunning(context, key);
@@ -118,7 +118,7 @@ export const endCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end: doubt says when reconciliation asks next",
+    name: "end: doubt sets when reconciliation is due",
     async run(context) {
       const key = newKey();
       const running = await createRunning(context, key);
@@ -147,7 +147,7 @@ export const endCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end: a retention of nothing is over at once, and read as stored",
+    name: "end: a retention of zero is over at once, and stored as such",
     async run(context) {
       const key = newKey();
       const { id, fence } = await createRunning(context, key);
@@ -161,12 +161,12 @@ export const endCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "end: after the lease, as long as nobody has taken over",
+    name: "end: accepted after the lease has ended, until another attempt takes over",
     async run(context) {
       const key = newKey();
       const { id, fence } = await createRunning(context, key);
       await context.advance(leaseMs + second);
-      assert.ok(await context.store.end(key, id, fence, completion()), "the fence still holds");
+      assert.ok(await context.store.end(key, id, fence, completion()), "the fence must still hold");
       assert.equal((await readRecord(context, key)).state, "completed");
     },
   },

@@ -54,7 +54,7 @@ async function begin(context: CaseContext, key = newKey()) {
 
 export const factCases: readonly StoreCase[] = [
   factCase(
-    "they come back as they were said, by the store's time, each kind alone",
+    "they come back as given, with the store's time, separately for each kind",
     async (context, facts, other) => {
       const { key, record } = await begin(context);
       assert.deepEqual(await other.of(key, record.id), [], "none before");
@@ -80,7 +80,7 @@ export const factCases: readonly StoreCase[] = [
         const at = repeats[place]?.at ?? 0;
         assert.ok(
           Math.floor(now) - agoMs - 1 <= at && at <= after - agoMs,
-          `${at} is ${agoMs} ms before it was kept`,
+          `${at} must be ${agoMs} ms before it was stored`,
         );
       }
     },
@@ -103,7 +103,7 @@ export const factCases: readonly StoreCase[] = [
     });
   }),
   factCase(
-    "many keys at once, each its own, also where names run into each other",
+    "many keys at once keep their own, even if their names could be confused",
     async (context, facts, other) => {
       const end = newId();
       const keys = [
@@ -119,7 +119,7 @@ export const factCases: readonly StoreCase[] = [
       }
     },
   ),
-  factCase("two that keep at once lose none", async (context, facts, other) => {
+  factCase("two that are stored at once are both kept", async (context, facts, other) => {
     const begun = await Promise.all([1, 2, 3].map(() => begin(context)));
     const groups = begun.map(({ key }) => groupOf(key, ["said"]));
     const rounds = Array.from({ length: 8 }, (_, round) => (round % 2 === 0 ? facts : other));
@@ -130,7 +130,7 @@ export const factCases: readonly StoreCase[] = [
       assert.equal((await whatsOf(other, key, record.id))?.count, 8);
     }
   }),
-  factCase("of a key without a record, or of another life, none is kept", async (context, facts, other) => {
+  factCase("none is kept for a key without a record, or for another life", async (context, facts, other) => {
     const gone = newKey();
     const { key, record } = await begin(context);
     await facts.keep([groupOf(gone, ["lost"]), groupOf(key, ["lost"], { recordId: newId() })]);
@@ -138,7 +138,7 @@ export const factCases: readonly StoreCase[] = [
     const { record: later } = await begin(context, gone);
     assert.equal(await whatsOf(other, gone, later.id), null);
   }),
-  factCase("a new life has its own alone", async (context, facts, other) => {
+  factCase("a new life has only its own", async (context, facts, other) => {
     const key = newKey();
     const { record } = await begin(context, key);
     await facts.keep([groupOf(key, numbered(1, 3))]);
@@ -152,10 +152,10 @@ export const factCases: readonly StoreCase[] = [
     await context.advance(hour);
     const next = newLife(key);
     assert.ok(await context.store.create(next, guardOf(await readRecord(context, key)), defaultTerms));
-    assert.equal(await whatsOf(other, key, next.id), null, "none of the life before");
+    assert.equal(await whatsOf(other, key, next.id), null, "none of the previous life");
     await facts.keep([groupOf(key, ["4"])]);
     assert.deepEqual(await whatsOf(other, key, next.id), { count: 1, whats: ["4"] });
-    assert.equal(await whatsOf(other, key, record.id), null, "nothing under the id before");
+    assert.equal(await whatsOf(other, key, record.id), null, "nothing under the previous id");
   }),
   factCase("they change nothing of the record, and go with it", async (context, facts, other) => {
     const [finished, released] = [newKey(), newKey()];
@@ -169,7 +169,7 @@ export const factCases: readonly StoreCase[] = [
     );
     await context.advance(hour);
     await context.store.clean(100);
-    assert.equal((await whatsOf(other, finished, before.id))?.count, 1, "they outlive the answer");
+    assert.equal((await whatsOf(other, finished, before.id))?.count, 1, "they must outlive the answer");
     await context.advance(2 * day);
     await context.store.clean(100);
     for (const [key, id] of [
@@ -177,7 +177,7 @@ export const factCases: readonly StoreCase[] = [
       [released, running.record.id],
     ] as const) {
       assert.equal((await context.store.read(key)).record, null);
-      // A life of the same id would find what was left behind.
+      // A life with the same id would find leftovers.
       assert.ok(await context.store.create(newLife(key, { id }), null, defaultTerms));
       assert.equal(await whatsOf(other, key, id), null);
     }

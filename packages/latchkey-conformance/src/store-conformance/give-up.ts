@@ -1,4 +1,4 @@
-/** `giveUp` and `endedLeases`: what becomes of attempts that nobody ends. */
+/** `giveUp` and `endedLeases`: what happens to attempts that their owners do not end. */
 import assert from "node:assert/strict";
 import { guardOf } from "latchkey/internal";
 import {
@@ -58,7 +58,7 @@ export const giveUpCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "give up: without a time, it waits for a person",
+    name: "give up: without a time, the record waits for a person",
     async run(context) {
       const { key, guard } = await putDead(context);
       assert.equal(await context.store.giveUp(key, guard, "lease-ended", null), true);
@@ -103,7 +103,7 @@ export const giveUpCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "give up: the guard names every part of the record",
+    name: "give up: the guard covers every part of the record's version",
     async run(context) {
       const { key, record } = await putDead(context);
       for (const [what, guard] of staleGuards(record)) {
@@ -123,7 +123,7 @@ export const giveUpCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "give up: of a late completion, a take-over and many rescuers exactly one is written",
+    name: "give up: of a late completion, a take-over and many rescuers, exactly one is written",
     async run(context) {
       const { key, record, guard } = await putDead(context);
       const { id, fence, fingerprint } = record;
@@ -152,7 +152,7 @@ export const giveUpCases: readonly StoreCase[] = [
   ...inOtherStates,
 ];
 
-/** Terms under which a dead attempt may be taken over, or the reason why not. */
+/** Terms under which a dead attempt may be taken over, or the reason why it may not. */
 const dying = {
   mayBeTakenOver: {},
   reconcile: { leaseEnd: "reconcile" },
@@ -167,7 +167,7 @@ async function endedKeys(context: CaseContext, limit = 100): Promise<readonly st
 
 export const endedLeaseCases: readonly StoreCase[] = [
   {
-    name: "ended leases: those that nobody may take over, and no others",
+    name: "ended leases: only leases of records that no attempt may take over",
     async run(context) {
       const keys = {
         mayBeTakenOver: newKey(),
@@ -196,13 +196,13 @@ export const endedLeaseCases: readonly StoreCase[] = [
       await context.advance(leaseMs + second);
       const [ended] = await context.store.endedLeases(10);
       assert.ok(ended);
-      sameRecord(ended.record, record, "the record as it is");
+      sameRecord(ended.record, record, "the record as it is stored");
       assert.equal(ended.leaseEnd, "reconcile");
       assert.equal(ended.attemptsMax, 7);
     },
   },
   {
-    name: "ended leases: a take-over brings its own terms",
+    name: "ended leases: a take-over sets its own terms",
     async run(context) {
       const { key, record, guard } = await putDead(context);
       const terms = { ...defaultTerms, leaseEnd: "reconcile", attemptsMax: 2 } as const;
@@ -218,7 +218,7 @@ export const endedLeaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "ended leases: oldest first, at most as many as asked for",
+    name: "ended leases: oldest first, at most `limit`",
     async run(context) {
       const keys = [];
       for (const leaseMinutes of [3, 1, 5, 2, 4]) {
@@ -233,7 +233,7 @@ export const endedLeaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "ended leases: first those that nobody may take over for longest, whenever their leases ended",
+    name: "ended leases: first the records that could not be taken over for the longest time, whenever their leases ended",
     async run(context) {
       const [late, early] = [newKey(), newKey()];
       await createRunning(context, late, { leaseMs: minute, abandonAfterMs: 5 * minute });

@@ -1,4 +1,4 @@
-/** `settlement.hasten`: what a record waits for is now, with its audit row or not at all. */
+/** `settlement.hasten`: moves the time for which a record waits to now, with its audit row or not at all. */
 import assert from "node:assert/strict";
 import type { RecordState } from "latchkey";
 import { guardOf } from "latchkey/internal";
@@ -46,7 +46,7 @@ const written: readonly StoreCase[] = hastened.map((state) => ({
   },
 }));
 
-/** What has expired may run as new without it: `cleaned` shows what it does there. */
+/** An expired record may be replaced by a new life anyway; `cleaned` shows what hastening does for it. */
 const forgotten: readonly StoreCase[] = (["completed", "failed"] as const).map((state) => ({
   name: `hasten: a key whose record was ${state} may run as new, under another id`,
   async run(context) {
@@ -64,7 +64,7 @@ const forgotten: readonly StoreCase[] = (["completed", "failed"] as const).map((
 }));
 
 const cleaned: readonly StoreCase[] = over.map((state) => ({
-  name: `hasten: the record-cleaner forgets what was ${state}`,
+  name: `hasten: the record-cleaner forgets a record that was ${state}`,
   async run(context) {
     const key = newKey();
     const record = await putInState(context, state, key);
@@ -72,12 +72,12 @@ const cleaned: readonly StoreCase[] = over.map((state) => ({
     await context.advance(1);
     for (let rounds = 0; rounds < 2; rounds += 1) await context.other.clean(1_000);
     assert.equal((await context.store.read(key)).record, null);
-    assert.equal((await context.store.settlement.audit(key)).length, 1, "its audit row outlives it");
+    assert.equal((await context.store.settlement.audit(key)).length, 1, "its audit row must outlive it");
   },
 }));
 
 const lookedUp: StoreCase = {
-  name: "hasten: an unknown that waits for a person is claimed for its look-up",
+  name: "hasten: an unknown record that waits for a person is claimed for its look-up",
   async run(context) {
     const key = newKey();
     const record = await putInState(context, "unknown", key);
@@ -91,7 +91,7 @@ const lookedUp: StoreCase = {
 };
 
 const resumed: StoreCase = {
-  name: "hasten: a worker may resume what is retryable",
+  name: "hasten: a worker may resume a retryable record",
   async run(context) {
     const key = newKey();
     const record = await putInState(context, "retryable", key);
@@ -120,7 +120,7 @@ const refused: readonly StoreCase[] = states.map((state) => ({
 }));
 
 const repeated: readonly StoreCase[] = hastened.map((state) => ({
-  name: `hasten: again on ${state}, as after a lost reply, answers true and changes nothing`,
+  name: `hasten: repeating it on a record that is ${state}, as after a lost reply, is true and changes nothing`,
   async run(context) {
     const key = newKey();
     const guard = guardOf(await putInState(context, state, key));
@@ -135,7 +135,7 @@ const repeated: readonly StoreCase[] = hastened.map((state) => ({
 }));
 
 const twice: readonly StoreCase[] = hastened.map((state) => ({
-  name: `hasten: of four callers who hasten what is ${state} at once, one writes`,
+  name: `hasten: of four callers that hasten a record that is ${state} at once, one writes`,
   async run(context) {
     const key = newKey();
     const guard = guardOf(await putInState(context, state, key));
@@ -146,7 +146,7 @@ const twice: readonly StoreCase[] = hastened.map((state) => ({
 }));
 
 const raced: StoreCase = {
-  name: "hasten: a settlement and a look-up again leave the record settled, whichever comes first",
+  name: "hasten: a settlement and a renewed look-up leave the record settled, whichever comes first",
   async run(context) {
     const key = newKey();
     const guard = guardOf(await putInState(context, "unknown", key));

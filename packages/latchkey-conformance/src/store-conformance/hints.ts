@@ -1,13 +1,13 @@
-/** `hints`: who hears what. Stores without hints pass. */
+/** `hints`: which listeners receive which hints. Stores without hints pass. */
 import assert from "node:assert/strict";
 import { systemPorts } from "latchkey";
 import type { Hint, HintSupport } from "latchkey/internal";
 import type { StoreCase } from "./case.ts";
 
-/** In real time: a hint that takes longer is lost. Far above what a busy machine needs. */
+/** In real time: a hint that takes longer counts as lost. Far above what a busy machine needs. */
 const lostAfterMs = 5_000;
 
-/** Something that listens, and lets the case wait for what it hears. */
+/** A listener, with a promise for each hint that it receives. */
 function listener() {
   const heard: Hint[] = [];
   const waiting = new Set<() => void>();
@@ -26,7 +26,7 @@ function listener() {
     await promise;
     cancel();
     waiting.delete(wake);
-    assert.ok(heard.includes(hint), `the hint "${hint}" must be heard`);
+    assert.ok(heard.includes(hint), `the hint "${hint}" must arrive`);
   };
   return { heard, hear, hears };
 }
@@ -38,7 +38,7 @@ async function listening(support: HintSupport) {
 
 export const hintCases: readonly StoreCase[] = [
   {
-    name: "hints: everybody who listens hears, in the same process and in others",
+    name: "hints: every listener receives them, in the same process and in others",
     async run({ store, other }) {
       if (store.hints === null || other.hints === null) return;
       const listeners = await Promise.all([store.hints, other.hints].map(listening));
@@ -50,20 +50,20 @@ export const hintCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "hints: kinds are told apart, and many sent at once are all heard of",
+    name: "hints: kinds are kept apart, and many sent at once all arrive",
     async run({ store, other }) {
       if (store.hints === null || other.hints === null) return;
       const { heard, hears, stop } = await listening(other.hints);
       store.hints.send("effects");
       await hears("effects");
-      assert.ok(!heard.includes("pending"), "nobody sent it");
+      assert.ok(!heard.includes("pending"), "it was not sent");
       for (let count = 0; count < 50; count += 1) store.hints.send(count % 2 === 0 ? "effects" : "pending");
       await hears("pending");
       await stop();
     },
   },
   {
-    name: "hints: who has stopped listening hears no more",
+    name: "hints: a listener that has unsubscribed receives no more",
     async run({ store, other }) {
       if (store.hints === null || other.hints === null) return;
       const [left, stayed] = [await listening(store.hints), await listening(other.hints)];
@@ -75,7 +75,7 @@ export const hintCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "hints: the same function may listen twice, each until it stops",
+    name: "hints: the same function may subscribe twice, each time until it unsubscribes",
     async run({ store }) {
       if (store.hints === null) return;
       const { hear, hears } = listener();
@@ -87,7 +87,7 @@ export const hintCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "hints: sending neither throws nor waits, also when nobody listens",
+    name: "hints: sending neither throws nor waits, even without listeners",
     async run({ store }) {
       if (store.hints === null) return;
       assert.equal(store.hints.send("effects"), undefined);

@@ -1,4 +1,4 @@
-/** Keys that look alike are different keys, and nobody touches another's record. */
+/** Keys that look alike are different keys, and no key gives access to another's record. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import { guardOf } from "latchkey/internal";
@@ -20,15 +20,11 @@ import {
 import type { StoreCase } from "./case.ts";
 import { refused, sameRecord, unchanged } from "./check.ts";
 
-/** Pairs that a careless way of writing a key down makes equal. */
+/** Pairs that become equal if a key is joined carelessly into one text. */
 const lookAlikes: readonly (readonly [what: string, left: RecordKey, right: RecordKey])[] = [
   ["tenants", parts("tenant-a", "s", "k"), parts("tenant-b", "s", "k")],
   ["scopes", parts("t", "payments.create", "k"), parts("t", "payments.refund", "k")],
-  [
-    "an operation and the scope of the whole tenant",
-    parts("t", "payments.create", "k"),
-    parts("t", "*", "k"),
-  ],
+  ["an operation and the tenant-wide scope", parts("t", "payments.create", "k"), parts("t", "*", "k")],
   ["keys", parts("t", "s", "k"), parts("t", "s", "k2")],
   ["separators |", parts("a|b", "c", "d"), parts("a", "b|c", "d")],
   ["separators | in the key", parts("a", "b|c", "d"), parts("a", "b", "c|d")],
@@ -43,7 +39,7 @@ const lookAlikes: readonly (readonly [what: string, left: RecordKey, right: Reco
   ["unit separators", parts("a\u001fb", "c", "d"), parts("a", "b\u001fc", "d")],
   ["tenant and key swapped", parts("a", "s", "b"), parts("b", "s", "a")],
   ["quoted separators", parts('a","b', "c", "d"), parts("a", 'b","c', "d")],
-  ["nothing between", parts("ab", "c", "d"), parts("a", "bc", "d")],
+  ["no separator", parts("ab", "c", "d"), parts("a", "bc", "d")],
   ["letter case in the key", parts("t", "s", "Key"), parts("t", "s", "key")],
   ["letter case in the tenant", parts("Tenant", "s", "k"), parts("tenant", "s", "k")],
   ["accents", parts("t", "s", "e"), parts("t", "s", "é")],
@@ -79,7 +75,7 @@ const confusion: readonly StoreCase[] = lookAlikes.map(([what, left, right]) => 
 export const isolationCases: readonly StoreCase[] = [
   ...confusion,
   {
-    name: "isolation: id and fence of one key open no other",
+    name: "isolation: id and fence of one key give no access to another",
     async run(context) {
       const mine = await createRunning(context, newKey({ tenant: "mallory" }));
       const key = newKey({ tenant: "alice" });
@@ -97,7 +93,7 @@ export const isolationCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "isolation: cleaning one tenant's records leaves the other's",
+    name: "isolation: cleaning one tenant's records leaves those of others",
     async run(context) {
       const gone = newKey({ tenant: "a" });
       await endRunning(context, gone, completion("a", { retentionMs: minute, forgetAfterMs: minute }));
@@ -112,7 +108,7 @@ export const isolationCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "isolation: one tenant's hundred keys each begin once, all at the same time",
+    name: "isolation: a hundred keys of one tenant each begin once, all at the same time",
     async run(context) {
       const keys = Array.from({ length: 100 }, () => newKey());
       const stores = [context.store, context.other];

@@ -1,4 +1,4 @@
-/** Journals, calls and phases for the cases about operations that own their work. */
+/** Journals, calls and phases, for the cases about operations that own their work. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord, RecordKey, RecordState } from "latchkey";
 import {
@@ -76,7 +76,7 @@ export function intentOf(overrides: Partial<CallIntent> = {}): CallIntent {
   };
 }
 
-/** The intent of a call, written. */
+/** Starts a call, so that its intent is stored. */
 export async function startCall(
   context: CaseContext,
   record: InProgressRecord,
@@ -108,11 +108,11 @@ export async function journalOf(
   { id, ...key }: LatchkeyRecord | (Owner["key"] & { id: string }),
 ): Promise<Journal> {
   const journal = await context.other.journal.read(keyOf(key), id);
-  assert.ok(journal, "a record that is there has a journal");
+  assert.ok(journal, "a stored record must have a journal");
   return journal;
 }
 
-/** The call of this name, as it is. */
+/** Reads the call of this name. */
 export async function callOf(
   context: CaseContext,
   record: LatchkeyRecord,
@@ -127,7 +127,7 @@ export function sameSteps(actual: readonly Step[], expected: readonly Step[], me
   assert.deepEqual(actual.map(comparableStep), expected.map(comparableStep), message);
 }
 
-/** The same but for the time of the reading. */
+/** Asserts that two journals are equal, except for the time of the reading. */
 export function sameJournal(actual: Journal | null, expected: Journal | null, message: string): void {
   assert.deepEqual(comparableJournal(actual), comparableJournal(expected), message);
 }
@@ -144,7 +144,7 @@ function comparableStep(step: Step): unknown {
   return step.kind === "call" ? { ...step, result, input: hex(step.input) } : { ...step, result };
 }
 
-/** Runs `act` and proves that the record and its journal are the same afterwards. */
+/** Runs `act` and asserts that the record and its journal are the same afterwards. */
 export async function changesNothing<T>(
   context: CaseContext,
   record: { readonly id: string } & RecordKey,
@@ -158,7 +158,7 @@ export async function changesNothing<T>(
   return result;
 }
 
-/** A write that must not happen: it answers null or false, and neither the record nor its journal change. */
+/** Asserts that a write does not happen: it returns null or false, and neither the record nor its journal changes. */
 export async function refusedWrite(
   context: CaseContext,
   record: { readonly id: string } & RecordKey,
@@ -183,7 +183,7 @@ export function strangersOf(record: InProgressRecord): readonly (readonly [what:
   ];
 }
 
-/** A record in each state but `in_progress`, as its owner would name it. */
+/** A record in each state except `in_progress`, with the owner that it last had. */
 export const otherStates: readonly RecordState[] = states.filter((state) => state !== "in_progress");
 
 export async function ownerIn(context: CaseContext, state: RecordState) {
@@ -191,7 +191,7 @@ export async function ownerIn(context: CaseContext, state: RecordState) {
   return { record, owner: ownerOf(record) };
 }
 
-/** Lets the lease end, and another attempt take over. */
+/** Lets the lease end and another attempt take over. */
 export async function takeOver(
   context: CaseContext,
   record: InProgressRecord,
@@ -228,7 +228,7 @@ export function phaseCommit(
   };
 }
 
-/** One whole phase: writes `row`, then ends as `work` says. */
+/** One complete phase: writes `row`, then ends as `work` says. */
 export function phasing(
   context: CaseContext,
   owner: Owner,
@@ -243,7 +243,7 @@ export function phasing(
   });
 }
 
-/** A phase, committed. */
+/** Commits a phase. */
 export async function runPhase(
   context: CaseContext,
   record: InProgressRecord,

@@ -43,11 +43,11 @@ async function end(
   assert.ok(await context.store.end(keyOf(record), record.id, record.fence, how));
 }
 
-/** Where a life goes on: its input, steps and recovery point stay. */
+/** Events after which a life continues: its input, steps and recovery point stay. */
 const goingOn: readonly (readonly [what: string, lead: Led])[] = [
   ["is renewed", (context, record) => context.store.renew(keyOf(record), record.id, record.fence, hour)],
   ["is taken over", (context, record) => takeOver(context, record)],
-  ["is to be retried", (context, record) => end(context, record, ends.retryable)],
+  ["is retryable", (context, record) => end(context, record, ends.retryable)],
   [
     "was retried",
     async (context, record) => {
@@ -81,7 +81,7 @@ const goingOn: readonly (readonly [what: string, lead: Led])[] = [
   ],
 ];
 
-/** Where a life ends: its input goes, its steps and recovery point stay. */
+/** Events that end a life: its input goes, its steps and recovery point stay. */
 const ending: readonly (readonly [what: string, lead: Led])[] = [
   ["completed", (context, record) => end(context, record, completion())],
   ["failed", (context, record) => end(context, record, ends.failed)],
@@ -134,12 +134,12 @@ const staying: readonly StoreCase[] = goingOn.map(([what, lead]) => ({
       [hex(bytes("input")), "refuse"],
     );
     await lead(context, record);
-    sameJournal(await journalOf(context, record), before, "the journal must be as it was");
+    sameJournal(await journalOf(context, record), before, "the journal must be unchanged");
   },
 }));
 
 const leaving: readonly StoreCase[] = ending.map(([what, lead]) => ({
-  name: `journal: a life that ${what} needs its input no more, and keeps its steps and recovery point`,
+  name: `journal: a life that ${what} loses its input, and keeps its steps and recovery point`,
   async run(context) {
     const record = await beginWork(context);
     await writeCalls(context, record);
@@ -149,7 +149,7 @@ const leaving: readonly StoreCase[] = ending.map(([what, lead]) => ({
   },
 }));
 
-/** What takes the place of a forgotten record, or ends it. */
+/** Events that replace or end a forgotten record. */
 const successors: readonly (readonly [
   what: string,
   lead: (context: CaseContext, old: LatchkeyRecord) => Promise<unknown>,
@@ -160,7 +160,7 @@ const successors: readonly (readonly [
     (context, old) => context.store.create(newLife(keyOf(old)), guardOf(old), defaultTerms),
   ],
   [
-    "is replaced by a request that waits",
+    "is replaced by a pending request",
     (context, old) => context.store.accept(newLife(keyOf(old)), guardOf(old), hour),
   ],
   [
@@ -180,7 +180,7 @@ async function finishedWork(context: CaseContext, forgetAfterMs: number) {
 
 async function isGone(context: CaseContext, record: LatchkeyRecord, downstreamKey: string): Promise<void> {
   const { journal } = context.other;
-  assert.equal(await journal.read(keyOf(record), record.id), null, "the old life has no journal");
+  assert.equal(await journal.read(keyOf(record), record.id), null, "the old life must have no journal");
   assert.deepEqual(await journal.callsByDownstreamKey([downstreamKey]), [], "its calls must be gone");
 }
 
@@ -190,16 +190,17 @@ const going: readonly StoreCase[] = successors.map(([what, lead]) => ({
     const { record, call } = await finishedWork(context, hour);
     await context.advance(2 * hour);
     const old = await readRecord(context, keyOf(record));
-    assert.equal((await journalOf(context, record)).steps.length, 1, "before, they must be there");
+    assert.equal((await journalOf(context, record)).steps.length, 1, "before that, they must be stored");
     assert.ok(await lead(context, old));
     await isGone(context, record, call.downstreamKey);
     const { record: next } = await context.store.read(keyOf(record));
-    if (next !== null) assert.deepEqual((await journalOf(context, next)).steps, [], "a new life has none");
+    if (next !== null)
+      assert.deepEqual((await journalOf(context, next)).steps, [], "a new life must have none");
   },
 }));
 
 const untouched: readonly StoreCase[] = (["in_progress", "retryable", "unknown"] as const).map((state) => ({
-  name: `journal: cleaning leaves a record that is ${state} and its steps, however old`,
+  name: `journal: cleaning leaves a record that is ${state} and its steps, however old they are`,
   async run(context) {
     const record = await beginWork(context);
     await writeCalls(context, record);
@@ -214,7 +215,7 @@ const untouched: readonly StoreCase[] = (["in_progress", "retryable", "unknown"]
 
 export const journalLifetimeCases: readonly StoreCase[] = [
   {
-    name: "journal: a request that waits and a lost transaction keep their input",
+    name: "journal: a pending request and a lost transaction keep their input",
     async run(context) {
       const input = bytes("waiting");
       const pending = await context.store.accept(newLife(newKey(), { input }), null, day);
@@ -229,7 +230,11 @@ export const journalLifetimeCases: readonly StoreCase[] = [
       }
       await context.advance(2 * day);
       await context.store.clean(10);
-      assert.equal((await journalOf(context, pending)).input, null, "one that timed out needs it no more");
+      assert.equal(
+        (await journalOf(context, pending)).input,
+        null,
+        "a request that timed out no longer needs it",
+      );
     },
   },
   {
@@ -243,7 +248,7 @@ export const journalLifetimeCases: readonly StoreCase[] = [
       const fence = { attempt: record.fence.attempt + 1, token: newToken() };
       const life = newLife(keyOf(record), { id: record.id, fence, input: bytes("another") });
       assert.ok(await context.store.recordLostTransaction(life, guardOf(retryable), "x"));
-      sameJournal(await journalOf(context, record), before, "the life goes on");
+      sameJournal(await journalOf(context, record), before, "the life continues");
     },
   },
   {
@@ -264,7 +269,7 @@ export const journalLifetimeCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: steps go when a transaction takes their record's place",
+    name: "journal: steps go when a transaction replaces their record",
     needs: withTransactions,
     async run(context) {
       const { record, call } = await finishedWork(context, hour);
@@ -286,7 +291,7 @@ export const journalLifetimeCases: readonly StoreCase[] = [
       await isGone(context, record, call.downstreamKey);
       const again = await beginWork(context, {}, newLife(keyOf(record)));
       assert.deepEqual((await journalOf(context, again)).steps, []);
-      assert.equal((await startCall(context, again)).sends, 1, "the name is free in a new life");
+      assert.equal((await startCall(context, again)).sends, 1, "the name must be free in a new life");
     },
   },
   ...staying,

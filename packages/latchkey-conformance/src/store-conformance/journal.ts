@@ -1,4 +1,4 @@
-/** `journal.read`: what it says, and of whom. */
+/** `journal.read`: what it returns, and for which lives. */
 import assert from "node:assert/strict";
 import { newId, newKey, newLife } from "./arrange.ts";
 import { oddBytes } from "./bytes.ts";
@@ -28,11 +28,11 @@ export const journalCases: readonly StoreCase[] = [
       const { result, ...span } = await timed(context, keyOf(record), () => journalOf(context, record));
       isAfter(context, result.now, span, 0, "now");
       const expected = { input: bytes("input"), recoveryPoint: null, steps: [], now: 0 };
-      sameJournal(result, expected, "as it was given");
+      sameJournal(result, expected, "as given");
     },
   },
   {
-    name: "journal: a life that was begun without an input has none",
+    name: "journal: a life that began without an input has none",
     async run(context) {
       const record = await beginWork(context, {}, newLife(newKey()));
       assert.equal((await journalOf(context, record)).input, null);
@@ -40,7 +40,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: null where there is no record, and for another life",
+    name: "journal: null if there is no record, and for another life",
     async run(context) {
       const { journal } = context.store;
       const record = await beginWork(context);
@@ -54,7 +54,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: steps come by their position, whatever the order in which they were written",
+    name: "journal: steps are ordered by their position, whatever the order in which they were written",
     async run(context) {
       const record = await beginWork(context);
       for (const position of [2, 0, 11, 1]) {
@@ -68,7 +68,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: steps of the same name in other lives and other tenants are others",
+    name: "journal: steps of the same name in other lives and other tenants are separate",
     async run(context) {
       const key = newKey();
       const keys = [key, { ...key, tenant: "another" }, { ...key, scope: "another" }, newKey()];
@@ -87,7 +87,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: inputs and results of any bytes come back as they were",
+    name: "journal: inputs and results of any bytes come back unchanged",
     async run(context) {
       for (const [what, odd] of oddBytes) {
         const record = await beginWork(context, {}, newLife(newKey(), { input: odd }));
@@ -102,7 +102,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: a phase's result of any bytes comes back as it was",
+    name: "journal: a phase's result of any bytes comes back unchanged",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -117,7 +117,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: names, versions and keys of any characters come back as they were",
+    name: "journal: names, versions and keys of any characters come back unchanged",
     async run(context) {
       for (const text of ["Ελλάδα 🔑", "'; drop table steps; --", "null", "__proto__", " a ", "$1 ? {0}"]) {
         const record = await beginWork(context);
@@ -134,7 +134,7 @@ export const journalCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "journal: changing what was handed in or out changes nothing",
+    name: "journal: changing a value that was passed in or returned changes nothing",
     async run(context) {
       const [input, callInput, result] = [bytes("input"), bytes("call"), bytes("result")];
       const record = await beginWork(context, {}, newLife(newKey(), { input }));

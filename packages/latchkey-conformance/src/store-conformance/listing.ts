@@ -37,7 +37,7 @@ async function putUnknown(context: CaseContext, key: RecordKey): Promise<string>
   return (await endRunning(context, key, ends.unknown)).id;
 }
 
-/** All records of a filter, page by page. */
+/** Reads all records of a filter, page by page. */
 async function pages(context: CaseContext, filter: Partial<RecordFilter>): Promise<readonly string[]> {
   const seen: string[] = [];
   let after: RecordFilter["after"] = null;
@@ -54,16 +54,16 @@ async function pages(context: CaseContext, filter: Partial<RecordFilter>): Promi
 
 export const listingCases: readonly StoreCase[] = [
   {
-    name: "list: the records in one state, as they are",
+    name: "list: the records in one state, as they are stored",
     async run(context) {
       for (const state of states) await putInState(context, state);
       for (const state of states) {
         const found = await list(context, { state });
-        assert.ok(found.length >= 1, `one is ${state}`);
+        assert.ok(found.length >= 1, `one must be ${state}`);
         for (const record of found) {
           assert.equal(record.state, state);
           const { tenant, scope, key } = record;
-          sameRecord(await readRecord(context, { tenant, scope, key }), record, "as it is");
+          sameRecord(await readRecord(context, { tenant, scope, key }), record, "as it is stored");
         }
       }
       const total = await Promise.all(states.map((state) => list(context, { state })));
@@ -91,7 +91,7 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "list: oldest first, page by page, none twice and none left out",
+    name: "list: oldest first, page by page, none twice and none missing",
     async run(context) {
       const ids = [];
       for (let count = 0; count < 7; count += 1) {
@@ -119,7 +119,7 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "audit: over all lives of the key, oldest first, also after cleaning",
+    name: "audit: includes all lives of the key, oldest first, even after cleaning",
     async run(context) {
       const { key, record } = await putInDoubt(context);
       await settleUnknown(context, key, neverHappened);
@@ -153,7 +153,7 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "audit: of this key alone",
+    name: "audit: includes this key only",
     async run(context) {
       const key = newKey();
       const neighbours = [{ ...key, tenant: "another" }, { ...key, scope: "another" }, newKey(), key];
@@ -171,7 +171,7 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "audit log: newest first, in pages that neither repeat nor pass over one; of one tenant alone",
+    name: "audit log: newest first, in pages without repetitions or gaps; for one tenant if asked",
     async run(context) {
       const { listAudit } = context.other;
       if (listAudit === undefined) return;
@@ -182,7 +182,7 @@ export const listingCases: readonly StoreCase[] = [
         const note = newNote({ reason: key.key });
         await settleUnknown(context, key, completedOutside, note);
         notes.unshift({ ...note, key });
-        // Two rows with the same time are told apart by their ids.
+        // Two rows with the same time must be distinguished by their ids.
         if (notes.length % 2 === 0) await context.advance(second);
       }
       const read = async (tenant: string | null, limit: number) => {
@@ -200,7 +200,7 @@ export const listingCases: readonly StoreCase[] = [
         const all = await read(null, limit);
         assert.equal(new Set(ids(all)).size, all.length, "none twice");
         const own = all.filter(({ id }) => ids(notes).includes(id));
-        assert.deepEqual(ids(own).toSorted(), ids(notes).toSorted(), "every one");
+        assert.deepEqual(ids(own).toSorted(), ids(notes).toSorted(), "every one of them");
         const times = all.map(({ at }) => at);
         assert.deepEqual(
           times,
@@ -219,7 +219,7 @@ export const listingCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "audit: actor, proof and reason come back as they were, also without a reason",
+    name: "audit: actor, proof and reason come back unchanged, even without a reason",
     async run(context) {
       for (const text of [null, "", "Ελλάδα 🔑 '; drop table audit; --", "null"]) {
         const { key } = await putInDoubt(context);

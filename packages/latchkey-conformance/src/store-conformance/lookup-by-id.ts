@@ -33,7 +33,7 @@ async function create(context: CaseContext, overrides: Partial<NewLife> = addres
   return record;
 }
 
-/** As `read` finds it, through both instances. */
+/** Asserts that `readById` returns what `read` returns, through both instances. */
 async function isFound(context: CaseContext, { tenant, id, ...key }: LatchkeyRecord, what: string) {
   const expected = await readRecord(context, keyOf({ tenant, ...key }));
   for (const store of [context.store, context.other]) {
@@ -59,7 +59,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lookup by id: a life that is addressable is found as it is, whatever becomes of it",
+    name: "lookup by id: an addressable life is found as it is stored, in every later state",
     async run(context) {
       const pending = await accept(context);
       await isFound(context, pending, "waiting");
@@ -70,7 +70,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
       assert.ok(claimed);
       await isFound(context, claimed, "running");
       assert.ok(await context.store.end(keyOf(claimed), claimed.id, claimed.fence, ends.retryable));
-      await isFound(context, claimed, "to be retried");
+      await isFound(context, claimed, "while retryable");
       const again = await takeOver(context, claimed);
       await isFound(context, again, "running again");
       const done = completion("answer", { retentionMs: minute, forgetAfterMs: day });
@@ -81,11 +81,11 @@ export const lookupByIdCases: readonly StoreCase[] = [
       await isFound(context, again, "expired");
       await context.advance(day);
       assert.equal((await cleanAll(context)).forgotten, 1);
-      await isNotFound(context, again.tenant, again.id, "one that is forgotten");
+      await isNotFound(context, again.tenant, again.id, "a forgotten life");
     },
   },
   {
-    name: "lookup by id: also one that was created, is in doubt, or failed",
+    name: "lookup by id: a life that was created directly, is in doubt, or failed is also found",
     async run(context) {
       for (const end of [ends.unknown, ends.failed]) {
         const record = await create(context);
@@ -96,7 +96,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lookup by id: also one that timed out while it waited",
+    name: "lookup by id: a life that timed out while it waited is also found",
     async run(context) {
       const pending = await accept(context);
       await context.advance(day + minute);
@@ -105,19 +105,19 @@ export const lookupByIdCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lookup by id: one that is not addressable is not found",
+    name: "lookup by id: a life that is not addressable is not found",
     async run(context) {
       for (const overrides of [{}, { addressable: false }]) {
         const created = await create(context, overrides);
         const accepted = await accept(context, overrides);
         for (const { tenant, id } of [created, accepted]) {
-          await isNotFound(context, tenant, id, "one that is not addressable");
+          await isNotFound(context, tenant, id, "a life that is not addressable");
         }
       }
     },
   },
   {
-    name: "lookup by id: without a tenant any life is found, whatever becomes of it, until it is forgotten or replaced",
+    name: "lookup by id: without a tenant any life is found in every state, until it is forgotten or replaced",
     async run(context) {
       const record = await create(context, {});
       const found = async (what: string) => {
@@ -128,25 +128,29 @@ export const lookupByIdCases: readonly StoreCase[] = [
         }
       };
       await found("running");
-      await isNotFound(context, record.tenant, record.id, "to its tenant, one that is not addressable");
+      await isNotFound(context, record.tenant, record.id, "with its tenant, a life that is not addressable");
       const short = completion("old", { retentionMs: minute, forgetAfterMs: hour });
       assert.ok(await context.store.end(keyOf(record), record.id, record.fence, short));
       await found("completed");
       await context.advance(2 * minute);
-      await found("past its answer's time");
-      assert.equal((await context.store.readById(null, newId())).record, null, "another id finds nothing");
+      await found("past its answer's retention");
+      assert.equal(
+        (await context.store.readById(null, newId())).record,
+        null,
+        "another id must find nothing",
+      );
       await context.advance(hour);
       const guard = guardOf(await readRecord(context, keyOf(record)));
       const next = await context.store.create(newLife(keyOf(record)), guard, defaultTerms);
       assert.ok(next);
-      assert.equal((await context.store.readById(null, record.id)).record, null, "the life before");
+      assert.equal((await context.store.readById(null, record.id)).record, null, "the previous life");
       assert.equal((await context.store.readById(null, next.id)).record?.id, next.id, "the new one");
       assert.ok(await context.store.end(keyOf(next), next.id, next.fence, { event: "release" }));
-      assert.equal((await context.store.readById(null, next.id)).record, null, "one that was released");
+      assert.equal((await context.store.readById(null, next.id)).record, null, "a released life");
     },
   },
   {
-    name: "lookup by id: of its own tenant alone, and by its own id",
+    name: "lookup by id: found only with its own tenant, and only by its own id",
     async run(context) {
       const record = await accept(context, addressable, newKey({ tenant: "tenant-a" }));
       await accept(context, addressable, newKey({ tenant: "tenant-b" }));
@@ -154,7 +158,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
         await isNotFound(context, tenant, record.id, `as tenant "${tenant}"`);
       }
       await isNotFound(context, record.tenant, newId(), "another id");
-      await isFound(context, record, "to its own tenant");
+      await isFound(context, record, "with its own tenant");
     },
   },
   {
@@ -179,7 +183,7 @@ export const lookupByIdCases: readonly StoreCase[] = [
     async run(context) {
       const record = await create(context);
       assert.ok(await context.store.end(keyOf(record), record.id, record.fence, { event: "release" }));
-      await isNotFound(context, record.tenant, record.id, "one that was released");
+      await isNotFound(context, record.tenant, record.id, "a released life");
     },
   },
 ];

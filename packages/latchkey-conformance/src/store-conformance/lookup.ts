@@ -1,10 +1,10 @@
-/** `read`, `verify` and what a store says about itself. */
+/** `read`, `verify` and what a store declares about itself. */
 import assert from "node:assert/strict";
 import { day, defaultTerms, newKey, newLife, putInState, states } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
 import { nothingCleaned, sameRecord } from "./check.ts";
 
-/** What each state carries beside the common fields. */
+/** The fields that each state has in addition to the common ones. */
 const ownFields: Readonly<Record<string, readonly string[]>> = {
   pending: ["expiresAt"],
   in_progress: ["leaseEndsAt", "expiresAt"],
@@ -29,7 +29,7 @@ const commonFields = [
 ];
 
 const stateCases: readonly StoreCase[] = states.map((state) => ({
-  name: `lookup: a record that is ${state} carries the fields of that state and no others`,
+  name: `lookup: a record that is ${state} has the fields of that state and no others`,
   async run(context) {
     const record = await putInState(context, state);
     const fields = [...commonFields, ...(ownFields[state] ?? [])].sort();
@@ -41,7 +41,7 @@ const stateCases: readonly StoreCase[] = states.map((state) => ({
 
 export const lookupCases: readonly StoreCase[] = [
   {
-    name: "lookup: a ready store verifies and has a name",
+    name: "lookup: a ready store passes `verify` and has a name",
     async run({ store, other }) {
       await store.verify();
       await other.verify();
@@ -70,12 +70,12 @@ export const lookupCases: readonly StoreCase[] = [
       const before = await store.read(key);
       await advance(day);
       const after = await other.read(key);
-      assert.ok(after.now >= before.now + day, "time must have moved by a day");
-      assert.ok(after.now < before.now + 2 * day, "time must not have moved by two days");
+      assert.ok(after.now >= before.now + day, "time must move by a day");
+      assert.ok(after.now < before.now + 2 * day, "time must not move by two days");
     },
   },
   {
-    name: "lookup: a written record reads back whole, through both instances",
+    name: "lookup: a written record is read complete, through both instances",
     async run({ store, other }) {
       const key = newKey();
       const life = newLife(key);
@@ -83,17 +83,17 @@ export const lookupCases: readonly StoreCase[] = [
       assert.ok(created);
       for (const instance of [store, other]) {
         const { record } = await instance.read(key);
-        sameRecord(record, created, "what `read` says must be what `create` said");
+        sameRecord(record, created, "`read` must return what `create` returned");
       }
       const { leaseEndsAt, expiresAt, createdAt, ...identity } = created;
       assert.ok(createdAt < leaseEndsAt && leaseEndsAt < expiresAt);
       const rest = { leaseEndsAt, expiresAt, createdAt };
-      sameRecord({ ...identity, ...rest }, { ...life, state: "in_progress", ...rest }, "as it was given");
+      sameRecord({ ...identity, ...rest }, { ...life, state: "in_progress", ...rest }, "as given");
     },
   },
   ...stateCases,
   {
-    name: "lookup: changing what was handed in or out does not change the record",
+    name: "lookup: changing a value that was passed in or returned does not change the record",
     async run(context) {
       const key = newKey();
       const life = newLife(key);

@@ -1,4 +1,4 @@
-/** `messages`: tallies and dead letters of the inbox. Stores that build none pass. */
+/** `messages`: tallies and dead letters of the inbox. Stores without support for an inbox pass. */
 import assert from "node:assert/strict";
 import type {
   MessageCount,
@@ -39,7 +39,7 @@ const tally = (change: Partial<MessageTally> = {}): MessageTally => ({
   ...change,
 });
 
-/** The case's store and the second instance; nothing to do where there is no inbox. */
+/** A case on the store and its second instance; does nothing if there is no inbox. */
 function messageCase(
   name: string,
   run: (first: MessageSupport, second: MessageSupport, context: CaseContext) => Promise<void>,
@@ -59,17 +59,20 @@ async function listed(support: MessageSupport, filter: Partial<MessageFilter> = 
 }
 
 export const messageCases: readonly StoreCase[] = [
-  messageCase("a tally adds up what both instances count, and says the last error", async (first, second) => {
-    const facts = newMessage();
-    assert.equal(await first.find(facts.digest), null);
-    assert.deepEqual(await first.count(facts, start, newId()), tally({ starts: 1 }));
-    await second.count(facts, failed, newId());
-    const told = await first.count(facts, start, newId());
-    const all = tally({ starts: 2, returns: 1, failures: 1, lastErrorCode: "handler-threw" });
-    assert.deepEqual(told, all, "what a count answers");
-    assert.deepEqual(await second.find(facts.digest), all, "what is found");
-  }),
-  messageCase("counts that come at the same time are all there", async (first, second) => {
+  messageCase(
+    "a tally adds up what both instances count, and returns the last error",
+    async (first, second) => {
+      const facts = newMessage();
+      assert.equal(await first.find(facts.digest), null);
+      assert.deepEqual(await first.count(facts, start, newId()), tally({ starts: 1 }));
+      await second.count(facts, failed, newId());
+      const told = await first.count(facts, start, newId());
+      const all = tally({ starts: 2, returns: 1, failures: 1, lastErrorCode: "handler-threw" });
+      assert.deepEqual(told, all, "what a count returns");
+      assert.deepEqual(await second.find(facts.digest), all, "what is found");
+    },
+  ),
+  messageCase("counts that arrive at the same time are all included", async (first, second) => {
     const facts = newMessage();
     const supports = [first, second];
     await Promise.all(
@@ -77,7 +80,7 @@ export const messageCases: readonly StoreCase[] = [
     );
     assert.equal((await first.find(facts.digest))?.starts, 20);
   }),
-  messageCase("messages of other digests have tallies of their own", async (first) => {
+  messageCase("messages with other digests have their own tallies", async (first) => {
     const [facts, another] = [newMessage(), newMessage()];
     await first.count(facts, start, newId());
     assert.equal(await first.find(another.digest), null);
@@ -86,24 +89,21 @@ export const messageCases: readonly StoreCase[] = [
     assert.equal((await first.find(facts.digest))?.starts, 1);
     assert.equal(await first.find(another.digest), null);
   }),
+  messageCase("a watched message dies with its counts, and is never forgotten", async (first, second) => {
+    const facts = newMessage();
+    await first.count(facts, start, newId());
+    const letter = newLetter({ reason: "kills-its-process" });
+    await second.bury(facts, letter, null);
+    await first.forget(facts.digest);
+    assert.deepEqual(await first.find(facts.digest), tally({ state: "dead", starts: 1 }));
+    const told = await first.count(facts, failed, newId());
+    assert.deepEqual(
+      told,
+      tally({ state: "dead", starts: 1, returns: 1, failures: 1, lastErrorCode: "handler-threw" }),
+    );
+  }),
   messageCase(
-    "a watched one becomes dead with its counts, and is forgotten by nobody",
-    async (first, second) => {
-      const facts = newMessage();
-      await first.count(facts, start, newId());
-      const letter = newLetter({ reason: "kills-its-process" });
-      await second.bury(facts, letter, null);
-      await first.forget(facts.digest);
-      assert.deepEqual(await first.find(facts.digest), tally({ state: "dead", starts: 1 }));
-      const told = await first.count(facts, failed, newId());
-      assert.deepEqual(
-        told,
-        tally({ state: "dead", starts: 1, returns: 1, failures: 1, lastErrorCode: "handler-threw" }),
-      );
-    },
-  ),
-  messageCase(
-    "a letter keeps every byte, and what the message does not say is null",
+    "a letter keeps every byte, and fields that the message does not have are null",
     async (first, _, context) => {
       const facts = newMessage({ tenant: null, key: null });
       const letter = newLetter({ contentType: null });
@@ -111,28 +111,31 @@ export const messageCases: readonly StoreCase[] = [
       await first.bury(facts, letter, null);
       const { now: after } = await context.store.read({ tenant: "t", scope: "s", key: "k" });
       const [dead, ...rest] = await first.list(everything);
-      assert.ok(dead !== undefined && rest.length === 0, "one is dead");
+      assert.ok(dead !== undefined && rest.length === 0, "one must be dead");
       const { diedAt, ...told } = dead;
       isAfter(context, diedAt, { before, after }, 0, "diedAt");
       assert.deepEqual(told, { ...facts, ...tally({ state: "dead" }), ...letter });
     },
   ),
-  messageCase("one that a tally condemns dies only while that is its tally", async (first, second) => {
-    const facts = newMessage();
-    assert.equal(await first.bury(facts, newLetter(), tally({ starts: 1 })), false, "it has none");
-    assert.equal(await first.find(facts.digest), null);
-    const judged = await first.count(facts, start, newId());
-    await second.count(facts, { ...failed, failures: 0 }, newId());
-    assert.equal(await first.bury(facts, newLetter(), judged), false, "somebody has come back");
-    const again = await second.count(facts, start, newId());
-    assert.equal(await first.bury(facts, newLetter(), { ...again, starts: 1 }), false, "somebody has begun");
-    assert.equal((await first.find(facts.digest))?.state, "watched");
-    const letter = newLetter();
-    assert.equal(await first.bury(facts, letter, again), true);
-    assert.equal(await second.bury(facts, newLetter(), again), true, "it is dead, by whom ever");
-    assert.deepEqual(await listed(first), [letter.id]);
-  }),
-  messageCase("one that is dead keeps the letter it has", async (first, second) => {
+  messageCase(
+    "a message that a tally condemns dies only while its tally is unchanged",
+    async (first, second) => {
+      const facts = newMessage();
+      assert.equal(await first.bury(facts, newLetter(), tally({ starts: 1 })), false, "it has no tally");
+      assert.equal(await first.find(facts.digest), null);
+      const judged = await first.count(facts, start, newId());
+      await second.count(facts, { ...failed, failures: 0 }, newId());
+      assert.equal(await first.bury(facts, newLetter(), judged), false, "a consumer has come back");
+      const again = await second.count(facts, start, newId());
+      assert.equal(await first.bury(facts, newLetter(), { ...again, starts: 1 }), false, "a run has begun");
+      assert.equal((await first.find(facts.digest))?.state, "watched");
+      const letter = newLetter();
+      assert.equal(await first.bury(facts, letter, again), true);
+      assert.equal(await second.bury(facts, newLetter(), again), true, "it is dead, whoever condemned it");
+      assert.deepEqual(await listed(first), [letter.id]);
+    },
+  ),
+  messageCase("a dead message keeps its first letter", async (first, second) => {
     const facts = newMessage();
     const letter = newLetter();
     await first.bury(facts, letter, null);
@@ -144,7 +147,7 @@ export const messageCases: readonly StoreCase[] = [
     );
   }),
   messageCase(
-    "dead ones are listed in the order of their deaths, page by page, and by what they are",
+    "dead messages are listed in the order of their deaths, page by page, and by their properties",
     async (first, _, context) => {
       const letters = [newLetter(), newLetter(), newLetter()];
       const facts = [newMessage(), newMessage({ tenant: "u" }), newMessage({ operation: "other" })];
@@ -163,18 +166,14 @@ export const messageCases: readonly StoreCase[] = [
     },
   ),
   messageCase(
-    "a dead one is removed once, with its audit row, and then begins anew",
+    "a dead message is removed once, with its audit row, and then starts again",
     async (first, second, { store }) => {
       const facts = newMessage({ tenant: "audited", key: "removed" });
       const letter = newLetter();
       await first.bury(facts, letter, null);
       const note = { id: newId(), actor: "op", reason: "looked at it" };
       assert.equal(await first.remove(letter.id, "discard", note), true);
-      assert.equal(
-        await second.remove(letter.id, "discard", note),
-        true,
-        "a repetition says that it was done",
-      );
+      assert.equal(await second.remove(letter.id, "discard", note), true, "a repetition is true");
       assert.equal(await second.remove(letter.id, "discard", { ...note, id: newId() }), false, "it is gone");
       assert.equal(await first.find(facts.digest), null);
       const entries = await store.settlement.audit({
@@ -189,7 +188,7 @@ export const messageCases: readonly StoreCase[] = [
       assert.deepEqual(await first.count(facts, start, newId()), tally({ starts: 1 }));
     },
   ),
-  messageCase("what is watched is not removed by its id", async (first) => {
+  messageCase("a watched message is not removed by its id", async (first) => {
     const facts = newMessage();
     const id = newId();
     await first.count(facts, start, id);
@@ -198,7 +197,7 @@ export const messageCases: readonly StoreCase[] = [
     assert.equal((await first.find(facts.digest))?.starts, 1);
   }),
   messageCase(
-    "cleaning removes tallies whose time is over, from the last count on, and no dead one",
+    "cleaning removes tallies when their time is over, counted from the last count, and no dead message",
     async (first, _, context) => {
       const [over, counted, dead] = [newMessage(), newMessage(), newMessage()];
       for (const facts of [over, counted, dead]) await first.count(facts, start, newId());
@@ -206,7 +205,7 @@ export const messageCases: readonly StoreCase[] = [
       await first.count(dead, failed, newId());
       await context.advance(hour - minute);
       await first.count(counted, failed, newId());
-      assert.equal((await context.store.clean(100)).messages, 0, "nothing is over yet");
+      assert.equal((await context.store.clean(100)).messages, 0, "no time is over yet");
       await context.advance(2 * minute);
       assert.equal((await context.store.clean(100)).messages, 1);
       const found = await Promise.all([over, counted, dead].map(({ digest }) => first.find(digest)));
@@ -216,7 +215,7 @@ export const messageCases: readonly StoreCase[] = [
       );
     },
   ),
-  messageCase("cleaning takes no more than its limit", async (first, _, context) => {
+  messageCase("cleaning removes at most its limit", async (first, _, context) => {
     for (let made = 0; made < 3; made += 1) await first.count(newMessage(), start, newId());
     await context.advance(2 * hour);
     assert.equal((await context.store.clean(2)).messages, 2);

@@ -41,7 +41,7 @@ export function newEffect(overrides: Partial<NewEffect> = {}): NewEffect {
   };
 }
 
-/** What the outbox has of an effect that was just written. */
+/** The outbox's row of an effect that was just written. */
 export function enqueuedAs(
   { delayMs: _, ...given }: NewEffect,
   record: RecordKey & Pick<OutboxEffect, "operation"> & { readonly id: string },
@@ -70,7 +70,7 @@ export function enqueuedAs(
   };
 }
 
-/** One transaction with these effects, on a key of its own. */
+/** One transaction that enqueues these effects, on its own key. */
 export async function enqueueAll(
   context: CaseContext,
   effects: readonly NewEffect[],
@@ -88,7 +88,7 @@ export async function enqueue(
   key: RecordKey = newKey(),
 ): Promise<OutboxEffect> {
   const [effect] = await enqueueAll(context, [newEffect(overrides)], key);
-  assert.ok(effect, "an effect of a committed transaction must be there");
+  assert.ok(effect, "an effect of a committed transaction must be stored");
   return effect;
 }
 
@@ -96,13 +96,13 @@ export function effectsOf(context: CaseContext, recordId: string): Promise<reado
   return outboxOf(context.other).ofRecord(recordId);
 }
 
-/** The effect as it is now; it must be there. */
+/** Reads an effect that must exist. */
 export async function effectNow(
   context: CaseContext,
   { id, recordId }: Pick<OutboxEffect, "id" | "recordId">,
 ): Promise<OutboxEffect> {
   const effect = (await effectsOf(context, recordId)).find((candidate) => candidate.id === id);
-  assert.ok(effect, "the effect must be there");
+  assert.ok(effect, "the effect must be stored");
   return effect;
 }
 
@@ -120,7 +120,7 @@ export function claimAtMost(context: CaseContext, limit: number): Promise<readon
 
 export const idsOf = (effects: readonly { readonly id: string }[]) => effects.map(({ id }) => id);
 
-/** Claims whatever is due, which must be this one alone. */
+/** Claims what is due, which must be this effect only. */
 export async function claimOnly(
   context: CaseContext,
   { id }: { readonly id: string },
@@ -131,7 +131,7 @@ export async function claimOnly(
   return claimed;
 }
 
-/** A new effect, claimed. */
+/** Enqueues an effect and claims it. */
 export async function claimNew(
   context: CaseContext,
   overrides: Partial<NewEffect> = {},
@@ -144,7 +144,7 @@ export function claimOf({ id, fence }: EffectClaim): EffectClaim {
   return { id, fence };
 }
 
-/** A send, begun. */
+/** Begins a send. */
 export async function startOnly(context: CaseContext, claimed: OutboxEffect): Promise<OutboxEffect> {
   assert.deepEqual(await outboxOf(context.store).start([claimOf(claimed)], leaseMs), [claimed.id]);
   return effectNow(context, claimed);
@@ -160,7 +160,7 @@ export async function startNew(
 
 export type EndEvent = DeliveryEnd["event"];
 
-/** An end of each kind. */
+/** One end of each kind. */
 export const deliveryEnds: Readonly<Record<EndEvent, (claim: EffectClaim) => DeliveryEnd>> = {
   deliver: (claim) => ({ ...claimOf(claim), event: "deliver", result: bytes("result"), keepMs }),
   keep_result: (claim) => ({ ...claimOf(claim), event: "keep_result", result: bytes("result") }),
@@ -181,7 +181,7 @@ export const endEvents = Object.keys(deliveryEnds).filter(
   (event): event is EndEvent => event in deliveryEnds,
 );
 
-/** Ends one claim, which must hold. */
+/** Ends one claim, which must still be valid. */
 export async function endOnly(context: CaseContext, end: DeliveryEnd): Promise<OutboxEffect | null> {
   assert.deepEqual(await outboxOf(context.store).end([end]), [end.id], `${end.event} must be written`);
   const listed = await Promise.all(
@@ -203,7 +203,7 @@ export function retryAt(
 
 export const effectStates: readonly EffectState[] = ["pending", "claimed", "started", "delivered", "dead"];
 
-/** A new effect, led to a state. It must be the only one that is due. */
+/** Enqueues an effect and brings it to a state. It must be the only one that is due. */
 export async function putEffectIn(
   context: CaseContext,
   state: EffectState,
@@ -217,21 +217,21 @@ export async function putEffectIn(
   if (state === "delivered") await endOnly(context, deliveryEnds.deliver(claimed));
   if (state === "dead") await endOnly(context, deliveryEnds.die(claimed));
   const effect = state === "started" ? started : await effectNow(context, claimed);
-  assert.equal(effect.state, state, `the effect was led to ${state}`);
+  assert.equal(effect.state, state, `the effect was brought to ${state}`);
   return effect;
 }
 
-/** Lets every lease end, and frees the claims. */
+/** Lets all leases end, and releases the claims. */
 export async function rescueAll(context: CaseContext): Promise<OutboxRescue> {
   await context.advance(leaseMs + second);
   return outboxOf(context.other).rescue(1_000);
 }
 
 export function deadNote(overrides: Partial<DeadNote> = {}): DeadNote {
-  return { id: newId(), actor: "operator-1", reason: "seen by hand", ...overrides };
+  return { id: newId(), actor: "operator-1", reason: "checked by hand", ...overrides };
 }
 
-/** Every field, and no other, has the expected value. */
+/** Asserts that exactly the expected fields have the expected values. */
 export function sameEffect(
   actual: OutboxEffect | null | undefined,
   expected: OutboxEffect | null,
@@ -251,7 +251,7 @@ function comparableEffect(effect: OutboxEffect) {
   };
 }
 
-/** Runs `act` and proves that the effect is the same afterwards, and due at the same time. */
+/** Runs `act` and asserts that the effect is the same afterwards, and due at the same time. */
 export async function leavesEffect<T>(
   context: CaseContext,
   effect: Pick<OutboxEffect, "id" | "recordId">,

@@ -19,7 +19,7 @@ import {
 import { withTransactions } from "./transactions-arrange.ts";
 
 const byteCases: readonly StoreCase[] = oddBytes.map(([what, bytes]) => ({
-  name: `effect bytes: an input and a result of ${what} come back as they were`,
+  name: `effect bytes: an input and a result of ${what} come back unchanged`,
   needs: withTransactions,
   async run(context) {
     const effect = await enqueue(context, { input: Uint8Array.from(bytes) });
@@ -35,7 +35,7 @@ const byteCases: readonly StoreCase[] = oddBytes.map(([what, bytes]) => ({
 }));
 
 const textCases: readonly StoreCase[] = oddTexts.map(([what, text]) => ({
-  name: `effect bytes: ${what} in names, keys and codes come back as they were`,
+  name: `effect bytes: ${what} in names, keys and codes come back unchanged`,
   needs: withTransactions,
   async run(context) {
     const key = newKey({ tenant: text, scope: text, key: text });
@@ -69,7 +69,7 @@ export const outboxBytesCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "effect bytes: tokens that differ in one digit are different, also beyond the precision of a number",
+    name: "effect bytes: tokens that differ in one digit are different, even beyond the precision of a number",
     needs: withTransactions,
     async run(context) {
       for (const token of ["0".repeat(32), "f".repeat(32), `${"9".repeat(31)}1`, "00e1".padEnd(32, "0")]) {
@@ -78,7 +78,7 @@ export const outboxBytesCases: readonly StoreCase[] = [
         assert.equal(claimed?.fence.token, token);
         const near = `${token.slice(0, 31)}${token.endsWith("0") ? "1" : "0"}`;
         const stale = deliveryEnds.deliver({ id: enqueued.id, fence: { attempt: 1, token: near } });
-        const ended = await leavesEffect(context, enqueued, "a near token", () =>
+        const ended = await leavesEffect(context, enqueued, "a similar token", () =>
           outboxOf(context.store).end([stale]),
         );
         assert.deepEqual(ended, []);

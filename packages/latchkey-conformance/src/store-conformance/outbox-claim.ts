@@ -1,4 +1,4 @@
-/** `outbox.claim`: which effects are handed out, to whom, and in which order. */
+/** `outbox.claim`: which effects are claimed, by which caller, and in which order. */
 import assert from "node:assert/strict";
 import { hour, leaseMs, minute, newKey, newToken, second } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
@@ -24,7 +24,7 @@ import { withTransactions } from "./transactions-arrange.ts";
 
 const callers = 4;
 
-/** Delays in minutes, in the order of writing. */
+/** Enqueues effects with these delays in minutes, in this order. */
 async function enqueueAfter(context: CaseContext, minutes: readonly number[]): Promise<readonly string[]> {
   const ids: string[] = [];
   for (const delay of minutes) ids[delay] = (await enqueue(context, { delayMs: delay * minute })).id;
@@ -33,24 +33,24 @@ async function enqueueAfter(context: CaseContext, minutes: readonly number[]): P
 
 export const outboxClaimCases: readonly StoreCase[] = [
   {
-    name: "outbox claim: hands out an effect under a fence of its own, changes nothing else, and hides it",
+    name: "outbox claim: claims an effect under its own fence, changes nothing else, and hides it",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
       const token = newToken();
       const [claimed, ...more] = await claim(context, undefined, token);
-      assert.ok(claimed && more.length === 0, "exactly one effect is due");
+      assert.ok(claimed && more.length === 0, "exactly one effect must be due");
       const expected = { ...effect, state: "claimed", fence: { attempt: 1, token } } as const;
       sameEffect(claimed, expected, "the effect, claimed");
-      sameEffect(await effectNow(context, effect), expected, "stored as it was answered");
+      sameEffect(await effectNow(context, effect), expected, "stored as returned");
       for (const store of [context.store, context.other]) {
         const again = await outboxOf(store).claim([{ effect: effectName, limit: 9 }], newToken(), leaseMs);
-        assert.deepEqual(again, [], "nobody else gets it");
+        assert.deepEqual(again, [], "no other caller gets it");
       }
     },
   },
   {
-    name: "outbox claim: nothing where nothing is wanted or due",
+    name: "outbox claim: claims nothing if nothing is wanted or due",
     needs: withTransactions,
     async run(context) {
       assert.deepEqual(await claim(context), []);
@@ -78,7 +78,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: of each definition at most its own limit",
+    name: "outbox claim: at most the limit of each definition",
     needs: withTransactions,
     async run(context) {
       for (const effect of ["one", "one", "one", "two", "two", "two"]) await enqueue(context, { effect });
@@ -97,7 +97,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: those due first come first, whatever the order in which they were written",
+    name: "outbox claim: effects that are due first come first, whatever the order in which they were written",
     needs: withTransactions,
     async run(context) {
       const ids = await enqueueAfter(context, [3, 1, 5, 2, 4]);
@@ -108,7 +108,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: none before it is due",
+    name: "outbox claim: never before an effect is due",
     needs: withTransactions,
     async run(context) {
       const late = await enqueue(context, { delayMs: hour });
@@ -138,7 +138,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: each raises the attempt, under its own token",
+    name: "outbox claim: each claim raises the attempt, under its own token",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
@@ -151,7 +151,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: not what is claimed, also after its lease, until it is rescued",
+    name: "outbox claim: never a claimed effect, even after its lease, until it is rescued",
     needs: withTransactions,
     async run(context) {
       const claimed = await putEffectIn(context, "claimed");
@@ -162,7 +162,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: not what is started, delivered or dead",
+    name: "outbox claim: never an effect that is started, delivered or dead",
     needs: withTransactions,
     async run(context) {
       for (const state of ["started", "delivered", "dead"] as const) await putEffectIn(context, state);
@@ -171,7 +171,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: many at once take each effect once",
+    name: "outbox claim: many at once claim each effect once",
     needs: withTransactions,
     async run(context) {
       const ids: string[] = [];
@@ -179,14 +179,14 @@ export const outboxClaimCases: readonly StoreCase[] = [
       const claims = await race(context, callers, (store) =>
         outboxOf(store).claim([{ effect: effectName, limit: 5 }], newToken(), leaseMs),
       );
-      for (const claimed of claims) assert.ok(claimed.length <= 5, "none takes more than its limit");
+      for (const claimed of claims) assert.ok(claimed.length <= 5, "no call may claim more than its limit");
       const claimed = idsOf(claims.flat());
       assert.equal(new Set(claimed).size, claimed.length, "none twice");
       assert.deepEqual([...claimed, ...idsOf(await claim(context))].sort(), ids.sort());
     },
   },
   {
-    name: "outbox claim: of all tenants, and one that is behind another's effects gets its turn",
+    name: "outbox claim: includes all tenants, and an effect behind another tenant's effects is claimed in turn",
     needs: withTransactions,
     async run(context) {
       const ids = [];
@@ -210,7 +210,7 @@ export const outboxClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: a result that was kept comes with the next claim",
+    name: "outbox claim: a stored result comes with the next claim",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);

@@ -1,4 +1,4 @@
-/** Cleaning and effects: delivered ones go, and no record goes before its effects are delivered. */
+/** Cleaning and effects: delivered effects are removed, and no record is removed before its effects are delivered. */
 import assert from "node:assert/strict";
 import { guardOf } from "latchkey/internal";
 import { day, defaultTerms, hour, newKey, newLife, readRecord, year } from "./arrange.ts";
@@ -30,7 +30,7 @@ import { commitOf, newRow, transactional, withTransactions, writing } from "./tr
 const waiting: readonly StoreCase[] = effectStates
   .filter((state) => state !== "delivered")
   .map((state) => ({
-    name: `outbox cleaning: a record with an effect that is ${state} is not forgotten, and the effect stays, however old`,
+    name: `outbox cleaning: a record with an effect that is ${state} is not forgotten, and the effect stays, however old they are`,
     needs: withTransactions,
     async run(context) {
       const effect = await putEffectIn(context, state);
@@ -39,13 +39,13 @@ const waiting: readonly StoreCase[] = effectStates
       assert.deepEqual([cleaned.forgotten, cleaned.effects], [0, 0]);
       const record = await readRecord(context, keyOf(effect));
       assert.equal(record.id, effect.recordId);
-      assert.equal(record.state, "expired", "its answer is purged all the same");
+      assert.equal(record.state, "expired", "its answer must be purged anyway");
     },
   }));
 
 export const outboxCleaningCases: readonly StoreCase[] = [
   {
-    name: "outbox cleaning: a delivered effect goes when its time is over, and not before",
+    name: "outbox cleaning: a delivered effect goes when its retention is over, and not before",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -58,7 +58,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: at the end of its time, not a millisecond earlier",
+    name: "outbox cleaning: at the end of its retention, not a millisecond earlier",
     needs: withTransactions,
     frozenClock: true,
     async run(context) {
@@ -71,7 +71,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: a delivery that is repeated is not kept longer",
+    name: "outbox cleaning: repeating a delivery does not keep the effect longer",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -85,7 +85,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
   },
   ...waiting,
   {
-    name: "outbox cleaning: an answer that was to go with its key goes alone while the key waits for an effect",
+    name: "outbox cleaning: an answer whose retention ends with the key's is purged while the key waits for an effect",
     needs: withTransactions,
     async run(context) {
       const [key, effect] = [newKey(), newEffect()];
@@ -118,7 +118,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: records that wait for their effects are in nobody's way",
+    name: "outbox cleaning: records that wait for their effects do not block others",
     needs: withTransactions,
     async run(context) {
       for (let count = 0; count < 5; count += 1) await enqueue(context, { delayMs: 10 * year });
@@ -130,7 +130,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: at most as many effects as asked for at a time",
+    name: "outbox cleaning: at most `limit` effects at a time",
     needs: withTransactions,
     async run(context) {
       for (let count = 0; count < 5; count += 1) await putEffectIn(context, "delivered");
@@ -152,7 +152,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: a record that is not over stays when its effects go",
+    name: "outbox cleaning: a record whose retention is not over stays when its effects go",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -162,7 +162,7 @@ export const outboxCleaningCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox cleaning: an effect is delivered although a new life has taken its record's place",
+    name: "outbox cleaning: an effect is delivered even if a new life has replaced its record",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
@@ -171,16 +171,16 @@ export const outboxCleaningCases: readonly StoreCase[] = [
       const life = newLife(keyOf(effect));
       const created = await context.store.create(life, guardOf(old), defaultTerms);
       assert.ok(created);
-      sameEffect(await effectNow(context, effect), effect, "as it was");
-      assert.deepEqual(await effectsOf(context, life.id), [], "the new life has none");
+      sameEffect(await effectNow(context, effect), effect, "it must be unchanged");
+      assert.deepEqual(await effectsOf(context, life.id), [], "the new life must have none");
       await endOnly(context, deliveryEnds.deliver(await claimOnly(context, effect)));
       await context.advance(10 * day);
       assert.equal((await cleanAll(context)).effects, 1);
-      sameRecord(await readRecord(context, keyOf(effect)), created, "the new life goes on");
+      sameRecord(await readRecord(context, keyOf(effect)), created, "the new life continues");
     },
   },
   {
-    name: "outbox cleaning: effects of other records hold nobody up, of the same key in another tenant least of all",
+    name: "outbox cleaning: effects of other records block nothing, not even those of the same key in another tenant",
     needs: withTransactions,
     async run(context) {
       const { key } = newKey();

@@ -1,4 +1,4 @@
-/** `outbox.confirm`: the other side says that an effect has happened, before its delivery knows. */
+/** `outbox.confirm`: the other side reports that an effect has happened, before the delivery knows. */
 import assert from "node:assert/strict";
 import type { OutboxEffect } from "latchkey/internal";
 import { minute, newId } from "./arrange.ts";
@@ -34,7 +34,7 @@ function said({ result }: OutboxEffect): string {
 const saidText = Buffer.from(bytes("said")).toString();
 
 const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).map((state) => ({
-  name: `outbox confirm: what is ${state} is due with the result, and its audit row says so`,
+  name: `outbox confirm: an effect that is ${state} becomes due with the result, and gets an audit row`,
   needs: withTransactions,
   async run(context) {
     const before = await putEffectIn(context, state);
@@ -54,7 +54,7 @@ const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).
     if (state === "claimed") {
       const { id, fence: held } = before;
       const mayStart = await outboxOf(context.store).start([{ id, fence: held }], minute);
-      assert.deepEqual(mayStart, [], "the claim is over: nothing is sent");
+      assert.deepEqual(mayStart, [], "the claim is over: nothing may be sent");
     }
     const again = () => confirm(context, before, note);
     assert.equal(await leavesEffect(context, before, "the repetition", again), true);
@@ -65,7 +65,7 @@ const waiting: readonly StoreCase[] = (["pending", "claimed", "dead"] as const).
 export const outboxConfirmCases: readonly StoreCase[] = [
   ...waiting,
   {
-    name: "outbox confirm: what is being sent keeps its claim; the result stays when that ends in a retry",
+    name: "outbox confirm: an effect that is being sent keeps its claim; the result stays if the send ends in a retry",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -79,7 +79,7 @@ export const outboxConfirmCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox confirm: what is being sent and comes back ends with its own result",
+    name: "outbox confirm: an effect that is being sent and returns ends with its own result",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -92,7 +92,7 @@ export const outboxConfirmCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox confirm: nothing about what is delivered, has a result, is of another generation or is not there",
+    name: "outbox confirm: refused for an effect that is delivered, has a result, is of another generation or does not exist",
     needs: withTransactions,
     async run(context) {
       const delivered = await putEffectIn(context, "delivered");
@@ -103,7 +103,7 @@ export const outboxConfirmCases: readonly StoreCase[] = [
         ["delivered", delivered, delivered],
         ["with a result", withResult, withResult],
         ["another generation", pending, { ...pending, generation: pending.generation + 1 }],
-        ["not there", pending, { ...pending, id: newId() }],
+        ["that does not exist", pending, { ...pending, id: newId() }],
       ];
       for (const [what, effect, named] of wrong) {
         const confirmed = await leavesEffect(context, effect, what, () => confirm(context, named));

@@ -1,4 +1,4 @@
-/** `outbox.decide`: what a person makes of a dead effect. */
+/** `outbox.decide`: a person's decision about a dead effect. */
 import assert from "node:assert/strict";
 import type { DeadVerdict, EffectState, OutboxEffect } from "latchkey/internal";
 import { hour, minute, newId } from "./arrange.ts";
@@ -31,7 +31,7 @@ const decisions: readonly (readonly [what: string, decision: DeadVerdict])[] = [
   ["discard", discard],
 ];
 
-/** About the death of the effect as it is given. */
+/** A decision about the death of the effect as given. */
 function decide(context: CaseContext, { id, fence }: OutboxEffect, decision: DeadVerdict, note = deadNote()) {
   return outboxOf(context.store).decide(id, { ...decision, attempt: fence.attempt }, note);
 }
@@ -39,7 +39,7 @@ function decide(context: CaseContext, { id, fence }: OutboxEffect, decision: Dea
 const notDead: readonly StoreCase[] = effectStates
   .filter((state): state is Exclude<EffectState, "dead"> => state !== "dead")
   .map((state) => ({
-    name: `outbox decide: nothing about an effect that is ${state}`,
+    name: `outbox decide: refused for an effect that is ${state}`,
     needs: withTransactions,
     async run(context) {
       const effect = await putEffectIn(context, state);
@@ -51,7 +51,7 @@ const notDead: readonly StoreCase[] = effectStates
   }));
 
 const repeated: readonly StoreCase[] = decisions.map(([what, decision]) => ({
-  name: `outbox decide: ${what} again, as after a lost reply, answers true and changes nothing`,
+  name: `outbox decide: repeating ${what}, as after a lost reply, is true and changes nothing`,
   needs: withTransactions,
   async run(context) {
     const dead = await putEffectIn(context, "dead");
@@ -66,7 +66,7 @@ const repeated: readonly StoreCase[] = decisions.map(([what, decision]) => ({
 }));
 
 const endedBefore: readonly StoreCase[] = decisions.map(([what, decision]) => ({
-  name: `outbox decide: after ${what} the end before it, again, answers the same and changes nothing`,
+  name: `outbox decide: after ${what}, repeating the end before it returns the same and changes nothing`,
   needs: withTransactions,
   async run(context) {
     const started = await startNew(context);
@@ -78,10 +78,10 @@ const endedBefore: readonly StoreCase[] = decisions.map(([what, decision]) => ({
   },
 }));
 
-/** A decision that was made about one death comes when the effect has been redriven and has died again. */
+/** Decisions about one death that arrive when the effect has been redriven and has died again. */
 const late: readonly StoreCase[] = decisions.flatMap(([what, decision]) =>
   ["with its attempt", "without an attempt"].map((how) => ({
-    name: `outbox decide: ${what} ${how}, about the death before this one, is refused`,
+    name: `outbox decide: ${what} ${how}, about an earlier death, is refused`,
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
@@ -93,15 +93,15 @@ const late: readonly StoreCase[] = decisions.flatMap(([what, decision]) =>
       await endOnly(context, deliveryEnds.die(second));
       assert.equal(await leavesEffect(context, dead, "the late decision", () => decideOn(first)), false);
       const entries = await context.store.settlement.audit(keyOf(dead));
-      assert.equal(entries.length, 1, "no audit row of it");
-      assert.equal(await decideOn(second.fence.attempt), true, "about the death that there is");
+      assert.equal(entries.length, 1, "it must have no audit row");
+      assert.equal(await decideOn(second.fence.attempt), true, "about the latest death");
     },
   })),
 );
 
 export const outboxDecideCases: readonly StoreCase[] = [
   {
-    name: "outbox decide: what is redriven is due at once, its sends counted anew, with or without the doubt",
+    name: "outbox decide: a redriven effect is due at once, with its sends counted from zero, with or without the doubt",
     needs: withTransactions,
     async run(context) {
       for (const decision of [redrive, clearedRedrive]) {
@@ -121,7 +121,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox decide: what is redriven keeps the result that it has",
+    name: "outbox decide: a redriven effect keeps its result",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -132,7 +132,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox decide: what is discarded counts as delivered from now, and is kept for its time",
+    name: "outbox decide: a discarded effect counts as delivered now, and is kept for its retention",
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
@@ -151,7 +151,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox decide: its audit row says what was decided about which effect",
+    name: "outbox decide: its audit row records the decision and the effect",
     needs: withTransactions,
     async run(context) {
       for (const [decision, to] of [
@@ -171,7 +171,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
   },
   ...notDead,
   {
-    name: "outbox decide: nothing about an effect that is not there",
+    name: "outbox decide: refused for an effect that does not exist",
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
@@ -183,7 +183,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
   ...repeated,
   ...endedBefore,
   {
-    name: "outbox decide: a repetition does not redrive what has died again since",
+    name: "outbox decide: a repetition does not redrive an effect that has died again since",
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
@@ -193,13 +193,13 @@ export const outboxDecideCases: readonly StoreCase[] = [
       await endOnly(context, deliveryEnds.die(second));
       const again = () => decide(context, dead, redrive, note);
       assert.equal(await leavesEffect(context, dead, "the repetition", again), true);
-      assert.equal(await decide(context, second, redrive), true, "another decision is another");
+      assert.equal(await decide(context, second, redrive), true, "another decision is a different one");
       await claimOnly(context, dead);
     },
   },
   ...late,
   {
-    name: "outbox decide: without an attempt, what a confirmation has revived since is refused",
+    name: "outbox decide: without an attempt, a decision about an effect that a confirmation has revived since is refused",
     needs: withTransactions,
     async run(context) {
       const dead = await putEffectIn(context, "dead");
@@ -219,7 +219,7 @@ export const outboxDecideCases: readonly StoreCase[] = [
       const [one, two] = [await putEffectIn(context, "dead"), await putEffectIn(context, "dead")];
       const note = deadNote();
       assert.equal(await decide(context, one, discard, note), true);
-      // A store may refuse this as the defect that it is.
+      // A store may reject this as the programming error it is.
       const decided = () => decide(context, two, discard, note).catch(() => false);
       assert.equal(await leavesEffect(context, two, "another effect's audit id", decided), false);
     },

@@ -1,4 +1,4 @@
-/** `outbox.end`: how claims end, each with what it changes, and who may end them. */
+/** `outbox.end`: how claims end, what each end changes, and who may end them. */
 import assert from "node:assert/strict";
 import type { DeliveryEnd, OutboxEffect } from "latchkey/internal";
 import { foreignFences, hour, leaseMs, minute, newId, newToken, second } from "./arrange.ts";
@@ -28,7 +28,7 @@ import {
 } from "./outbox-arrange.ts";
 import { withTransactions } from "./transactions-arrange.ts";
 
-/** What the effect of `deliveryEnds` is on one whose send was begun, or that was only claimed. */
+/** What `deliveryEnds` changes in an effect that was begun to be sent, or was only claimed. */
 const outcomes: Readonly<Record<EndEvent, (effect: OutboxEffect) => Partial<OutboxEffect>>> = {
   deliver: () => ({ state: "delivered", result: bytes("result") }),
   keep_result: () => ({ result: bytes("result") }),
@@ -43,11 +43,11 @@ const outcomes: Readonly<Record<EndEvent, (effect: OutboxEffect) => Partial<Outb
   die: () => ({ state: "dead", lastErrorCode: "effect-refused" }),
 };
 
-/** Ends after which the claim is over. */
+/** Ends after which the claim is no longer valid. */
 const lastEvents = endEvents.filter((event) => event !== "keep_result");
 const comesBack = (event: EndEvent) => event === "deliver" || event === "keep_result" || event === "die";
 
-/** Claimed, and begun to be sent where the end allows it. */
+/** A claimed effect, whose send was begun if the end allows it. */
 function underWay(context: CaseContext, event: EndEvent): Promise<OutboxEffect> {
   return event === "give_back" ? claimNew(context) : startNew(context);
 }
@@ -61,11 +61,11 @@ async function refusesEnd(
   const ended = await leavesEffect(context, effect, `${end.event} ${what}`, () =>
     outboxOf(context.store).end([end]),
   );
-  assert.deepEqual(ended, [], `${end.event} ${what} must not be answered`);
+  assert.deepEqual(ended, [], `${end.event} ${what} must be refused`);
 }
 
 const effectCases: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} changes what it says, and nothing else`,
+  name: `outbox end: ${event} changes the fields of that event, and nothing else`,
   needs: withTransactions,
   async run(context) {
     const before = await underWay(context, event);
@@ -84,12 +84,12 @@ const effectCases: readonly StoreCase[] = endEvents.map((event) => ({
       returns,
       finishedAt: finishes ? finishedAt : null,
     };
-    sameEffect(after, expected, "only what the event says");
+    sameEffect(after, expected, "only the fields of the event may change");
   },
 }));
 
 const repetitions: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} again, as after a lost reply, answers the same and changes nothing`,
+  name: `outbox end: repeating ${event}, as after a lost reply, returns the same and changes nothing`,
   needs: withTransactions,
   async run(context) {
     const before = await underWay(context, event);
@@ -104,7 +104,7 @@ const repetitions: readonly StoreCase[] = endEvents.map((event) => ({
 }));
 
 const strangers: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} only by the claim`,
+  name: `outbox end: ${event} is refused to anyone but the claim`,
   needs: withTransactions,
   async run(context) {
     const before = await underWay(context, event);
@@ -118,7 +118,7 @@ const strangers: readonly StoreCase[] = endEvents.map((event) => ({
 }));
 
 const unclaimed: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} not where nobody has a claim, nor under the claim before`,
+  name: `outbox end: ${event} is refused without a claim, and under the previous claim`,
   needs: withTransactions,
   async run(context) {
     const effect = await enqueue(context);
@@ -129,19 +129,19 @@ const unclaimed: readonly StoreCase[] = endEvents.map((event) => ({
     const before = await claimOnly(context, effect);
     await endOnly(context, retryAt(before, 0));
     await claimOnly(context, effect);
-    await refusesEnd(context, before, deliveryEnds[event](before), "under the claim before");
+    await refusesEnd(context, before, deliveryEnds[event](before), "under the previous claim");
   },
 }));
 
 const lateEnds: readonly StoreCase[] = endEvents.map((event) => ({
-  name: `outbox end: ${event} after the lease, while nobody has rescued it, and not after that`,
+  name: `outbox end: ${event} is accepted after the lease has ended, until the claim is rescued`,
   needs: withTransactions,
   async run(context) {
     const late = await underWay(context, event);
     await context.advance(10 * leaseMs);
     await endOnly(context, deliveryEnds[event](late));
     await context.advance(hour);
-    // What is due again is not to be in the way.
+    // Effects that are due again must not interfere.
     await outboxOf(context.store).claim([{ effect: late.effect, limit: 9 }], newToken(), 100 * hour);
     const rescued = await underWay(context, event);
     await rescueAll(context);
@@ -153,7 +153,7 @@ const afterOthers: readonly StoreCase[] = lastEvents.flatMap((first) =>
   endEvents
     .filter((event) => event !== first)
     .map((event) => ({
-      name: `outbox end: ${event} not after ${first}`,
+      name: `outbox end: ${event} is refused after ${first}`,
       needs: withTransactions,
       async run(context: CaseContext) {
         const claimed = await claimNew(context);
@@ -163,14 +163,14 @@ const afterOthers: readonly StoreCase[] = lastEvents.flatMap((first) =>
     })),
 );
 
-/** `returned` as the end says it. */
+/** An end with this value of `returned`. */
 function saying(event: "retry" | "die", returned: boolean, claimed: OutboxEffect): DeliveryEnd {
   const end = deliveryEnds[event](claimed);
   return "returned" in end ? { ...end, returned } : end;
 }
 
 const returning: readonly StoreCase[] = (["retry", "die"] as const).map((event) => ({
-  name: `outbox end: ${event} counts a send as returned when it says so, and not otherwise`,
+  name: `outbox end: ${event} counts a send as returned only if it says so`,
   needs: withTransactions,
   async run(context) {
     for (const returned of [true, false]) {
@@ -191,19 +191,19 @@ export const outboxEndCases: readonly StoreCase[] = [
   ...afterOthers,
   ...returning,
   {
-    name: "outbox end: a send whose result was kept is counted as returned once",
+    name: "outbox end: a send whose result was stored is counted as returned once",
     needs: withTransactions,
     async run(context) {
       for (const event of ["deliver", "retry", "die"] as const) {
         const started = await startNew(context);
         await endOnly(context, deliveryEnds.keep_result(started));
         await endOnly(context, deliveryEnds[event](started));
-        assert.equal((await effectNow(context, started)).returns, 1, `kept, then ${event}`);
+        assert.equal((await effectNow(context, started)).returns, 1, `stored, then ${event}`);
       }
     },
   },
   {
-    name: "outbox end: what was found without a send counts no return",
+    name: "outbox end: a result that was found without a send counts no return",
     needs: withTransactions,
     async run(context) {
       for (const event of ["deliver", "keep_result"] as const) {
@@ -237,7 +237,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: keep_result leaves the claim and its lease as they are",
+    name: "outbox end: keep_result leaves the claim and its lease unchanged",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -251,7 +251,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: a retry is due after its time, also when it is repeated",
+    name: "outbox end: a retry is due after its time, even if it is repeated",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -277,7 +277,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: what is opened again is due at once, and each time under another key and generation",
+    name: "outbox end: a reopened effect is due at once, each time under another key and generation",
     needs: withTransactions,
     async run(context) {
       let claimed = await startNew(context);
@@ -291,7 +291,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: what is given back is due as it was before",
+    name: "outbox end: an effect that is given back is due as before",
     needs: withTransactions,
     async run(context) {
       const early = await enqueue(context);
@@ -309,7 +309,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: what was begun to be sent cannot be given back",
+    name: "outbox end: an effect whose send was begun cannot be given back",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -317,7 +317,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: many ends of all kinds in one call, each by itself",
+    name: "outbox end: many ends of all kinds in one call, each independent of the others",
     needs: withTransactions,
     async run(context) {
       const count = endEvents.length + 2;
@@ -339,8 +339,8 @@ export const outboxEndCases: readonly StoreCase[] = [
         const { state } = await effectNow(context, effect);
         assert.equal(state, outcomes[event](effect).state ?? "claimed", event);
       }
-      sameEffect(await effectNow(context, dead), dead, "a stale end changes nothing");
-      assert.deepEqual(await outboxOf(context.store).end([]), [], "none of none");
+      sameEffect(await effectNow(context, dead), dead, "a stale end must change nothing");
+      assert.deepEqual(await outboxOf(context.store).end([]), [], "no ends end nothing");
     },
   },
   {
@@ -361,7 +361,7 @@ export const outboxEndCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: one of effects of different claims at once writes both",
+    name: "outbox end: concurrent ends of effects of different claims are all written",
     needs: withTransactions,
     async run(context) {
       const effects: OutboxEffect[] = [];

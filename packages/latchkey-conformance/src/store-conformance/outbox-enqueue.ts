@@ -1,4 +1,4 @@
-/** What a transaction or a phase enqueues is in the outbox exactly when it has committed. */
+/** The outbox has the effects of a transaction or a phase exactly if it has committed. */
 import assert from "node:assert/strict";
 import { guardOf, type NewEffect, type PhaseWork, type TransactionWork } from "latchkey/internal";
 import {
@@ -48,9 +48,9 @@ import {
   writing,
 } from "./transactions-arrange.ts";
 
-/** Nothing of it is in the outbox. */
+/** Asserts that the outbox has no effect of this record. */
 async function isNowhere(context: CaseContext, recordId: string): Promise<void> {
-  assert.deepEqual(await effectsOf(context, recordId), [], "no effect may be there");
+  assert.deepEqual(await effectsOf(context, recordId), [], "no effect may be stored");
   assert.deepEqual(await claim(context), [], "no effect may be claimed");
 }
 
@@ -97,7 +97,7 @@ const completes = { answer: bytes("answer"), retention: { retentionMs: hour, for
 
 export const outboxEnqueueCases: readonly StoreCase[] = [
   {
-    name: "enqueue: an effect of a transaction is there, whole and new, once it has committed",
+    name: "enqueue: an effect of a transaction is stored, complete and new, once the transaction has committed",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -111,11 +111,11 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
       assert.ok(effect && more.length === 0, "exactly one effect");
       isAfter(context, effect.createdAt, span, 0, "createdAt");
       const { digest } = commit.life.fingerprint;
-      sameEffect(effect, enqueuedAs(given, commit.life, digest, effect.createdAt), "as it was given");
+      sameEffect(effect, enqueuedAs(given, commit.life, digest, effect.createdAt), "as given");
     },
   },
   {
-    name: "enqueue: the operation is the record's, also where keys are unique per tenant",
+    name: "enqueue: the operation is the record's, even if keys are unique per tenant",
     needs: withTransactions,
     async run(context) {
       const key = newKey({ scope: "*" });
@@ -128,7 +128,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: an effect of a phase is there with its record's identity, once the phase has committed",
+    name: "enqueue: an effect of a phase is stored with its record's identity, once the phase has committed",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -139,7 +139,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
       assert.ok(effect && more.length === 0, "exactly one effect");
       isAfter(context, effect.createdAt, span, 0, "createdAt");
       const { digest } = record.fingerprint;
-      sameEffect(effect, enqueuedAs(given, record, digest, effect.createdAt), "as it was given");
+      sameEffect(effect, enqueuedAs(given, record, digest, effect.createdAt), "as given");
       assert.equal((await readRecord(context, keyOf(record))).state, "in_progress");
     },
   },
@@ -155,7 +155,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: effects of one life come in the order in which they were written, whatever their ids",
+    name: "enqueue: effects of one life are in the order in which they were written, whatever their ids",
     needs: withTransactions,
     async run(context) {
       const ids = [newId(), newId(), newId(), newId()].sort().reverse();
@@ -168,7 +168,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: many effects of one transaction are all there",
+    name: "enqueue: many effects of one transaction are all stored",
     needs: withTransactions,
     async run(context) {
       const effects = Array.from({ length: 40 }, (_, index) =>
@@ -200,7 +200,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: a transaction that is repeated with its effects has lost, and they are there once",
+    name: "enqueue: a repeated transaction with effects is lost, and its effects are stored once",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -214,7 +214,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: a transaction that is repeated after its life has lost while its effects are there",
+    name: "enqueue: a transaction that is repeated after its life has ended is lost while its effects exist",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -229,7 +229,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
       const [claimed] = await claim(context);
       assert.ok(claimed);
       assert.equal((await commitIt()).kind, "lost");
-      assert.deepEqual(await effectsOf(context, commit.life.id), [claimed], "it is delivered once");
+      assert.deepEqual(await effectsOf(context, commit.life.id), [claimed], "it must be delivered once");
     },
   },
   {
@@ -248,7 +248,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: a phase whose name is taken leaves nothing to deliver",
+    name: "enqueue: a phase whose name is in use leaves nothing to deliver",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -260,7 +260,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: one whose transaction commits late is found like any other",
+    name: "enqueue: an effect whose transaction commits late is found like any other",
     needs: withImmediateAnswer,
     async run(context) {
       const { support } = transactional(context);
@@ -272,7 +272,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
         await context.advance(hour / 2);
         const claimed = await claimOnly(context, other);
         await endOnly(context, deliveryEnds.deliver(claimed));
-        assert.deepEqual(await claim(context), [], "what is not committed is not there");
+        assert.deepEqual(await claim(context), [], "an uncommitted effect must not be visible");
         return early;
       });
       assert.equal(outcome.kind, "committed");
@@ -280,7 +280,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "enqueue: an attempt that goes on or ends keeps what it has enqueued",
+    name: "enqueue: an attempt that continues or ends keeps the effects it has enqueued",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -297,7 +297,7 @@ export const outboxEnqueueCases: readonly StoreCase[] = [
         after: null,
       });
       assert.deepEqual(idsOf(found), [given.id]);
-      sameEffect(found[0], before, "as it was");
+      sameEffect(found[0], before, "it must be unchanged");
     },
   },
 ];

@@ -1,4 +1,4 @@
-/** `outbox.byDownstreamKey` and `outbox.finished`: what a ledger is compared with, where the store can say it. */
+/** `outbox.byDownstreamKey` and `outbox.finished`: the data to which a ledger is compared, for stores that provide it. */
 import assert from "node:assert/strict";
 import { hour, newId, second } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
@@ -36,7 +36,7 @@ async function deliverNew(context: CaseContext, effect: string) {
 
 export const outboxLedgerCases: readonly StoreCase[] = [
   {
-    name: "outbox ledger: by downstream key those that have the key now, in any state, and no others",
+    name: "outbox ledger: by downstream key, only effects that have the key now, in any state",
     needs: withTransactions,
     async run(context) {
       const outbox = outboxOf(context.other);
@@ -57,12 +57,12 @@ export const outboxLedgerCases: readonly StoreCase[] = [
       ].map(({ recordId, downstreamKey }) => ({ recordId, downstreamKey }));
       const found = await outbox.byDownstreamKey(keys);
       assert.deepEqual(idsOf(found).toSorted(), idsOf(effects).toSorted());
-      for (const effect of found) sameEffect(effect, await effectNow(context, effect), "as it is");
+      for (const effect of found) sameEffect(effect, await effectNow(context, effect), "as it is stored");
       assert.deepEqual(await outbox.byDownstreamKey([]), []);
     },
   },
   {
-    name: "outbox ledger: what was delivered of one definition from the first time on, before the second, page by page",
+    name: "outbox ledger: the delivered effects of one definition, from the first time, inclusive, to the second, exclusive, page by page",
     needs: withTransactions,
     async run(context) {
       const outbox = outboxOf(context.other);
@@ -87,7 +87,7 @@ export const outboxLedgerCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox ledger: what a person has discarded has no result",
+    name: "outbox ledger: an effect that a person has discarded has no result",
     needs: withTransactions,
     async run(context) {
       const outbox = outboxOf(context.other);

@@ -27,32 +27,32 @@ function list(context: CaseContext, overrides: Partial<EffectFilter> = {}): Prom
   return outboxOf(context.other).list({ ...filter, ...overrides });
 }
 
-/** All pages of two. */
+/** Reads all pages of two. */
 async function pages(context: CaseContext): Promise<readonly string[]> {
   const ids: string[] = [];
   let after: EffectFilter["after"] = null;
   for (let count = 0; count < 20; count += 1) {
     const page = await list(context, { limit: 2, after });
-    assert.ok(page.length <= 2, "no more than asked for");
+    assert.ok(page.length <= 2, "no more than the limit");
     ids.push(...idsOf(page));
     const last = page.at(-1);
     if (last === undefined) return ids;
     after = { createdAt: last.createdAt, id: last.id };
   }
-  assert.fail("pages must come to an end");
+  assert.fail("paging must come to an end");
 }
 
 export const outboxListCases: readonly StoreCase[] = [
   {
-    name: "outbox list: the effects in one state, as they are",
+    name: "outbox list: the effects in one state, as they are stored",
     needs: withTransactions,
     async run(context) {
       const effects = new Map<string, OutboxEffect>();
       for (const state of effectStates.toReversed()) effects.set(state, await putEffectIn(context, state));
       for (const state of effectStates) {
         const [found, ...more] = await list(context, { state });
-        assert.ok(found && more.length === 0, `exactly one is ${state}`);
-        sameEffect(found, effects.get(state) ?? null, "as it is");
+        assert.ok(found && more.length === 0, `exactly one must be ${state}`);
+        sameEffect(found, effects.get(state) ?? null, "as it is stored");
       }
     },
   },
@@ -74,7 +74,7 @@ export const outboxListCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox list: oldest first, page by page, none twice and none left out",
+    name: "outbox list: oldest first, page by page, none twice and none missing",
     needs: withTransactions,
     async run(context) {
       const ids: string[] = [];
@@ -98,7 +98,7 @@ export const outboxListCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox list: those of one life alone, and none of a life that is not there",
+    name: "outbox list: the effects of one life only, and none for a life that does not exist",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -111,7 +111,7 @@ export const outboxListCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox list: those of one life in the order of writing, whatever has become of them",
+    name: "outbox list: the effects of one life in the order of writing, in every state",
     needs: withTransactions,
     async run(context) {
       const effects = await enqueueAll(context, [
@@ -126,7 +126,7 @@ export const outboxListCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox list: changing what was handed in or out does not change the effect",
+    name: "outbox list: changing a value that was passed in or returned does not change the effect",
     needs: withTransactions,
     async run(context) {
       const input = bytes("input");
@@ -144,7 +144,7 @@ export const outboxListCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox list: a delivered effect outlives its record, for as long as it is kept",
+    name: "outbox list: a delivered effect outlives its record for its retention",
     needs: withTransactions,
     async run(context) {
       const { id, recordId } = await enqueue(context);
@@ -158,7 +158,7 @@ export const outboxListCases: readonly StoreCase[] = [
       await context.advance(day);
       assert.equal((await cleanAll(context)).forgotten, 1);
       const [kept] = await effectsOf(context, recordId);
-      sameEffect(kept, delivered, "as it was");
+      sameEffect(kept, delivered, "it must be unchanged");
     },
   },
 ];

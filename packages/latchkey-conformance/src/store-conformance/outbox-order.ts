@@ -1,4 +1,4 @@
-/** Ordered aggregates: one effect after the other, in the order in which they were written. */
+/** Ordered aggregates: effects are delivered one after the other, in the order in which they were written. */
 import assert from "node:assert/strict";
 import type { NewEffect, OutboxEffect } from "latchkey/internal";
 import { hour, leaseMs, minute, newId, newKey, newToken, second } from "./arrange.ts";
@@ -25,7 +25,7 @@ import { withTransactions } from "./transactions-arrange.ts";
 
 const ordered = { aggregate: "order-1", ordered: true } as const;
 
-/** Of three transactions, in the order of writing. */
+/** Enqueues three effects in three transactions, in this order. */
 async function enqueueThree(
   context: CaseContext,
   overrides: Partial<NewEffect> = {},
@@ -38,14 +38,14 @@ async function deliver(context: CaseContext, claimed: OutboxEffect): Promise<voi
   await endOnly(context, deliveryEnds.deliver(claimed));
 }
 
-/** How the head of an aggregate comes back without being delivered. */
+/** Ways in which the first effect of an aggregate becomes due again without being delivered. */
 const comebacks: readonly (readonly [
   what: string,
   lead: (context: CaseContext, claimed: OutboxEffect) => Promise<unknown>,
 ])[] = [
-  ["is to be retried", (context, claimed) => endOnly(context, retryAt(claimed, 0))],
+  ["is retryable", (context, claimed) => endOnly(context, retryAt(claimed, 0))],
   ["was given back", (context, claimed) => endOnly(context, deliveryEnds.give_back(claimed))],
-  ["was opened again", (context, claimed) => endOnly(context, deliveryEnds.reopen(claimed))],
+  ["was reopened", (context, claimed) => endOnly(context, deliveryEnds.reopen(claimed))],
   ["was rescued", (context) => rescueAll(context)],
   [
     "was rescued after its send was begun",
@@ -57,7 +57,7 @@ const comebacks: readonly (readonly [
 ];
 
 const comingBack: readonly StoreCase[] = comebacks.map(([what, lead]) => ({
-  name: `outbox order: one that ${what} stays ahead of those behind it`,
+  name: `outbox order: an effect that ${what} stays ahead of those behind it`,
   needs: withTransactions,
   async run(context) {
     const [first, second_] = await enqueueThree(context);
@@ -67,7 +67,7 @@ const comingBack: readonly StoreCase[] = comebacks.map(([what, lead]) => ({
   },
 }));
 
-/** Pairs that do not hold each other up. */
+/** Pairs that do not block each other. */
 const apart: readonly (readonly [what: string, left: Apart, right: Apart])[] = [
   ["aggregates", {}, { aggregate: "order-2" }],
   ["aggregates that differ in case", {}, { aggregate: "Order-1" }],
@@ -83,7 +83,7 @@ const apart: readonly (readonly [what: string, left: Apart, right: Apart])[] = [
 type Apart = Partial<Pick<NewEffect, "aggregate" | "effect">> & { readonly tenant?: string };
 
 const separate: readonly StoreCase[] = apart.map(([what, left, right]) => ({
-  name: `outbox order: different ${what} do not hold each other up`,
+  name: `outbox order: different ${what} do not block each other`,
   needs: withTransactions,
   async run(context) {
     const ids = [];
@@ -97,15 +97,15 @@ const separate: readonly StoreCase[] = apart.map(([what, left, right]) => ({
 
 export const outboxOrderCases: readonly StoreCase[] = [
   {
-    name: "outbox order: of an aggregate only the first is handed out, until it is delivered",
+    name: "outbox order: only the first effect of an aggregate is claimed, until it is delivered",
     needs: withTransactions,
     async run(context) {
       const effects = await enqueueThree(context);
       for (const effect of effects) {
         const claimed = await claimOnly(context, effect);
-        assert.deepEqual(await claim(context), [], "those behind wait");
+        assert.deepEqual(await claim(context), [], "those behind it must wait");
         await startOnly(context, claimed);
-        assert.deepEqual(await claim(context), [], "those behind wait for the send");
+        assert.deepEqual(await claim(context), [], "those behind it must wait for the send");
         await deliver(context, claimed);
       }
       assert.deepEqual(await claim(context), []);
@@ -124,7 +124,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox order: one that is not due yet holds up those behind it",
+    name: "outbox order: an effect that is not due yet blocks those behind it",
     needs: withTransactions,
     async run(context) {
       const late = await enqueue(context, { ...ordered, delayMs: hour });
@@ -136,7 +136,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox order: one that waits to be retried holds up those behind it",
+    name: "outbox order: an effect that waits to be retried blocks those behind it",
     needs: withTransactions,
     async run(context) {
       const [first] = await enqueueThree(context);
@@ -148,7 +148,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
   },
   ...comingBack,
   {
-    name: "outbox order: one that is dead holds up those behind it, and goes on when it is redriven",
+    name: "outbox order: a dead effect blocks those behind it, and is first again when it is redriven",
     needs: withTransactions,
     async run(context) {
       const [first, next] = await enqueueThree(context);
@@ -162,7 +162,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox order: one that is dead holds up nobody after it is discarded",
+    name: "outbox order: a dead effect blocks nothing after it is discarded",
     needs: withTransactions,
     async run(context) {
       const [first, next] = await enqueueThree(context);
@@ -182,7 +182,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox order: many claims at once never hand out two of one aggregate",
+    name: "outbox order: many claims at once never claim two effects of one aggregate",
     needs: withTransactions,
     async run(context) {
       const [first] = await enqueueThree(context);
@@ -195,7 +195,7 @@ export const outboxOrderCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox order: many claims while the first is being delivered never hand out one behind the next",
+    name: "outbox order: many claims while the first effect is being delivered never claim one behind the next",
     needs: withTransactions,
     async run(context) {
       const [first, next] = await enqueueThree(context);

@@ -1,4 +1,4 @@
-/** `outbox.rescue`: claims whose time is over. */
+/** `outbox.rescue`: claims whose leases have ended. */
 import assert from "node:assert/strict";
 import { day, leaseMs, minute, newToken, second } from "./arrange.ts";
 import type { CaseContext, StoreCase } from "./case.ts";
@@ -29,7 +29,7 @@ const rescue = (context: CaseContext, limit = 100) => outboxOf(context.store).re
 
 export const outboxRescueCases: readonly StoreCase[] = [
   {
-    name: "outbox rescue: a claim under which no send was begun is free again, as it was",
+    name: "outbox rescue: an effect that was claimed and not sent is free again, unchanged",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -41,7 +41,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: one under which a send was begun is due at once, and in doubt",
+    name: "outbox rescue: an effect whose send was begun is due at once, and in doubt",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -65,7 +65,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: nothing that has no claim, however old",
+    name: "outbox rescue: leaves effects without a claim, however old they are",
     needs: withTransactions,
     async run(context) {
       for (const state of ["delivered", "dead"] as const) await putEffectIn(context, state);
@@ -78,7 +78,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: at most as many as asked for, those that are oldest first",
+    name: "outbox rescue: at most `limit`, oldest first",
     needs: withTransactions,
     async run(context) {
       const ids: string[] = [];
@@ -98,7 +98,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: of every definition and of both kinds at once",
+    name: "outbox rescue: covers every definition and both kinds of claims at once",
     needs: withTransactions,
     async run(context) {
       for (const effect of ["one", "two"]) {
@@ -133,7 +133,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: many at once free each claim once",
+    name: "outbox rescue: many at once release each claim once",
     needs: withTransactions,
     async run(context) {
       for (let count = 0; count < 6; count += 1) await claimNew(context);
@@ -144,7 +144,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: a rescue and the end of its send at once leave what was answered",
+    name: "outbox rescue: a rescue and the end of its send at once leave the state that was returned",
     needs: withTransactions,
     async run(context) {
       for (let round = 0; round < 5; round += 1) {
@@ -161,7 +161,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: a result that was kept stays",
+    name: "outbox rescue: a stored result stays",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -172,7 +172,7 @@ export const outboxRescueCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox rescue: what was claimed again since is left alone",
+    name: "outbox rescue: an effect that has been claimed again since is left alone",
     needs: withTransactions,
     async run(context) {
       const before = await claimNew(context);

@@ -42,7 +42,7 @@ async function refusesStart(
 const afterEnds: readonly StoreCase[] = endEvents
   .filter((event) => event !== "keep_result")
   .map((event) => ({
-    name: `outbox start: not after ${event}`,
+    name: `outbox start: refused after ${event}`,
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -53,7 +53,7 @@ const afterEnds: readonly StoreCase[] = endEvents
 
 export const outboxStartCases: readonly StoreCase[] = [
   {
-    name: "outbox start: one more send, in doubt from now, and nothing else",
+    name: "outbox start: counts one more send, in doubt from now, and changes nothing else",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -67,7 +67,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: again, as after a lost reply, answers the same and changes nothing",
+    name: "outbox start: repeating it, as after a lost reply, returns the same and changes nothing",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -77,7 +77,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: many times at once counts one send",
+    name: "outbox start: many repetitions at once count one send",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -87,7 +87,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: only by the claim",
+    name: "outbox start: refused to anyone but the claim",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -98,7 +98,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: not one that nobody has claimed",
+    name: "outbox start: refused for an effect without a claim",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
@@ -113,17 +113,17 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: not under the claim before",
+    name: "outbox start: refused under the previous claim",
     needs: withTransactions,
     async run(context) {
       const before = await claimNew(context);
       await endOnly(context, retryAt(before, 0));
       await claimOnly(context, before);
-      await refusesStart(context, before, before, "the claim before");
+      await refusesStart(context, before, before, "the previous claim");
     },
   },
   {
-    name: "outbox start: not after the lease, whether or not it was rescued",
+    name: "outbox start: refused after the lease, whether or not the claim was rescued",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
@@ -134,7 +134,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: not again after its own lease either",
+    name: "outbox start: a repetition is refused after the lease of the start itself",
     needs: withTransactions,
     async run(context) {
       const started = await startNew(context);
@@ -143,7 +143,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: until the lease ends, and not at its end",
+    name: "outbox start: accepted until the lease ends, and refused at its end",
     needs: withTransactions,
     frozenClock: true,
     async run(context) {
@@ -157,7 +157,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: the lease is counted anew",
+    name: "outbox start: extends the lease from now",
     needs: withTransactions,
     async run(context) {
       await enqueue(context);
@@ -186,7 +186,7 @@ export const outboxStartCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox start: after sends that have not happened the doubt begins anew",
+    name: "outbox start: after sends that have not happened, the doubt begins again",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);
@@ -199,19 +199,19 @@ export const outboxStartCases: readonly StoreCase[] = [
   },
   ...afterEnds,
   {
-    name: "outbox start: many claims in one call, each by itself",
+    name: "outbox start: many claims in one call, each independent of the others",
     needs: withTransactions,
     async run(context) {
       for (let count = 0; count < 3; count += 1) await enqueue(context);
       const [one, two, three] = await claim(context);
       assert.ok(one && two && three);
       const stale = { ...two, fence: { ...two.fence, token: newToken() } };
-      const started = await leavesEffect(context, two, "the others' start", () =>
+      const started = await leavesEffect(context, two, "the start of the others", () =>
         start(context, one, stale, three, { id: newId(), fence: one.fence }),
       );
       assert.deepEqual([...started].sort(), [one.id, three.id].sort());
       for (const effect of [one, three]) assert.equal((await effectNow(context, effect)).state, "started");
-      assert.deepEqual(await start(context), [], "none of none");
+      assert.deepEqual(await start(context), [], "no claims start nothing");
     },
   },
 ];

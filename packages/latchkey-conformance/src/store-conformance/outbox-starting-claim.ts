@@ -1,4 +1,4 @@
-/** `outbox.claim` where it is the start, too, and what becomes of a send that it began. */
+/** `outbox.claim` that also starts, and what happens to a send that it began. */
 import assert from "node:assert/strict";
 import type { OutboxEffect } from "latchkey/internal";
 import { hour, minute, newToken } from "./arrange.ts";
@@ -27,7 +27,7 @@ import { withTransactions } from "./transactions-arrange.ts";
 
 const starting = [{ effect: effectName, limit: 100, starts: true }];
 
-/** Claims what is due, which must be this one alone, by a claim that starts. */
+/** Claims what is due, which must be this effect only, by a claim that starts. */
 async function claimStarting(
   context: CaseContext,
   { id }: { readonly id: string },
@@ -44,7 +44,7 @@ const unsent = (claimed: OutboxEffect) =>
 
 export const outboxStartingClaimCases: readonly StoreCase[] = [
   {
-    name: "outbox claim: one that starts counts a send, in doubt from now, and changes nothing else",
+    name: "outbox claim: a claim that starts counts a send, in doubt from now, and changes nothing else",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
@@ -56,17 +56,13 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
       const { doubtfulSince } = claimed;
       isAfter(context, doubtfulSince, span, 0, "doubtfulSince");
       const fence = { attempt: 1, token };
-      sameEffect(
-        claimed,
-        { ...effect, state: "started", fence, sends: 1, doubtfulSince },
-        "as it is answered",
-      );
-      sameEffect(await effectNow(context, effect), claimed, "stored as it was answered");
+      sameEffect(claimed, { ...effect, state: "started", fence, sends: 1, doubtfulSince }, "as returned");
+      sameEffect(await effectNow(context, effect), claimed, "stored as returned");
       await leavesEffect(context, claimed, "a start after it", () => startOnly(context, claimed));
     },
   },
   {
-    name: "outbox claim: one that starts leaves what is in doubt to a start of its own",
+    name: "outbox claim: a claim that starts does not start an effect in doubt",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);
@@ -74,12 +70,12 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
       await context.advance(minute);
       const before = await effectNow(context, first);
       const claimed = await claimStarting(context, first);
-      sameEffect(claimed, { ...before, state: "claimed", fence: claimed.fence }, "claimed and no more");
+      sameEffect(claimed, { ...before, state: "claimed", fence: claimed.fence }, "claimed and not started");
       assert.equal((await startOnly(context, claimed)).sends, 2);
     },
   },
   {
-    name: "outbox claim: one that starts leaves what has its result",
+    name: "outbox claim: a claim that starts does not start an effect that has its result",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);
@@ -90,7 +86,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: it starts only what it is told to",
+    name: "outbox claim: starts only the definitions for which it is asked to",
     needs: withTransactions,
     async run(context) {
       for (const effect of ["one", "two"]) await enqueue(context, { effect });
@@ -109,7 +105,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox claim: what it has started is rescued as started, and in doubt",
+    name: "outbox claim: an effect that it has started is rescued as started, and in doubt",
     needs: withTransactions,
     async run(context) {
       const started = await claimStarting(context, await enqueue(context));
@@ -120,7 +116,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: a send that a claim began comes back once",
+    name: "outbox end: a send that a claim began is counted as returned once",
     needs: withTransactions,
     async run(context) {
       const started = await claimStarting(context, await enqueue(context));
@@ -130,7 +126,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: what a claim has started and nobody has sent is given back as it was",
+    name: "outbox end: an effect that a claim has started and nobody has sent is given back unchanged",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);
@@ -140,7 +136,11 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
       const late = await enqueue(context);
       const claimed = (await claim(context, starting)).find(({ id }) => id === first.id);
       assert.ok(claimed?.state === "started" && claimed.sends === 2);
-      sameEffect(await endOnly(context, unsent(claimed)), { ...before, fence: claimed.fence }, "as it was");
+      sameEffect(
+        await endOnly(context, unsent(claimed)),
+        { ...before, fence: claimed.fence },
+        "it must be unchanged",
+      );
       await leavesEffect(context, first, "the repetition", async () =>
         assert.deepEqual(await outboxOf(context.store).end([unsent(claimed)]), [first.id]),
       );
@@ -149,7 +149,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: a start that no send followed is given back, with what was in doubt before it",
+    name: "outbox end: a start without a send is given back, with the doubt from before it",
     needs: withTransactions,
     async run(context) {
       const first = await startNew(context);
@@ -160,11 +160,11 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
       const started = await startOnly(context, await claimStarting(context, first));
       assert.equal(started.sends, 2);
       const given = await endOnly(context, { ...unsent(started), doubtful: true });
-      sameEffect(given, { ...before, fence: started.fence }, "as it was");
+      sameEffect(given, { ...before, fence: started.fence }, "it must be unchanged");
     },
   },
   {
-    name: "outbox end: a start that no send followed is given back with nothing in doubt, where nothing was",
+    name: "outbox end: a start without a send is given back without doubt, if there was none before",
     needs: withTransactions,
     async run(context) {
       const effect = await enqueue(context);
@@ -172,7 +172,7 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
       assert.ok(claimed && more.length === 0);
       const started = await startOnly(context, claimed);
       const given = await endOnly(context, { ...unsent(started), doubtful: false });
-      sameEffect(given, { ...effect, fence: started.fence }, "as it was");
+      sameEffect(given, { ...effect, fence: started.fence }, "it must be unchanged");
     },
   },
   {
@@ -199,12 +199,12 @@ export const outboxStartingClaimCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "outbox end: what was not started is given back as it was, whatever is said of a send",
+    name: "outbox end: an effect that was not started is given back unchanged, whatever the end says about a send",
     needs: withTransactions,
     async run(context) {
       const claimed = await claimNew(context);
       await endOnly(context, unsent(claimed));
-      sameEffect(await effectNow(context, claimed), { ...claimed, state: "pending" }, "as it was");
+      sameEffect(await effectNow(context, claimed), { ...claimed, state: "pending" }, "it must be unchanged");
     },
   },
 ];

@@ -18,7 +18,7 @@ import {
 import type { CaseContext, StoreCase } from "./case.ts";
 import { effectStates, putEffectIn } from "./outbox-arrange.ts";
 
-/** The same from the lists. */
+/** The same, counted from the lists. */
 function listed(store: Store<unknown>, countMax: number): Promise<Overview> {
   return overviewOf({ ...store, overview: undefined } as unknown as Store<unknown>, countMax);
 }
@@ -46,7 +46,7 @@ async function bury(context: CaseContext): Promise<void> {
 
 export const overviewCases: readonly StoreCase[] = [
   {
-    name: "overview: an empty store has nothing that waits",
+    name: "overview: an empty store has nothing waiting",
     async run(context) {
       const { records, overdueLeases, effects, messages } = await sameAsListed(context, 10);
       const nothing = { count: 0, more: false, oldestAt: null };
@@ -56,7 +56,7 @@ export const overviewCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "overview: each kind by itself, and since when the oldest waits",
+    name: "overview: each kind separately, with the time since which the oldest waits",
     async run(context) {
       if (context.capabilities.transactions) {
         for (const state of effectStates.toReversed()) await putEffectIn(context, state);
@@ -67,14 +67,14 @@ export const overviewCases: readonly StoreCase[] = [
       for (const state of states) await putInState(context, state);
       const { records, effects, now } = await sameAsListed(context, 100);
       for (const [state, { count, oldestAt }] of Object.entries(records)) {
-        assert.ok(count >= 2, `two are ${state}`);
-        assert.ok(oldestAt !== null && now - oldestAt >= minute, `${state} since a minute and more`);
+        assert.ok(count >= 2, `two must be ${state}`);
+        assert.ok(oldestAt !== null && now - oldestAt >= minute, `${state} for a minute or more`);
       }
       if (effects !== null) assert.deepEqual([effects.claimed.count, effects.dead.count], [2, 1]);
     },
   },
   {
-    name: "overview: counts up to the limit, and says that there are more",
+    name: "overview: counts up to the limit, and reports that there are more",
     async run(context) {
       for (let at = 0; at < 3; at += 1) await endRunning(context, newKey(), ends.unknown);
       const { unknown: short } = (await sameAsListed(context, 2)).records;
@@ -84,7 +84,7 @@ export const overviewCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "overview: a lease that only the rescuer ends is overdue from its end on",
+    name: "overview: a lease that only the rescuer ends is overdue once it has ended",
     async run(context) {
       const key = newKey();
       const { leaseEndsAt } = await createRunning(context, key, { ...defaultTerms, leaseEnd: "reconcile" });

@@ -1,4 +1,4 @@
-/** A phase while it is open: its handle, and what others do meanwhile. */
+/** A phase while it is open: its handle, and what others see and do meanwhile. */
 import assert from "node:assert/strict";
 import { isLatchkeyError } from "latchkey";
 import type { InProgressRecord, PhaseWork } from "latchkey/internal";
@@ -32,7 +32,7 @@ async function renewMeanwhile(context: CaseContext, record: InProgressRecord): P
 
 export const openPhaseCases: readonly StoreCase[] = [
   {
-    name: "phase: one that was taken over while it was open is lost, and leaves no row",
+    name: "phase: a phase whose record is taken over while it is open is lost, and leaves no row",
     needs: withImmediateAnswer,
     async run(context) {
       for (const last of [null, completes]) {
@@ -50,7 +50,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: the heartbeat goes on while one is open, and neither undoes the other",
+    name: "phase: the heartbeat continues while a phase is open, and neither undoes the other",
     needs: withImmediateAnswer,
     async run(context) {
       const record = await beginWork(context);
@@ -68,7 +68,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: a heartbeat while one is open undoes it at no isolation level",
+    name: "phase: a heartbeat while a phase is open does not undo it at any isolation level",
     needs: withImmediateAnswer,
     async run(context) {
       for (const isolation of ["read committed", "repeatable read", "serializable"] as const) {
@@ -85,7 +85,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: the last one, with a heartbeat while it is open, commits or may be run again",
+    name: "phase: the last phase, with a heartbeat while it is open, commits or may be run again",
     needs: withImmediateAnswer,
     async run(context) {
       for (const isolation of ["read committed", "repeatable read", "serializable"] as const) {
@@ -112,7 +112,7 @@ export const openPhaseCases: readonly StoreCase[] = [
       const record = await beginWork(context);
       const row = newRow();
       await phasing(context, ownerOf(record), row, async () => {
-        sameRecord(await readRecord(context, keyOf(record)), record, "as it was");
+        sameRecord(await readRecord(context, keyOf(record)), record, "it must be unchanged");
         assert.deepEqual((await journalOf(context, record)).steps, []);
         assert.ok(!(await isCommitted(context, row)));
         return phaseCommit();
@@ -121,7 +121,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: one does not hold up those of other records",
+    name: "phase: a phase does not block those of other records",
     needs: withImmediateAnswer,
     async run(context) {
       const [mine, other] = [await beginWork(context), await beginWork(context)];
@@ -133,7 +133,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: of many with one name at once, exactly one commits",
+    name: "phase: of many with the same name at once, exactly one commits",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -150,7 +150,7 @@ export const openPhaseCases: readonly StoreCase[] = [
       assert.equal(kinds.filter((kind) => kind === "committed").length, 1, kinds.join());
       const winner = rows[kinds.indexOf("committed")];
       const committed = (await all.business.committedRows()).filter((row) => rows.includes(row));
-      assert.deepEqual(committed, [winner], "exactly the winner's row may be there");
+      assert.deepEqual(committed, [winner], "exactly the winner's row must be stored");
       const [step, ...more] = (await journalOf(context, record)).steps;
       assert.ok(step?.kind === "phase" && more.length === 0);
       assert.equal(new TextDecoder().decode(step.result), winner);
@@ -179,7 +179,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: work that has not used `tx` is known, and work that has",
+    name: "phase: reports whether the work has used `tx`",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -193,7 +193,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: a revoked `tx` refuses, and what it wrote before is committed",
+    name: "phase: a revoked `tx` refuses statements, and what it wrote before is committed",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -210,7 +210,7 @@ export const openPhaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: after its end, however it ended, `tx` refuses",
+    name: "phase: after its end, whatever the end, `tx` refuses statements",
     needs: withTransactions,
     async run(context) {
       const { support, business } = transactional(context);

@@ -1,4 +1,4 @@
-/** `transactions.phase`: business rows, their step and the recovery point live and die together. */
+/** `transactions.phase`: business rows, their step and the recovery point commit or roll back together. */
 import assert from "node:assert/strict";
 import type { IsolationLevel } from "latchkey";
 import type { Owner } from "latchkey/internal";
@@ -31,7 +31,7 @@ import { newRow, transactional, withTransactions } from "./transactions-arrange.
 
 const completes = { answer: bytes("answer"), retention: { retentionMs: hour, forgetAfterMs: 2 * hour } };
 
-/** A phase that must not commit: neither its row nor its step may be there, and the record stays. */
+/** Asserts that a phase does not commit: neither its row nor its step may be stored, and the record stays as it was. */
 async function losesPhase(
   context: CaseContext,
   record: { readonly id: string } & Parameters<typeof keyOf>[0],
@@ -63,7 +63,7 @@ const quietEnds: readonly StoreCase[] = (["rollback", "abandon"] as const).map((
 }));
 
 const inOtherStates: readonly StoreCase[] = otherStates.map((state) => ({
-  name: `phase: lost on a record that is ${state}, also when it would complete it`,
+  name: `phase: lost on a record that is ${state}, even if it would complete it`,
   needs: withTransactions,
   async run(context) {
     const { record, owner } = await ownerIn(context, state);
@@ -80,7 +80,7 @@ const isolationLevels: readonly (IsolationLevel | null)[] = [
 ];
 
 const isolations: readonly StoreCase[] = isolationLevels.map((isolation) => ({
-  name: `phase: commits at isolation level ${isolation ?? "as the database has it"}, also after a renewal`,
+  name: `phase: commits at isolation level ${isolation ?? "as the database has it"}, even after a renewal`,
   needs: withTransactions,
   async run(context) {
     const record = await beginWork(context);
@@ -93,7 +93,7 @@ const isolations: readonly StoreCase[] = isolationLevels.map((isolation) => ({
 }));
 
 const takenNames: readonly StoreCase[] = (["phase", "call"] as const).map((kind) => ({
-  name: `phase: the name of a ${kind} that is there already is refused, and leaves no row`,
+  name: `phase: a name that an earlier ${kind} has is refused, and leaves no row`,
   needs: withTransactions,
   async run(context) {
     const record = await beginWork(context);
@@ -111,7 +111,7 @@ const takenNames: readonly StoreCase[] = (["phase", "call"] as const).map((kind)
 
 export const phaseCases: readonly StoreCase[] = [
   {
-    name: "phase: commits its rows, its step and the recovery point, and nothing else of the record",
+    name: "phase: commits its rows, its step and the recovery point, and changes nothing else of the record",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -126,13 +126,13 @@ export const phaseCases: readonly StoreCase[] = [
       const { steps, recoveryPoint, input } = await journalOf(context, record);
       const finishedAt = steps[0]?.kind === "phase" ? steps[0].finishedAt : null;
       isAfter(context, finishedAt, span, 0, "finishedAt");
-      sameSteps(steps, [{ kind: "phase", ...commit.step, finishedAt: finishedAt ?? 0 }], "as it was given");
+      sameSteps(steps, [{ kind: "phase", ...commit.step, finishedAt: finishedAt ?? 0 }], "as given");
       assert.equal(recoveryPoint, "reserve");
-      assert.ok(input !== null, "the input stays");
+      assert.ok(input !== null, "the input must stay");
     },
   },
   {
-    name: "phase: the last one completes the attempt in the same commit",
+    name: "phase: the last phase completes the attempt in the same commit",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -161,7 +161,7 @@ export const phaseCases: readonly StoreCase[] = [
   },
   ...quietEnds,
   {
-    name: "phase: what the work throws comes out, after everything was rolled back",
+    name: "phase: rethrows the work's error, after everything was rolled back",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -180,7 +180,7 @@ export const phaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: lost to everyone but the owner, and leaves no row",
+    name: "phase: lost to anyone but the owner, and leaves no row",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -192,19 +192,19 @@ export const phaseCases: readonly StoreCase[] = [
   },
   ...inOtherStates,
   {
-    name: "phase: after the lease, as long as nobody has taken over, and not after that",
+    name: "phase: accepted after the lease has ended, until another attempt takes over",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
       await context.advance(leaseMs + second);
       await runPhase(context, record, "one");
       const next = await takeOver(context, record);
-      await losesPhase(context, record, ownerOf(record), "the old owner's phase", phaseCommit("two"));
+      await losesPhase(context, record, ownerOf(record), "the previous owner's phase", phaseCommit("two"));
       await runPhase(context, next, "two", { position: 1 });
     },
   },
   {
-    name: "phase: nothing comes after the one that completed the attempt",
+    name: "phase: no phase follows the one that completed the attempt",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -235,7 +235,7 @@ export const phaseCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "phase: one that never used `tx` commits its step",
+    name: "phase: a phase that never used `tx` commits its step",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);

@@ -1,4 +1,4 @@
-/** Whole histories of one key by many callers at once: each as if they had come one after the other. */
+/** Histories of one key with many concurrent callers: the result must be as if the calls had come one after the other. */
 import assert from "node:assert/strict";
 import type { RecordKey, Store } from "latchkey";
 import { decide, type InProgressRecord } from "latchkey/internal";
@@ -18,10 +18,10 @@ import type { CaseContext, StoreCase } from "./case.ts";
 import { race } from "./check.ts";
 
 const callers = 12;
-/** More rounds than any caller can lose races in one case. */
+/** More rounds than a caller can lose in one case. */
 const roundsMax = 200;
 
-/** Admission as a request does it: read, decide, one guarded write, and again from the start after a lost race. */
+/** Admission as a request does it: read, decide, one guarded write; starts again after a lost race. */
 async function admit(
   store: Store<unknown>,
   key: RecordKey,
@@ -51,7 +51,7 @@ async function admit(
         break;
       }
       default:
-        assert.fail(`nothing of this history may lead to ${verdict.kind}`);
+        assert.fail(`this history must not lead to ${verdict.kind}`);
     }
   }
   assert.fail("a caller must not lose every race");
@@ -86,7 +86,7 @@ export const raceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "races: two bodies under one key, one runs and the other is misuse",
+    name: "races: of two bodies under one key, one runs and the other is misuse",
     async run(context) {
       const key = newKey();
       const results = await race(context, callers, (store, index) =>
@@ -102,7 +102,7 @@ export const raceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "races: an attempt that died again and again has one owner each time",
+    name: "races: an attempt that dies repeatedly has one owner each time",
     async run(context) {
       const key = newKey();
       for (let attempt = 1; attempt <= 5; attempt += 1) {
@@ -116,7 +116,7 @@ export const raceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "races: a life that was released and begun again has one owner each time",
+    name: "races: a life that is released and begun again repeatedly has one owner each time",
     async run(context) {
       const key = newKey();
       const ids = new Set<string>();

@@ -1,4 +1,4 @@
-/** `recordLostTransaction`: the way into `unknown` of a life that has no attempt. */
+/** `recordLostTransaction`: how a life without an attempt becomes `unknown`. */
 import assert from "node:assert/strict";
 import { guardOf } from "latchkey/internal";
 import {
@@ -18,7 +18,7 @@ import type { StoreCase } from "./case.ts";
 import { isAfter, race, refused, sameRecord, timed, winners } from "./check.ts";
 
 const overAnyState: readonly StoreCase[] = states.map((state) => ({
-  name: `lose transaction: refused over a record that is ${state} and was not seen`,
+  name: `lose transaction: refused without a guard over a record that is ${state}`,
   async run(context) {
     const key = newKey();
     const record = await putInState(context, state, key);
@@ -57,12 +57,12 @@ export const loseTransactionCases: readonly StoreCase[] = [
       isAfter(context, createdAt, span, 0, "createdAt");
       const lastErrorCode = "transaction-changed";
       const expected = { ...life, state: "unknown", createdAt, lastErrorCode, reconcileAfter: null } as const;
-      sameRecord(result, expected, "as it was given");
-      sameRecord(await readRecord(context, key), result, "it must be stored as it was answered");
+      sameRecord(result, expected, "as given");
+      sameRecord(await readRecord(context, key), result, "stored as returned");
     },
   },
   {
-    name: "lose transaction: takes the place of a forgotten record",
+    name: "lose transaction: replaces a forgotten record",
     async run(context) {
       const key = newKey();
       const old = await putForgettable(context, key);
@@ -74,7 +74,7 @@ export const loseTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lose transaction: written also when the record that was seen is gone",
+    name: "lose transaction: also written if the record that was seen is gone",
     async run(context) {
       const key = newKey();
       const old = await putForgettable(context, key);
@@ -89,7 +89,7 @@ export const loseTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "lose transaction: a retryable life that was run again goes on as unknown",
+    name: "lose transaction: a retryable life that was run again becomes unknown",
     async run(context) {
       const key = newKey();
       await endRunning(context, key, {
@@ -125,7 +125,7 @@ export const loseTransactionCases: readonly StoreCase[] = [
       const first = await context.store.recordLostTransaction(life, null, "first");
       assert.ok(first);
       const again = await context.other.recordLostTransaction(life, null, "second");
-      if (again !== null) sameRecord(again, first, "a repetition may at most say what is there");
+      if (again !== null) sameRecord(again, first, "a repetition may only return the stored record");
       sameRecord(await readRecord(context, key), first, "the record must be the first call's");
     },
   },

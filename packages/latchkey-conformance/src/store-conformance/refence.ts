@@ -1,4 +1,4 @@
-/** `journal.refence`: a new token for the same attempt, after which nothing under the old one takes effect. */
+/** `journal.refence`: gives the same attempt a new token, after which writes under the old one have no effect. */
 import assert from "node:assert/strict";
 import { guardOf, type InProgressRecord } from "latchkey/internal";
 import {
@@ -51,7 +51,7 @@ const inOtherStates: readonly StoreCase[] = otherStates.map((state) => ({
   },
 }));
 
-/** What an owner writes, each with the fence that it has. */
+/** The writes of an owner, each with the fence that it has. */
 const writes: readonly (readonly [
   what: string,
   act: (c: CaseContext, r: InProgressRecord) => Promise<unknown>,
@@ -59,7 +59,7 @@ const writes: readonly (readonly [
   ["renewal", (context, record) => context.store.renew(keyOf(record), record.id, record.fence, hour)],
   ["end", (context, record) => context.store.end(keyOf(record), record.id, record.fence, completion())],
   ["call", (context, record) => context.store.journal.startCall(ownerOf(record), intentOf({ name: "next" }))],
-  ["repeated call", (context, record) => context.store.journal.startCall(ownerOf(record), intentOf())],
+  ["repetition of a call", (context, record) => context.store.journal.startCall(ownerOf(record), intentOf())],
   [
     "end of a call",
     (context, record) =>
@@ -76,13 +76,13 @@ const dead: readonly StoreCase[] = writes.map(([what, act]) => ({
     const refenced = await refence(context, record);
     assert.ok(refenced);
     await refusedWrite(context, record, what, () => act(context, record));
-    assert.ok(await act(context, { ...record, fence: refenced.fence }), "under the new one it must");
+    assert.ok(await act(context, { ...record, fence: refenced.fence }), "under the new token it must");
   },
 }));
 
 export const refenceCases: readonly StoreCase[] = [
   {
-    name: "refence: the same attempt goes on under the new token, with a lease from now",
+    name: "refence: the same attempt continues under the new token, with a lease from now",
     async run(context) {
       const record = await beginWork(context);
       const call = await startCall(context, record);
@@ -97,7 +97,7 @@ export const refenceCases: readonly StoreCase[] = [
       const { now } = result.journal;
       isAfter(context, now, span, 0, "now");
       const expected = { input: bytes("input"), recoveryPoint: null, steps: [call], now };
-      sameJournal(result.journal, expected, "the journal as it is");
+      sameJournal(result.journal, expected, "the journal as it is stored");
       sameJournal(await journalOf(context, record), expected, "and as it stays");
       const after = await readRecord(context, keyOf(record));
       assert.ok(after.state === "in_progress");
@@ -110,7 +110,7 @@ export const refenceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "refence: repeating it with the same token after a lost reply answers again",
+    name: "refence: repeating it with the same token after a lost reply returns the same",
     async run(context) {
       const record = await beginWork(context);
       const token = newToken();
@@ -133,7 +133,7 @@ export const refenceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "refence: after the lease, as long as nobody has taken over, and not after that",
+    name: "refence: accepted after the lease has ended, until another attempt takes over",
     async run(context) {
       const record = await beginWork(context);
       await context.advance(leaseMs + second);
@@ -142,14 +142,14 @@ export const refenceCases: readonly StoreCase[] = [
       const early = { ...guardOf(record), fence: refenced.fence };
       const take = () =>
         context.store.takeOver(keyOf(record), early, record.fingerprint, newToken(), defaultTerms);
-      assert.equal(await take(), null, "its lease runs again");
+      assert.equal(await take(), null, "its lease must run again");
       await takeOver(context, record);
       const late = { ...record, fence: refenced.fence };
-      await refusedWrite(context, record, "re-fencing by the old owner", () => refence(context, late));
+      await refusedWrite(context, record, "re-fencing by the previous owner", () => refence(context, late));
     },
   },
   {
-    name: "refence: refused to everyone but the owner",
+    name: "refence: refused to anyone but the owner",
     async run(context) {
       const record = await beginWork(context);
       for (const [what, stranger] of strangersOf(record)) {
@@ -160,7 +160,7 @@ export const refenceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "refence: exactly one of an owner and a take-over at once is answered",
+    name: "refence: exactly one of an owner and a take-over at once succeeds",
     async run(context) {
       for (let round = 0; round < 4; round += 1) {
         const record = await beginWork(context);
@@ -176,7 +176,7 @@ export const refenceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "refence: exactly one of many tokens at once is the new one",
+    name: "refence: exactly one of many tokens at once becomes the new one",
     async run(context) {
       const record = await beginWork(context);
       const results = await race(context, 6, (store) =>
@@ -189,7 +189,7 @@ export const refenceCases: readonly StoreCase[] = [
   },
   ...dead,
   {
-    name: "refence: a phase that was committed is found, and later ones under the old token are lost",
+    name: "refence: a committed phase is found, and later phases under the old token are lost",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -226,7 +226,7 @@ export const refenceCases: readonly StoreCase[] = [
       const row = newRow();
       const outcome = await phasing(context, ownerOf(record), row, async () => {
         const refenced = await context.other.journal.refence(ownerOf(record), newToken(), leaseMs, waitMs);
-        assert.deepEqual(refenced?.journal.steps, [], "it is not there yet");
+        assert.deepEqual(refenced?.journal.steps, [], "it must not be stored yet");
         return phaseCommit();
       });
       assert.equal(outcome.kind, "lost");
@@ -235,7 +235,7 @@ export const refenceCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "refence: racing with a commit, the journal it answers is the one that stays",
+    name: "refence: racing with a commit, the journal that it returns is final",
     needs: withTransactions,
     async run(context) {
       const record = await beginWork(context);
@@ -244,7 +244,7 @@ export const refenceCases: readonly StoreCase[] = [
         phasing(context, ownerOf(record), row, () => phaseCommit()),
         context.other.journal.refence(ownerOf(record), newToken(), leaseMs, waitMs),
       ]);
-      assert.ok(refenced, "the owner is the last one");
+      assert.ok(refenced, "the owner must be the last one");
       assert.ok(
         outcome.kind === "committed" || outcome.kind === "lost" || outcome.kind === "refused",
         outcome.kind,

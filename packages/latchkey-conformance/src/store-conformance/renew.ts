@@ -32,7 +32,7 @@ const inOtherStates: readonly StoreCase[] = states
 
 export const renewCases: readonly StoreCase[] = [
   {
-    name: "renew: the lease then ends `leaseMs` from now, and nothing else changes",
+    name: "renew: moves the end of the lease to `leaseMs` from now, and changes nothing else",
     async run(context) {
       const key = newKey();
       const before = await createRunning(context, key);
@@ -70,11 +70,11 @@ export const renewCases: readonly StoreCase[] = [
         newToken(),
         defaultTerms,
       );
-      assert.ok(taken, "the record must still be free to be taken over");
+      assert.ok(taken, "the record must still be free to take over");
     },
   },
   {
-    name: "renew: possible until `leaseEndsAt`, not at it",
+    name: "renew: accepted until `leaseEndsAt`, and refused at it",
     frozenClock: true,
     async run(context) {
       const key = newKey();
@@ -87,7 +87,7 @@ export const renewCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "renew: a lease that belongs to somebody else is left alone",
+    name: "renew: a lease that belongs to another owner is left alone",
     async run(context) {
       const key = newKey();
       const { id, fence } = await createRunning(context, key);

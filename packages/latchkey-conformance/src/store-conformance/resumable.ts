@@ -1,4 +1,4 @@
-/** `settlement.resumable`: what a worker may go on with. */
+/** `settlement.resumable`: the records that a worker may resume. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord } from "latchkey";
 import { guardOf } from "latchkey/internal";
@@ -27,7 +27,7 @@ async function resumable(context: CaseContext, limit = 100, operations: readonly
   return idsOf(await context.store.settlement.resumable(operations, limit));
 }
 
-/** A life that is to be retried, with its worker's time. */
+/** A retryable life, with the time from which a worker may resume it. */
 async function putRetryable(context: CaseContext, resumeAfterMs: number | null) {
   const record = await beginWork(context);
   const end = { event: "retry_later", errorCode: "not-executed", resumeAfterMs } as const;
@@ -36,7 +36,7 @@ async function putRetryable(context: CaseContext, resumeAfterMs: number | null) 
 }
 
 const resumedAfter: readonly StoreCase[] = [neverHappened, foundOutside].map((settlement) => ({
-  name: `resumable: after ${settlement.event}, when its time has come`,
+  name: `resumable: after ${settlement.event}, once its time has come`,
   async run(context) {
     const [now, later, never] = [
       await putInDoubt(context),
@@ -54,7 +54,7 @@ const resumedAfter: readonly StoreCase[] = [neverHappened, foundOutside].map((se
 
 export const resumableCases: readonly StoreCase[] = [
   {
-    name: "resumable: leases that have ended under `resume`, with attempts left and before expiry, and no others",
+    name: "resumable: only leases that have ended under `resume`, with attempts left and before expiry",
     async run(context) {
       const life = (scope = operation) => newLife(newKey({ scope }));
       await beginWork(context, { leaseEnd: "rerun" });
@@ -75,7 +75,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: what may be resumed is not given up, and what may not is",
+    name: "resumable: attempts that may be resumed are not given up, and the others are",
     async run(context) {
       const mine = await beginWork(context);
       const spent = await beginWork(context, { attemptsMax: 1 });
@@ -88,7 +88,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: a lease that ends or a time that comes, not a millisecond earlier",
+    name: "resumable: when a lease ends or a time comes, not a millisecond earlier",
     frozenClock: true,
     async run(context) {
       const lease = await beginWork(context, { leaseMs: hour });
@@ -100,7 +100,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: expiry ends it, not a millisecond earlier",
+    name: "resumable: not after expiry, which ends nothing a millisecond earlier",
     frozenClock: true,
     async run(context) {
       const record = await beginWork(context, { leaseMs: minute, abandonAfterMs: hour });
@@ -111,7 +111,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: what is to be retried, when its time has come, and never what the next request resumes",
+    name: "resumable: retryable records whose time has come, and never those that the next request resumes",
     async run(context) {
       const now = await putRetryable(context, 0);
       const later = await putRetryable(context, minute);
@@ -125,20 +125,25 @@ export const resumableCases: readonly StoreCase[] = [
   },
   ...resumedAfter,
   {
-    name: "resumable: records come as they are, and stay as they are",
+    name: "resumable: records are returned as they are stored, and stay so",
     async run(context) {
       const lease = await beginWork(context);
       const retryable = await putRetryable(context, 0);
       await context.advance(leaseMs + second);
       const found = await context.store.settlement.resumable([operation], 10);
       assert.equal(found.length, 2);
-      for (const record of found) sameRecord(await readRecord(context, keyOf(record)), record, "as it is");
-      assert.deepEqual(idsOf(found), [retryable.id, lease.id], "the one that has waited longest first");
-      assert.deepEqual(await resumable(context), idsOf(found), "looking takes nothing");
+      for (const record of found)
+        sameRecord(await readRecord(context, keyOf(record)), record, "as it is stored");
+      assert.deepEqual(
+        idsOf(found),
+        [retryable.id, lease.id],
+        "the one that has waited longest must be first",
+      );
+      assert.deepEqual(await resumable(context), idsOf(found), "reading must claim nothing");
     },
   },
   {
-    name: "resumable: what has waited longest first, at most as many as asked for",
+    name: "resumable: the records that have waited longest first, at most `limit`",
     async run(context) {
       const ids: string[] = [];
       for (const minutes of [3, 1, 5]) {
@@ -151,7 +156,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: what was taken over, ended or settled is not",
+    name: "resumable: not a record that was taken over, ended or settled",
     async run(context) {
       const taken = await putRetryable(context, 0);
       await takeOver(context, taken);
@@ -163,7 +168,7 @@ export const resumableCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resumable: exactly one of many workers takes what is found",
+    name: "resumable: exactly one of many workers takes over a record that all of them found",
     async run(context) {
       const { key } = ownerOf(await beginWork(context));
       await context.advance(leaseMs + second);

@@ -40,7 +40,7 @@ import {
   settleUnknown,
 } from "./settlement-arrange.ts";
 
-/** A settlement that must not happen: record, journal and audit stay as they are. */
+/** Asserts that a settlement does not happen: record, journal and audit stay as they were. */
 async function refusedSettlement(
   context: CaseContext,
   { key, id }: { readonly key: ReturnType<typeof newKey>; readonly id: string },
@@ -74,7 +74,7 @@ const finishing: readonly StoreCase[] = [completedOutside, closedOutside].map((s
     const answer = bytes(failed ? "no" : "answer");
     const { reconcileAfter: _, ...life } = unknown;
     const times = { finishedAt, expiresAt, forgetAt };
-    sameRecord(after, { ...life, state, lastErrorCode, answer, ...times }, "as it was given");
+    sameRecord(after, { ...life, state, lastErrorCode, answer, ...times }, "as given");
     const [entry, ...more] = await context.store.settlement.audit(key);
     assert.ok(entry && more.length === 0);
     isAfter(context, entry.at, span, 0, "at");
@@ -85,14 +85,14 @@ const finishing: readonly StoreCase[] = [completedOutside, closedOutside].map((s
 }));
 
 const goingOn: readonly StoreCase[] = [neverHappened, foundOutside].map((settlement) => ({
-  name: `settle: ${settlement.event} makes the life retryable, and the next attempt goes on with it`,
+  name: `settle: ${settlement.event} makes the life retryable, and the next attempt continues it`,
   async run(context) {
     const { key, record, unknown, guard } = await putInDoubt(context);
     const note = newNote();
     assert.equal(await context.store.settlement.settle(key, guard, settlement, note), true);
     const after = await readRecord(context, key);
     const { reconcileAfter: _, ...life } = unknown;
-    sameRecord(after, { ...life, state: "retryable" }, "the same life, with what led to the doubt");
+    sameRecord(after, { ...life, state: "retryable" }, "the same life, with the error code of the doubt");
     const [entry] = await context.store.settlement.audit(key);
     assert.deepEqual([entry?.event, entry?.from, entry?.to], [settlement.event, "unknown", "retryable"]);
     const before = await journalOf(context, record);
@@ -103,7 +103,7 @@ const goingOn: readonly StoreCase[] = [neverHappened, foundOutside].map((settlem
 }));
 
 const guarded: readonly StoreCase[] = settlements.map((settlement) => ({
-  name: `settle: for ${settlement.event}, the guard names every part of the record`,
+  name: `settle: for ${settlement.event}, the guard covers every part of the record's version`,
   async run(context) {
     const { key, unknown, guard } = await putInDoubt(context);
     const { settle } = context.store.settlement;
@@ -115,14 +115,14 @@ const guarded: readonly StoreCase[] = settlements.map((settlement) => ({
     const elsewhere = { ...key, tenant: "another" };
     assert.equal(await settle(elsewhere, guard, settlement, newNote()), false);
     assert.equal(await settle(newKey(), guard, settlement, newNote()), false);
-    assert.equal(await settle(key, guard, settlement, newNote()), true, "the record as it is");
+    assert.equal(await settle(key, guard, settlement, newNote()), true, "the record as it is stored");
   },
 }));
 
 const elsewhere: readonly StoreCase[] = states
   .filter((state) => state !== "unknown")
   .map((state) => ({
-    name: `settle: refused on a record that is ${state}, whatever the guard says`,
+    name: `settle: refused on a record in state ${state}, whatever the guard says`,
     async run(context) {
       const key = newKey();
       const record = await putInState(context, state, key);
@@ -151,7 +151,7 @@ const repeated: readonly StoreCase[] = settlements.map((settlement) => ({
   },
 }));
 
-/** An unknown record with calls of every state: two are `started`. */
+/** An unknown record with calls in every state: two are `started`. */
 async function putInManyDoubts(context: CaseContext) {
   const record = await beginWork(context);
   for (const [position, event] of (["finish", "refuse", "not_executed"] as const).entries()) {
@@ -197,7 +197,7 @@ export const settleCases: readonly StoreCase[] = [
   ...finishing,
   ...goingOn,
   {
-    name: "settle: never-happened gives back the calls that are started, and only these",
+    name: "settle: never-happened gives back the calls that are started, and no others",
     async run(context) {
       const { key, record, before } = await putInManyDoubts(context);
       await settleUnknown(context, key, neverHappened);
@@ -205,12 +205,12 @@ export const settleCases: readonly StoreCase[] = [
         step.kind === "call" && step.state === "started" ? { ...step, state: "not_executed" as const } : step,
       );
       const { steps, recoveryPoint } = await journalOf(context, record);
-      sameSteps(steps, expected, "only their state");
+      sameSteps(steps, expected, "only their state may change");
       assert.equal(recoveryPoint, "refuse");
     },
   },
   {
-    name: "settle: may-repeat leaves every call as it is",
+    name: "settle: may-repeat leaves every call unchanged",
     async run(context) {
       const { key, record, before } = await putInManyDoubts(context);
       await settleUnknown(context, key, { ...neverHappened, calls: "may-repeat" });
@@ -233,7 +233,11 @@ export const settleCases: readonly StoreCase[] = [
       const expected = before.map((step) =>
         step.kind === "call" && step.name === "charge" ? { ...step, ...closed } : step,
       );
-      sameSteps((await journalOf(context, record)).steps, expected, "only the call that was closed");
+      sameSteps(
+        (await journalOf(context, record)).steps,
+        expected,
+        "only the call that was closed may change",
+      );
       const next = await takeOver(context, record);
       const stale = await changesNothing(context, next, "generation 0", () => startCall(context, next));
       assert.deepEqual([stale.state, stale.generation], ["not_executed", 1]);
@@ -267,7 +271,7 @@ export const settleCases: readonly StoreCase[] = [
         step.kind === "call" && step.name === "charge" ? { ...step, ...found } : step,
       );
       const { steps, recoveryPoint } = await journalOf(context, record);
-      sameSteps(steps, expected, "only the call that was found");
+      sameSteps(steps, expected, "only the call that was found may change");
       assert.equal(recoveryPoint, "charge");
     },
   },
@@ -298,7 +302,7 @@ export const settleCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "settle: a repetition at the same time as the first is true, with one audit row",
+    name: "settle: a repetition concurrent with the first is true, with one audit row",
     async run(context) {
       const { key, guard } = await putInDoubt(context);
       const note = newNote();
@@ -317,7 +321,7 @@ export const settleCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "settle: racing with a claim, nothing is left to claim",
+    name: "settle: racing with a claim, it leaves nothing to claim",
     async run(context) {
       const { key, guard, record } = await putInDoubt(context, 0);
       const [settled] = await Promise.all([
@@ -331,7 +335,7 @@ export const settleCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "settle: what has become retryable is taken over by exactly one of many",
+    name: "settle: a life that has become retryable is taken over by exactly one of many",
     async run(context) {
       const { key } = await putInDoubt(context);
       const after = await settleUnknown(context, key, neverHappened);

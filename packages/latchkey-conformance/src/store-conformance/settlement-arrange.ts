@@ -1,4 +1,4 @@
-/** Notes and settlements for the cases about what is unknown. */
+/** Notes and settlements, for the cases about unknown records. */
 import assert from "node:assert/strict";
 import type { LatchkeyRecord, RecordKey } from "latchkey";
 import {
@@ -15,10 +15,10 @@ import type { CaseContext } from "./case.ts";
 import { beginWork, bytes, intentOf, keyOf, startCall } from "./journal-arrange.ts";
 
 export function newNote(overrides: Partial<AuditNote> = {}): AuditNote {
-  return { id: newId(), actor: "operator-1", proof: "operator", reason: "seen by hand", ...overrides };
+  return { id: newId(), actor: "operator-1", proof: "operator", reason: "checked by hand", ...overrides };
 }
 
-/** Settles a record that is unknown, whoever ended it. */
+/** Settles a record that is unknown, whatever made it so. */
 export async function settleUnknown(
   context: CaseContext,
   key: RecordKey,
@@ -68,7 +68,7 @@ export const settlements: readonly Settlement[] = [
 
 interface InDoubt {
   readonly key: RecordKey;
-  /** As the attempt began. */
+  /** The record when the attempt began. */
   readonly record: InProgressRecord;
   readonly unknown: UnknownRecord;
   readonly call: CallStep;

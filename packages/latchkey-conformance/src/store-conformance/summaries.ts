@@ -1,4 +1,4 @@
-/** `summaries`: what a request asked for, in short, is kept with its life. Stores that keep none pass. */
+/** `summaries`: a short form of the request is kept with its life. Stores that keep none pass. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import { guardOf, type NewLife, type Summaries } from "latchkey/internal";
@@ -20,7 +20,7 @@ import { hex } from "./check.ts";
 import { keyOf } from "./journal-arrange.ts";
 import { commitOf, newRow, transactional, withTransactions, writing } from "./transactions-arrange.ts";
 
-/** Bytes as a codec may leave them. */
+/** Bytes that a codec may produce. */
 const summary = new Uint8Array([0, 255, 13, 10, 0, 128]);
 
 function summaryCase(
@@ -38,7 +38,7 @@ function summaryCase(
 
 async function isKept(summaries: Summaries, life: NewLife, what: string): Promise<void> {
   const found = await summaries.of(life, life.id);
-  assert.ok(found, `${what}: there must be one`);
+  assert.ok(found, `${what}: there must be a summary`);
   assert.equal(hex(found), hex(summary), what);
 }
 
@@ -52,7 +52,7 @@ async function create(context: CaseContext, life: NewLife) {
 
 export const summaryCases: readonly StoreCase[] = [
   summaryCase(
-    "kept byte for byte from the first write on, and told for that life alone",
+    "stored byte for byte from the first write on, and returned for that life only",
     async (summaries, context) => {
       const [created, accepted, bare] = [lifeOf(newKey()), lifeOf(newKey()), newLife(newKey())];
       await create(context, created);
@@ -60,13 +60,13 @@ export const summaryCases: readonly StoreCase[] = [
       await create(context, bare);
       await isKept(summaries, created, "created");
       await isKept(summaries, accepted, "accepted");
-      assert.equal(await summaries.of(bare, bare.id), null, "nothing was given");
+      assert.equal(await summaries.of(bare, bare.id), null, "none was given");
       assert.equal(await summaries.of(created, newId()), null, "another life");
       assert.equal(await summaries.of(newKey(), created.id), null, "another key");
     },
   ),
   summaryCase(
-    "a life that goes on keeps it to its end, its answer's end included",
+    "a life that continues keeps it until its end, and until its answer's expiry",
     async (summaries, context) => {
       const life = lifeOf(newKey());
       const { id, fence } = await create(context, life);
@@ -85,7 +85,7 @@ export const summaryCases: readonly StoreCase[] = [
       await isKept(summaries, life, "expired");
     },
   ),
-  summaryCase("a new life of the key has its own, or none", async (summaries, context) => {
+  summaryCase("a new life of the key has its own summary, or none", async (summaries, context) => {
     for (const given of [{ summary: new Uint8Array([7]) }, {}]) {
       const life = lifeOf(newKey());
       const { id, fence } = await create(context, life);
@@ -100,7 +100,7 @@ export const summaryCases: readonly StoreCase[] = [
   }),
   {
     ...summaryCase(
-      "a transaction writes it with its record, and one that goes on keeps the first",
+      "a transaction writes it with its record, and a retried life keeps the first",
       async (summaries, context) => {
         const key = newKey();
         const commit = commitOf(key, { life: lifeOf(key) });

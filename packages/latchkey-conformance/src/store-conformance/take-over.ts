@@ -30,11 +30,11 @@ const notTakeable: readonly RecordState[] = states.filter(
 const foreignFingerprints: readonly (readonly [what: string, print: Fingerprint])[] = [
   ["another digest", fingerprint(8)],
   ["another version of the digest", fingerprint(7, 2)],
-  ["a digest that goes on longer", { version: 1, digest: new Uint8Array(33).fill(7) }],
+  ["a longer digest with the same beginning", { version: 1, digest: new Uint8Array(33).fill(7) }],
   ["a digest that differs in its last byte", { version: 1, digest: new Uint8Array(32).fill(7).fill(6, 31) }],
 ];
 
-/** A record that may be taken over: retryable, or running with its lease at an end. */
+/** A record that may be taken over: retryable, or running with an ended lease. */
 async function putTakeable(context: CaseContext, state: (typeof takeable)[number]) {
   const key = newKey();
   const record = await putInState(context, state, key);
@@ -44,7 +44,7 @@ async function putTakeable(context: CaseContext, state: (typeof takeable)[number
 
 const fromBoth: readonly StoreCase[] = takeable.flatMap((state) => [
   {
-    name: `take over: from ${state}, the life goes on under the next fence`,
+    name: `take over: from ${state}, the life continues under the next fence`,
     async run(context) {
       const { key, record, guard } = await putTakeable(context, state);
       const token = newToken();
@@ -61,13 +61,13 @@ const fromBoth: readonly StoreCase[] = takeable.flatMap((state) => [
       const expiresAt = createdAt + 3 * hour;
       const fence = { attempt: 2, token };
       const expected = { ...same, fingerprint: record.fingerprint, fence, leaseEndsAt, expiresAt };
-      sameRecord(result, { ...expected, state: "in_progress" }, "only fence and lease may be new");
+      sameRecord(result, { ...expected, state: "in_progress" }, "only fence and lease may change");
       isAfter(context, leaseEndsAt, span, leaseMs, "leaseEndsAt");
-      sameRecord(await readRecord(context, key), result, "it must be stored as it was answered");
+      sameRecord(await readRecord(context, key), result, "stored as returned");
     },
   },
   {
-    name: `take over: from ${state}, the guard names every part of the record`,
+    name: `take over: from ${state}, the guard covers every part of the record's version`,
     async run(context) {
       const { key, record } = await putTakeable(context, state);
       for (const [what, guard] of staleGuards(record)) {
@@ -111,7 +111,7 @@ const fromBoth: readonly StoreCase[] = takeable.flatMap((state) => [
       const first = await take(context.store);
       assert.ok(first);
       const again = await take(context.other);
-      if (again !== null) sameRecord(again, first, "a repetition may at most say what is there");
+      if (again !== null) sameRecord(again, first, "a repetition may only return the stored record");
       sameRecord(await readRecord(context, key), first, "the record must be the first call's");
     },
   },
@@ -174,7 +174,7 @@ export const takeOverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "take over: what is not there cannot be taken over",
+    name: "take over: a key without a record cannot be taken over",
     async run(context) {
       const key = newKey();
       const record = await endRunning(context, key, { event: "release" });
@@ -185,7 +185,7 @@ export const takeOverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "take over: the owner before is fenced out of everything",
+    name: "take over: the previous owner is fenced out of everything",
     async run(context) {
       const key = newKey();
       const old = await createRunning(context, key);
@@ -208,7 +208,7 @@ export const takeOverCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "take over: attempts are counted on, each under its own token",
+    name: "take over: attempts are counted upwards, each under its own token",
     async run(context) {
       const key = newKey();
       let record = await createRunning(context, key);

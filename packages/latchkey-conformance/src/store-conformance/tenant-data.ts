@@ -1,4 +1,4 @@
-/** `tenantData`: what is kept of one tenant is counted and removed. Stores that cannot find it pass. */
+/** `tenantData`: the data of one tenant can be counted and removed. Stores that cannot find it pass. */
 import assert from "node:assert/strict";
 import type { RecordKey, RecordState } from "latchkey";
 import {
@@ -33,7 +33,7 @@ const by = { actor: "operator-1", reason: "contract ended" };
 const onlyOver: TenantRemoval = { undecided: false, ...by };
 const everything: TenantRemoval = { undecided: true, ...by };
 
-/** States of records by what they are to a deletion. */
+/** How a deletion treats records, by their states. */
 const standingOf: Readonly<Record<RecordState, "over" | "underWay" | "undecided">> = {
   pending: "underWay",
   in_progress: "underWay",
@@ -47,7 +47,7 @@ const standingOf: Readonly<Record<RecordState, "over" | "underWay" | "undecided"
 type Counts = Omit<TenantPage, "keys" | "next">;
 const none: Counts = { over: 0, underWay: 0, undecided: 0, removed: 0 };
 
-/** All pages of one part. */
+/** Processes all pages of one part. */
 async function sweep(
   data: TenantData,
   part: TenantPart,
@@ -58,7 +58,7 @@ async function sweep(
   const counts = { ...none };
   const keys: RecordKey[] = [];
   for (let after: string | null = null, pages = 0; ; pages += 1) {
-    assert.ok(pages < 1_000, "pages must come to an end");
+    assert.ok(pages < 1_000, "paging must come to an end");
     const page: TenantPage = await data.sweep({ tenant, part, after, limit, remove });
     for (const count of ["over", "underWay", "undecided", "removed"] as const) counts[count] += page[count];
     keys.push(...page.keys);
@@ -87,7 +87,7 @@ async function putAllStates(
   tenant: string,
 ): Promise<ReadonlyMap<RecordState, RecordKey>> {
   const keys = new Map<RecordState, RecordKey>();
-  // Moving the clock must not end what is led to another state before.
+  // Moving the clock must not end records that are brought to another state before.
   for (const state of [...states].sort((a, b) => Number(b === "expired") - Number(a === "expired"))) {
     keys.set(state, keyOf(await putInState(context, state, newKey({ tenant }))));
   }
@@ -112,7 +112,7 @@ function bury(context: CaseContext, tenant: string | null, id: string) {
 
 const counting: readonly StoreCase[] = [
   tenantCase(
-    "records are counted as they stand, whatever the size of a page, and nothing goes",
+    "records are counted by their states, whatever the size of a page, and none is removed",
     async (data, context) => {
       const keys = await putAllStates(context, leaving);
       const others = await putAllStates(context, staying);
@@ -122,16 +122,16 @@ const counting: readonly StoreCase[] = [
         assert.deepEqual(
           textsOf(found),
           textsOf([...keys.values()]),
-          "each record once, and no other tenant's",
+          "each record once, and none of another tenant",
         );
       }
       for (const key of [...keys.values(), ...others.values()]) assert.ok(await isThere(context, key));
       for (const part of tenantParts.filter((one) => one !== "records")) {
-        assert.deepEqual(await sweep(data, part), { ...none, keys: [] }, `${part}: there are none`);
+        assert.deepEqual(await sweep(data, part), { ...none, keys: [] }, `${part}: there must be none`);
       }
     },
   ),
-  transactionalCase("effects are counted as they stand, and hold their record", async (data, context) => {
+  transactionalCase("effects are counted by their states, and keep their record", async (data, context) => {
     for (const state of [...effectStates].reverse()) {
       await putEffectIn(context, state, {}, newKey({ tenant: leaving }));
     }
@@ -146,7 +146,7 @@ const counting: readonly StoreCase[] = [
 ];
 
 const removing: readonly StoreCase[] = [
-  tenantCase("only what is over goes, unless it is said of what is undecided", async (data, context) => {
+  tenantCase("only finished data is removed, unless undecided data is included", async (data, context) => {
     const keys = await putAllStates(context, leaving);
     const others = await putAllStates(context, staying);
     const { keys: _, ...first } = await sweep(data, "records", onlyOver, 2);
@@ -159,17 +159,18 @@ const removing: readonly StoreCase[] = [
     for (const [state, key] of keys) {
       assert.equal(await isThere(context, key), standingOf[state] === "underWay", state);
     }
-    for (const key of others.values()) assert.ok(await isThere(context, key), "another tenant's stay");
+    for (const key of others.values())
+      assert.ok(await isThere(context, key), "another tenant's data must stay");
   }),
   tenantCase(
-    "what is undecided leaves an audit row with who decided, and its key begins anew",
+    "undecided data leaves an audit row that names who decided, and its key starts again",
     async (data, context) => {
       const { key, record } = await putInDoubt(context);
       const finished = keyOf(await putInState(context, "completed", newKey({ tenant: key.tenant })));
       await sweep(data, "records", everything, 100, key.tenant);
-      assert.deepEqual(await context.store.settlement.audit(finished), [], "nobody waited for this one");
+      assert.deepEqual(await context.store.settlement.audit(finished), [], "this one waited for no decision");
       const [row, ...more] = await context.store.settlement.audit(key);
-      assert.ok(row !== undefined && more.length === 0, "one row");
+      assert.ok(row !== undefined && more.length === 0, "there must be one row");
       const { id: _, at: __, ...said } = row;
       assert.deepEqual(said, {
         key,
@@ -182,23 +183,23 @@ const removing: readonly StoreCase[] = [
         ...by,
       });
       const again = await createRunning(context, key);
-      assert.deepEqual((await context.store.journal.read(key, again.id))?.steps, [], "no step is left");
+      assert.deepEqual((await context.store.journal.read(key, again.id))?.steps, [], "no step may be left");
     },
   ),
-  tenantCase("an owner and a worker of what has gone have lost", async (data, context) => {
+  tenantCase("owners and workers of removed data are lost", async (data, context) => {
     const { key, guard, unknown } = await putInDoubt(context);
     await sweep(data, "records", everything, 100, key.tenant);
     const settled = await context.store.settlement.settle(key, guard, completedOutside, newNote());
-    assert.equal(settled, false, "what has gone cannot be settled");
+    assert.equal(settled, false, "a removed record cannot be settled");
     const resumed = await context.store.takeOver(key, guardOf(unknown), unknown.fingerprint, newToken(), {
       leaseMs: hour,
       leaseEnd: "resume",
       attemptsMax: 5,
       abandonAfterMs: day,
     });
-    assert.equal(resumed, null, "… nor taken over");
+    assert.equal(resumed, null, "nor taken over");
   }),
-  tenantCase("a running attempt keeps its record, and ends as it would have", async (data, context) => {
+  tenantCase("a running attempt keeps its record, and ends normally", async (data, context) => {
     const key = newKey({ tenant: leaving });
     const { id, fence } = await createRunning(context, key);
     await unchanged(context, key, "deleting its tenant", () => sweep(data, "records", everything));
@@ -206,7 +207,7 @@ const removing: readonly StoreCase[] = [
     assert.equal((await readRecord(context, key)).state, "completed");
   }),
   transactionalCase(
-    "effects that are delivered go, dead ones where it is said, others never",
+    "delivered effects are removed, dead ones if included, others never",
     async (data, context) => {
       const dead = await putEffectIn(context, "dead", {}, newKey({ tenant: leaving }));
       const delivered = await putEffectIn(context, "delivered", {}, newKey({ tenant: leaving }));
@@ -221,7 +222,7 @@ const removing: readonly StoreCase[] = [
       );
       assert.deepEqual(second, { over: 0, underWay: 1, undecided: 0, removed: 1 });
       assert.deepEqual(await effectsOf(context, dead.recordId), []);
-      assert.equal((await effectsOf(context, foreign.recordId)).length, 1, "another tenant's stays");
+      assert.equal((await effectsOf(context, foreign.recordId)).length, 1, "another tenant's data must stay");
       const rows = await context.store.settlement.audit(keyOf(dead));
       assert.deepEqual(
         rows.map(({ event, effectId, recordId, from, to, actor }) => ({
@@ -246,7 +247,7 @@ const removing: readonly StoreCase[] = [
     },
   ),
   tenantCase(
-    "dead messages go where it is said, tallies always, and those of others stay",
+    "dead messages are removed if included, tallies always, and those of others stay",
     async (data, context) => {
       const { messages } = context.store;
       if (messages === null) return;
@@ -275,7 +276,7 @@ const removing: readonly StoreCase[] = [
       assert.deepEqual(left.map(({ id }) => id).sort(), [foreign, nobodys].sort());
     },
   ),
-  tenantCase("what was said early goes with its record", async (data, context) => {
+  tenantCase("early settlements are removed with their record", async (data, context) => {
     const { early } = context.store;
     if (early === undefined) return;
     const key = newKey({ tenant: leaving });
@@ -306,20 +307,27 @@ const removing: readonly StoreCase[] = [
 ];
 
 const auditing: readonly StoreCase[] = [
-  tenantCase("its audit rows go by themselves, but for those of its deletion", async (data, context) => {
-    const [one, two] = [await putInDoubt(context), await putInDoubt(context)];
-    const { tenant } = one.key;
-    await settleUnknown(context, one.key, completedOutside);
-    await data.note(tenant, { id: newId(), ...by });
-    await sweep(data, "records", everything, 100, tenant);
-    const { keys: _, ...counted } = await sweep(data, "audit", null, 1, tenant);
-    assert.deepEqual(counted, { ...none, over: 1 });
-    const { keys: __, ...removed } = await sweep(data, "audit", onlyOver, 1, tenant);
-    assert.deepEqual(removed, { ...none, removed: 1 });
-    assert.deepEqual(await context.store.settlement.audit(one.key), []);
-    assert.equal((await context.store.settlement.audit(two.key)).length, 1, "how it went stays");
-  }),
-  tenantCase("the deletion is noted once, however often it is said", async (data, context) => {
+  tenantCase(
+    "its audit rows are removed separately, except for those of its deletion",
+    async (data, context) => {
+      const [one, two] = [await putInDoubt(context), await putInDoubt(context)];
+      const { tenant } = one.key;
+      await settleUnknown(context, one.key, completedOutside);
+      await data.note(tenant, { id: newId(), ...by });
+      await sweep(data, "records", everything, 100, tenant);
+      const { keys: _, ...counted } = await sweep(data, "audit", null, 1, tenant);
+      assert.deepEqual(counted, { ...none, over: 1 });
+      const { keys: __, ...removed } = await sweep(data, "audit", onlyOver, 1, tenant);
+      assert.deepEqual(removed, { ...none, removed: 1 });
+      assert.deepEqual(await context.store.settlement.audit(one.key), []);
+      assert.equal(
+        (await context.store.settlement.audit(two.key)).length,
+        1,
+        "the audit row of its deletion must stay",
+      );
+    },
+  ),
+  tenantCase("the deletion is recorded once, however often it is requested", async (data, context) => {
     const id = newId();
     for (let times = 0; times < 2; times += 1) await data.note(leaving, { id, ...by });
     const rows = await context.store.settlement.audit({ tenant: leaving, scope: "", key: "" });
@@ -341,7 +349,7 @@ const auditing: readonly StoreCase[] = [
     );
   }),
   {
-    name: "audit age: rows go when they are old enough, oldest first, at most so many, and others stay",
+    name: "audit age: rows are removed when they are old enough, oldest first, at most `limit`, and others stay",
     async run(context) {
       if (context.other.cleanAudit === undefined) return;
       const keys: RecordKey[] = [];
@@ -354,10 +362,10 @@ const auditing: readonly StoreCase[] = [
       const rowsOf = async (key: RecordKey) => (await context.store.settlement.audit(key)).length;
       assert.equal(await context.other.cleanAudit(day, 100), 0, "none is a day old");
       assert.equal(await context.other.cleanAudit(hour / 2, 1), 1);
-      assert.deepEqual(await Promise.all(keys.map(rowsOf)), [0, 1, 1], "the oldest");
+      assert.deepEqual(await Promise.all(keys.map(rowsOf)), [0, 1, 1], "the oldest ones");
       assert.equal(await context.other.cleanAudit(1.5 * hour, 100), 1);
       assert.deepEqual(await Promise.all(keys.map(rowsOf)), [0, 0, 1]);
-      assert.equal((await readRecord(context, keys[0] ?? newKey())).state, "completed", "records stay");
+      assert.equal((await readRecord(context, keys[0] ?? newKey())).state, "completed", "records must stay");
     },
   },
 ];

@@ -1,4 +1,4 @@
-/** `trace`: the span in which a life began, or an effect was enqueued, is kept with it. Stores that keep none pass. */
+/** `trace`: the span in which a life began, or an effect was enqueued, is stored with it. Stores that keep none pass. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import { guardOf, type NewLife } from "latchkey/internal";
@@ -52,7 +52,7 @@ async function putRetryable(context: CaseContext, life: NewLife): Promise<NewLif
 }
 
 export const traceCases: readonly StoreCase[] = [
-  traceCase("a life has the one that it was begun with, or none", async (context) => {
+  traceCase("a life has the trace with which it began, or none", async (context) => {
     const [created, accepted, bare] = [tracedLife(newKey()), tracedLife(newKey()), newLife(newKey())];
     assert.equal((await create(context, created)).trace, trace, "created");
     assert.equal((await context.store.accept(accepted, null, day))?.trace, trace, "accepted");
@@ -61,24 +61,27 @@ export const traceCases: readonly StoreCase[] = [
     await isTraced(context, accepted, trace, "accepted");
     await isTraced(context, bare, undefined, "none");
   }),
-  traceCase("a life that goes on keeps it to its end, its answer's end included", async (context) => {
-    const life = tracedLife(newKey());
-    const { id, fence } = await create(context, life);
-    assert.ok(await context.store.end(life, id, fence, ends.retryable));
-    await isTraced(context, life, trace, "retryable");
-    const guard = guardOf(await readRecord(context, life));
-    const again = await context.store.takeOver(life, guard, life.fingerprint, newToken(), defaultTerms);
-    assert.ok(again);
-    assert.equal(again.trace, trace, "taken over");
-    const retention = { retentionMs: minute, forgetAfterMs: day };
-    assert.ok(await context.store.end(life, id, again.fence, completion("done", retention)));
-    await isTraced(context, life, trace, "completed");
-    await context.advance(hour);
-    await context.store.clean(100);
-    assert.equal((await readRecord(context, life)).state, "expired");
-    await isTraced(context, life, trace, "expired");
-  }),
-  traceCase("a new life of the key has its own, or none", async (context) => {
+  traceCase(
+    "a life that continues keeps it until its end, and until its answer's expiry",
+    async (context) => {
+      const life = tracedLife(newKey());
+      const { id, fence } = await create(context, life);
+      assert.ok(await context.store.end(life, id, fence, ends.retryable));
+      await isTraced(context, life, trace, "retryable");
+      const guard = guardOf(await readRecord(context, life));
+      const again = await context.store.takeOver(life, guard, life.fingerprint, newToken(), defaultTerms);
+      assert.ok(again);
+      assert.equal(again.trace, trace, "taken over");
+      const retention = { retentionMs: minute, forgetAfterMs: day };
+      assert.ok(await context.store.end(life, id, again.fence, completion("done", retention)));
+      await isTraced(context, life, trace, "completed");
+      await context.advance(hour);
+      await context.store.clean(100);
+      assert.equal((await readRecord(context, life)).state, "expired");
+      await isTraced(context, life, trace, "expired");
+    },
+  ),
+  traceCase("a new life of the key has its own trace, or none", async (context) => {
     for (const given of [{ trace: other }, {}]) {
       const life = tracedLife(newKey());
       const { id, fence } = await create(context, life);
@@ -90,7 +93,7 @@ export const traceCases: readonly StoreCase[] = [
       await isTraced(context, life, given.trace, "the next life");
     }
   }),
-  traceCase("a life whose transaction was lost keeps the one that it began with", async (context) => {
+  traceCase("a life whose transaction was lost keeps the trace with which it began", async (context) => {
     const fresh = tracedLife(newKey());
     const lost = await context.store.recordLostTransaction(fresh, null, "transaction-changed");
     assert.equal(lost?.trace, trace);
@@ -102,7 +105,7 @@ export const traceCases: readonly StoreCase[] = [
     await isTraced(context, waiting, trace, "the first attempt's");
   }),
   {
-    ...traceCase("a transaction writes it, and one that goes on keeps the first", async (context) => {
+    ...traceCase("a transaction writes it, and a retried life keeps the first", async (context) => {
       const [key, bare] = [newKey(), newKey()];
       for (const life of [tracedLife(key), newLife(bare)]) {
         const commit = commitOf(life, { life });
@@ -124,7 +127,7 @@ export const traceCases: readonly StoreCase[] = [
   },
   {
     ...traceCase(
-      "an effect has the one that it was enqueued with, or none, whoever reads it",
+      "an effect has the trace with which it was enqueued, or none, in every reading",
       async (context) => {
         const given = [newEffect({ trace }), newEffect({ index: 1 }), newEffect({ index: 2, trace: other })];
         const [effect] = await enqueueAll(context, given);

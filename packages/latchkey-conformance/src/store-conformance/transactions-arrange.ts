@@ -1,4 +1,4 @@
-/** What the cases about transactions share. */
+/** Shared by the cases about transactions. */
 import assert from "node:assert/strict";
 import type { RecordKey, StoreCapabilities } from "latchkey";
 import type {
@@ -15,7 +15,7 @@ export function withTransactions(capabilities: StoreCapabilities): boolean {
   return capabilities.transactions;
 }
 
-/** A duplicate is told at once, so two transactions of one key can be open side by side. */
+/** The store reports a duplicate at once, so two transactions of one key can be open at the same time. */
 export function withImmediateAnswer(capabilities: StoreCapabilities): boolean {
   return capabilities.transactions && capabilities.inProgress === "immediate";
 }
@@ -26,12 +26,12 @@ export interface Transactional {
   readonly business: BusinessPort<unknown>;
 }
 
-/** The parts that a store with transactions has. */
+/** The parts that a store with transactions must have. */
 export function transactional(context: CaseContext): Transactional {
   const support = context.store.transactions;
   const otherSupport = context.other.transactions;
   assert.ok(support && otherSupport, "a store that declares transactions must have them");
-  assert.ok(context.business, "the factory of a store with transactions must bring a `business` port");
+  assert.ok(context.business, "the factory of a store with transactions must return a `business` port");
   return { support, otherSupport, business: context.business };
 }
 
@@ -77,7 +77,7 @@ export function writing(
   });
 }
 
-/** Looks whether `key` is free for a transaction of its own, and leaves it as it was. */
+/** Checks whether `key` is free for a transaction, and leaves it as it was. */
 export async function isExclusive(support: TransactionSupport<unknown>, key: RecordKey): Promise<boolean> {
   const outcome = await support.run(requestFor(key), async (open) => ({
     end: "rollback",

@@ -1,4 +1,4 @@
-/** `transactions.runBatch`: several keys in parts of one transaction. A store need not have it. */
+/** `transactions.runBatch`: several keys in parts of one transaction. Optional for a store. */
 import assert from "node:assert/strict";
 import type { RecordKey } from "latchkey";
 import type { BatchOutcome, BatchWork, OpenBatch, TransactionPart } from "latchkey/internal";
@@ -17,11 +17,11 @@ interface Batch {
   readonly keys: readonly RecordKey[];
   readonly rows: readonly string[];
   run(work: (open: OpenBatch<unknown>) => Promise<BatchWork<string>>): Promise<BatchOutcome<string>>;
-  /** Writes the row of a place in a part of its own. */
+  /** Writes the row with this index, in its own part. */
   write(open: OpenBatch<unknown>, place: number): Promise<TransactionPart<unknown>>;
-  /** Commits the records of these places. */
+  /** Commits the records with these indexes. */
   commit(...places: readonly number[]): BatchWork<string>;
-  /** Which rows are there, by their places. */
+  /** The indexes of the rows that are stored. */
   left(): Promise<readonly number[]>;
 }
 
@@ -96,7 +96,7 @@ export const batchCases: readonly StoreCase[] = [
     const [, undone = newKey()] = batch.keys;
     assert.equal((await context.other.read(undone)).record, null);
   }),
-  batchCase("the `tx` of a part is of no use after it", async (batch, context) => {
+  batchCase("the `tx` of a part cannot be used after it", async (batch, context) => {
     const { business } = transactional(context);
     await batch.run(async (open) => {
       const part = await batch.write(open, 0);
@@ -106,7 +106,7 @@ export const batchCases: readonly StoreCase[] = [
     });
     assert.deepEqual(await batch.left(), [0, 2]);
   }),
-  batchCase("a record that is there already undoes all of it", async (batch, context) => {
+  batchCase("a record that already exists undoes the whole batch", async (batch, context) => {
     const { support } = transactional(context);
     const [, taken = newKey()] = batch.keys;
     await support.run(requestFor(taken), async () => commitOf(taken));
@@ -120,7 +120,7 @@ export const batchCases: readonly StoreCase[] = [
     const [free = newKey()] = batch.keys;
     assert.equal((await context.other.read(free)).record, null);
   }),
-  batchCase("one that is rolled back leaves nothing, and its keys are free", async (batch, context) => {
+  batchCase("a batch that is rolled back leaves nothing, and its keys are free", async (batch, context) => {
     const { otherSupport } = transactional(context);
     await batch.run(async (open) => {
       await batch.write(open, 0);

@@ -28,7 +28,7 @@ function running(context: CaseContext) {
     support,
     run: (admit: Admit, work: Work): Promise<TransactionOutcome<string>> =>
       runEarly<string>(requestFor(key), admit, work),
-    /** Nothing of `row` may be left, no record, and the key is free. */
+    /** Asserts that `row` is not stored, that there is no record, and that the key is free. */
     async leftNothing(row: string) {
       assert.ok(!(await business.committedRows()).includes(row), "the row must be gone");
       assert.equal((await context.other.read(key)).record, null, "no record may be left");
@@ -39,7 +39,7 @@ function running(context: CaseContext) {
 
 export const earlyTransactionCases: readonly StoreCase[] = [
   {
-    name: "early transactions: the first statement opens one, and it commits rows and record",
+    name: "early transactions: the first statement opens the transaction, which commits rows and record",
     needs: withOptimisticAdmission,
     async run(context) {
       const { key, business, run } = running(context);
@@ -68,7 +68,7 @@ export const earlyTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early transactions: statements of a run that is not admitted reject, also side by side, and leave nothing",
+    name: "early transactions: statements of a run that is not admitted reject, even in parallel, and leave nothing",
     needs: withOptimisticAdmission,
     async run(context) {
       const { business, run, leftNothing } = running(context);
@@ -107,7 +107,7 @@ export const earlyTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early transactions: one that nothing has opened or admitted cannot be committed",
+    name: "early transactions: a transaction that was neither opened nor admitted cannot be committed",
     needs: withOptimisticAdmission,
     async run(context) {
       const { key, business, run, leftNothing } = running(context);
@@ -132,7 +132,7 @@ export const earlyTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early transactions: `admitted` opens one without a statement, once",
+    name: "early transactions: `admitted` opens the transaction without a statement, once",
     needs: withOptimisticAdmission,
     async run(context) {
       const { key, run } = running(context);
@@ -152,7 +152,7 @@ export const earlyTransactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "early transactions: a second one of the key learns that it is not alone",
+    name: "early transactions: a second transaction of the key learns that it is not alone",
     needs: withOptimisticAdmission,
     async run(context) {
       const { key, business, support, run } = running(context);

@@ -29,7 +29,7 @@ import {
   writing,
 } from "./transactions-arrange.ts";
 
-/** A commit that must lose: neither its row nor its record may be there afterwards. */
+/** Asserts that a commit is lost: neither its row nor its record may be stored afterwards. */
 async function losesCommit(context: CaseContext, key: RecordKey, commit: Commit, what: string) {
   const row = newRow();
   const all = transactional(context);
@@ -38,7 +38,7 @@ async function losesCommit(context: CaseContext, key: RecordKey, commit: Commit,
   assert.ok(!(await all.business.committedRows()).includes(row), `${what} must leave no row`);
 }
 
-/** Where no transaction may write its end, even if it names the record as it is. */
+/** States over which no transaction may commit, even if its guard matches the record. */
 const absorbing: readonly RecordState[] = ["pending", "in_progress", "completed", "failed", "unknown"];
 
 const overAbsorbing: readonly StoreCase[] = absorbing.map((state) => ({
@@ -60,13 +60,13 @@ const overAbsorbing: readonly StoreCase[] = absorbing.map((state) => ({
 
 const raceCallers = 4;
 
-/** Real time, unlike the store's: it is the database that measures how long a session is idle. */
+/** In real time, unlike the store's: the database measures how long a session is idle. */
 const idleLimitMs = 50;
 const pollEveryMs = 10;
-/** Two seconds: forty times the limit. */
+/** Two seconds in total: forty times the limit. */
 const pollsMax = 200;
 
-/** Lets callers go on only when all of them have arrived. */
+/** A barrier: callers continue only when all of them have arrived. */
 function meeting(size: number): () => Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let arrived = 0;
@@ -79,7 +79,7 @@ function meeting(size: number): () => Promise<void> {
 
 export const transactionGuardCases: readonly StoreCase[] = [
   {
-    name: "transactions: the second one of a key is told at once that it is not alone",
+    name: "transactions: the second transaction of a key learns at once that it is not alone",
     needs: withImmediateAnswer,
     async run(context) {
       const key = newKey();
@@ -94,7 +94,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: one that was not alone does not free the key of the one that is",
+    name: "transactions: a transaction that was not alone does not free the key of the one that is",
     needs: withImmediateAnswer,
     async run(context) {
       const key = newKey();
@@ -108,7 +108,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: other keys and other tenants are not held up",
+    name: "transactions: other keys and other tenants are not blocked",
     needs: withImmediateAnswer,
     async run(context) {
       const key = newKey();
@@ -144,12 +144,12 @@ export const transactionGuardCases: readonly StoreCase[] = [
         assert.deepEqual([outcome.kind, rowStayed, record.state], ["committed", true, "completed"]);
       } else {
         assert.deepEqual([outcome.kind, rowStayed], ["lost", false]);
-        sameRecord(record, intruder, "the intruder's record must stay");
+        sameRecord(record, intruder, "the other writer's record must stay");
       }
     },
   },
   {
-    name: "transactions: of many of one key, all past their look-up, exactly one commits",
+    name: "transactions: of many with one key, all past their look-up, exactly one commits",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -168,7 +168,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
       assert.ok(kinds.every((kind) => kind === "committed" || kind === "lost" || kind === "refused"));
       const winner = rows[kinds.indexOf("committed")];
       const committed = (await all.business.committedRows()).filter((row) => rows.includes(row));
-      assert.deepEqual(committed, [winner], "exactly the winner's row may be there");
+      assert.deepEqual(committed, [winner], "exactly the winner's row must be stored");
       const record = await readRecord(context, key);
       assert.ok(record.state === "completed" && record.answer !== null);
       assert.equal(new TextDecoder().decode(record.answer), winner);
@@ -186,7 +186,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: a commit takes the place of a forgotten record, once",
+    name: "transactions: a commit replaces a forgotten record, once",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -199,7 +199,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: a commit takes the place of a tombstone",
+    name: "transactions: a commit replaces a tombstone",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -228,11 +228,11 @@ export const transactionGuardCases: readonly StoreCase[] = [
       assert.ok(record.state === "completed");
       const { createdAt, finishedAt } = record;
       assert.deepEqual([record.id, { ...record.fence }, createdAt], [old.id, fence, old.createdAt]);
-      assert.ok(finishedAt >= createdAt + hour, "it was finished now");
+      assert.ok(finishedAt >= createdAt + hour, "it must have finished now");
     },
   },
   {
-    name: "transactions: the guard names every part of the record it replaces",
+    name: "transactions: the guard covers every part of the version of the record it replaces",
     needs: withTransactions,
     async run(context) {
       for (const state of ["retryable", "expired"] as const) {
@@ -249,7 +249,7 @@ export const transactionGuardCases: readonly StoreCase[] = [
   },
   ...overAbsorbing,
   {
-    name: "transactions: one that is idle for too long is ended by the store, which frees its key",
+    name: "transactions: the store ends a transaction that is idle for too long, which frees its key",
     needs: withImmediateAnswer,
     async run(context) {
       const key = newKey();

@@ -1,4 +1,4 @@
-/** `transactions.resolve`: what became of a COMMIT in doubt. */
+/** `transactions.resolve`: the outcome of a COMMIT in doubt. */
 import assert from "node:assert/strict";
 import { day, foreignFences, minute, newId, newKey, newLife, putForgettable, second } from "./arrange.ts";
 import type { StoreCase } from "./case.ts";
@@ -17,7 +17,7 @@ const shortMs = 30;
 
 export const transactionResolveCases: readonly StoreCase[] = [
   {
-    name: "resolve: a transaction that committed",
+    name: "resolve: reports a transaction that committed",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -28,13 +28,13 @@ export const transactionResolveCases: readonly StoreCase[] = [
       const ask = () => all.otherSupport.resolve(key, id, fence, longMs);
       assert.equal(await ask(), "committed");
       await context.advance(2 * minute);
-      assert.equal(await ask(), "committed", "also past its expiry");
+      assert.equal(await ask(), "committed", "even past its expiry");
       await context.store.clean(10);
-      assert.equal(await ask(), "committed", "also when its answer is purged");
+      assert.equal(await ask(), "committed", "even if its answer is purged");
     },
   },
   {
-    name: "resolve: a transaction that rolled back, and nothing is inserted by asking",
+    name: "resolve: reports a transaction that rolled back, and inserts nothing",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -48,7 +48,7 @@ export const transactionResolveCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resolve: another transaction's record is not one's own",
+    name: "resolve: does not count another transaction's record as its own",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -63,7 +63,7 @@ export const transactionResolveCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "resolve: the record of an earlier life is not one's own",
+    name: "resolve: does not count the record of an earlier life as its own",
     needs: withTransactions,
     async run(context) {
       const key = newKey();

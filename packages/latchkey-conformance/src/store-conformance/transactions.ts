@@ -1,4 +1,4 @@
-/** `transactions.run`: business rows and the record live and die together. */
+/** `transactions.run`: business rows and the record commit or roll back together. */
 import assert from "node:assert/strict";
 import { type IsolationLevel, isLatchkeyError } from "latchkey";
 import type { TransactionWork } from "latchkey/internal";
@@ -18,7 +18,7 @@ import {
 
 const revoked = (error: unknown) => isLatchkeyError(error) && error.code === "tx-revoked";
 
-/** Nothing of a transaction that wrote `row` under `key` may be left, and the key is free. */
+/** Asserts that nothing is left of a transaction that wrote `row` under `key`, and that the key is free. */
 async function leavesNothing(context: CaseContext, key: ReturnType<typeof newKey>, row: string) {
   const { otherSupport, business } = transactional(context);
   assert.ok(!(await business.committedRows()).includes(row), "the row must be gone");
@@ -46,7 +46,7 @@ const seen: readonly StoreCase[] = states.map((state) => ({
     const record = await putInState(context, state, key);
     const { support } = transactional(context);
     await support.run(requestFor(key), async ({ reading }): Promise<TransactionWork<string>> => {
-      sameRecord(reading.record, record, "the record as it is");
+      sameRecord(reading.record, record, "the record as it is stored");
       return { end: "rollback", value: "" };
     });
   },
@@ -77,7 +77,7 @@ const isolations: readonly StoreCase[] = isolationLevels.map((isolation) => ({
 
 export const transactionCases: readonly StoreCase[] = [
   {
-    name: "transactions: the look-up finds nothing under a new key, and the transaction has it alone",
+    name: "transactions: the look-up finds nothing under a new key, and the transaction has the key alone",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -85,7 +85,7 @@ export const transactionCases: readonly StoreCase[] = [
       const { now } = await context.store.read(key);
       await support.run(requestFor(key), async ({ reading, exclusive }): Promise<TransactionWork<string>> => {
         assert.equal(reading.record, null);
-        assert.ok(reading.now >= now, "the reading must carry the store's time");
+        assert.ok(reading.now >= now, "the reading must have the store's time");
         assert.equal(exclusive, true);
         return { end: "rollback", value: "" };
       });
@@ -114,13 +114,13 @@ export const transactionCases: readonly StoreCase[] = [
       const times = { createdAt, finishedAt, expiresAt, forgetAt };
       const { life, answer } = commit;
       const expected = { ...life, state: "completed", answer, lastErrorCode: null, ...times } as const;
-      sameRecord(record, expected, "as it was given");
+      sameRecord(record, expected, "as given");
       assert.equal(await isExclusive(all.otherSupport, key), true, "the key must be free again");
     },
   },
   ...quietEnds,
   {
-    name: "transactions: what the work throws comes out, after everything was rolled back",
+    name: "transactions: rethrows the work's error, after everything was rolled back",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -134,7 +134,7 @@ export const transactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: nothing is visible to others before the commit, and reading does not wait",
+    name: "transactions: others see nothing before the commit, and reading does not wait",
     needs: withImmediateAnswer,
     async run(context) {
       const key = newKey();
@@ -149,7 +149,7 @@ export const transactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: a handler that has not used `tx` is known, and one that has",
+    name: "transactions: reports whether the handler has used `tx`",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -163,7 +163,7 @@ export const transactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: a revoked `tx` refuses, and what it wrote before is committed",
+    name: "transactions: a revoked `tx` refuses statements, and what it wrote before is committed",
     needs: withTransactions,
     async run(context) {
       const key = newKey();
@@ -181,7 +181,7 @@ export const transactionCases: readonly StoreCase[] = [
     },
   },
   {
-    name: "transactions: after its end, however it ended, `tx` refuses",
+    name: "transactions: after its end, whatever the end, `tx` refuses statements",
     needs: withTransactions,
     async run(context) {
       const { support, business } = transactional(context);

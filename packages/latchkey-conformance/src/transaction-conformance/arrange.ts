@@ -1,4 +1,4 @@
-/** What the cases of the bridge suite share. */
+/** Shared by the cases of the bridge suite. */
 import assert from "node:assert/strict";
 import {
   type BridgeOutcome,
@@ -43,7 +43,7 @@ export function newRow(): string {
 
 const names = new Map<string, string>();
 
-/** One name per text. */
+/** A statement with one name per text. */
 export function statement(text: string, ...values: readonly SqlValue[]): SqlStatement {
   const name = names.get(text) ?? `lk_suite_${names.size + 1}`;
   names.set(text, name);
@@ -56,7 +56,7 @@ export function inserting(row: string): SqlStatement {
   return statement(insertText, row);
 }
 
-/** Fails with 22012, as the guard of a stale record does. */
+/** Fails with 22012, like the guard of a stale record. */
 export const failing = statement(
   "select 1 / pg_catalog.count(*)::int as written from pg_catalog.generate_series(1, 0)",
 );
@@ -69,7 +69,7 @@ export function commit(closing: readonly SqlStatement[] = []): BridgeWork<string
   return { end: "commit", value: "value", closing };
 }
 
-/** One transaction that must come to an end. */
+/** Runs one transaction, which must end. */
 export function transact(
   context: BridgeContext,
   work: Work,
@@ -78,7 +78,7 @@ export function transact(
   return inTime(context, "the transaction", context.bridge.transact({ ...plain, ...request }, work));
 }
 
-/** One whole transaction: writes `row`, then ends as `end` says. */
+/** One complete transaction: writes `row`, then ends as `end` says. */
 export function writing(
   context: BridgeContext,
   row: string,
@@ -102,17 +102,17 @@ export async function stayed(context: BridgeContext, row: string): Promise<void>
   assert.equal(await isThere(context, row), true, "what was committed must stay");
 }
 
-/** The bridge works as if nothing had happened, and holds no connection. */
+/** Asserts that the bridge works normally, and holds no connection. */
 export async function works(context: BridgeContext): Promise<void> {
   const row = newRow();
   const outcome = await writing(context, row, () => commit());
-  assert.equal(outcome.kind, "committed", "the next transaction must be one like any other");
+  assert.equal(outcome.kind, "committed", "the next transaction must run normally");
   await stayed(context, row);
   await holdsNothing(context);
 }
 
 export async function holdsNothing(context: BridgeContext): Promise<void> {
-  const what = "all connections are given back or ended";
+  const what = "all connections are returned or closed";
   await until(context, what, async () => context.busyConnections() === 0);
 }
 
@@ -124,7 +124,7 @@ export async function until(
   const { clock } = systemPorts;
   const deadline = clock.monotonicMs() + patienceMs;
   while (!(await condition())) {
-    assert.ok(clock.monotonicMs() < deadline, `it must come to this: ${what}`);
+    assert.ok(clock.monotonicMs() < deadline, `not reached in time: ${what}`);
     await pause(clock, 10);
   }
 }
@@ -168,15 +168,15 @@ export async function refusedWith(
   );
 }
 
-/** The only value of the only row. */
+/** Returns the only value of the only row. */
 export function onlyValue(rows: readonly SqlRow[] | undefined): SqlValue {
   const [row, ...more] = rows ?? [];
   const values = Object.values(row ?? {});
-  assert.deepEqual([more.length, values.length], [0, 1], "one row with one value must come back");
+  assert.deepEqual([more.length, values.length], [0, 1], "exactly one row with one value must be returned");
   return values[0] ?? null;
 }
 
-/** The server's process behind a transaction. */
+/** The process id of the server behind a transaction. */
 export async function backendOf({ execute }: BridgeContext, tx: unknown): Promise<number> {
   return Number(onlyValue(await execute(tx, "select pg_catalog.pg_backend_pid() as pid")));
 }

@@ -1,4 +1,4 @@
-/** How transactions end: with COMMIT, without it, and what is left of them. */
+/** How transactions end: with COMMIT or without it, and what each end leaves. */
 import assert from "node:assert/strict";
 import type { BridgeWork, SqlStatement, SqlValue } from "latchkey";
 import {
@@ -25,7 +25,7 @@ const selectText = "select row from latchkey_rows where row = $1::text";
 const transactionId = statement("select pg_catalog.pg_current_xact_id()::text as id");
 
 const quietEnds: readonly BridgeCase[] = (["rollback", "abandon"] as const).map((end) => ({
-  name: `${end}: nothing is left, and the value comes out`,
+  name: `${end}: nothing is left, and the value is returned`,
   async run(context) {
     const row = newRow();
     const outcome = await writing(context, row, () => ({ end, value: "kept" }));
@@ -35,9 +35,9 @@ const quietEnds: readonly BridgeCase[] = (["rollback", "abandon"] as const).map(
   },
 }));
 
-/** The handler's SQL error was swallowed, so the server answers COMMIT with ROLLBACK. */
+/** The handler swallowed an SQL error, so the server answers COMMIT with ROLLBACK. */
 const aborted: readonly BridgeCase[] = [[], [inserting("never")]].map((closing: readonly SqlStatement[]) => ({
-  name: `commit: of an aborted transaction is refused with 25P02, ${closing.length === 0 ? "without" : "with"} closing statements`,
+  name: `commit: in an aborted transaction it is refused with 25P02, ${closing.length === 0 ? "without" : "with"} closing statements`,
   async run(context) {
     const row = newRow();
     const outcome = await writing(context, row, async ({ tx }) => {
@@ -60,14 +60,14 @@ async function closingFails(context: BridgeContext): Promise<void> {
   const [row, before, after] = [newRow(), newRow(), newRow()];
   const outcome = await writing(context, row, () => commit([inserting(before), failing, inserting(after)]));
   refusedBy(outcome, "22012");
-  assert.ok(!("during" in outcome) || outcome.during === "closing", "it was a closing statement that failed");
+  assert.ok(!("during" in outcome) || outcome.during === "closing", "a closing statement must have failed");
   for (const each of [row, before, after]) await gone(context, each, "when a closing statement raises");
   await works(context);
 }
 
 export const endCases: readonly BridgeCase[] = [
   {
-    name: "commit: keeps what was written, and the value comes out",
+    name: "commit: keeps what was written, and returns the value",
     async run(context) {
       const row = newRow();
       const outcome = await writing(context, row, () => commit());
@@ -98,11 +98,11 @@ export const endCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "commit: refused when a closing statement raises, with its SQLSTATE, and nothing is left",
+    name: "commit: refused if a closing statement raises, with its SQLSTATE, and nothing is left",
     run: closingFails,
   },
   {
-    name: "commit: refused when COMMIT itself raises, with its SQLSTATE, and nothing is left",
+    name: "commit: refused if COMMIT itself raises, with its SQLSTATE, and nothing is left",
     async run(context) {
       const row = newRow();
       const outcome = await writing(context, row, async ({ tx }) => {
@@ -112,7 +112,7 @@ export const endCases: readonly BridgeCase[] = [
         return commit([inserting(newRow())]);
       });
       refusedBy(outcome, "23505");
-      assert.ok(!("during" in outcome) || outcome.during !== "closing", "it was COMMIT that failed");
+      assert.ok(!("during" in outcome) || outcome.during !== "closing", "COMMIT must have failed");
       await gone(context, row, "when COMMIT raises");
       await works(context);
     },
@@ -120,7 +120,7 @@ export const endCases: readonly BridgeCase[] = [
   ...aborted,
   ...quietEnds,
   {
-    name: "throw: what the work throws comes out itself, after everything was rolled back",
+    name: "throw: the work's own error is rethrown, after everything was rolled back",
     async run(context) {
       for (const failure of [new Error("the handler failed"), "not even an error", undefined]) {
         const row = newRow();
@@ -137,7 +137,7 @@ export const endCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "throw: also when the work left its transaction aborted",
+    name: "throw: even if the work left its transaction aborted",
     async run(context) {
       const row = newRow();
       const failure = new Error("the handler failed");
@@ -151,7 +151,7 @@ export const endCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "session: one rolled back takes nothing from another that committed meanwhile",
+    name: "session: one that is rolled back takes nothing from another that committed meanwhile",
     needs: ({ sessions }) => sessions === "many",
     async run(context) {
       const [outer, inner] = [newRow(), newRow()];
@@ -167,7 +167,7 @@ export const endCases: readonly BridgeCase[] = [
         return { end: "rollback", value: "" };
       });
       assert.equal(outcome.kind, "rolled_back");
-      assert.equal(new Set(pids).size, 2, "each must have a connection of its own");
+      assert.equal(new Set(pids).size, 2, "each must have its own connection");
       await gone(context, outer, "after rollback");
       await stayed(context, inner);
       await holdsNothing(context);

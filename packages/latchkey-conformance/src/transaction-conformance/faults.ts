@@ -1,4 +1,4 @@
-/** What a bridge says, and gives back, when the database lets it down. */
+/** What a bridge reports and releases when the database fails. */
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
 import { isLatchkeyError, StoreError } from "latchkey";
@@ -21,12 +21,12 @@ import {
 } from "./arrange.ts";
 import type { BridgeCapabilities, BridgeCase, BridgeContext } from "./case.ts";
 
-/** More than any pool in a test has connections, so that a leak of one each time shows. */
+/** More than a pool has in a test, so that a leak of one connection per round is detected. */
 const leakRounds = 12;
 
 /**
- * The backend of a transaction that was served. Another one before it may have met a connection that had died without its
- * client's knowledge: that costs a try, and no more of them than there are connections.
+ * Returns the backend of a transaction that succeeded. Earlier tries may get a connection that had died without its client's
+ * knowledge: each costs one try, and there are no more of them than connections.
  */
 async function servingBackend(context: BridgeContext): Promise<number> {
   for (let tries = 1; ; tries++) {
@@ -64,7 +64,7 @@ async function failsToOpen(context: BridgeContext): Promise<void> {
   await gone(context, row, "of a transaction that did not open");
 }
 
-/** A query that will not end by itself, under way in `tx`. */
+/** Leaves a query running in `tx` that does not end on its own. */
 async function hang(context: BridgeContext, tx: unknown, pid: number): Promise<void> {
   context.execute(tx, "select 1 as slept from pg_catalog.pg_sleep(600)").catch(() => {});
   await asleep(context, pid);
@@ -72,7 +72,7 @@ async function hang(context: BridgeContext, tx: unknown, pid: number): Promise<v
 
 export const faultCases: readonly BridgeCase[] = [
   {
-    name: "open: an opening statement that raises is a StoreError, the work does not run, nothing is held",
+    name: "open: an opening statement that raises is a StoreError, the work does not run, no connection is held",
     async run(context) {
       for (let round = 0; round < leakRounds; round++) await failsToOpen(context);
       await works(context);
@@ -91,14 +91,11 @@ export const faultCases: readonly BridgeCase[] = [
         (failure: unknown) => failure,
       );
       assert.ok(error instanceof StoreError);
-      assert.ok(
-        !inspect(error, { depth: 10 }).includes(secret),
-        "keys must not get into logs through errors",
-      );
+      assert.ok(!inspect(error, { depth: 10 }).includes(secret), "keys must not reach logs through errors");
     },
   },
   {
-    name: "open: connections that died in the pool cost no connection",
+    name: "open: connections that died in the pool are not lost to it",
     needs: withSessions,
     async run(context) {
       for (let round = 0; round < leakRounds; round++) {
@@ -112,7 +109,7 @@ export const faultCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "killed: before COMMIT, nothing is committed and nobody says so",
+    name: "killed: before COMMIT, nothing is committed, and no commit is reported",
     needs: withSessions,
     async run(context) {
       for (const end of ["commit", "rollback"] as const) {
@@ -129,7 +126,7 @@ export const faultCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "killed: the work's own error comes out when its statement was hit",
+    name: "killed: the work's own error is rethrown if its statement was hit",
     needs: withSessions,
     async run(context) {
       const row = newRow();
@@ -193,7 +190,7 @@ export const faultCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "leak: many transactions that end in every way hold nothing in the end",
+    name: "leak: many transactions that end in every way hold no connection in the end",
     async run(context) {
       for (let round = 0; round < leakRounds; round++) {
         await writing(context, newRow(), () => commit([failing]));

@@ -1,4 +1,4 @@
-/** The guard around `tx`: what it refuses, what it lets through, and until when. */
+/** The guard around `tx`: what it refuses, what it allows, and until when. */
 import assert from "node:assert/strict";
 import {
   backendOf,
@@ -27,7 +27,7 @@ const controls = [
 
 export const guardCases: readonly BridgeCase[] = [
   {
-    name: "guard: refuses transaction control, and the transaction goes on",
+    name: "guard: refuses transaction control, and the transaction continues",
     async run(context) {
       const row = newRow();
       const outcome = await writing(context, row, async ({ tx }) => {
@@ -43,7 +43,7 @@ export const guardCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "guard: lets savepoints through",
+    name: "guard: allows savepoints",
     async run(context) {
       const [kept, undone] = [newRow(), newRow()];
       const outcome = await writing(context, kept, async ({ tx }) => {
@@ -60,22 +60,22 @@ export const guardCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "guard: knows whether `tx` was used",
+    name: "guard: reports whether `tx` was used",
     async run(context) {
       await transact(context, async ({ used, tx }) => {
-        assert.equal(used(), false, "the bridge's own statements are no use of `tx`");
+        assert.equal(used(), false, "the bridge's own statements must not count as use of `tx`");
         await context.execute(tx, "select 1 as one");
         assert.equal(used(), true);
         return { end: "rollback", value: "" };
       });
       await transact(context, async ({ used }) => {
-        assert.equal(used(), false, "every transaction has its own");
+        assert.equal(used(), false, "every transaction must have its own state");
         return commit();
       });
     },
   },
   {
-    name: "guard: a revoked `tx` refuses, also what was prepared before, and the rest is committed",
+    name: "guard: a revoked `tx` refuses statements, even those prepared before, and the rest is committed",
     async run(context) {
       const [early, late] = [newRow(), newRow()];
       const outcome = await writing(context, early, async ({ tx, revoke }) => {
@@ -97,7 +97,7 @@ export const guardCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "guard: however it ended, `tx` refuses afterwards, also while another transaction runs",
+    name: "guard: after any end, `tx` refuses statements, even while another transaction runs",
     async run(context) {
       for (const end of ["commit", "rollback", "abandon", "throw"] as const) {
         const late = newRow();
@@ -123,7 +123,7 @@ export const guardCases: readonly BridgeCase[] = [
         await tryLate("after");
         await transact(context, async ({ tx }) => {
           await context.execute(tx, "select 1 as one");
-          await tryLate("in the transaction after");
+          await tryLate("in the next transaction");
           return commit();
         });
         await gone(context, late, `of what was sent after ${end}`);
@@ -132,7 +132,7 @@ export const guardCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "guard: a statement that nobody awaited is inside the transaction or refused, never in the next one",
+    name: "guard: a statement that was not awaited is inside the transaction or refused, never in the next one",
     async run(context) {
       const row = newRow();
       let unawaited: Promise<unknown> = Promise.resolve();

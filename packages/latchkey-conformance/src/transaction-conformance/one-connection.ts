@@ -1,4 +1,4 @@
-/** A pool with a single connection: transactions take turns, and nothing that the bridge does needs a second one. */
+/** A pool with a single connection: transactions take turns, and the bridge never needs a second connection. */
 import assert from "node:assert/strict";
 import { createLatchkey } from "latchkey";
 import {
@@ -20,10 +20,10 @@ import type { BridgeCapabilities, BridgeCase, BridgeContext } from "./case.ts";
 const withOneConnection = ({ sessions, oneConnection }: BridgeCapabilities) =>
   sessions === "one" || oneConnection !== false;
 
-/** What a transaction that did not wait would need to open is 2 round trips. */
+/** A transaction that does not wait would need 2 round trips to open. */
 const roundTripsWhileHeld = 50;
 
-/** A transaction that writes `row` and then holds its connection until it is let go. */
+/** A transaction that writes `row` and then holds its connection until it is released. */
 async function holding(context: BridgeContext, row: string) {
   const [opened, letGo] = [Promise.withResolvers<number>(), Promise.withResolvers<void>()];
   const done = writing(context, row, async ({ tx }) => {
@@ -38,7 +38,7 @@ async function holding(context: BridgeContext, row: string) {
 
 const cases: readonly Omit<BridgeCase, "needs" | "connections">[] = [
   {
-    name: "one connection: transactions that start side by side take turns, opening and closing statements included",
+    name: "one connection: concurrent transactions take turns, including opening and closing statements",
     async run(context) {
       const rows = Array.from({ length: 6 }, newRow);
       let running = 0;
@@ -79,7 +79,7 @@ const cases: readonly Omit<BridgeCase, "needs" | "connections">[] = [
       const ended = first.done.finally(() => {
         firstEnded = true;
       });
-      // Its outcome is asserted on below; until then nobody else looks at a rejection.
+      // Its outcome is asserted on below; this only prevents an unhandled rejection.
       second.catch(() => {});
       first.letGo();
       assert.equal((await ended).kind, "committed");
@@ -89,7 +89,7 @@ const cases: readonly Omit<BridgeCase, "needs" | "connections">[] = [
     },
   },
   {
-    name: "one connection: however a transaction ends, the next one gets the connection",
+    name: "one connection: after any end of a transaction, the next one gets the connection",
     async run(context) {
       const rows = Array.from({ length: 4 }, newRow);
       const [rolledBack = "", abandoned = "", refused = "", thrown = ""] = rows;
@@ -107,7 +107,7 @@ const cases: readonly Omit<BridgeCase, "needs" | "connections">[] = [
     },
   },
   {
-    name: "one connection: migrations wait for a handler, and requests side by side take effect once each",
+    name: "one connection: migrations wait for a handler, and concurrent requests each take effect once",
     async run(context) {
       const first = await holding(context, newRow());
       const migrating = context.makeStore();

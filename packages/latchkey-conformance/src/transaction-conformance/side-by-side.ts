@@ -1,16 +1,16 @@
-/** Statements that a handler sends side by side, as under `Promise.all`, in one transaction. */
+/** Statements that a handler sends in parallel, as under `Promise.all`, in one transaction. */
 import assert from "node:assert/strict";
 import { commit, gone, insertText, newRow, onlyValue, stayed, transact, works } from "./arrange.ts";
 import type { BridgeCase, BridgeContext } from "./case.ts";
 
-/** More than a pool has connections, so that none of them can serve each statement. */
+/** More than a pool has connections, so that a pool cannot give each statement its own. */
 const count = 8;
 
 const numbers = Array.from({ length: count }, (_, index) => index);
 
 const transactionIdText = "select pg_catalog.pg_current_xact_id()::text as id";
 
-/** Inserts `rows` side by side, and returns the transactions in which the server ran the statements. */
+/** Inserts `rows` in parallel, and returns the ids of the transactions in which the server ran the statements. */
 async function insertAll(
   { execute }: BridgeContext,
   tx: unknown,
@@ -27,7 +27,7 @@ async function insertAll(
 }
 
 const endings: readonly BridgeCase[] = (["commit", "rollback"] as const).map((end) => ({
-  name: `side by side: statements are in one transaction, and ${end} ends them together`,
+  name: `parallel: statements are in one transaction, and ${end} ends them together`,
   async run(context) {
     const rows = numbers.map(newRow);
     const outcome = await transact(context, async ({ tx }) => {
@@ -39,7 +39,7 @@ const endings: readonly BridgeCase[] = (["commit", "rollback"] as const).map((en
     assert.equal(outcome.kind, end === "commit" ? "committed" : "rolled_back");
     for (const row of rows) {
       if (end === "commit") await stayed(context, row);
-      else await gone(context, row, "after a rollback of statements sent side by side");
+      else await gone(context, row, "after a rollback of parallel statements");
     }
     await works(context);
   },
@@ -48,7 +48,7 @@ const endings: readonly BridgeCase[] = (["commit", "rollback"] as const).map((en
 export const sideBySideCases: readonly BridgeCase[] = [
   ...endings,
   {
-    name: "side by side: each statement gets its own result, however long each takes",
+    name: "parallel: each statement gets its own result, however long each takes",
     async run(context) {
       await transact(context, async ({ tx }) => {
         const slowFirst = numbers.map((number) => {
@@ -62,7 +62,7 @@ export const sideBySideCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "side by side: one that fails is the one that rejects first, and the transaction is refused with 25P02",
+    name: "parallel: the one that fails rejects first, and the transaction is refused with 25P02",
     async run(context) {
       const rows = numbers.map(newRow);
       const outcome = await transact(context, async ({ tx }) => {

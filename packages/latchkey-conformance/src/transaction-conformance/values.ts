@@ -1,4 +1,4 @@
-/** Statements through the bridge: parameters stay bound, and come back as what they were. */
+/** Statements through the bridge: parameters stay bound, and values come back unchanged. */
 import assert from "node:assert/strict";
 import type { IsolationLevel, SqlRow, SqlStatement, SqlValue } from "latchkey";
 import { commit, holdsNothing, onlyValue, statement, transact, type Work } from "./arrange.ts";
@@ -26,7 +26,7 @@ function sameValue(rows: readonly SqlRow[] | undefined, expected: SqlValue, what
   assert.deepEqual(comparable(onlyValue(rows)), comparable(expected), what);
 }
 
-/** Every sample, and null of every type. */
+/** Every sample, and null for every type. */
 const echoes: readonly { readonly statement: SqlStatement; readonly value: SqlValue }[] = samples.flatMap(
   ([type, values]) =>
     [...values, null].map((value) => ({ statement: statement(`select $1::${type} as value`, value), value })),
@@ -58,7 +58,7 @@ const isolationCases: readonly BridgeCase[] = isolations.map((isolation) => ({
 
 export const valueCases: readonly BridgeCase[] = [
   {
-    name: "values: every type arrives and comes back as it was, in opening and closing statements",
+    name: "values: every type arrives and comes back unchanged, in opening and closing statements",
     async run(context) {
       const statements = echoes.map((echo) => echo.statement);
       const work: Work = async ({ opened }) => {
@@ -75,7 +75,7 @@ export const valueCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "values: placeholders may come in any order and more than once",
+    name: "values: placeholders may be in any order and repeated",
     async run(context) {
       const many = Array.from({ length: 12 }, (_, index) => `v${index + 1}`);
       const text = `select $12::text || $2::text || $1::text || $2::text as joined, $1::text as first,
@@ -94,7 +94,7 @@ export const valueCases: readonly BridgeCase[] = [
     },
   },
   {
-    name: "values: a statement without rows gives none, one with many gives all, in order",
+    name: "values: a statement without rows returns none, one with many returns all, in order",
     async run(context) {
       const none = statement("select 1 as one where false");
       const many = statement(

@@ -289,7 +289,7 @@ for (const { name, driver, open } of clients) {
         };
         await consume(
           async (given) => {
-            if (given.input.order === "bad") throw new Error("it never works");
+            if (given.input.order === "bad") throw new Error("it never succeeds");
             await ship(given);
           },
           { idFrom: "offset", failuresMax: 1, deadLetterTopic: { producer, topic: "dead" } },

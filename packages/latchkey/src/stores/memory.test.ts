@@ -34,7 +34,7 @@ function setUp() {
   const ports = manualPorts();
   const store = memoryStore({ ports });
   const { transactions } = store;
-  if (transactions === null) throw new TypeError("the memory store has transactions");
+  if (transactions === null) throw new TypeError("the memory store must have transactions");
   const key = newKey();
   const run = (
     work: (open: OpenTransaction<MemoryTransaction>) => Promise<TransactionWork<string>>,

@@ -59,7 +59,7 @@ test("a phase that run has left does not commit after a release", async () => {
   end.resolve("proceed");
   await ports.clock.advance(0);
   expect(await first).toMatchObject({ message: "too slow" });
-  expect(await read("order"), "the key is free").toBeNull();
+  expect(await read("order"), "the key must be free").toBeNull();
   expect(store.rows("orders"), "and nothing has happened").toHaveLength(0);
   isSlow = false;
   expect(await ended()).toMatchObject({ kind: "executed" });
@@ -104,7 +104,7 @@ test("a call that run has left is not sent after a release", async () => {
   await ports.clock.advance(0);
   await holding;
   expect(await first).toMatchObject({ message: "too slow" });
-  expect(await read("order"), "the key is free").toBeNull();
+  expect(await read("order"), "the key must be free").toBeNull();
   expect(sends, "and nothing was sent for it").toHaveLength(1);
   isSlow = false;
   expect(await order()).toMatchObject({ kind: "executed" });
