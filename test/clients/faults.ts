@@ -1,4 +1,5 @@
 /** What goes wrong, each time in the same way: every step waits for the one before it, none for the clock. */
+import { patient } from "../support/patience.ts";
 import type { Client } from "./clients.ts";
 import type { Lab, Waiting } from "./lab.ts";
 import { isRequest, openWire, type Wire } from "./wire.ts";
@@ -45,7 +46,9 @@ export interface Fault {
 }
 
 /** The clients' own are 10 s and more; this one leaves a busy machine the time for the second answer. */
-const timeoutMs = 3_000;
+const shortMs = () => patient(3_000);
+/** For an answer that waits until every other client has its own. */
+const longMs = () => patient(30_000);
 /** More than one read from a socket takes, and less than Latchkey's limit for a body. */
 const longItem = "x".repeat(300_000);
 
@@ -79,7 +82,7 @@ export const faults: readonly Fault[] = [
     async run(trial) {
       letHandlerRun(trial);
       const answer = trial.wire.proxy.holdReplyWhen(() => true);
-      const seen = trial.send({ timeoutMs });
+      const seen = trial.send({ timeoutMs: shortMs() });
       await answer.held();
       return seen;
     },
@@ -114,7 +117,7 @@ export const faults: readonly Fault[] = [
     needsOutage: true,
     async run(trial, outage) {
       const answer = trial.wire.proxy.holdReplyWhen(() => true);
-      const seen = trial.send();
+      const seen = trial.send({ timeoutMs: longMs() });
       await answer.held();
       await outage.over();
       letHandlerRun(trial);

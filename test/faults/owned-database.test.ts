@@ -4,8 +4,9 @@
  * npm run test:all: around COMMITs, too, Postgres is back in time as well as too late.
  */
 
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { holdCommits, letCommitsGo } from "../support/held-commits.ts";
+import { patient } from "../support/patience.ts";
 import { isCommit } from "../support/postgres-messages.ts";
 import { startProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { isThorough, sample } from "../support/thorough.ts";
@@ -28,7 +29,7 @@ type Moment = (typeof moments)[number];
 /** Whether Postgres is back for those who wait for it in time to keep their leases, or when others have gone on. */
 const backs = ["in time", "too late"] as const;
 type Back = (typeof backs)[number];
-const leaseMsOf = { "in time": 5_000, "too late": 1_500 } as const;
+const leaseMsOf = { "in time": patient(5_000), "too late": patient(1_500) } as const;
 /** Of phase, call, phase: read, create, openPhase, commitPhase, startCall, send, endCall, openPhase, commitPhase. */
 const ports = [
   ["the first phase's COMMIT", 4],
@@ -56,6 +57,9 @@ beforeAll(async () => {
   });
   [worker, client] = await Promise.all([shop.open(survivor), shop.open(survivor), ...opened]);
 });
+
+// After a case that failed, too.
+beforeEach(() => proxy.pass());
 
 interface Case {
   readonly kind: Kind;
@@ -271,7 +275,7 @@ describe("a process that is killed while its COMMIT is on its way", () => {
 
     async (port, fate, number) => {
       const own = await startProxy({ to: { port: town.postgres.port } });
-      const victim = await shop.open({ leaseMs: 1_500, through: own.url(shop.url) });
+      const victim = await shop.open({ leaseMs: patient(1_500), through: own.url(shop.url) });
       const operation = nameOf({ kind: "provider", leaseEnd: "resume", finishes: true });
       const order = `${port} ${fate}`;
       const submission = victim.submit(operation, { order }, { stop: { number, when: "before" } });

@@ -50,7 +50,7 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
         };
         await expect(leaving).rejects.toMatchObject(refusal);
         expect(await businessRows(database, service)).toBe(0);
-        expect(await service.order("k")).toMatchObject({ kind: "executed" });
+        expect(await onceFree(service)).toMatchObject({ kind: "executed" });
         await service.close();
       },
     );
@@ -65,7 +65,7 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
           throw failure;
         });
         await expect(throwing).rejects.toBe(failure);
-        expect(await service.order("k")).toMatchObject({ kind: "executed" });
+        expect(await onceFree(service)).toMatchObject({ kind: "executed" });
         await service.close();
       },
     );
@@ -250,3 +250,11 @@ describe(`settings' faults on PostgreSQL ${version}`, () => {
     });
   });
 });
+
+/** The server takes a moment to notice that a connection has gone. Until then its lock holds the key. */
+function onceFree(service: ReturnType<typeof serviceOn>) {
+  return until(async () => {
+    const result = await service.order("k");
+    return result.kind === "in_progress" ? undefined : result;
+  });
+}
