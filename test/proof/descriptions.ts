@@ -39,7 +39,7 @@ export const descriptions: Readonly<Record<TierId, Description>> = {
     title: "Random schedules",
     question: "Do the invariants hold in random schedules far outside that bound?",
     about:
-      "Production code over the memory store in two processes that crash and freeze, with clients, all background services, an operator and a provider that keeps its own ledger. Numbers drawn from a 64-bit seed decide which waiting port call proceeds, which fault it meets, when time passes, and what starts. Each write and each answer is checked as it happens, and each key's history by a linearizability checker. Then faults stop, and all work must finish. A failing schedule is shortened before it is reported.",
+      "Production code over the memory store in two processes that crash and freeze, with clients, all background services, an operator and a provider that keeps its own ledger. Requests of some operations share transactions, as messages of an inbox do. Numbers drawn from a 64-bit seed decide which waiting port call proceeds, which fault it meets, when time passes, and what starts. Each write and each answer is checked as it happens, and each key's history by a linearizability checker. Then faults stop, and all work must finish. A failing schedule is shortened before it is reported.",
     notShown: [
       "What a database itself does: calls of the memory store are atomic, and it never loses a commit.",
       "Schedules that were not drawn.",

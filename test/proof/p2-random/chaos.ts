@@ -83,6 +83,13 @@ export class Chaos {
     const process = world.process(this.#slot());
     if (process.frozen) return true;
     world.asked.push(submit(world, process, { plan, key, digest, principal }));
+    if (plan.batchSize === null || !world.sharesTransactions) return true;
+    // As messages come: otherwise there would hardly ever be several that wait.
+    for (const other of config.keys) {
+      if (other === key || this.#clients === 0) continue;
+      this.#clients -= 1;
+      world.asked.push(submit(world, process, { plan, key: other, digest, principal }));
+    }
     return true;
   }
 

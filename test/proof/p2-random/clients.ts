@@ -1,6 +1,7 @@
 /** Clients: what they ask for, what they are told, and whether that may be. */
 
 import { isLatchkeyError, StoreError } from "../../../packages/latchkey/src/errors.ts";
+import { submit as submitShared } from "../../../packages/latchkey/src/execution/submit.ts";
 import type { Result, Submission, Work } from "../../../packages/latchkey/src/operations/attempt.ts";
 import type { OwnedOperation } from "../../../packages/latchkey/src/operations/owned-operation.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
@@ -49,7 +50,11 @@ function execute(world: World, process: Process, asked: Asked): Promise<Result> 
     plan.execution === "transaction"
       ? transactionWork(world, process, asked)
       : leaseWork(world, process, asked);
-  return latchkey.execute(operation, submission, work as Work<MemoryTransaction>);
+  const { batchSize } = plan;
+  if (batchSize === null || !world.sharesTransactions)
+    return latchkey.execute(operation, submission, work as Work<MemoryTransaction>);
+  const batches = process.batches(operation, batchSize);
+  return submitShared(latchkey.runtime, operation, submission, work as Work<MemoryTransaction>, batches);
 }
 
 function hear(world: World, process: Process, asked: Asked, said: Said): void {

@@ -42,6 +42,8 @@ export interface OperationPlan {
   readonly attemptsMax: number;
   readonly attemptLimitMs: number;
   readonly serverErrors: ServerErrors;
+  /** How many requests of a process share a transaction, as messages of an inbox do; null: none do. */
+  readonly batchSize: number | null;
 }
 
 /** Which port calls most faults befall; `any`: all alike. */
@@ -182,6 +184,7 @@ function drawOperation(
     attemptsMax: choices.pick([5, 2]),
     attemptLimitMs: choices.pick([900_000, 2_000]),
     serverErrors: choices.pick(["by-outcome", "store", "release"]),
+    batchSize: execution === "transaction" && choices.oneIn(2) ? 3 : null,
   };
 }
 

@@ -1,5 +1,6 @@
 /** One process of the world: a latchkey of its own, behind its own connection to the one store. */
 import type { Effect } from "../../../packages/latchkey/src/effects/effect.ts";
+import { TransactionBatches } from "../../../packages/latchkey/src/execution/transaction/batches.ts";
 import type { Latchkey } from "../../../packages/latchkey/src/latchkey.ts";
 import type { Operation } from "../../../packages/latchkey/src/operations/operation.ts";
 import type { MemoryTransaction } from "../../../packages/latchkey/src/stores/memory.ts";
@@ -32,6 +33,7 @@ export class Process implements TimerOwner {
   readonly running = new Set<ServiceName>();
   readonly operations = new Map<string, Operation>();
   readonly effects = new Map<string, WorldEffect>();
+  readonly #batches = new Map<string, TransactionBatches<MemoryTransaction>>();
   readonly #services = new Map<ServiceName, Runnable>();
   #made: { readonly latchkey: Latchkey<MemoryTransaction>; readonly kill: () => void } | null = null;
 
@@ -59,6 +61,14 @@ export class Process implements TimerOwner {
     const effect = this.effects.get(name);
     if (effect === undefined) throw new TypeError(`There is no effect ${name}`);
     return effect;
+  }
+
+  /** Where requests of this operation share transactions. */
+  batches(operation: Operation, size: number): TransactionBatches<MemoryTransaction> {
+    const { name } = operation;
+    const batches = this.#batches.get(name) ?? new TransactionBatches(this.latchkey.runtime, operation, size);
+    this.#batches.set(name, batches);
+    return batches;
   }
 
   service(name: ServiceName): Runnable {

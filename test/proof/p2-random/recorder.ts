@@ -73,6 +73,17 @@ function transactionsOf(
   return {
     resolve: (...given) => judge.resolved(transactions.resolve(...given)),
     run: (request, work) => transactions.run(request, work),
+    async runBatch(request, work) {
+      if (transactions.runBatch === undefined) throw new TypeError("The memory store has batches");
+      let records = 0;
+      const outcome = await transactions.runBatch(request, async (open) => {
+        const worked = await work(open);
+        if (worked.end === "commit") records = worked.records.length;
+        return worked;
+      });
+      judge.batchEnded(records, outcome.kind);
+      return outcome;
+    },
     async phase(request, work) {
       let step = "";
       const outcome = await transactions.phase(request, async (open) => {
@@ -201,6 +212,11 @@ class Judge {
     if (met === undefined || !sameFence(met, fence)) {
       this.#fail("I4", "commitPhase", key, "let a stale owner through");
     }
+  }
+
+  batchEnded(records: number, outcome: string): void {
+    const { report } = this.#recording;
+    if (outcome === "committed" && records > 1) report.reach("requests shared a COMMIT");
   }
 
   async resolved<T extends string>(asked: Promise<T>): Promise<T> {

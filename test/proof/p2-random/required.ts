@@ -12,6 +12,7 @@ export const common = [
   "a lost race: takeOver",
   "a lost race: giveUp",
   "COMMIT in doubt resolved to committed",
+  "requests shared a COMMIT",
   "a record became unknown",
   "unknown settled to completed",
   "unknown settled to retryable",

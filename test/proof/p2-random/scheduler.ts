@@ -41,7 +41,7 @@ const reads: ReadonlySet<StorePort> = new Set([
   "finishedEffects",
   "readAudit",
 ]);
-const opens: ReadonlySet<StorePort> = new Set(["open", "openPhase", "openDelivery"]);
+const opens: ReadonlySet<StorePort> = new Set(["open", "openPhase", "openDelivery", "openBatch"]);
 
 /** Giving a connection back tells nobody anything. */
 export const unscheduled: ReadonlySet<StorePort> = new Set([
@@ -51,6 +51,8 @@ export const unscheduled: ReadonlySet<StorePort> = new Set([
   "abandonPhase",
   "rollbackDelivery",
   "abandonDelivery",
+  "rollbackBatch",
+  "abandonBatch",
   "sendHint",
   "hearHint",
   "listenToHints",
@@ -59,7 +61,16 @@ export const unscheduled: ReadonlySet<StorePort> = new Set([
 const focused: Readonly<Record<Focus, ReadonlySet<string>>> = {
   any: new Set(),
   calls: new Set(["startCall", "endCall", "refence", "charged"]),
-  commits: new Set(["open", "commit", "openPhase", "commitPhase", "resolve", "refence"]),
+  commits: new Set([
+    "open",
+    "commit",
+    "openPhase",
+    "commitPhase",
+    "openBatch",
+    "commitBatch",
+    "resolve",
+    "refence",
+  ]),
   ends: new Set(["create", "accept", "claimPending", "takeOver", "end", "giveUp", "settle", "handler"]),
   outbox: new Set([
     "claimEffects",

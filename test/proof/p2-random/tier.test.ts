@@ -38,7 +38,7 @@ describe("a planted mistake is found", () => {
     const shown = proofFailure(seed, failure, 7);
     expect(shown).toBeInstanceOf(ProofFailure);
     expect(shown.message).toContain("I8: told an answer of ");
-    expect(shown.message).toMatch(/call commit: (late|request_lost)/);
+    expect(shown.message).toMatch(/call commit(Batch)?: (late|request_lost)/);
     expect(shown.message).toContain("found after 7\n");
     expect(shown.reproduce).toBe(
       `npm run prove -- --tier P2 --seed 0x${seed.toString(16)} --only ${failure.only}`,

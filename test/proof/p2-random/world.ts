@@ -61,6 +61,8 @@ export class World implements Stage {
   /** What clients have asked for, oldest first. */
   readonly asked: Asked[] = [];
   readonly faults: FaultTable;
+  /** Not where tenants are told apart: what several of them share is none's alone to move. */
+  readonly sharesTransactions: boolean;
   /** No faults any more, and nothing waits to be let go. */
   calm = false;
   /** Steps so far: what observations are ordered by. */
@@ -74,6 +76,7 @@ export class World implements Stage {
   #nonces = 0;
 
   constructor(config: Config, choices: Choices, { readable = false, plant, choicesOf }: WorldOptions) {
+    this.sharesTransactions = choicesOf === undefined;
     this.#choicesOf = choicesOf ?? (() => choices);
     this.config = config;
     this.choices = choices;

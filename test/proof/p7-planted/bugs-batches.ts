@@ -135,6 +135,6 @@ export const batchBugs: readonly Bug[] = [
           'if (end.kind === "in_doubt") return { kind: "committed", value: fate.ran, expiresAt: Number.NaN };',
       },
     ],
-    tiers: ["P4"],
+    tiers: ["P4", "P2"],
   },
 ];
