@@ -46,7 +46,7 @@ export function renderChecklist(
 
 <!-- Written by \`npm run checklist\` from the results of a test run; do not edit. -->
 
-What the tests behind the [threat model](threat-model.md) said on ${date.slice(0, 10)}, at commit ${commit.slice(0, 10)}, Node ${node}: ${total.toLocaleString("en-US")} of ${ran.length.toLocaleString("en-US")} tests of the whole run passed. To print and to sign.
+Results of the tests behind the [threat model](threat-model.md), to print and to sign: run on ${date.slice(0, 10)}, at commit ${commit.slice(0, 10)}, Node ${node}. In the whole run ${total.toLocaleString("en-US")} of ${ran.length.toLocaleString("en-US")} tests passed.
 
 ${lines.join("\n")}
 

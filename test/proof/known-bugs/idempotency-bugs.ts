@@ -9,7 +9,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     bug: "A duplicate that is refused deletes the record of the request that still runs",
     where: "aws-powertools/powertools-lambda-typescript#5675",
     shownBy: [at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer")],
-    why: "Only the fence's owner can end an attempt: a refusal writes nothing.",
+    why: "Only the owner of the fence can end an attempt, and a refusal writes nothing.",
   },
   {
     bug: "A reservation without a deadline is taken over at once, and two run",
@@ -51,7 +51,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "that has ended means unknown under reconcile; the frozen owner settles its own, since no other attempt has begun",
       ),
     ],
-    why: "The lease is another time than the retention.",
+    why: "The lease and the retention are separate times.",
   },
   {
     bug: "A handler that throws after its effect is run again",
@@ -75,7 +75,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "An owner whose lock has run out deletes that of its successor",
+    bug: "An owner whose lock has expired deletes its successor's lock",
     where: "KanishJebaMathewM/Truxify#4623, OptimalBits/bull#308",
     shownBy: [
       at(
@@ -90,7 +90,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     why: "A fence is a number and a random token.",
   },
   {
-    bug: "Who waited for the lock runs the work again without another look at the record",
+    bug: "A waiter gets the lock and runs the work again without looking at the record",
     where: "KanishJebaMathewM/Truxify#6898",
     shownBy: [
       at(
@@ -98,10 +98,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "refusals: a duplicate that is allowed to wait gets the first answer",
       ),
     ],
-    why: "Each try is the whole admission.",
+    why: "Each try goes through the whole admission again.",
   },
   {
-    bug: "Two requests at once both find nothing, and both run",
+    bug: "Two simultaneous requests both find nothing, and both run",
     where:
       "idempot-dev/idempot-js#182, LabsCrypt/remitlend#1624, square1-io/laravel-idempotency#1, jcagarcia/grape-idempotency#3",
     shownBy: [
@@ -139,7 +139,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "The client hangs up, the answer is not stored, and the retry runs again",
+    bug: "The client disconnects, the answer is not stored, and the retry runs again",
     where: "fullstackhero/dotnet-starter-kit#1333, caura-ai/caura#1629",
     shownBy: [
       at(
@@ -158,7 +158,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "answers: the first caller gets every header, the second only those that belong to the answer",
       ),
     ],
-    why: "`Idempotent-Replayed: true` is on replays alone.",
+    why: "Only replays have `Idempotent-Replayed: true`.",
   },
   {
     bug: "A replay has lost Location or its content type, or its status",
@@ -195,10 +195,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "answers: no byte is sent before the store has confirmed",
       ),
     ],
-    why: "What was sent is stored as bytes; a stream is read to its end first.",
+    why: "The answer is stored as the bytes that were sent; a stream is read to its end first.",
   },
   {
-    bug: "Work whose time is over is run again beside itself, and is not stopped",
+    bug: "Work that exceeds its time limit is not stopped, and runs a second time next to itself",
     where: "timgit/pg-boss#555",
     shownBy: [
       at(
@@ -208,7 +208,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A finished job is marked as failed by an owner that had lost it",
+    bug: "An owner that has lost a job marks it as failed after it has finished",
     where: "OptimalBits/bull#1416, taskforcesh/bullmq#3183",
     shownBy: [
       at(
@@ -218,7 +218,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A lock that its crashed owner left is renewed by every look at it, and the job starves",
+    bug: "Every look at a crashed owner's lock renews it, and the job starves",
     where: "agenda/agenda#1749",
     shownBy: [
       at(
@@ -226,13 +226,13 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "is not taken over without limit: an operation that kills its owner ends in unknown",
       ),
     ],
-    why: "A look renews nothing.",
+    why: "Looking at a lease does not renew it.",
   },
   {
     bug: "Named statements collide behind a pooler in transaction mode",
     where: "porsager/postgres#172, #547, rust-postgres/rust-postgres#1054",
     shownBy: [at(`${src}/sql/pg.test.ts`, "without names nothing stays prepared")],
-    why: "`namedStatements: false` sends none.",
+    why: "With `namedStatements: false` no statement has a name.",
   },
   {
     bug: "A transaction that is run again keeps the state of its first run",
@@ -270,10 +270,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "Two paths of one order each make a key of their own, and the customer is charged twice",
+    bug: "Two code paths of one order each make their own key, and the customer is charged twice",
     where: "woocommerce/woocommerce-gateway-stripe#489",
     shownBy: [at(`${src}/effects/downstream-key.test.ts`, "never change: %j")],
-    why: "The downstream key is derived from the record, not drawn where the call is made.",
+    why: "The downstream key is derived from the record, not made by the code that calls.",
   },
   {
     bug: "After a rebalance messages run again, and offsets of others' partitions are committed",
@@ -299,6 +299,6 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "with min-replicas-to-write a primary that its replica has left begins nothing and ends nothing",
       ),
     ],
-    why: "Redis cannot rule it out, so the store declares it; operations that cannot bear it belong on Postgres.",
+    why: "Redis cannot rule it out, and the store declares that. Put operations that cannot tolerate it on Postgres.",
   },
 ];

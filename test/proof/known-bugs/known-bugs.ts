@@ -25,7 +25,7 @@ export const knownBugs: readonly KnownBug[] = [
     why: "There are no ids to configure: each claim has a token of its own.",
   },
   {
-    bug: "Recovery adopts what was started in the same millisecond",
+    bug: "Recovery takes over work that was started in the same millisecond",
     where: "dbos-transact-java #477, #488, #491",
     shownBy: [
       at(`${cases}/outbox-rescue.ts`, "outbox rescue: at the end of the lease, not a millisecond earlier"),
@@ -88,10 +88,10 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at(`${src}/workers/worker.test.ts`, "shows when each service last ran, and whether the store answers"),
     ],
-    why: "Whatever is claimed has a lease, and any worker rescues it. An alarm on the age of the oldest does not exist yet.",
+    why: "Everything that is claimed has a lease, and any worker rescues it. The metric `waiting.oldest_age` shows how long the oldest has waited, and [an alert](alerts.md#latchkeyworkerbehind) fires on it.",
   },
   {
-    bug: "Work that takes long is run again while it runs",
+    bug: "Long work is run again while it still runs",
     where: "hexpm #1825",
     shownBy: [
       at("test/postgres/heartbeats.test.ts", "a pool full of other work cannot make a lease run out"),
@@ -99,7 +99,7 @@ export const knownBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "What a dead process had is not freed when its name is used again",
+    bug: "The work of a dead process is not freed when its name is used again",
     where: "oban #862",
     shownBy: [
       at(
@@ -107,7 +107,7 @@ export const knownBugs: readonly KnownBug[] = [
         "another process under the same id is not the one that had it before",
       ),
     ],
-    why: "Elsewhere nothing depends on a process's name.",
+    why: "Nothing else depends on a process's name.",
   },
   {
     bug: "Two inserts of one unique key: one caller gets an error that says nothing",
@@ -244,7 +244,7 @@ export const knownBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A row is taken for old while the transaction that writes it still runs",
+    bug: "A row counts as old while the transaction that writes it still runs",
     where: "CAP #1419",
     shownBy: [
       at(
@@ -258,7 +258,7 @@ export const knownBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "What is submitted again while it is under way is done twice",
+    bug: "Work that is submitted again while it is under way is done twice",
     where: "spring-modulith #321, #663, #926, #1051",
     shownBy: [
       at("test/cli/dead.test.ts", "what is not dead, or not there, is refused, and the others are decided"),
@@ -286,10 +286,10 @@ export const knownBugs: readonly KnownBug[] = [
     bug: "A cursor over transaction ids stops after a restore",
     where: "watermill #576",
     shownBy: [],
-    why: "There is no cursor: what is not delivered is found by its state.",
+    why: "There is no cursor: undelivered effects are found by their state.",
   },
   {
-    bug: "A replication slot that is made anew loses events; rows at one position are skipped after a restart",
+    bug: "A recreated replication slot loses events; rows at one position are skipped after a restart",
     where: "debezium #3970, #7531, #3620",
     shownBy: [
       at("test/postgres/outbox.test.ts", "has the columns that Debezium's outbox event router reads"),
@@ -302,10 +302,10 @@ export const knownBugs: readonly KnownBug[] = [
     shownBy: [
       at("test/faults/outbox-hints.test.ts", "polls go on while no hints arrive, and hints come back"),
     ],
-    why: "Hints say that there may be something, never what.",
+    why: "A hint says only that there may be work; what there is comes from a query.",
   },
   {
-    bug: "Steps side by side run more than once",
+    bug: "Concurrent steps run more than once",
     where: "inngest #2775, #2907",
     shownBy: [
       at(`${src}/execution/steps/owned-attempt.steps.test.ts`, "run one after the other, each name once"),

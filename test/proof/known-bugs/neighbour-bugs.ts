@@ -17,7 +17,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A time-out answers, the handler goes on and answers a second time",
+    bug: "A time-out answers, and the handler continues and answers a second time",
     where: "expressjs/timeout#17, #28, #2, ServeRest/ServeRest#533, debitoor/express-timeout-handler#6",
     shownBy: [
       at(`${neighbours}/timeouts.test.ts`, "connect-timeout on Express 5"),
@@ -28,7 +28,7 @@ export const neighbourBugs: readonly KnownBug[] = [
         "a lease goes on when Nest has answered; a retry learns that it has ended",
       ),
     ],
-    why: "The client has the time-out's answer; how the handler ends is what is stored.",
+    why: "The client gets the time-out's answer, and the end of the handler is stored.",
   },
   {
     bug: "Another file with the same fields gets the first upload's answer",
@@ -45,7 +45,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "The same upload is another request, since each try has a boundary of its own",
+    bug: "The same upload counts as another request, because each try has its own boundary",
     where:
       "asimons81/wp-chatgpt-publisher#14, chatvector-ai/chatvector-ai#506, #520, ietf-wg-httpapi/idempotency#36",
     shownBy: [
@@ -64,7 +64,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "Middleware that looks into a request's body breaks it: `duplex option is required`",
+    bug: "Middleware that reads a request's body breaks it: `duplex option is required`",
     where: "honojs/hono#2627, #5010, langwatch/langwatch#6636",
     shownBy: [
       at(
@@ -74,7 +74,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A proxy behind something that has read the body waits for it for ever",
+    bug: "A proxy waits forever for a body that has already been read",
     where: "chimurai/http-proxy-middleware#40, #177, http-party/node-http-proxy#180, #530, webpro/dyson#43",
     shownBy: [
       at(`${neighbours}/proxies.test.ts`, "http-proxy-middleware on Express"),
@@ -94,7 +94,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "An app under two mounts answers one for the other",
+    bug: "An app mounted twice replays one mount's answer on the other",
     where: "Universal-Commerce-Protocol/samples#166, #171 (one key on two resources)",
     shownBy: [
       at(`${neighbours}/mounts.test.ts`, "Express 5, a router mounted twice"),
@@ -103,7 +103,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "What changes between tries is part of the key, and the customer pays twice",
+    bug: "The key contains something that changes between tries, and the customer pays twice",
     where: "Adyen/adyen-commercetools#1305, julik/idempo",
     shownBy: [
       at(
@@ -114,7 +114,7 @@ export const neighbourBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "Under SERIALIZABLE by default, unrelated work fails each other",
+    bug: "With SERIALIZABLE as the default, unrelated work makes each other fail",
     where: "oban-bg/oban#1132, spring-projects/spring-batch#1497",
     shownBy: [
       at(

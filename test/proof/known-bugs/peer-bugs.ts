@@ -7,7 +7,7 @@ const at = (file: string, title: string) => ({ file, title });
 
 export const peerBugs: readonly KnownBug[] = [
   {
-    bug: "Who loses a race is answered 503, and all of them come again",
+    bug: "The losers of a race get 503, and all of them retry",
     where: "idempot-dev/idempot-js#181, ikyriak/IdempotentAPI#23, #34, gofiber/fiber#3058",
     shownBy: [at("test/faults/races.test.ts", "one body: one start; all others get 409 or the same answer")],
   },
@@ -44,7 +44,7 @@ export const peerBugs: readonly KnownBug[] = [
     why: "Under `transaction` both are one commit.",
   },
   {
-    bug: "A finished step runs again when the news of its end was lost",
+    bug: "A finished step runs again because the report of its end was lost",
     where: "vercel/workflow#2675, recoupable/app#1918",
     shownBy: [
       at(
@@ -54,7 +54,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A lease that has ended repeats a write that was committed",
+    bug: "After its lease has ended, a committed write is repeated",
     where: "Noveum/orbit#407, #455",
     shownBy: [
       at(
@@ -65,7 +65,7 @@ export const peerBugs: readonly KnownBug[] = [
     why: "`leaseEnd` is `reconcile` unless the operation says otherwise.",
   },
   {
-    bug: "What was sent and what was not sent are recovered alike",
+    bug: "Recovery treats sent and unsent work in the same way",
     where: "triggerdotdev/trigger.dev#4627, MaxGhenis/openmessage#102",
     shownBy: [
       at(
@@ -79,7 +79,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "Code that has changed goes on from a recovery point of the code before",
+    bug: "Changed code continues from a recovery point of the old code",
     where: "fractaledmind/acidic_job#90",
     shownBy: [
       at(
@@ -100,7 +100,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A replay gives one user what was another's",
+    bug: "A replay gives one user another user's answer",
     where:
       "apache/polaris#3803, kortix-ai/suna#5267, josipmusa/idempotency4j#9, RamaAditya49/titen#37, svix/diom#481",
     shownBy: [
@@ -109,7 +109,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "Stored answers keep secrets at rest, in clear",
+    bug: "Stored answers contain secrets in clear",
     where: "josipmusa/idempotency4j#15, adcontextprotocol/adcp-client#1856",
     shownBy: [
       at(
@@ -140,7 +140,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "A duplicate cannot wait for the answer, and has to come again",
+    bug: "A duplicate cannot wait for the answer, and must retry",
     where:
       "aws-powertools/powertools-lambda-python#2490, KanishJebaMathewM/Truxify#4696, ietf-wg-httpapi/idempotency#11, #42",
     shownBy: [
@@ -148,7 +148,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "An error of one moment is replayed for good",
+    bug: "A temporary error is replayed forever",
     where: "mahendraHegde/node-idempotency#36, KeeperHub/keeperhub#1840",
     shownBy: [
       at(`${http}/failures.ts`, "failures: a 5xx rolls back and is released"),
@@ -172,7 +172,7 @@ export const peerBugs: readonly KnownBug[] = [
     shownBy: [at(`${http}/refusals.ts`, "refusals: a key with another body is misuse and changes nothing")],
   },
   {
-    bug: "A client cannot learn how long a key counts",
+    bug: "A client cannot learn how long a key is remembered",
     where:
       "ietf-wg-httpapi/idempotency#35, #49, agentic-commerce-protocol/agentic-commerce-protocol#97, apache/iceberg#18070",
     shownBy: [
@@ -183,7 +183,7 @@ export const peerBugs: readonly KnownBug[] = [
     ],
   },
   {
-    bug: "The record that a log line speaks of cannot be found",
+    bug: "The record of a log line cannot be found",
     where: "aws-powertools/powertools-lambda-python#5620, Junirezz/YieldVault-RWA#466, simstudioai/sim#5908",
     shownBy: [
       at("test/cli/inspect.test.ts", "finds a record by its id and by a downstream key"),

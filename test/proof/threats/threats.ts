@@ -22,7 +22,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "A tenant is given another tenant's answer, or learns that it has one",
     control:
-      "The tenant is a column of its own in every key, is required, and comes from the service, not from the client; nothing is joined with separators. What one tenant sees depends on its own requests alone.",
+      "Every key has the tenant in a column of its own, so no separators join them. The tenant is required, and comes from the service, not from the client. What a tenant sees depends only on its own requests.",
     shownBy: [
       {
         file: "test/integration/security.test.ts",
@@ -41,14 +41,15 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "Response times reveal which keys or operations another tenant has",
-    control: "A foreign key is not looked at: the same statement finds nothing under the asker's own tenant.",
+    control:
+      "Another tenant's key is never read: the same statement looks under the caller's own tenant, and finds nothing.",
     shownBy: [{ file: "test/integration/timing.test.ts", title: "takes as long as one that does not exist" }],
-    rest: "Within one tenant a replay is faster than a first request, as it must be.",
+    rest: "Within one tenant a replay is faster than a first request. That cannot be hidden.",
   },
   {
     threat: "Another user of the same tenant replays an answer, also after a permission was withdrawn",
     control:
-      "An operation may name a `principal`; to another one the key looks like one that was misused. Adapters run after the service's authentication and authorisation, which therefore decide again on every replay.",
+      "An operation may name a `principal`; another principal gets key misuse. Adapters run after the service's authentication and authorisation, which therefore also decide on every replay.",
     shownBy: [
       { file: `${cases}/refusals.ts`, title: "refusals: another principal of the tenant learns nothing" },
       {
@@ -64,12 +65,12 @@ export const threats: readonly Threat[] = [
         title: "a caller whose permission is withdrawn gets no replay",
       },
     ],
-    rest: "A service that mounts Latchkey before its authorisation has none on replays; the adapters' pages say so.",
+    rest: "If a service mounts Latchkey before its authorisation, replays have none. The adapters' pages say so.",
   },
   {
     threat: "Keys are registered ahead, sprayed, or made without end",
     control:
-      "Rate limits on new keys and look-ups per tenant; a cap on the keys that a tenant has at a time; retention; lengths are limited; a tenant's keys do not block other tenants.",
+      "Each tenant has rate limits on new keys and look-ups, and a cap on its keys at a time. Keys have a retention and a maximum length. A tenant's keys do not block other tenants.",
     shownBy: [
       {
         file: "test/integration/hostile-answers.test.ts",
@@ -84,7 +85,7 @@ export const threats: readonly Threat[] = [
         title: "what one process begins is refused by the other, and a full tenant goes on with its keys",
       },
     ],
-    rest: "The cap is counted every 30 seconds, so a tenant can be over it for that long, and a store on Redis has none. Within one tenant a caller who knows a key before it is used can use it first; the other gets a key misuse and loses nothing but the key.",
+    rest: "Latchkey counts keys for the cap every 30 seconds, so a tenant can exceed it for that long. Redis has no cap. Within one tenant, a caller who knows a key in advance can use it first; the other caller gets key misuse and needs a new key.",
   },
   {
     threat: "A key is used again for another request, route, method or query",
@@ -103,7 +104,7 @@ export const threats: readonly Threat[] = [
     threat:
       "Two different bodies have one fingerprint: long numbers, double names, `__proto__`, lone surrogates",
     control:
-      "Canonical JSON is made from the source text, with its numbers exact; what has no canonical form is compared byte for byte.",
+      "The fingerprint uses a canonical form made from the JSON's source text, with exact numbers. Bodies without a canonical form are compared byte for byte.",
     shownBy: [
       { file: `${src}/fingerprint/canonical-json.test.ts`, title: "different values have different forms" },
       {
@@ -120,7 +121,7 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "A body pollutes prototypes",
-    control: "The reader makes no objects from a body's names.",
+    control: "The JSON reader makes no objects from the names in a body.",
     shownBy: [
       { file: `${src}/fingerprint/canonical-json.test.ts`, title: "Object.prototype is not touched" },
     ],
@@ -128,7 +129,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "Deep, huge or slow input ties up the process",
     control:
-      "Depth, size and lengths are limited; the readers of keys and JSON are linear and have no backtracking expressions.",
+      "Depth, size and lengths are limited. The readers of keys and JSON take linear time and use no backtracking expressions.",
     shownBy: [
       {
         file: `${src}/fingerprint/canonical-json.test.ts`,
@@ -140,7 +141,8 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "An answer cannot be stored after the business has run (NUL, `\\u0000`, huge numbers, odd keys)",
-    control: "Answers are bytes; whatever is stored as text is checked before anything runs.",
+    control:
+      "Answers are stored as bytes. Everything that is stored as text is checked before anything runs.",
     shownBy: [
       {
         file: `packages/latchkey-conformance/src/store-conformance/bytes.ts`,
@@ -189,7 +191,7 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "An answer too large to keep runs its request again, or fills the store",
-    control: "Over the cap a tombstone is kept that says so; nothing runs again.",
+    control: "An answer over the cap leaves a tombstone that says so, and nothing runs again.",
     shownBy: [
       {
         file: `${cases}/answers.ts`,
@@ -199,7 +201,8 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "An intruder reads stored answers and inputs in the database, its WAL or a dump",
-    control: "The encryption codec: AES-256-GCM with a key for each record derived from a rotating one.",
+    control:
+      "The [encryption codec](encryption.md) uses AES-256-GCM, with a key for each record that is derived from a rotating key.",
     shownBy: [
       { file: "test/postgres/encryption.test.ts", title: "what a look into the database shows" },
       { file: `${src}/encryption.test.ts`, title: "never repeats a nonce" },
@@ -208,7 +211,8 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "An intruder in the database moves encrypted rows to other records",
-    control: "Tenant, operation, key, fingerprint, record and place are authenticated with each piece.",
+    control:
+      "Each encrypted piece is authenticated together with its tenant, operation, key, fingerprint, record and place.",
     shownBy: [
       {
         file: "test/postgres/encryption.test.ts",
@@ -219,7 +223,7 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "Keys or bodies appear in logs, errors or metrics",
-    control: "Events carry keyed hashes; problems never repeat what was sent.",
+    control: "Events contain keyed hashes instead of keys. Problems never repeat what the client sent.",
     shownBy: [
       {
         file: "test/integration/security.test.ts",
@@ -230,7 +234,7 @@ export const threats: readonly Threat[] = [
   {
     threat: "A retry after retention runs again",
     control:
-      "Retention and forgetting are announced to the client; a request's own age can be limited; calls keep their downstream key for the life of the record.",
+      "Answers can tell the client when its key expires. A service can limit a request's age. Calls keep their downstream key for the life of the record.",
     shownBy: [
       {
         file: `${cases}/options.ts`,
@@ -241,16 +245,17 @@ export const threats: readonly Threat[] = [
         title: "refusals: an expired key is refused until it is forgotten, then runs as new",
       },
     ],
-    rest: "Without the age limit a client that retries after the key was forgotten runs as new.",
+    rest: "Without an age limit, a retry runs as new once its key is forgotten.",
   },
   {
     threat: "Names from configuration become SQL",
-    control: "Only plain lower-case names are taken; everything else is a parameter.",
+    control: "Only plain lower-case names are accepted. Everything else is a parameter.",
     shownBy: [{ file: `${src}/stores/postgres.options.test.ts`, title: "plain names are taken" }],
   },
   {
     threat: "A hostile schema in the search path, or a role that may do too much",
-    control: "Every function and table is qualified; a role that may read and write rows is enough.",
+    control:
+      "Every function and table name is qualified. A role that may only read and write rows is enough.",
     shownBy: [
       {
         file: `${src}/stores/postgres.database.test.ts`,
@@ -264,12 +269,12 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "A client chooses keys whose advisory locks collide",
-    control: "Lock numbers are keyed hashes; the secret is made with the schema.",
+    control: "Lock numbers are keyed hashes, with a secret that is made with the schema.",
     shownBy: [{ file: `${src}/key/hash-key.test.ts`, title: "depends on the secret" }],
   },
   {
     threat: "A failed attempt is kept for ever, or an error is replayed that should not be",
-    control: "What is kept follows from status, execution and policy, in one table.",
+    control: "One table decides what is kept, by status, execution and policy.",
     shownBy: [
       { file: `${src}/engine/classify.test.ts`, title: "" },
       { file: `${cases}/failures.ts`, title: "failures: a 5xx rolls back and is released" },
@@ -277,21 +282,22 @@ export const threats: readonly Threat[] = [
   },
   {
     threat: "An operator, or a job, settles an unknown outcome on a guess",
-    control: "A settlement names the version it was decided on and its proof, and leaves an audit row.",
+    control:
+      "A settlement names its proof and the version of the record that the decision is based on, and leaves an audit row.",
     shownBy: [{ file: `${src}/execution/settle.test.ts`, title: "proof" }],
-    rest: "Who may run the command line is the service's own matter: it works with the database's credentials.",
+    rest: "You control who may run the command line: it works with the database's credentials.",
   },
   {
     threat: "A stored effect is made to go elsewhere",
     control:
-      "Where an effect goes is in the code of its definition; the store has its name and its input, which can be encrypted and authenticated.",
+      "The code of an effect's definition decides where it goes. The store has only its name and its input, which can be encrypted and authenticated.",
     shownBy: [
       { file: "test/postgres/encryption.test.ts", title: "an effect's input does not go to another effect" },
     ],
   },
   {
     threat: "A dependency is taken over",
-    control: "The published package has no runtime dependencies, and runs no install script.",
+    control: "The published package has no runtime dependencies and runs no install script.",
     shownBy: [{ file: "scripts/check-package.test.ts", title: "" }],
   },
 ];

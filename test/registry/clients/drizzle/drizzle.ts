@@ -8,8 +8,8 @@ export const drizzle: Client = {
     versions: "Drizzle 0.45 on `pg` or PGlite",
     tx: "the type of `db.transaction()`",
     nested: "`tx.transaction()`",
-    connection: "its session, on a stand-in for its client that swallows BEGIN and COMMIT",
-    traps: "errors are wrapped, and print the statement's values",
+    connection: "its session runs on a stand-in for its client that drops BEGIN and COMMIT",
+    traps: "errors are wrapped, and their messages contain the statement's values",
     gives: "`drizzleTransactions`, so that handlers get Drizzle's own `tx`",
   },
   ways: {

@@ -8,7 +8,7 @@ export const knex: Client = {
     tx: "`Knex.Transaction`",
     nested: "`tx.transaction()`",
     connection: "`knex.transaction()` on a given connection",
-    traps: "errors print the statement's values",
+    traps: "messages of errors contain the statement's values",
     gives:
       "`knexTransactions`, so that handlers get Knex's own `trx`, also for Objection's models, and `knexPool`",
   },

@@ -10,7 +10,7 @@ export const kysely: Client = {
     nested: "`tx.savepoint()`",
     connection: "a dialect whose only connection is Latchkey's",
     traps:
-      "`tx` has no `transaction()`, which would commit, but savepoints; results hold `bigint`s, which are not JSON",
+      "`tx` has savepoints but no `transaction()`, which would commit; row counts are `bigint`s, which are not JSON",
     gives: "`kyselyTransactions`, so that handlers get Kysely's own `ControlledTransaction`",
   },
   ways: {

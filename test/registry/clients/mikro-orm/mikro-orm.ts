@@ -8,8 +8,9 @@ export const mikroOrm: Client = {
     versions: "MikroORM 7 on `pg`",
     tx: "`EntityManager`",
     nested: "`tx.transactional()`",
-    connection: "a fork of its EntityManager on such a Kysely transaction",
-    traps: "the flush comes at the end, so errors come late; pin all packages of `@mikro-orm` to one version",
+    connection: "a fork of its EntityManager on a Kysely transaction, made as for Kysely",
+    traps:
+      "the flush comes after the handler, so its errors come late; pin all packages of `@mikro-orm` to one version",
     gives: "`mikroOrmTransactions`, so that handlers get MikroORM's own `EntityManager`, and `mikroOrmPool`",
   },
   ways: {

@@ -9,7 +9,7 @@ export const pg: Client = {
     versions: "`pg` 8",
     tx: "the pool's client",
     nested: "`savepoint`, by hand",
-    connection: "it is that connection, behind a guard",
+    connection: "`tx` is that connection, behind a guard",
     traps: "`pool.query()` in a handler is outside the transaction",
     gives: "`pgTransactions`, for a store whose handlers use another `pg` pool than its records",
   },

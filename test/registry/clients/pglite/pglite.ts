@@ -8,7 +8,7 @@ export const pglite: Client = {
     tx: "`Transaction`",
     nested: "`savepoint`, by hand",
     connection: "it is PGlite's own transaction",
-    traps: "one session: awaiting the database inside a handler waits for the handler itself",
+    traps: "one session: a handler that awaits the database instead of its `tx` waits for itself",
   },
   ways: {},
   adapter: () => import("../../../../packages/latchkey/src/stores/pglite.ts"),

@@ -9,7 +9,7 @@ export const postgresJs: Client = {
     nested: "`tx.savepoint()`",
     connection: "a reserved connection",
     traps:
-      "on a connection of its own `reserve()` and `begin()`, a query that is sent after a break ends the process",
+      "outside of Latchkey, a query sent after its connection breaks (in `begin()` or after `reserve()`) ends the process",
     gives: "`postgresJsTransactions`, so that handlers get the `TransactionSql` of postgres.js",
   },
   ways: {

@@ -8,9 +8,9 @@ export const prisma: Client = {
     versions: "Prisma 7 on `@prisma/adapter-pg`",
     tx: "`Prisma.TransactionClient`",
     nested: "`tx.$transaction()`",
-    connection: "its adapter's pool, which gives it Latchkey's client for one transaction",
+    connection: "`prismaPool`, which gives its adapter Latchkey's client for one transaction",
     traps:
-      "made without `prismaPool`, the adapter takes another connection, and every protected request is refused; pin its packages to one version",
+      "an adapter made without `prismaPool` uses another connection, so every protected request is refused; pin its packages to one version",
     gives: "`prismaTransactions` and `prismaPool`, so that handlers get Prisma's own `tx`",
   },
   ways: {

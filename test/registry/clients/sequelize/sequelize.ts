@@ -8,7 +8,7 @@ export const sequelize: Client = {
     tx: "`Transaction`",
     nested: "`sequelize.transaction({ transaction: tx }, …)`",
     connection: "a `Transaction` on a given connection",
-    traps: "a query that does not name the transaction is outside of it, unless `useCLS()` is on",
+    traps: "a query without `{ transaction: tx }` is outside of the transaction, unless `useCLS()` is on",
     gives: "`sequelizeTransactions`, so that handlers get Sequelize's own `Transaction`, and `sequelizePool`",
   },
   ways: {

@@ -9,7 +9,7 @@ export const typeorm: Client = {
     tx: "`EntityManager`",
     nested: "`tx.transaction()`",
     connection: "a `QueryRunner` on a given client",
-    traps: "repositories that were not taken from `tx` are outside of it",
+    traps: "repositories that do not come from `tx` are outside of the transaction",
     gives: "`typeormTransactions`, so that handlers get TypeORM's own `EntityManager`, and `typeormPool`",
   },
   ways: {
