@@ -6,7 +6,7 @@ import pg from "pg";
 import { type PrivatePostgres, startPostgres } from "../test/support/private-postgres.ts";
 import { startRedis } from "../test/support/private-redis.ts";
 import { spawnWorker } from "../test/support/processes.ts";
-import { releaseAll } from "../test/support/resources.ts";
+import { runProgram } from "../test/support/program.ts";
 import { databaseCpuMicros } from "./database-cpu.ts";
 import { schema } from "./http/jobs.ts";
 import { byHandSchema } from "./http/peers/by-hand.ts";
@@ -19,14 +19,7 @@ import { type Entry, firstWarmUpTurns, type Measurement, measure, warmUpShare } 
 
 const root = resolve(import.meta.dirname, "..");
 
-try {
-  await run(parseOptions(process.argv.slice(2)));
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(() => run(parseOptions(process.argv.slice(2))), usage);
 
 async function run(options: BenchOptions): Promise<void> {
   const postgres = await startPostgres({ conf: serverSettings });

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { releaseAll } from "../test/support/resources.ts";
+import { runProgram } from "../test/support/program.ts";
 import { Coverage, type EnteredFile } from "./support/entered.ts";
 import { repositoryRoot } from "./support/repository.ts";
 import { renderTable } from "./support/sections.ts";
@@ -26,14 +26,7 @@ const titles: Readonly<Record<JobName, string>> = {
   delivery: "one outbox delivery",
 };
 
-try {
-  await run();
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(run, usage);
 
 async function run(): Promise<void> {
   const { list, json } = parseOptions(process.argv.slice(2));

@@ -10,7 +10,7 @@ import { migratePostgres } from "latchkey/postgres";
 import pg from "pg";
 import { type PrivatePostgres, startPostgres } from "../../test/support/private-postgres.ts";
 import { spawnWorker, type WorkerProcess } from "../../test/support/processes.ts";
-import { releaseAll } from "../../test/support/resources.ts";
+import { runProgram } from "../../test/support/program.ts";
 import { schema } from "../http/jobs.ts";
 import { byHandSchema } from "../http/peers/by-hand.ts";
 import { nameOf, type Subject, subjects } from "../http/subject.ts";
@@ -30,14 +30,7 @@ interface Entry {
   readonly micros: number[];
 }
 
-try {
-  await run();
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(run, usage);
 
 async function run(): Promise<void> {
   const text = { type: "string" } as const;

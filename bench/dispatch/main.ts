@@ -4,7 +4,7 @@ import { loadavg } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { startPostgres } from "../../test/support/private-postgres.ts";
-import { releaseAll } from "../../test/support/resources.ts";
+import { runProgram } from "../../test/support/program.ts";
 import { databaseCpuMicros } from "../database-cpu.ts";
 import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
 import { intoPage } from "../report.ts";
@@ -17,14 +17,7 @@ const usage = `npm run bench:dispatch -- [--rounds 3] [--backlog 60000] [--singl
 
 Without --only the results are written to docs/; with it only where --out says.`;
 
-try {
-  await run();
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(run, usage);
 
 async function run(): Promise<void> {
   const options = parseOptions(process.argv.slice(2));

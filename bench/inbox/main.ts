@@ -11,7 +11,7 @@ import pg from "pg";
 import { Connection } from "rabbitmq-client";
 import { startRabbitmq } from "../../test/support/private-brokers.ts";
 import { startPostgres } from "../../test/support/private-postgres.ts";
-import { releaseAll } from "../../test/support/resources.ts";
+import { runProgram } from "../../test/support/program.ts";
 import { until } from "../../test/support/until.ts";
 import { databaseCpuMicros } from "../database-cpu.ts";
 import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
@@ -34,11 +34,9 @@ const about: Record<Kind, string> = {
   batch: `**inbox, \`batchSize: ${batchSize}\`**, prefetch ${batchPrefetch} | 1, and 2 for each batch`,
 };
 
-try {
-  await run();
-} finally {
-  await releaseAll();
-}
+const usage = "npm run bench:inbox -- [--rounds 5] [--messages 10000] [--out docs]";
+
+await runProgram(run, usage);
 
 async function run(): Promise<void> {
   const text = { type: "string" } as const;

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import { startPostgres } from "../../test/support/private-postgres.ts";
-import { releaseAll } from "../../test/support/resources.ts";
+import { runProgram } from "../../test/support/program.ts";
 import { databaseCpuMicros } from "../database-cpu.ts";
 import { machineOf, positive, renderMachine, serverSettings } from "../machine.ts";
 import { intoPage } from "../report.ts";
@@ -30,14 +30,7 @@ const parts = {
 type Part = keyof typeof parts;
 const isPart = (name: string): name is Part => Object.hasOwn(parts, name);
 
-try {
-  await run();
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(run, usage);
 
 async function run(): Promise<void> {
   const args = process.argv.slice(2);

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { releaseAll } from "../support/resources.ts";
+import { runProgram } from "../support/program.ts";
 import { type Closure, closuresOf, codeOf } from "./code/closure.ts";
 import { filesBelow } from "./code/files.ts";
 import { descriptions } from "./descriptions.ts";
@@ -15,14 +15,7 @@ import { tiers } from "./tiers.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 
-try {
-  await prove(parseOptions(process.argv.slice(2)));
-} catch (error) {
-  console.error(error instanceof TypeError ? `${error.message}\n\n${usage}` : error);
-  process.exitCode = 1;
-} finally {
-  await releaseAll();
-}
+await runProgram(() => prove(parseOptions(process.argv.slice(2))), usage);
 
 async function prove(options: ProveOptions): Promise<void> {
   if (options.digests) return printDigests(options);
