@@ -305,7 +305,9 @@ describe.skipIf(redisProgram() === undefined)("a cache on Redis", () => {
     const one = await open({ timeoutMs: 10 });
     const thaw = await redis.freeze();
     try {
-      await expect(one.store.forget({ tenant: "t", scope: "pay", key: "k" })).rejects.toThrow("may still be there");
+      await expect(one.store.forget({ tenant: "t", scope: "pay", key: "k" })).rejects.toThrow(
+        "may still be there",
+      );
     } finally {
       thaw();
     }
