@@ -1,4 +1,4 @@
-/** Builds the page into `dist/client`. `base` is relative, so that it works under any path. */
+/** Builds the page into `dist/client`. `base` is relative, so that the page works under any path. */
 import { join } from "node:path";
 import { defineConfig } from "vite";
 
@@ -12,7 +12,7 @@ export default defineConfig({
     outDir: join(import.meta.dirname, "dist/client"),
     emptyOutDir: true,
     target: "es2022",
-    // Inlined files would need `data:` in the policy.
+    // Inlined files would require `data:` in the content security policy.
     assetsInlineLimit: 0,
     modulePreload: false,
   },

@@ -126,12 +126,12 @@ describe.runIf(browser !== null)("the console", () => {
     const { page, go } = await open(served);
     await page.getByRole("heading", { name: "Nothing waits for a person" }).waitFor();
     for (const [path, title] of [
-      ["/unknown", "Nothing is unknown"],
-      ["/dead", "Nothing is dead"],
-      ["/pending", "Nothing is pending"],
-      ["/in-progress", "Nothing is in progress"],
-      ["/retryable", "Nothing is retryable"],
-      ["/no-such-page", "There is no such page"],
+      ["/unknown", "No records are unknown"],
+      ["/dead", "Nothing to decide"],
+      ["/pending", "No records are pending"],
+      ["/in-progress", "No records are in progress"],
+      ["/retryable", "No records are retryable"],
+      ["/no-such-page", "This page does not exist"],
     ] as const) {
       await go(path);
       await page.getByRole("heading", { name: title }).first().waitFor();
@@ -145,7 +145,7 @@ describe.runIf(browser !== null)("the console", () => {
     await page.getByLabel("Your name").fill("eve");
     await page.getByLabel("Token").fill("a guess of sixteen");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("alert").getByText("Not signed in. That is not the console's token.").waitFor();
+    await page.getByRole("alert").getByText("Not signed in. The token is wrong.").waitFor();
   });
 
   describe("with things that wait", () => {
@@ -154,7 +154,7 @@ describe.runIf(browser !== null)("the console", () => {
     test("the overview says the verdict, and each figure leads to its page", async () => {
       const { page } = await open(served);
       await page
-        .getByRole("heading", { name: "7 outcomes are unknown. 6 of them have one cause." })
+        .getByRole("heading", { name: "7 outcomes are unknown. 6 of them have the same cause." })
         .waitFor();
       await page.getByRole("link", { name: "Open the 6" }).click();
       await until(async () => (await rowsOf(page).count()) === 6);
@@ -179,10 +179,10 @@ describe.runIf(browser !== null)("the console", () => {
       await page.getByLabel("Reason").fill("closed, ticket 1");
       await page.getByText("The call charged is made again, under a new key").waitFor();
       await submit.click();
-      await page.getByRole("heading", { name: "What is true now" }).waitFor();
+      await page.getByRole("heading", { name: "The state now" }).waitFor();
       await until(async () => (await rowsOf(page).count()) === 2);
       expect(new URL(page.url()).search).toContain("tenant=acme");
-      await page.getByRole("button", { name: "Take away the filter Tenant acme" }).click();
+      await page.getByRole("button", { name: "Remove the filter Tenant acme" }).click();
       await until(async () => (await rowsOf(page).count()) === 6);
     });
 
@@ -203,16 +203,16 @@ describe.runIf(browser !== null)("the console", () => {
     test("a tenant's page says what of it waits, leads there, and shows what was decided about it", async () => {
       const { page, go } = await open(served);
       await go("/unknown?tenant=globex");
-      await page.getByRole("button", { name: "Take away the filter Tenant globex" }).click();
+      await page.getByRole("button", { name: "Remove the filter Tenant globex" }).click();
       await page.getByRole("link", { name: "acme" }).first().click();
       await page.getByRole("heading", { name: "acme", exact: true }).waitFor();
-      await page.getByText("2 unknown outcomes and 3 dead letters of it wait for a person.").waitFor();
+      await page.getByText("2 unknown outcomes and 3 dead letters wait for a person.").waitFor();
       const decided = page.getByRole("region", { name: "Last decisions" });
       await decided.getByText("“closed, ticket 1”").waitFor();
       await decided.getByText("Settled it: unknown → retryable.").waitFor();
       await page.getByText("latchkey delete-tenant acme --dry-run").waitFor();
       await page
-        .getByRole("region", { name: "What waits" })
+        .getByRole("region", { name: "Waiting entries" })
         .getByRole("link", { name: "Dead letters" })
         .click();
       await page.getByRole("heading", { name: /^3 dead letters/u }).waitFor();
@@ -240,7 +240,7 @@ describe.runIf(browser !== null)("the console", () => {
         await page.getByLabel("Reason").fill("it is in the ledger");
       }
       await ada.page.getByRole("button", { name: "Settle: it happened" }).click();
-      await ada.page.getByRole("heading", { name: "What is true now" }).waitFor();
+      await ada.page.getByRole("heading", { name: "The state now" }).waitFor();
       // What bob's page has polled meanwhile may have taken the form away: he acts on what he saw.
       const press = bob.page.getByRole("button", { name: "Settle: it happened" });
       const isThere = await press.isVisible();
@@ -248,7 +248,7 @@ describe.runIf(browser !== null)("the console", () => {
         await press.click();
         await bob.page.getByRole("alert").getByText("Not settled. ada was faster.").waitFor();
       }
-      await bob.page.getByRole("heading", { name: "What is true now" }).waitFor();
+      await bob.page.getByRole("heading", { name: "The state now" }).waitFor();
     });
 
     test("an answer that is no JSON, or none, is said before it is sent or in the refusal", async () => {
@@ -264,7 +264,7 @@ describe.runIf(browser !== null)("the console", () => {
       await page.getByRole("alert").getByText("status must be between 200 and 599").waitFor();
       await page.getByLabel("The answer, as JSON").fill('{"status": 201, "body": {"id": 7}}');
       await page.getByRole("button", { name: "Settle: all happened" }).click();
-      await page.getByRole("heading", { name: "What is true now" }).waitFor();
+      await page.getByRole("heading", { name: "The state now" }).waitFor();
     });
 
     test("all that match are settled at once: checked, the number typed, and a result for each", async () => {
@@ -276,13 +276,14 @@ describe.runIf(browser !== null)("the console", () => {
       await dialog.getByLabel("Reason").fill("the provider lost them");
       await dialog.getByRole("button", { name: "Check first" }).click();
       const go4 = dialog.getByRole("button", { name: "Settle 4", exact: true });
-      await dialog.getByLabel("Type 4 to go on").fill("3");
+      await dialog.getByLabel("Type 4 to continue").fill("3");
       expect(await go4.isDisabled()).toBe(true);
-      await dialog.getByLabel("Type 4 to go on").fill("4");
+      await dialog.getByLabel("Type 4 to continue").fill("4");
       await go4.click();
-      await page.getByText("Done: 4 of 4, begun by ada.").waitFor();
+      await page.getByText("Done: 4 of 4, started by ada.").waitFor();
       await page
-        .getByRole("heading", { name: /None of what is unknown matches|Nothing is unknown/u })
+        .getByRole("heading", { name: /No (matching )?records are unknown/u })
+        .first()
         .waitFor();
     });
 
@@ -297,9 +298,9 @@ describe.runIf(browser !== null)("the console", () => {
         const dialog = page.getByRole("dialog");
         await dialog.getByLabel("Reason").fill(reason);
         await dialog.getByRole("button", { name: "Check first" }).click();
-        await dialog.getByLabel("Type 2 to go on").fill("2");
+        await dialog.getByLabel("Type 2 to continue").fill("2");
         await dialog.getByRole("button", { name: button, exact: true }).click();
-        await page.getByText("Done: 2 of 2, begun by ada.").first().waitFor();
+        await page.getByText("Done: 2 of 2, started by ada.").first().waitFor();
       };
       await go(`/unknown?tenant=${tenant}`);
       await actOn("Look 2 up again", "their API is back");
@@ -329,7 +330,7 @@ describe.runIf(browser !== null)("the console", () => {
       const dialog = page.getByRole("dialog");
       await dialog.getByLabel("Reason").fill("they wrote by hand");
       await dialog.getByRole("button", { name: "Check first" }).click();
-      await dialog.getByLabel("Type 3 to go on").fill("3");
+      await dialog.getByLabel("Type 3 to continue").fill("3");
       await dialog.getByRole("button", { name: "Discard", exact: true }).click();
       await page.getByRole("heading", { name: "No dead letters" }).waitFor();
     });
@@ -343,7 +344,7 @@ describe.runIf(browser !== null)("the console", () => {
       expect(await lookUp.isDisabled(), "without a reason").toBe(true);
       await page.getByLabel("Reason").fill("their API is back");
       await lookUp.click();
-      await page.getByText("had it retried").waitFor();
+      await page.getByText("retried it").waitFor();
       const key = keyOf("to-forget", { tenant: "hastened" });
       const record = await begin(world.place, key);
       await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
@@ -410,7 +411,7 @@ describe.runIf(browser !== null)("the console", () => {
       expect(await page.locator("h1 .mono").textContent()).toBe(attack);
       expect(await page.locator("main img, main script, main b b, main i i").count()).toBe(0);
       await go(`/records?q=${encodeURIComponent(attack)}`);
-      await page.getByText(`Nothing is known under ${attack}`).waitFor();
+      await page.getByText(`Nothing is stored under ${attack}`).waitFor();
     }
     await go("/dead");
     await page.locator(".fold").first().click();
@@ -457,9 +458,9 @@ describe.runIf(browser !== null)("the console", () => {
     await latchkey.runtime.facts?.stop();
     const { page, go } = await open(await serve(world), { viewport: phone });
     await go(`/record/${"recordId" in first ? first.recordId : ""}`);
-    const section = page.locator("section", { hasText: "Requests that came again" });
+    const section = page.locator("section", { hasText: "Repeated requests" });
     await section.getByText("45", { exact: true }).waitFor();
-    await section.getByText("15 more, not kept one by one").waitFor();
+    await section.getByText("15 more, not stored individually").waitFor();
     const rows = await section.locator("tr").allTextContents();
     expect(rows).toHaveLength(3);
     expect(rows[0]).toContain("got the stored answer 10 times");
@@ -491,13 +492,13 @@ describe.runIf(browser !== null)("the console", () => {
     const { page, go } = await open(shut, { operator: "grace" });
     await go("/unknown");
     await rowsOf(page).first().locator(".row-link").click();
-    await page.getByText("You may look and not settle.").waitFor();
+    await page.getByText("You can view records, but not settle them.").waitFor();
     expect(await page.getByRole("button", { name: /settle/iu }).count()).toBe(0);
     const key = keyOf("only-looked-at", { tenant: "looked" });
     const record = await begin(world.place, key);
     await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
     await go(`/record/${record.id}`);
-    await page.getByRole("heading", { name: "What may be done now" }).waitFor();
+    await page.getByRole("heading", { name: "What you can do now" }).waitFor();
     expect(await page.getByRole("button", { name: /forget/iu }).count()).toBe(0);
     await go("/dead");
     await page.locator(".cause").first().waitFor();
@@ -597,7 +598,7 @@ describe.runIf(browser !== null)("pictures for the documents", () => {
       await picture("dead");
       await go("/tenant?name=acme");
       await page.getByRole("heading", { name: "Last decisions" }).waitFor();
-      await page.getByText("of it wait for a person").waitFor();
+      await page.getByText("wait for a person").waitFor();
       await picture("tenant");
       await go("/audit");
       await page.locator("tbody tr").first().waitFor();

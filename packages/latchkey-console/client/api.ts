@@ -1,4 +1,4 @@
-/** Asking the handler. Nothing here throws: an answer is a value or a problem in sentences. */
+/** Requests to the handler. Nothing here throws: the result is a value, or a problem described in sentences. */
 import type { JobView, OverviewView, Problem, Session } from "../src/wire.ts";
 import { base, jobs, learnTime, lostSince, outside, overview, paused, session } from "./state.ts";
 
@@ -37,8 +37,8 @@ async function send<T>(path: string, init: RequestInit): Promise<Answer<T>> {
     lostSince.value ??= new Date();
     const detail =
       init.method === "GET"
-        ? "The console does not answer; the service itself may be well."
-        : "Whether it was done is not known. Trying the same again is safe.";
+        ? "The console does not answer. The service itself may be running normally."
+        : "It is not known whether the action was carried out. You can safely try it again.";
     return { ok: false, problem: { title: "Not connected.", detail }, body: null };
   }
   lostSince.value = null;
@@ -56,7 +56,7 @@ function signedOut(body: unknown): void {
 function problemOf(body: unknown): Problem {
   const { title, detail } = (body ?? {}) as Partial<Problem>;
   return {
-    title: typeof title === "string" ? title : "The console answered with something else.",
+    title: typeof title === "string" ? title : "The console's answer was not understood.",
     detail:
       typeof detail === "string" ? detail : "A proxy between this page and the console may have answered.",
   };
@@ -82,7 +82,9 @@ export async function readDepths(): Promise<void> {
 
 const pollMs = 5_000;
 
-/** Calls it now and then every five seconds, while the page is seen and not paused. Returns how to end it. */
+/**
+ * Calls `read` now and then every five seconds, while the page is visible and not paused. Returns a function that stops it.
+ */
 export function poll(read: () => void): () => void {
   read();
   const timer = setInterval(() => {

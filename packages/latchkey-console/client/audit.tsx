@@ -1,4 +1,4 @@
-/** The audit log: who decided what, newest first, of every tenant or of one. */
+/** The audit log: who decided what, newest first, for all tenants or for one. */
 import type { AuditLogView, Page } from "../src/wire.ts";
 import { timeText } from "./format.ts";
 import { decisionText } from "./life.ts";
@@ -23,12 +23,12 @@ export function AuditPage() {
       <header class="head">
         <h1>{tenant === null ? "Audit log" : `Audit log of ${tenant}`}</h1>
         <p class="lead">
-          Who settled, redrove, discarded, retried, forgot or deleted what, and why. Rows outlive their
+          Who settled, redrove, discarded, retried, forgot or deleted what, and why. Audit rows outlive their
           records.
           {tenant !== null && (
             <>
               {" "}
-              <a href={addressOf("audit")}>Every tenant</a>
+              <a href={addressOf("audit")}>All tenants</a>
             </>
           )}
         </p>
@@ -36,8 +36,8 @@ export function AuditPage() {
       {problem !== null && page === null && <Notice problem={problem} class="after-head" />}
       {page === null && problem === null && <Loading label="Loading the audit log" />}
       {page?.items.length === 0 && (
-        <Empty title="No decision is kept" icon="completed">
-          <p>What a person, an owner or the outcome-reconciler decides is listed here.</p>
+        <Empty title="No decisions yet" icon="completed">
+          <p>Decisions of people, owners and the outcome-reconciler are listed here.</p>
         </Empty>
       )}
       {page !== null && page.items.length > 0 && (

@@ -1,4 +1,7 @@
-/** Acting on everything that matches: what, checked first, why, and the number typed. */
+/**
+ * A dialog that acts on all entries that match: it asks for the action, checks it, and asks for the reason and the number of
+ * entries.
+ */
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { BulkAction, Census, JobView, Problem, QueueQuery, Session } from "../src/wire.ts";
@@ -21,7 +24,7 @@ interface BulkProps {
   readonly children?: ComponentChildren;
 }
 
-/** The dialog's content is there only while it is open, and begins anew each time. */
+/** The dialog's content exists only while the dialog is open, and starts fresh each time. */
 export function Bulk(props: BulkProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [isOpen, setOpen] = useState(false);
@@ -62,7 +65,7 @@ function useBulk({ choices, filter, onClose }: BulkProps & { readonly onClose: (
     onClose();
     await readDepths();
   };
-  /** What was checked was checked for what stood there. */
+  /** A change of the fields makes an earlier check invalid. */
   const changed = <T,>(set: (value: T) => void) => {
     return (value: T) => {
       set(value);
@@ -95,11 +98,11 @@ function BulkForm(props: BulkProps & { readonly onClose: () => void }) {
         <h2>{title}</h2>
       </header>
       <div>
-        <p class="quiet">{children} What comes later is not touched.</p>
+        <p class="quiet">{children} Entries that appear later are not affected.</p>
         {choices.length > 1 && (
           <div class="field">
             <label>
-              What became of them?
+              What happened to them?
               <select value={bulk.choice} onChange={(event) => bulk.setChoice(event.currentTarget.value)}>
                 <option value="">Choose</option>
                 {choices.map(({ id, label }) => (
@@ -113,7 +116,7 @@ function BulkForm(props: BulkProps & { readonly onClose: () => void }) {
         )}
         <div class="field">
           <label>
-            Reason <span class="hint">kept with each of them, with your name, {who.operator}</span>
+            Reason <span class="hint">stored with each of them, with your name, {who.operator}</span>
             <input
               type="text"
               autocomplete="off"
@@ -128,7 +131,7 @@ function BulkForm(props: BulkProps & { readonly onClose: () => void }) {
       </div>
       <footer>
         <button class="button" type="button" onClick={onClose}>
-          Not now
+          Cancel
         </button>
         {checked === null ? (
           <button class="button primary" type="button" disabled={!bulk.mayCheck} onClick={bulk.check}>
@@ -157,12 +160,12 @@ function Checked({ checked, typed, setTyped }: CheckedProps) {
         <b>{countText(checked.total)}</b>
         <span>
           match now and would be decided
-          {checked.more ? "; more match, and are left for another time" : ""}
+          {checked.more ? "; more match, and are not included" : ""}
         </span>
       </div>
       <div class="field">
         <label>
-          Type {checked.total} to go on
+          Type {checked.total} to continue
           <input
             class="narrow"
             type="text"
@@ -185,12 +188,12 @@ const settleChoices: readonly BulkChoice[] = [
   },
   {
     id: "word",
-    label: "Did not happen: my word",
+    label: "Did not happen: my own knowledge",
     action: { kind: "settle", outcome: "not-executed", proof: "operator" },
   },
   {
     id: "failed",
-    label: "They stay undone: retries get 502",
+    label: "They will not be done: retries get 502",
     action: { kind: "settle", outcome: "failed", status: 502 },
   },
 ];
@@ -203,7 +206,7 @@ interface BulkRecordsProps {
   readonly who: Session;
 }
 
-/** For what is retryable. */
+/** For retryable records. */
 export function BulkRetry({ census, filter, who }: BulkRecordsProps) {
   const amount = countText(census.count, census.more);
   return (
@@ -216,14 +219,14 @@ export function BulkRetry({ census, filter, who }: BulkRecordsProps) {
         filter={filter}
         who={who}
       >
-        Workers go on with everything that matches the filters of the page behind, each after its last
-        finished step, without waiting for its time. What only its own client can continue is refused.
+        Workers continue all records that match the filters of the page behind, each after its last finished
+        step, without waiting for its time. Records that only their own clients can continue are refused.
       </Bulk>
     </div>
   );
 }
 
-/** For what is unknown. */
+/** For unknown records. */
 export function BulkSettle({ census, filter, who }: BulkRecordsProps) {
   const amount = countText(census.count, census.more);
   return (
@@ -236,8 +239,8 @@ export function BulkSettle({ census, filter, who }: BulkRecordsProps) {
         filter={filter}
         who={who}
       >
-        The outcome-reconciler asks the other side again about everything that matches the filters of the page
-        behind. Nothing runs; what cannot be found out stays unknown.
+        The outcome-reconciler asks the other side again about all records that match the filters of the page
+        behind. Nothing runs; outcomes that cannot be found out stay unknown.
       </Bulk>
       <Bulk
         title={`Settle ${amount} at once`}
@@ -246,8 +249,8 @@ export function BulkSettle({ census, filter, who }: BulkRecordsProps) {
         filter={filter}
         who={who}
       >
-        Everything that matches the filters of the page behind. “It happened” needs the result of each: settle
-        those one by one.
+        All records that match the filters of the page behind. “It happened” needs each record's own result:
+        settle those one by one.
       </Bulk>
     </div>
   );

@@ -1,4 +1,4 @@
-/** Requests by decision: the one chart that needs uPlot. Its legend is the read-out. */
+/** Requests by decision: the only chart that needs uPlot. Its legend shows the numbers. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { type DecisionName, decisionNames, type HistoryView } from "../src/wire.ts";
@@ -32,7 +32,7 @@ const tokens: Readonly<Record<DecisionName, string>> = {
 const height = 208;
 const spanMinSeconds = 30 * 60;
 
-/** The minute that has just begun would draw a fall that is none. */
+/** Without the current minute, which is incomplete and would look like a drop. */
 function completeMinutes(history: HistoryView): HistoryView {
   if (history.minutes.length < 3) return history;
   const without = <T,>(values: readonly T[]) => values.slice(0, -1);
@@ -76,12 +76,12 @@ export function Requests({ history: all }: { readonly history: HistoryView }) {
     <section class="section" aria-labelledby="h-req">
       <header>
         <h2 id="h-req">Requests by decision</h2>
-        <span class="say">a minute, of this process since {history.since.slice(11, 16)} UTC</span>
+        <span class="say">per minute, for this process since {history.since.slice(11, 16)} UTC</span>
       </header>
       <div class="chart">
         <div class="plot" ref={plot} role="img" aria-label={sentenceOf(history)} />
         <table class="readout">
-          <caption>{minuteText(history.minutes[shown])}, a minute</caption>
+          <caption>{minuteText(history.minutes[shown])}, per minute</caption>
           <tbody>
             {decisionNames.toReversed().map((name) => (
               <tr key={name}>
@@ -118,9 +118,9 @@ function sentenceOf({ decisions, minutes }: HistoryView): string {
   return `Requests by decision over the last ${minutes.length} minutes: ${sums.join(", ")}.`;
 }
 
-/** Cumulated, the loudest on top; drawn from the top down, so that each layer covers the one below it. */
+/** Stacked layers, the most important on top; drawn from the top down, so that each layer covers the one below it. */
 function dataOf({ minutes, decisions }: HistoryView): uPlot.AlignedData {
-  // One minute alone would be no area.
+  // A single minute would have no area.
   const first = minutes[0] ?? 0;
   const isAlone = minutes.length === 1;
   const xs = isAlone ? [first - 60, first] : [...minutes];
@@ -144,7 +144,7 @@ function optionsOf(place: HTMLElement, onIndex: (index: number | null) => void):
     legend: { show: false },
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
     scales: {
-      // A process that has just begun would stretch one minute over the whole width.
+      // If the process has just started, one minute would otherwise fill the whole width.
       x: { time: true, range: (_u, min, max) => [Math.min(min, max - spanMinSeconds), max] },
       y: { range: (_u, _min, max) => [0, Math.max(4, max * 1.1)] },
     },

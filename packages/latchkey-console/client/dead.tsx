@@ -1,4 +1,4 @@
-/** Dead letters by cause: acted on as a group, opened to the single ones. */
+/** Dead letters grouped by cause: a person can act on a group, or open single letters. */
 import type { Cause } from "latchkey/operator";
 import { useState } from "preact/hooks";
 import type {
@@ -31,8 +31,8 @@ export function DeadPage({ who }: { readonly who: Session }) {
       <header class="head">
         <h1>{census === null ? "Dead letters" : verdictOf(census, hasFilter(query))}</h1>
         <p class="lead">
-          They ran out of tries, or must not be tried again by themselves. Nothing here is sent until a person
-          says so.
+          They ran out of tries, or must not be retried automatically. Nothing here is sent until a person
+          decides.
         </p>
       </header>
       <FilterBar census={census} query={query} total={overview.value?.dead.count ?? null} />
@@ -40,7 +40,7 @@ export function DeadPage({ who }: { readonly who: Session }) {
       {found.problem !== null && census === null && <Notice problem={found.problem} class="after-head" />}
       {census === null && found.problem === null && <Loading label="Loading dead letters" />}
       {census?.count === 0 && (
-        <Empty title={hasFilter(query) ? "No dead letter matches" : "Nothing is dead"} icon="completed">
+        <Empty title={hasFilter(query) ? "No dead letter matches" : "Nothing to decide"} icon="completed">
           <p>Effects and messages that run out of tries are listed here.</p>
         </Empty>
       )}
@@ -65,9 +65,9 @@ function verdictOf({ count, more, causes }: Census, isFiltered: boolean): string
   if (count === 0) return isFiltered ? "No dead letter matches" : "No dead letters";
   const letters = count === 1 ? "1 dead letter" : `${countText(count, more)} dead letters`;
   const [first] = causes;
-  if (causes.length === 1 && count > 1) return `${letters}, all of one cause`;
+  if (causes.length === 1 && count > 1) return `${letters}, all with one cause`;
   const isCommon = first !== undefined && first.count > 1 && first.count >= count * 0.8;
-  return isCommon ? `${letters}. ${countText(first.count)} of them have one cause.` : letters;
+  return isCommon ? `${letters}. ${countText(first.count)} of them have the same cause.` : letters;
 }
 
 function idOf({ kind, operation, name, errorCode }: Cause): string {
@@ -120,7 +120,7 @@ function CauseGroup({ cause, who, tenant, reload }: GroupProps) {
         <span class="when small quiet">
           oldest <b>{ageText(ageOf(cause.oldestAt))}</b>
           <br />
-          {count === 1 ? "one only" : `newest ${ageText(ageOf(cause.newestAt))}`}
+          {count === 1 ? "only one" : `newest ${ageText(ageOf(cause.newestAt))}`}
         </span>
         <span class="acts">{who.mayAct && <GroupActions cause={cause} filter={filter} who={who} />}</span>
       </header>
@@ -136,7 +136,7 @@ function CauseGroup({ cause, who, tenant, reload }: GroupProps) {
 const redriveKept: BulkChoice = { id: "kept", label: "Redrive", action: { kind: "redrive", doubt: "kept" } };
 const discardAll: BulkChoice = { id: "discard", label: "Discard", action: { kind: "discard" } };
 
-/** In doubt one has to look at each: what a redrive means differs. */
+/** Letters in doubt have to be checked one by one: a redrive means something different for each. */
 function GroupActions({
   cause,
   filter,
@@ -151,8 +151,8 @@ function GroupActions({
   const isLetter = kind === "message";
   const canRedrive = errorCode !== "closed-downstream" && (!isLetter || who.abilities.republish);
   const what = isLetter
-    ? "Each message is published again, and its inbox runs it as new unless it has run."
-    : "Each is due at once, under the same downstream key. What is in doubt about an earlier send stays in doubt.";
+    ? "Each message is published again. Its inbox runs it as new unless it has already run."
+    : "Each is due at once, under the same downstream key. Doubt about an earlier send remains.";
   return (
     <>
       {canRedrive && (
@@ -168,8 +168,8 @@ function GroupActions({
       )}
       <Bulk title={`Discard ${amount}`} button="Discard…" choices={[discardAll]} filter={filter} who={who}>
         {isLetter
-          ? "Their letters are removed, with what they carry."
-          : "Each counts as delivered, without a send: it happened, or never shall."}
+          ? "Their letters are removed, including their content."
+          : "Each counts as delivered, without a send: it has happened, or never will."}
       </Bulk>
     </>
   );
@@ -256,8 +256,8 @@ function Letter({
 }) {
   const isMessage = "diedAt" in letter;
   const tries = isMessage
-    ? `${letter.starts} begun, ${letter.failures} failed`
-    : `${letter.sends} sent, ${letter.returns} came back`;
+    ? `${letter.starts} started, ${letter.failures} failed`
+    : `${letter.sends} sent, ${letter.returns} returned`;
   return (
     <tr tabIndex={0}>
       <td class="age">{ageText(ageOf(isMessage ? letter.diedAt : letter.createdAt))}</td>
@@ -332,13 +332,13 @@ function OneLetter({ letter, who, onChanged }: OneProps) {
             onChanged={changed}
           />
         ))}
-        {own.length === 0 && <p class="quiet">It is not dead any more.</p>}
+        {own.length === 0 && <p class="quiet">It is no longer dead.</p>}
       </div>
     );
   }
   return (
     <p class="quiet after-head">
-      Its record is gone. Decide about it with the group, or with `latchkey redrive` and `latchkey discard`.
+      Its record is gone. Decide for the whole group, or with `latchkey redrive` and `latchkey discard`.
     </p>
   );
 }

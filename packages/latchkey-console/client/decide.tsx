@@ -1,4 +1,4 @@
-/** One death, and what may be decided about it. */
+/** One dead letter, and the possible decisions about it. */
 import { useState } from "preact/hooks";
 import type { Choice, Problem, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
@@ -60,7 +60,7 @@ export function DecideDead({ name, death, choices, who, onChanged }: DecideProps
             <form class="reason" onSubmit={decide}>
               <div class="field">
                 <label for={`why-${death}`}>
-                  Reason <span class="hint">kept with your name, {who.operator}</span>
+                  Reason <span class="hint">stored with your name, {who.operator}</span>
                 </label>
                 <input
                   id={`why-${death}`}

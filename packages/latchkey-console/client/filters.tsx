@@ -1,4 +1,4 @@
-/** Filters live in the address. A bar of the histogram is one, too. */
+/** Filters are stored in the address. Selecting a bar of the histogram is also a filter. */
 import type { Census } from "../src/wire.ts";
 import { countText } from "./format.ts";
 import { Icon } from "./parts.tsx";
@@ -14,7 +14,7 @@ const labels: Readonly<Record<FilterName, string>> = {
   operation: "Operation",
 };
 
-/** Bounds of `Census.ages`, in milliseconds from now back. */
+/** The bounds of `Census.ages`, as milliseconds before now. */
 const boundsMs = [60, 300, 900, 1_800, 3_600, 21_600, 86_400, 259_200].map((s) => s * 1_000);
 const ticks = ["≤ 1 min", "5 min", "15 min", "30 min", "1 h", "6 h", "1 d", "3 d", "older"];
 
@@ -31,7 +31,7 @@ export function hasFilter(query: URLSearchParams): boolean {
   return [...names, "age"].some((name) => query.get(name) !== null);
 }
 
-/** What the chosen bar means as times. */
+/** The selected bar as a range of times. */
 export function ageRange(query: URLSearchParams, now: number): Readonly<Record<string, string>> {
   const text = query.get("age");
   const bar = text === null ? Number.NaN : Number(text);
@@ -47,7 +47,7 @@ export function ageRange(query: URLSearchParams, now: number): Readonly<Record<s
 interface FilterBarProps {
   readonly census: Census | null;
   readonly query: URLSearchParams;
-  /** How many there are without any filter. */
+  /** How many there are without filters. */
   readonly total: number | null;
 }
 
@@ -115,7 +115,7 @@ function Chip({
       <button
         class="icon-button"
         type="button"
-        aria-label={`Take away the filter ${label} ${value}`}
+        aria-label={`Remove the filter ${label} ${value}`}
         onClick={onRemove}
       >
         <Icon name="close" />
@@ -145,7 +145,10 @@ function optionsOf(
   };
 }
 
-/** Tells a storm from stragglers at a glance. Heights are square roots, so that one beside a thousand is seen. */
+/**
+ * Shows at a glance whether many entries appeared at once. Heights are square roots, so that a single entry beside a thousand
+ * is visible.
+ */
 export function Ages({ census, query }: { readonly census: Census | null; readonly query: URLSearchParams }) {
   if (census === null || census.count < 2) return null;
   const most = Math.max(...census.ages, 1);

@@ -1,4 +1,4 @@
-/** Numbers, ages and times as the page writes them: two units at most, UTC, groups of thousands. */
+/** Numbers, ages and times as the page shows them: at most two units, UTC, digits in groups of three. */
 
 const units = [
   ["d", 86_400_000],
@@ -32,7 +32,7 @@ export function exactTime(iso: string): string {
   return iso.slice(11, 23);
 }
 
-/** With the day where it is not the day of `now`. */
+/** Includes the day if it is not the day of `now`. */
 export function timeText(iso: string, now: string): string {
   return iso.slice(0, 10) === now.slice(0, 10)
     ? `${clockText(iso)}`

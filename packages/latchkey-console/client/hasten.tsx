@@ -1,4 +1,4 @@
-/** What a person has happen now: a wait ended, or a finished key forgotten. */
+/** What a person can bring forward: the end of a wait, or the forgetting of a finished key. */
 import { useState } from "preact/hooks";
 import type { Problem, RecordReport, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
@@ -13,7 +13,7 @@ interface Offer {
   readonly confirm: string | null;
 }
 
-/** Null: there is nothing to hasten. */
+/** Null: there is nothing to bring forward. */
 function offerOf({ state, forgetAt, now }: RecordReport): Offer | null {
   const offer = offers[state];
   if (offer?.event === "forget" && forgetAt !== undefined && Date.parse(forgetAt) <= Date.parse(now))
@@ -25,7 +25,7 @@ const again: Offer = {
   event: "forget",
   title: "Forget",
   follows:
-    "The key runs as new at once. It has happened: a client that still retries makes it happen a second time.",
+    "The key runs as new at once. The operation has happened: if a client still retries, it happens a second time.",
   confirm: "It did not happen, or has been undone: it may run again",
 };
 
@@ -33,20 +33,20 @@ const offers: Readonly<Partial<Record<RecordReport["state"], Offer>>> = {
   retryable: {
     event: "retry",
     title: "Retry now",
-    follows: "A worker goes on after the last finished step, without waiting for its time.",
+    follows: "A worker continues after the last finished step, without waiting for its time.",
     confirm: null,
   },
   unknown: {
     event: "retry",
     title: "Look up again",
     follows:
-      "The outcome-reconciler asks the other side again. Nothing runs; what cannot be found out stays unknown.",
+      "The outcome-reconciler asks the other side again. Nothing runs; an outcome that cannot be found out stays unknown.",
     confirm: null,
   },
   failed: {
     event: "forget",
     title: "Forget",
-    follows: "The key runs as new at once, and its stored failure is not given any more.",
+    follows: "The key runs as new at once, and its stored failure is no longer returned.",
     confirm: null,
   },
   completed: again,
@@ -60,7 +60,7 @@ interface HastenProps {
 }
 
 export function Hasten({ report, who, onChanged }: HastenProps) {
-  // A refusal stays when there is nothing to hasten any more.
+  // A refusal stays visible even if there is nothing to bring forward any longer.
   const [problem, setProblem] = useState<Problem | null>(null);
   const offer = offerOf(report);
   return (
@@ -85,12 +85,12 @@ interface RowProps {
   readonly report: RecordReport;
   readonly offer: Offer;
   readonly who: Session;
-  /** @param refused null: it was done */
+  /** @param refused null: it was carried out */
   readonly onDone: (refused: Problem | null) => void;
 }
 
 function OfferRow({ report, offer, who, onDone }: RowProps) {
-  // The attempt that was shown when the form was opened: what the record has become since is refused.
+  // The attempt that was shown when the form was opened. If the record has changed since, the action is refused.
   const [attempt, setAttempt] = useState<number | null>(null);
   return (
     <div class="do-row">
@@ -146,7 +146,7 @@ function ReasonForm({ report, offer, who, attempt, onDone }: RowProps & { readon
           </label>
         )}
         <label for="why-hasten">
-          Reason <span class="hint">kept with your name, {who.operator}</span>
+          Reason <span class="hint">stored with your name, {who.operator}</span>
         </label>
         <input
           id="why-hasten"

@@ -1,4 +1,4 @@
-/** What acts on everything that matches, and how far it is. It goes on when the page is left. */
+/** Jobs that act on all matching entries, and their progress. They continue when the person leaves the page. */
 import type { JobView } from "../src/wire.ts";
 import { countText } from "./format.ts";
 import { StateIcon } from "./parts.tsx";
@@ -22,11 +22,11 @@ function Job({ job }: { readonly job: JobView }) {
     <div class="progress job after-head" role="status">
       <p>
         <b>
-          {state === "finished" ? "Done" : "At work"}: {countText(done)} of {countText(total)}, begun by{" "}
+          {state === "finished" ? "Done" : "Running"}: {countText(done)} of {countText(total)}, started by{" "}
           {operator}.
         </b>{" "}
         <span class="quiet">
-          “{reason}”{state === "running" && " It goes on when you leave this page."}
+          “{reason}”{state === "running" && " It continues when you leave this page."}
         </span>
       </p>
       <div class="track" aria-hidden="true">
@@ -44,7 +44,7 @@ function Job({ job }: { readonly job: JobView }) {
             {countText(refused)} refused
           </li>
         )}
-        {left > 0 && <li class="faint">{countText(left)} still to come</li>}
+        {left > 0 && <li class="faint">{countText(left)} remaining</li>}
       </ul>
       {refusals.length > 0 && (
         <ul class="why">

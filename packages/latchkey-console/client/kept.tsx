@@ -1,4 +1,4 @@
-/** What is kept of one kind: the first ten and the last twenty, and how many came between. */
+/** Facts of one kind: the first ten, the last twenty, and how many were between them. */
 import type { RecordReport } from "../src/wire.ts";
 import { countText, timeText } from "./format.ts";
 
@@ -25,7 +25,7 @@ export function Kept({ title, kept, now }: KeptProps) {
             row === "gap" ? (
               <tr key="gap">
                 <td />
-                <td class="faint">{countText(kept.missing)} more, not kept one by one</td>
+                <td class="faint">{countText(kept.missing)} more, not stored individually</td>
               </tr>
             ) : (
               <tr key={place}>
@@ -60,9 +60,9 @@ interface Run {
   readonly count: number;
 }
 
-/** The same several times in a row is one row. */
+/** Several equal facts in succession are shown as one row. */
 function rowsOf({ facts, missing }: Kept): readonly (Run | "gap")[] {
-  // What is not kept one by one came before the last twenty.
+  // Facts that are not stored individually came before the last twenty.
   const gapBefore = missing > 0 ? facts.length - 20 : -1;
   const rows: (Run | "gap")[] = [];
   for (const [place, fact] of facts.entries()) {

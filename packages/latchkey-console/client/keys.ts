@@ -1,4 +1,4 @@
-/** Keys for what is done most: none of them alone does something that cannot be taken back. */
+/** Keyboard shortcuts. No single key does something that cannot be undone. */
 export function listenToKeys(): void {
   document.addEventListener("keydown", (event) => {
     const target = event.target as HTMLElement;

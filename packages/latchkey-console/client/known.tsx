@@ -1,4 +1,4 @@
-/** What is known of an unknown record, with times. */
+/** The known facts about an unknown record, with times. */
 import type { RecordReport } from "../src/wire.ts";
 import { clockText } from "./format.ts";
 import { decisionText } from "./life.ts";
@@ -12,8 +12,7 @@ export function Known({ report }: { readonly report: RecordReport }) {
         <li>
           <time>{clockText(report.createdAt)}</time>
           <span>
-            It was begun, in attempt 1
-            {report.attempt > 1 ? `; it is in attempt ${report.attempt} by now` : ""}
+            It started, with attempt 1{report.attempt > 1 ? `; attempt ${report.attempt} is the latest` : ""}
           </span>
         </li>
         {report.steps.map((step) => (
@@ -54,7 +53,7 @@ export function StepSentence({ step }: { readonly step: RecordReport["steps"][nu
   }
   const times = call.sends === 1 ? "once" : `${call.sends} times`;
   const end = {
-    started: "How that ended is not known",
+    started: "It is not known how that ended",
     finished: "It has happened",
     refused: "The other side refused it for good",
     not_executed: "It did not happen",

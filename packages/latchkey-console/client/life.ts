@@ -1,6 +1,6 @@
 /**
- * From what is known of a record to a list of what happened, and to a picture of it. Pure, and without claims that the
- * records do not support: when a record became unknown is not written down, so it is drawn from the last that is known.
+ * Turns the known facts about a record into a list of events and into a picture. Pure. Claims nothing that the records do not
+ * show: the time at which a record became unknown is not stored, so the picture shows it after the last known event.
  */
 import type { RecordReport, StepView } from "../src/wire.ts";
 
@@ -15,7 +15,7 @@ export interface LifeEvent {
 
 const nothing = { step: null, effect: null, audit: null } as const;
 
-/** Oldest first; what has the same time stays in the order in which it happens. */
+/** Oldest first; events with the same time are in the order in which they happen. */
 export function eventsOf(report: RecordReport): readonly LifeEvent[] {
   const events: LifeEvent[] = [{ ...nothing, at: report.createdAt, kind: "admitted" }];
   for (const step of report.steps) {
@@ -41,7 +41,7 @@ export function eventsOf(report: RecordReport): readonly LifeEvent[] {
 export interface Anchor {
   readonly x: number;
   readonly at: string;
-  /** How long nothing happened before it, where that is cut out of the picture; else null. */
+  /** The time without events before it, if the picture leaves that time out; otherwise null. */
   readonly cutMs: number | null;
 }
 
@@ -64,16 +64,16 @@ export interface Life {
   readonly width: number;
   readonly anchors: readonly Anchor[];
   readonly bands: readonly Band[];
-  /** Where a moment is. */
+  /** The horizontal position of a moment. */
   readonly xOf: (at: string) => number;
 }
 
 const left = 132;
 const right = 1_144;
-/** Longer pauses are cut: activity is drawn in full, waiting is not. */
+/** Longer pauses are left out: activity is drawn completely, waiting is not. */
 const cutShare = 4;
 
-/** Moments at even distances: what matters is the order, and where the time went is written at the cuts. */
+/** Moments at equal distances: the order matters, and the pauses are labelled with their lengths. */
 export function lifeOf(report: RecordReport): Life {
   const times = [...new Set(eventsOf(report).map(({ at }) => Date.parse(at)))].sort((a, b) => a - b);
   const gap = (right - left) / Math.max(1, times.length - 1 + cutShare * 0.25);
@@ -91,7 +91,7 @@ function medianOf(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
-/** States change where somebody settled, where the record finished, and somewhere after the last that is known. */
+/** The state changes when the record is settled, when it finishes, and some time after the last known event. */
 function bandsOf(report: RecordReport, xOf: (at: string) => number): readonly Band[] {
   const bands: Band[] = [];
   const events = eventsOf(report);
@@ -134,25 +134,25 @@ function bandsOf(report: RecordReport, xOf: (at: string) => number): readonly Ba
 
 type AuditEntry = RecordReport["audit"][number];
 
-/** What changed, in few words. */
+/** A change in few words. */
 export function changeText({ event, from, to }: AuditEntry): string {
   if (event === "forget") return `${from}, forgotten`;
   return event === "retry" && from === to ? `${from}, retried` : `${from} → ${to}`;
 }
 
-/** What was decided, after the name of who decided it. */
+/** What was decided, to be shown after the name of the person who decided. */
 export function decisionText({ event, effectId, from, to }: AuditEntry): string {
   const isMessage = effectId === null && to === "none" && from === "dead";
-  const what = effectId !== null ? "an effect of it" : isMessage ? "the message" : "it";
+  const what = effectId !== null ? "one of its effects" : isMessage ? "the message" : "it";
   switch (event) {
     case "forget":
       return "forgot it: its key may run as new";
     case "retry":
-      return "had it retried";
+      return "retried it";
     case "redrive":
-      return isMessage ? "had the message published again" : `had ${what} sent again`;
+      return isMessage ? "published the message again" : `sent ${what} again`;
     case "discard":
-      return `gave ${what} up for good`;
+      return `discarded ${what}`;
     case "confirm":
       return `confirmed ${what}: ${from} → ${to}`;
     case "delete_tenant":

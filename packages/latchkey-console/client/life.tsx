@@ -1,4 +1,4 @@
-/** The life of a record as a picture. Dotted: how it ended is not known. Dashed across: a person, or an end. */
+/** The life of a record as a picture. Dotted: the end is not known. Dashed across: a decision of a person, or an end. */
 import type { RecordReport } from "../src/wire.ts";
 import { ageText, exactTime, shortKey } from "./format.ts";
 import { type Band, eventsOf, type Life, lifeOf } from "./life.ts";
@@ -22,7 +22,7 @@ export function LifePicture({ report }: { readonly report: RecordReport }) {
         <svg
           viewBox={`0 0 ${life.width} ${height}`}
           role="img"
-          aria-label={`The life of ${report.key}. The list below says the same in words.`}
+          aria-label={`The life of ${report.key}. The list below has the same content in words.`}
         >
           <defs>
             <pattern
@@ -69,7 +69,7 @@ export function LifePicture({ report }: { readonly report: RecordReport }) {
   );
 }
 
-/** Labels that would run into the one before are left out; the list has them all. */
+/** Labels that would overlap the previous one are omitted; the list has all of them. */
 const labelWidth = 96;
 
 function Axis({ life }: { readonly life: Life }) {
@@ -189,7 +189,7 @@ function Calls({ report, life, y }: LaneProps) {
             </text>
             <text class="t-quiet halo" x={Math.max(to, from + 12) + 8} y={y + 18}>
               {isOpen
-                ? `sent ${call.sends === 1 ? "once" : `${call.sends} times`}, how it ended is not known`
+                ? `sent ${call.sends === 1 ? "once" : `${call.sends} times`}, it is not known how it ended`
                 : state.replace("_", " ")}
             </text>
           </g>

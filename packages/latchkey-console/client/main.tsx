@@ -63,9 +63,9 @@ function Page() {
     default:
       return (
         <Main>
-          <Empty title="There is no such page">
+          <Empty title="This page does not exist">
             <p>
-              <a href={addressOf("")}>To the overview</a>
+              <a href={addressOf("")}>Go to the overview</a>
             </p>
           </Empty>
         </Main>

@@ -1,4 +1,4 @@
-/** Is anything wrong, since when, how old is the oldest, and where does one click? */
+/** Answers at a glance: is anything wrong, since when, how old is the oldest entry, and where to click. */
 import type { ComponentChildren } from "preact";
 import { type Census, type DepthView, type OverviewPage, others } from "../src/wire.ts";
 import { TenantLink } from "./audit.tsx";
@@ -48,7 +48,7 @@ function Head({ page }: { readonly page: OverviewPage }) {
       <p class="asof">
         As of {clockText(overview.now)} UTC, {paused.value ? "paused" : "every 5 s"} ·{" "}
         <button class="link" type="button" onClick={() => (paused.value = !paused.value)}>
-          {paused.value ? "Go on" : "Pause"}
+          {paused.value ? "Resume" : "Pause"}
         </button>
       </p>
       <p class="lead">{leadOf(page)}</p>
@@ -81,7 +81,7 @@ function verdictOf(unknown: Census, dead: Census): string {
   const [first] = unknown.causes;
   const isCommon =
     first !== undefined && first.count > 1 && unknown.causes.length > 1 && first.count >= unknown.count * 0.8;
-  if (isCommon) return `${outcomes}. ${countText(first.count)} of them have one cause.`;
+  if (isCommon) return `${outcomes}. ${countText(first.count)} of them have the same cause.`;
   return dead.count === 0 ? outcomes : `${outcomes}, ${letters}`;
 }
 
@@ -93,16 +93,16 @@ function leadOf({ unknown, dead, services, overview }: OverviewPage): string {
       ? ""
       : ` Also, ${late.map(({ name }) => name).join(" and ")} ${late.length === 1 ? "is" : "are"} late.`;
   if (cause !== undefined) {
-    return `${cause.operation}: ${cause.reason ?? cause.errorCode ?? "why is not known"} Their keys stay locked, and their retries get 409, until each is settled.${lateText}`;
+    return `${cause.operation}: ${cause.reason ?? cause.errorCode ?? "the reason is not known."} Their keys stay locked, and their retries get 409, until each is settled.${lateText}`;
   }
-  if (dead.count > 0) return `Nothing of them is sent until a person says so.${lateText}`;
+  if (dead.count > 0) return `None of them is sent until a person decides.${lateText}`;
   if (overview.overdueLeases.count > 0)
-    return `Every outcome is known. ${countText(overview.overdueLeases.count)} leases have ended and wait for the lease-rescuer.${lateText}`;
+    return `All outcomes are known. ${countText(overview.overdueLeases.count)} leases have ended and wait for the lease-rescuer.${lateText}`;
   const round =
     services === null || late.length > 0
       ? ""
-      : ` All ${services.length} background services of this process come round.`;
-  return `Every outcome is known, and no letter is dead.${round}${lateText}`;
+      : ` All ${services.length} background services of this process are running on time.`;
+  return `All outcomes are known, and there are no dead letters.${round}${lateText}`;
 }
 
 function Strip({ page }: { readonly page: OverviewPage }) {
@@ -117,7 +117,7 @@ function Strip({ page }: { readonly page: OverviewPage }) {
         {trendOf(dead)}
       </Cell>
       <Cell path="retryable" label="Retryable" state="retryable" depth={overview.retryable}>
-        goes on by itself
+        continues automatically
       </Cell>
       <Cell path="pending" label="Pending" state="pending" depth={overview.pending}>
         waits for a worker
@@ -135,9 +135,9 @@ function Strip({ page }: { readonly page: OverviewPage }) {
 
 function trendOf({ causes, count }: Census): string {
   const [first] = causes;
-  if (first === undefined) return "none waits";
+  if (first === undefined) return "none waiting";
   return causes.length === 1 && count > 1
-    ? "all of one cause"
+    ? "all with one cause"
     : `${countText(first.count)} with ${first.errorCode ?? "one cause"}`;
 }
 
@@ -174,14 +174,14 @@ function Cell({ path, label, depth, state, waits = "", children }: CellProps) {
   );
 }
 
-/** Of what waits for a person, largest first. */
+/** Causes of entries that wait for a person, most frequent first. */
 function Causes({ page }: { readonly page: OverviewPage }) {
   const causes = [...page.unknown.causes, ...page.dead.causes].slice(0, 8);
   if (causes.length === 0) return null;
   return (
     <section class="section c7" aria-labelledby="h-causes">
       <header>
-        <h2 id="h-causes">What waits, by cause</h2>
+        <h2 id="h-causes">Waiting entries, by cause</h2>
       </header>
       <table class="table stacks svc">
         <tbody>
@@ -228,17 +228,17 @@ function Operations({ page }: { readonly page: OverviewPage }) {
     <section class="section c12" aria-labelledby="h-ops">
       <header>
         <h2 id="h-ops">Operations</h2>
-        <span class="say">most unknown first; executions of this process, last 15 min</span>
+        <span class="say">most unknown first; executions in this process, last 15 min</span>
       </header>
       <table class="table stacks ops">
         <thead>
           <tr>
             <th>Operation</th>
             <th>Execution</th>
-            <th class="num">A minute</th>
+            <th class="num">Per minute</th>
             <th class="num">p50</th>
             <th class="num">p99</th>
-            <th>p99 of its lease</th>
+            <th>p99, share of lease</th>
             <th class="num sorted">Unknown</th>
           </tr>
         </thead>
@@ -278,7 +278,7 @@ interface LeaseShareProps {
   readonly leaseMs: number | null;
 }
 
-/** At four fifths of its lease a slow minute ends attempts that work. */
+/** At four fifths of the lease, one slow minute would end attempts that still work. */
 function LeaseShare({ hasLease, p99Ms, leaseMs }: LeaseShareProps) {
   if (leaseMs === null || p99Ms === null) return <span class="faint">{hasLease ? "–" : "no lease"}</span>;
   const share = Math.min(100, (p99Ms / leaseMs) * 100);
@@ -301,7 +301,7 @@ function Services({
     <section class="section c5" aria-labelledby="h-svc">
       <header>
         <h2 id="h-svc">Background services</h2>
-        <span class="say">of this process</span>
+        <span class="say">in this process</span>
       </header>
       <table class="table stacks svc">
         <tbody>
@@ -325,7 +325,7 @@ function Services({
                   ? "not yet"
                   : `${ageText(Math.max(0, Date.parse(now) - Date.parse(lastRoundAt)))} ago`}
               </td>
-              <td class="did quiet">{!running ? "not running" : failed ? "its last round failed" : ""}</td>
+              <td class="did quiet">{!running ? "not running" : failed ? "its last run failed" : ""}</td>
             </tr>
           ))}
         </tbody>
@@ -340,7 +340,7 @@ function Duplicates({ tenants }: { readonly tenants: NonNullable<OverviewPage["h
     <section class="section c5" aria-labelledby="h-ten">
       <header>
         <h2 id="h-ten">Duplicates by tenant</h2>
-        <span class="say">share of requests that had come before</span>
+        <span class="say">share of requests that were duplicates</span>
       </header>
       <table class="table">
         <tbody>

@@ -13,7 +13,7 @@ export type StateName =
   | "expired"
   | "dead";
 
-/** Icons of states always stand beside their word, so they are hidden from readers. */
+/** Icons of states are always next to the state's name, so they are hidden from screen readers. */
 export function StateIcon({ state, none = false }: { readonly state: StateName; readonly none?: boolean }) {
   const name = state.replace("_", "-");
   return (
@@ -74,7 +74,7 @@ interface NoticeProps {
   readonly class?: string;
 }
 
-/** A sentence: what did not happen, why, what is true now. It takes the focus when it appears. */
+/** Sentences that say what did not happen, why, and what the state is now. Takes the focus when it appears. */
 export function Notice({ problem, icon = "stop", children, class: more = "" }: NoticeProps) {
   return (
     <div class={`notice ${more}`} role="alert">
@@ -132,7 +132,7 @@ export function Loading({ label }: { readonly label: string }) {
 
 const mask = "••••••••";
 
-/** JSON with what is masked marked as such. */
+/** JSON in which masked values are marked. */
 export function Json({ value, isInline = false }: { readonly value: unknown; readonly isInline?: boolean }) {
   const parts = (JSON.stringify(value, null, isInline ? 0 : 2) ?? "null").split(JSON.stringify(mask));
   return (

@@ -1,4 +1,4 @@
-/** Records in one state: filtered by the address, oldest first, with one of them in the panel. */
+/** Records in one state: filtered by the address, oldest first, with the selected record in the panel. */
 import type { Census, Page, QueueQuery, RecordView, Session } from "../src/wire.ts";
 import { TenantLink } from "./audit.tsx";
 import { BulkRetry, BulkSettle } from "./bulk.tsx";
@@ -109,14 +109,14 @@ interface BulkRecordsProps {
   readonly who: Session;
 }
 
-/** What waits for a worker or an owner moves by itself, and cannot be acted on. */
+/** Pending and running records continue on their own; there is no action for them. */
 function BulkRecords({ state, filter, ...others }: BulkRecordsProps) {
   if (state === "unknown") return <BulkSettle filter={{ queue: state, ...filter }} {...others} />;
   if (state === "retryable") return <BulkRetry filter={{ queue: state, ...filter }} {...others} />;
   return null;
 }
 
-/** Ages move; the bounds of a chosen age stay where they were when it was chosen, to the minute. */
+/** Ages change; the bounds of a selected age stay as they were when it was selected, to the minute. */
 function useAnchor(age: string | null): number {
   return age === null ? 0 : Math.floor(now.value / 60_000) * 60_000;
 }
@@ -146,26 +146,27 @@ function QueueHead({
 
 const leads: Readonly<Record<QueueState, string>> = {
   unknown:
-    "They may have happened or not. Their keys stay locked, and their retries get 409, until the outcome-reconciler or a person settles each.",
-  pending: "They were accepted, and a worker begins them. They move by themselves.",
-  in_progress: "An attempt owns each of them until its lease ends. They move by themselves.",
-  retryable: "Nothing of them is in doubt. A worker, or the next request with their key, goes on with them.",
+    "They may or may not have happened. Their keys stay locked, and their retries get 409, until the outcome-reconciler or a person settles each.",
+  pending: "They were accepted, and wait for a worker. They need no action.",
+  in_progress: "An attempt owns each of them until its lease ends. They need no action.",
+  retryable: "They are not in doubt. A worker, or the next request with their key, continues them.",
 };
 
-/** A common cause is said when it makes up four fifths. */
+/** A cause counts as common from four fifths of the records. */
 function verdictOf(
   state: QueueState,
   { count, more, causes, oldestAt }: Census,
   isFiltered: boolean,
 ): string {
   const match = isFiltered ? " that match" : "";
-  if (count === 0) return isFiltered ? `None ${wordOf(state)} match` : `Nothing is ${wordOf(state)}`;
+  if (count === 0)
+    return isFiltered ? `No matching records are ${wordOf(state)}` : `No records are ${wordOf(state)}`;
   const amount = countText(count, more);
   const [first] = causes;
   if (state === "unknown") {
     const outcomes = count === 1 ? `1 outcome${match} is unknown` : `${amount} outcomes${match} are unknown`;
     const isCommon = first !== undefined && causes.length > 1 && first.count >= count * 0.8;
-    return isCommon ? `${outcomes}. ${countText(first.count)} of them have one cause.` : outcomes;
+    return isCommon ? `${outcomes}. ${countText(first.count)} of them have the same cause.` : outcomes;
   }
   const records = count === 1 ? "1 record is" : `${amount} records are`;
   const oldest = oldestAt === null ? "" : `, the oldest for ${ageText(ageOf(oldestAt))}`;
@@ -175,22 +176,22 @@ function verdictOf(
 function NothingHere({ state, isFiltered }: { readonly state: QueueState; readonly isFiltered: boolean }) {
   if (isFiltered) {
     return (
-      <Empty title={`None of what is ${wordOf(state)} matches`}>
+      <Empty title={`No matching records are ${wordOf(state)}`}>
         <p>
           <button class="button" type="button" onClick={() => go(addressOf(route.value.path))}>
-            Take away all filters
+            Remove all filters
           </button>
         </p>
       </Empty>
     );
   }
   return state === "unknown" ? (
-    <Empty title="Nothing is unknown" icon="completed">
-      <p>Every outcome is known. What becomes unknown is listed here.</p>
+    <Empty title="No records are unknown" icon="completed">
+      <p>All outcomes are known. Unknown ones would be listed here.</p>
     </Empty>
   ) : (
-    <Empty title={`Nothing is ${wordOf(state)}`}>
-      <p>What is {wordOf(state)} moves by itself, and is listed here meanwhile.</p>
+    <Empty title={`No records are ${wordOf(state)}`}>
+      <p>Records are listed here while they are {wordOf(state)}.</p>
     </Empty>
   );
 }
@@ -201,7 +202,7 @@ interface RowsProps {
   readonly state: QueueState;
 }
 
-/** A column that a filter makes constant is left out. */
+/** A column is omitted if a filter makes all its values equal. */
 function Rows({ records, open, state }: RowsProps) {
   const { query } = route.value;
   const has = (name: string) => query.get(name) === null;

@@ -1,4 +1,4 @@
-/** One record: what happened, where it stopped, what may be done now. And the look-up that leads to it. */
+/** One record: what happened, where it stopped, and what can be done now. Also the look-up that leads to it. */
 import { useEffect, useState } from "preact/hooks";
 import type { Inspected, RecordReport, Session } from "../src/wire.ts";
 import { TenantLink } from "./audit.tsx";
@@ -96,7 +96,7 @@ function Whole({ report, who, reload }: WholeProps) {
           <RequestSummary report={report} />
           <StoredAnswer report={report} who={who} />
           <Facts report={report} />
-          <Kept title="Requests that came again" kept={report.repeats} now={report.now} />
+          <Kept title="Repeated requests" kept={report.repeats} now={report.now} />
           <Kept title="Look-ups" kept={report.lookUps} now={report.now} />
           <Audit report={report} />
         </div>
@@ -108,8 +108,8 @@ function Whole({ report, who, reload }: WholeProps) {
 function leadOf({ state, reason, lastErrorCode, createdAt }: RecordReport): string {
   if (reason != null) return reason;
   const age = ageText(ageOf(createdAt));
-  if (state === "completed") return `It has its answer, and retries get it. It was begun ${age} ago.`;
-  return `It was begun ${age} ago${lastErrorCode == null ? "" : `; its last error is ${lastErrorCode}`}.`;
+  if (state === "completed") return `It has its answer, and retries get it. It started ${age} ago.`;
+  return `It started ${age} ago${lastErrorCode == null ? "" : `; its last error is ${lastErrorCode}`}.`;
 }
 
 function Entry({ event, report }: { readonly event: LifeEvent; readonly report: RecordReport }) {
@@ -240,7 +240,7 @@ function Choices({ report, who, reload }: WholeProps) {
   return (
     <section class="section">
       <header>
-        <h2>What may be done now</h2>
+        <h2>What you can do now</h2>
       </header>
       <div class="box">
         {report.state === "unknown" && (
@@ -248,7 +248,8 @@ function Choices({ report, who, reload }: WholeProps) {
             <div>
               <h3>Settle it</h3>
               <p>
-                Say what became of it, and how you know. {who.mayAct ? "" : "You may look and not settle."}
+                Say what happened, and how you know.{" "}
+                {who.mayAct ? "" : "You can view records, but not settle them."}
               </p>
             </div>
             {who.mayAct && (
@@ -274,7 +275,7 @@ function Choices({ report, who, reload }: WholeProps) {
         {report.state !== "unknown" && dead.length === 0 && (
           <div class="do-row">
             <div>
-              <h3>Nothing is needed</h3>
+              <h3>Nothing to do</h3>
               {report.next.map((sentence) => (
                 <p key={sentence}>{sentence}</p>
               ))}
@@ -315,7 +316,7 @@ function StoredAnswer({ report, who }: { readonly report: RecordReport; readonly
             {answer.value.omitted === null ? (
               <Json value={answer.value.body} />
             ) : (
-              `(body not kept: ${answer.value.omitted})`
+              `(body not stored: ${answer.value.omitted})`
             )}
           </pre>
         ) : (
@@ -334,8 +335,8 @@ function Facts({ report }: { readonly report: RecordReport }) {
     ["Lease ends", report.leaseEndsAt],
     ["Finished", report.finishedAt],
     ["Next look-up", report.reconcileAfter ?? undefined],
-    ["Answer kept until", report.expiresAt],
-    ["Key forgotten from", report.forgetAt],
+    ["Answer stored until", report.expiresAt],
+    ["Key forgotten after", report.forgetAt],
   ] as const;
   return (
     <section class="section">
@@ -381,7 +382,7 @@ function Audit({ report }: { readonly report: RecordReport }) {
     <section class="section">
       <header>
         <h2>Audit</h2>
-        <span class="say">over all lives of the key</span>
+        <span class="say">for all lives of the key</span>
       </header>
       <table class="table stacks audit">
         <tbody>
@@ -401,7 +402,7 @@ function Audit({ report }: { readonly report: RecordReport }) {
   );
 }
 
-/** By id or downstream key in one field, or by what the client sent. */
+/** One field for an id or a downstream key, and fields for the tenant, operation and key of the client. */
 export function FindPage() {
   const { query } = route.value;
   const name = query.get("q");
@@ -412,7 +413,8 @@ export function FindPage() {
       <header class="head">
         <h1>Look up a record</h1>
         <p class="lead">
-          By its id, by the downstream key of one of its calls or effects, or by what the client sent.
+          By its id, by the downstream key of one of its calls or effects, or by the tenant, operation and
+          key.
         </p>
       </header>
       <ByKey sent={sent} />
@@ -502,10 +504,10 @@ function Found({
 
 function NotFound({ name }: { readonly name: string }) {
   return (
-    <Empty title={`Nothing is known under ${name}`}>
+    <Empty title={`Nothing is stored under ${name}`}>
       <p>
-        It never came, was released because nothing happened, has been forgotten, or runs now in a transaction
-        that writes its record when it commits.
+        It never arrived, was released because nothing happened, was forgotten, or is running now in a
+        transaction that writes its record at COMMIT.
       </p>
     </Empty>
   );

@@ -1,4 +1,4 @@
-/** What the record's request asked for, in short, where the service keeps that. */
+/** A short form of the record's request, if the service stores it. */
 import type { RecordReport } from "../src/wire.ts";
 import { Json } from "./parts.tsx";
 
@@ -24,7 +24,7 @@ export function RequestSummary({ report }: { readonly report: RecordReport }) {
   );
 }
 
-/** `POST /payments`; nothing, where a redaction has made something else of it. */
+/** `POST /payments`; empty if a redaction has changed the summary. */
 function lineOf(summary: unknown): string {
   return [memberOf(summary, "method"), memberOf(summary, "path")]
     .filter((one) => typeof one === "string")

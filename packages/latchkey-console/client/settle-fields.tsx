@@ -1,4 +1,4 @@
-/** What a person may say of an unknown record, and what follows from it. */
+/** The possible decisions about an unknown record, and their consequences. */
 import type { ComponentChildren } from "preact";
 import type { RecordReport } from "../src/wire.ts";
 import { StateIcon } from "./parts.tsx";
@@ -14,29 +14,29 @@ export function Outcomes({ setOutcome, ...inner }: OutcomesProps) {
   const { call, outcome } = inner;
   return (
     <section class="block">
-      <h3>What became of it?</h3>
+      <h3>What happened?</h3>
       <fieldset>
         <legend class="visually-hidden">Outcome</legend>
         {call !== null && (
           <Choice name="call" title={`The call ${call.name} happened`} {...{ outcome, setOutcome }}>
-            <p>Found under its downstream key: its result is stored, the rest runs.</p>
+            <p>Found under its downstream key: its result is stored, and the rest runs.</p>
             <Result {...inner} />
           </Choice>
         )}
         <Choice name="not-executed" title="It did not happen, and no longer can" {...{ outcome, setOutcome }}>
           <p>
             {call === null
-              ? "It may run again. How do you know that nothing of it happened?"
+              ? "It may run again. How do you know that it did not happen at all?"
               : "The call is made again. “Not found” is not enough: how do you know that it cannot arrive late?"}
           </p>
           <Proofs {...inner} />
         </Choice>
         <Choice name="completed" title="All of it happened" {...{ outcome, setOutcome }}>
-          <p>Retries get the answer that you give here. Nothing more runs.</p>
+          <p>Retries get the answer that you enter here. Nothing else runs.</p>
           <AnswerField {...inner} name="completed" example={'{"status": 201, "body": {}}'} />
         </Choice>
-        <Choice name="failed" title="It stays undone" {...{ outcome, setOutcome }}>
-          <p>Retries get the failure that you give here. Nothing more runs.</p>
+        <Choice name="failed" title="It will not be done" {...{ outcome, setOutcome }}>
+          <p>Retries get the failure that you enter here. Nothing else runs.</p>
           <AnswerField {...inner} name="failed" example={'{"status": 502, "body": {}}'} />
         </Choice>
       </fieldset>
@@ -147,23 +147,23 @@ function Proofs({ call, outcome, proof, setProof, deduplication }: InnerProps) {
         "The other side has closed it",
         effect === null
           ? "No call of it is in doubt, so there is nothing to close."
-          : "It refuses that key for ever. A new key is used.",
+          : "It refuses that key permanently. A new key is used.",
         effect === null,
       )}
       {one(
         "operator",
-        "My word",
+        "My own knowledge",
         effect === null
-          ? "You know that nothing of it happened."
-          : "You know why nothing can arrive late. Same key again.",
+          ? "You know that nothing happened."
+          : "You know why nothing can arrive late. The same key is used again.",
       )}
       {one(
         "downstream-deduplicates",
-        "The other side remembers our keys",
+        "The other side deduplicates by our keys",
         effect === null
           ? "No call of it is in doubt."
           : remembers
-            ? "Sent again under the same key, it happens at most once."
+            ? "If it is sent again under the same key, it happens at most once."
             : `Not for ${effect}: its definition ${deduplication === null ? "is not in this process" : `says ${deduplication}`}.`,
         effect === null || !remembers,
       )}
@@ -179,7 +179,7 @@ interface Chosen {
   readonly downstreamKey: string | null;
 }
 
-/** What is sent. Null: something is not chosen yet. */
+/** The request to send. Null: the form is not complete. */
 export function fieldsOf({
   outcome,
   proof,
@@ -224,9 +224,9 @@ interface AfterProps {
   readonly recoveryPoint: string | null;
 }
 
-/** What follows, before it is done. */
+/** The consequences, shown before the action. */
 export function After({ outcome, proof, call, recoveryPoint }: AfterProps) {
-  const from = recoveryPoint === null ? "goes on from its beginning" : `goes on after ${recoveryPoint}`;
+  const from = recoveryPoint === null ? "continues from the beginning" : `continues after ${recoveryPoint}`;
   const lines = linesAfter(outcome, proof, call, from);
   return (
     <div class="after" aria-live="polite">
@@ -247,7 +247,7 @@ function linesAfter(
   call: string | null,
   from: string,
 ): readonly (readonly ["retryable" | "completed" | "failed" | null, string])[] {
-  if (outcome === "call") return [["retryable", `Becomes retryable, goes on after ${call}`]];
+  if (outcome === "call") return [["retryable", `Becomes retryable, continues after ${call}`]];
   if (outcome === "completed") return [["completed", "Becomes completed, retries get your answer"]];
   if (outcome === "failed") return [["failed", "Becomes failed, retries get your answer"]];
   if (outcome === null || proof === null) return [];
@@ -257,6 +257,6 @@ function linesAfter(
     return [first, [null, `The call ${call} is made again, under a new key`]];
   const again = [null, `The call ${call} is made again, under the same key`] as const;
   return proof === "operator"
-    ? [first, again, [null, "If the first arrives after all, the other side decides: it may happen twice"]]
+    ? [first, again, [null, "If the first one still arrives, the other side decides: it may happen twice"]]
     : [first, again];
 }

@@ -1,4 +1,4 @@
-/** What is known of one unknown record, and what a person may say about it. */
+/** The known facts about one unknown record, and the possible decisions about it. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Inspected, Problem, RecordReport, Session } from "../src/wire.ts";
 import { act } from "./api.ts";
@@ -54,10 +54,8 @@ export function SettlePanel({ id, who, onClose, onChanged }: PanelProps) {
       )}
       {found.value !== null && found.value.kind !== "record" && (
         <div class="body">
-          <Empty title="The record is not there any more">
-            <p>
-              It was released because nothing happened, was forgotten, or its key has another life by now.
-            </p>
+          <Empty title="The record no longer exists">
+            <p>It was released because nothing happened, it was forgotten, or its key has a new life.</p>
           </Empty>
         </div>
       )}
@@ -94,10 +92,10 @@ const verbs: Readonly<Record<OutcomeName, string>> = {
   call: "Settle: it happened",
   "not-executed": "Settle: did not happen",
   completed: "Settle: all happened",
-  failed: "Settle: stays undone",
+  failed: "Settle: will not be done",
 };
 
-/** Nothing is chosen beforehand: the likeliest is not always what is true. */
+/** Nothing is preselected: the most likely choice is not always the true one. */
 function useSettling(report: RecordReport, onChanged: () => void) {
   const [outcome, setOutcome] = useState<OutcomeName | null>(null);
   const [proof, setProof] = useState<ProofName | null>(null);
@@ -105,7 +103,7 @@ function useSettling(report: RecordReport, onChanged: () => void) {
   const [reason, setReason] = useState("");
   const [refused, setRefused] = useState<Problem | null>(null);
   const [isBusy, setBusy] = useState(false);
-  // A record that moves while it is looked at must not be settled as what it has become.
+  // If the record changes while the person looks at it, it must not be settled in its new state.
   const [attempt] = useState(report.attempt);
   const call = report.steps.find((step) => step.kind === "call" && step.state === "started") ?? null;
   const downstreamKey = call?.call?.downstreamKey ?? null;
@@ -148,12 +146,15 @@ function SettleForm({ report, deduplication, who, onChanged }: FormProps) {
           <Notice
             class="block flush"
             icon="lock"
-            problem={{ title: "You may look and not settle.", detail: `Signed in as ${who.operator}.` }}
+            problem={{
+              title: "You can view records, but not settle them.",
+              detail: `Signed in as ${who.operator}.`,
+            }}
           />
         )}
         {!isUnknown && (
           <section class="block">
-            <h3>What is true now</h3>
+            <h3>The state now</h3>
             {report.next.map((sentence) => (
               <p key={sentence}>{sentence}</p>
             ))}
@@ -190,7 +191,7 @@ function Reason({ who, settling, recoveryPoint }: ReasonProps) {
     <>
       <div class="field">
         <label for="why">
-          Reason <span class="hint">kept with your name, {who.operator}, in the audit</span>
+          Reason <span class="hint">stored with your name, {who.operator}, in the audit log</span>
         </label>
         <input
           id="why"
@@ -208,7 +209,7 @@ function Reason({ who, settling, recoveryPoint }: ReasonProps) {
   );
 }
 
-/** Off, it says what is missing beside it. */
+/** While it is disabled, a text next to it says what is missing. */
 function Submit({ settling }: { readonly settling: Settling }) {
   const { chosen, reason, fields, isBusy } = settling;
   const { outcome } = chosen;
@@ -220,7 +221,7 @@ function Submit({ settling }: { readonly settling: Settling }) {
         {isBusy ? "Settling…" : outcome === null ? "Settle" : verbs[outcome]}
       </button>
       {isOff && !isBusy && (
-        <span class="hint">{isComplete ? "Say why in a few words." : "Say what became of it."}</span>
+        <span class="hint">{isComplete ? "Give the reason in a few words." : "Choose what happened."}</span>
       )}
     </>
   );

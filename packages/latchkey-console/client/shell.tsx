@@ -1,4 +1,4 @@
-/** Rail, tabs, and what stands above every page. */
+/** Navigation, tabs, and what is above every page. */
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { DepthView, Session } from "../src/wire.ts";
@@ -13,7 +13,7 @@ export function Shell({ who, children }: { readonly who: Session; readonly child
   return (
     <>
       <a class="skip" href="#main">
-        Skip to the page
+        Skip to content
       </a>
       <div class="app">
         <header class="rail">
@@ -43,7 +43,7 @@ export function Shell({ who, children }: { readonly who: Session; readonly child
   );
 }
 
-/** What a page stands in: it keeps what it had while the console or its store does not answer. */
+/** The frame of a page: it keeps its content while the console or its store does not answer. */
 export function Main({ children }: { readonly children: ComponentChildren }) {
   return (
     <main class="main" id="main" tabIndex={-1}>
@@ -51,9 +51,9 @@ export function Main({ children }: { readonly children: ComponentChildren }) {
         <Notice
           class="banner"
           problem={{
-            title: `Not connected since ${clockText(lostSince.value.toISOString())}. What is below is from then.`,
+            title: `Not connected since ${clockText(lostSince.value.toISOString())}. The data below is from that time.`,
             detail:
-              "The console does not answer; the service itself may be well. It is asked again every 5 s.",
+              "The console does not answer. The service itself may be running normally. The page tries again every 5 s.",
           }}
         >
           <button class="button" type="button" onClick={() => void readDepths()}>
@@ -107,7 +107,7 @@ function Nav({ who }: { readonly who: Session }) {
   return (
     <nav class="nav" aria-label="Console">
       <NavLink path="" label="Overview" />
-      <h2 id="n-person">Waits for a person</h2>
+      <h2 id="n-person">Waiting for a person</h2>
       <ul aria-labelledby="n-person">
         <li>
           <NavLink path="unknown" label="Unknown" state="unknown" depth={all?.unknown ?? null} waits />
@@ -116,7 +116,7 @@ function Nav({ who }: { readonly who: Session }) {
           <NavLink path="dead" label="Dead letters" state="dead" depth={all?.dead ?? null} waits />
         </li>
       </ul>
-      <h2 id="n-itself">Moves by itself</h2>
+      <h2 id="n-itself">Needs no action</h2>
       <ul aria-labelledby="n-itself">
         {queues.map(({ path, state, label, of }) => (
           <li key={path}>
@@ -160,7 +160,7 @@ function NavLink({ path, label, state, depth = null, waits = false }: NavLinkPro
       )}
       {waits && depth !== null && (
         <span class="age">
-          {depth.oldestAt === null ? "none waits" : `oldest ${ageText(ageOf(depth.oldestAt))}`}
+          {depth.oldestAt === null ? "none waiting" : `oldest ${ageText(ageOf(depth.oldestAt))}`}
         </span>
       )}
     </a>
@@ -184,7 +184,7 @@ function Me({ who }: { readonly who: Session }) {
         </button>
       </div>
       <div class="line">
-        <span>{who.mayAct ? "May settle and redrive" : "May look only"}</span>
+        <span>{who.mayAct ? "May settle and redrive" : "Read-only"}</span>
         {who.canSignOut && (
           <button class="link" type="button" onClick={signOut}>
             Sign out
@@ -227,7 +227,7 @@ function Tabs() {
   );
 }
 
-/** On a phone: what the rail has beside the tabs. */
+/** On a phone: the parts of the navigation that the tabs do not have. */
 export function More({ who }: { readonly who: Session }) {
   const all = overview.value;
   return (

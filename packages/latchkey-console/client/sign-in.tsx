@@ -3,7 +3,7 @@ import type { Problem } from "../src/wire.ts";
 import { act, readSession } from "./api.ts";
 import { Icon, Notice } from "./parts.tsx";
 
-/** The address that the command prints has the token behind a #, which browsers send to no server. */
+/** The address that the command prints has the token after a #, which browsers do not send to the server. */
 function tokenFromAddress(): string {
   const token = new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
   if (token !== "") history.replaceState(null, "", location.pathname + location.search);
@@ -32,7 +32,7 @@ export function SignIn() {
       <form onSubmit={submit}>
         <div class="field">
           <label for="operator">
-            Your name <span class="hint">kept with what you decide</span>
+            Your name <span class="hint">stored with your decisions</span>
           </label>
           <input
             id="operator"
@@ -46,7 +46,7 @@ export function SignIn() {
         </div>
         <div class="field">
           <label for="token">
-            Token <span class="hint">given where the console is started</span>
+            Token <span class="hint">shown where the console was started</span>
           </label>
           <input
             id="token"

@@ -1,4 +1,4 @@
-/** The shapes of states and controls, once for the whole page. */
+/** The symbols of states and controls, defined once for the whole page. */
 export function Sprite() {
   return (
     <svg class="sprite" aria-hidden="true">

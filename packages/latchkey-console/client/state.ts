@@ -1,19 +1,19 @@
-/** What all pages share: who looks, where they are, what time it is, and whether the console answers. */
+/** State shared by all pages: the session, the address, the time, and whether the console answers. */
 import { computed, signal } from "@preact/signals";
 import type { JobView, OverviewView, Problem, Session } from "../src/wire.ts";
 
 export const base = document.querySelector<HTMLMetaElement>('meta[name="latchkey-base"]')?.content ?? "";
 
-/** Null: not known yet. "out": nobody is signed in. */
+/** Null: not known yet. "out": not signed in. */
 export const session = signal<Session | "out" | null>(null);
-/** What the last refused attempt to look said, where it was no question of signing in. */
+/** The problem of the last refused request to look, unless signing in would solve it. */
 export const outside = signal<Problem | null>(null);
 export const overview = signal<OverviewView | null>(null);
 export const jobs = signal<readonly JobView[]>([]);
-/** Since when the console does not answer; null: it does. */
+/** Since when the console has not answered; null: it answers. */
 export const lostSince = signal<Date | null>(null);
 export const notice = signal<Problem | null>(null);
-/** Read to people who cannot see that something changed. */
+/** Announced to users of screen readers when something changes. */
 export const said = signal("");
 export const paused = signal(false);
 
@@ -46,7 +46,7 @@ export function go(address: string, replace = false): void {
   route.value = routeNow();
 }
 
-/** Filters stay in the address, so they survive actions, paging, refresh and "back". */
+/** Filters stay in the address, so they survive actions, paging, a reload and "back". */
 export function setQuery(changes: Readonly<Record<string, string | null>>): void {
   const query = new URLSearchParams(route.value.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -78,7 +78,7 @@ setInterval(() => {
   if (!document.hidden) tick.value = Date.now();
 }, 1_000);
 
-/** The store's present, which ages are measured by: a browser's clock may be wrong by hours. */
+/** The store's time, from which ages are measured: a browser's clock may be wrong by hours. */
 export const now = computed(() => tick.value + offset.value);
 
 export function learnTime(iso: string): void {

@@ -1,4 +1,4 @@
-/** One tenant: what of it waits, in which queue and why, and what was decided about it. */
+/** One tenant: what waits, in which queue and why, and which decisions were made. */
 import type { AuditLogView, Census, Page, Session } from "../src/wire.ts";
 import { AuditRows } from "./audit.tsx";
 import { ageText, countText } from "./format.ts";
@@ -26,14 +26,14 @@ export function TenantPage({ who }: { readonly who: Session }) {
         <h1>{tenant}</h1>
         <p class="lead">{verdictOf(unknown.value, dead.value)}</p>
       </header>
-      <section class="section" aria-label="What waits">
+      <section class="section" aria-label="Waiting entries">
         <table class="table stacks svc tenant">
           <thead>
             <tr>
               <th>Queue</th>
-              <th class="num">Waits</th>
+              <th class="num">Waiting</th>
               <th>Oldest</th>
-              <th>Most of it</th>
+              <th>Most frequent cause</th>
             </tr>
           </thead>
           <tbody>
@@ -53,7 +53,7 @@ export function TenantPage({ who }: { readonly who: Session }) {
 }
 
 function verdictOf(unknown: Census | null, dead: Census | null): string {
-  if (unknown === null || dead === null) return "What of it waits, and what was decided about it.";
+  if (unknown === null || dead === null) return "What waits for this tenant, and which decisions were made.";
   const parts = [
     ...(unknown.count === 0
       ? []
@@ -64,9 +64,9 @@ function verdictOf(unknown: Census | null, dead: Census | null): string {
       ? []
       : [`${countText(dead.count, dead.more)} dead ${dead.count === 1 ? "letter" : "letters"}`]),
   ];
-  if (parts.length === 0) return "Nothing of it waits for a person.";
+  if (parts.length === 0) return "Nothing waits for a person.";
   const isOne = unknown.count + dead.count === 1;
-  return `${parts.join(" and ")} of it ${isOne ? "waits" : "wait"} for a person.`;
+  return `${parts.join(" and ")} ${isOne ? "waits" : "wait"} for a person.`;
 }
 
 interface QueueRowProps {
@@ -118,27 +118,25 @@ function Decided({ tenant }: { readonly tenant: string }) {
         <h2 id="h-decided">Last decisions</h2>
         {page !== null && page.next !== null && (
           <a class="end" href={addressOf("audit", { tenant })}>
-            All of them
+            Show all
           </a>
         )}
       </header>
       {problem !== null && page === null && <Notice problem={problem} />}
-      {page?.items.length === 0 && <p class="quiet">None is kept.</p>}
+      {page?.items.length === 0 && <p class="quiet">There are none.</p>}
       {page !== null && page.items.length > 0 && <AuditRows entries={page.items} hasTenant={false} />}
     </section>
   );
 }
 
-/** Deleting takes minutes where there is much, so the command line does it: it goes on after a crash. */
+/** Deleting a large tenant takes minutes, so the command line does it: it can continue after a crash. */
 function Leaving({ tenant }: { readonly tenant: string }) {
   return (
     <section class="section" aria-labelledby="h-leaving">
       <header>
-        <h2 id="h-leaving">When it leaves</h2>
+        <h2 id="h-leaving">If this tenant leaves</h2>
       </header>
-      <p class="quiet">
-        The command line deletes everything that is kept of it. Count first what that would be:
-      </p>
+      <p class="quiet">The command line deletes all data of this tenant. First count what it would delete:</p>
       <p>
         <code>latchkey delete-tenant {shellWord(tenant)} --dry-run</code>
       </p>

@@ -9,6 +9,6 @@ export function toggleTheme(): void {
   try {
     localStorage.setItem("latchkey-theme", root.dataset.theme);
   } catch {
-    // It is not kept: storage may be off.
+    // The choice is not stored: storage may be disabled.
   }
 }

@@ -3,13 +3,13 @@ import type { Problem } from "../src/wire.ts";
 import { ask, poll } from "./api.ts";
 
 export interface Loaded<T> {
-  /** Null: it has not come yet. What came before stays while the console does not answer. */
+  /** Null: not received yet. The last value stays while the console does not answer. */
   readonly value: T | null;
   readonly problem: Problem | null;
   reload(): void;
 }
 
-/** Asks now and every five seconds; another address begins anew. */
+/** Requests now and every five seconds; starts again if the address changes. */
 export function useAnswer<T>(
   path: string,
   query: Readonly<Record<string, string | null | undefined>> = {},

@@ -1,25 +1,25 @@
-/** Who asks, and whether the request came from the console's own page. */
+/** Identifies the user, and checks that a request comes from the console's own page. */
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { Clock } from "latchkey";
 import type { ConsoleUser, HostAccess, TokenAccess } from "./options.ts";
 import { Refusal } from "./replies.ts";
 
 export interface Access {
-  /** Null: the request does not say who asks, or not credibly. */
+  /** Null: the request has no valid credentials. */
   userOf(request: Request): Promise<ConsoleUser | null>;
-  /** Null: people do not sign in here. */
+  /** Null: there is no sign-in page. */
   readonly signIn: SignIn | null;
 }
 
 export interface SignIn {
-  /** The `Set-Cookie` of a session; null: the token is another one. */
+  /** The `Set-Cookie` of a new session; null: the token is wrong. */
   begin(request: Request, token: unknown, operator: string): string | null;
   end(request: Request): string;
 }
 
 const cookieName = "latchkey_console";
 const sessionMs = 12 * 60 * 60 * 1_000;
-/** Each wrong token costs its sender this much of the answer's time, and the process nothing. */
+/** How long the answer to a wrong token is delayed. The wait costs the process nothing. */
 export const wrongTokenPauseMs = 500;
 
 export function accessOf(
@@ -65,7 +65,7 @@ export function accessOf(
   };
 }
 
-/** Takes as long for every wrong text, whatever its length. */
+/** Takes the same time for every wrong text, whatever its length. */
 function isSame(given: string, wanted: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(given), digest(wanted));
@@ -92,8 +92,8 @@ function sessionOf(request: Request, secret: Buffer, now: number): ConsoleUser |
 }
 
 /**
- * Another site's page can make a browser send its cookies along. It cannot set this header without asking first, which is
- * never allowed, and it cannot choose its `Origin`.
+ * Another site's page can make a browser send the user's cookies. It cannot set this header without a preflight request,
+ * which is never granted, and it cannot choose its `Origin`.
  *
  * @throws {Refusal}
  */
@@ -109,6 +109,6 @@ export function checkOwnPage(request: Request, origins: readonly string[]): void
   throw new Refusal(
     403,
     "Nothing was done. The request did not come from the console's own page.",
-    "Open the console at its own address. Behind a proxy that changes the Host, name that address in `origins`.",
+    "Open the console at its own address. If a proxy changes the Host, add that address to `origins`.",
   );
 }

@@ -1,4 +1,4 @@
-/** What people decide. Each answers with what was done, or with a refusal in sentences. */
+/** People's decisions. Each returns the result, or a refusal in sentences. */
 import type { Operator, Outcome, QueueFilter } from "latchkey/operator";
 import type { JobItem, JobResult, Jobs } from "./jobs.ts";
 import { bulkActionOf, type Fields, filterOf, oneOf, outcomeOf, queueOf, textOf } from "./queries.ts";
@@ -8,7 +8,7 @@ import type { BulkAction, QueueQuery, RecordView } from "./wire.ts";
 export interface ActionContext {
   readonly operator: Operator;
   readonly jobs: Jobs;
-  /** Who decides. */
+  /** The person who decides. */
   readonly name: string;
 }
 
@@ -33,7 +33,7 @@ export async function retryOne({ operator, name }: ActionContext, fields: Fields
   return json(retried.kind === "done" ? 200 : 409, retried);
 }
 
-/** The record as its page showed it. */
+/** The record in the version that the page showed. */
 function seenOf(fields: Fields) {
   const { attempt } = fields;
   if (typeof attempt !== "number") throw badRequest("attempt must be a number.");
@@ -54,7 +54,7 @@ function decisionOf(fields: Fields) {
     : { decision, doubt: oneOf(fields.doubt, ["kept", "cleared"], "doubt") };
 }
 
-/** Looks up everything that matches, and keeps it for `runJob`. */
+/** Looks up all matching entries, and stores them for `runJob`. */
 export async function checkJob(context: ActionContext, fields: Fields): Promise<Response> {
   const { operator, jobs, name } = context;
   const reason = textOf(fields, "reason");
@@ -63,7 +63,7 @@ export async function checkJob(context: ActionContext, fields: Fields): Promise<
   const filter = filterOf(fields);
   if (!actionsOn[queue].some((kind) => kind === action.kind)) {
     throw badRequest(
-      "What is unknown is settled or retried, what is retryable retried; effects and messages are redriven or discarded.",
+      "Unknown records can be settled or retried, retryable records can be retried; effects and messages can be redriven or discarded.",
     );
   }
   const by = { operator: name, reason };
@@ -124,13 +124,13 @@ function settleItem(operator: Operator, record: RecordView, action: BulkAction, 
   };
 }
 
-/** The call in doubt is each record's own. */
+/** Each record has its own call in doubt. */
 async function bulkOutcome(
   operator: Operator,
   id: string,
   action: BulkAction,
 ): Promise<Outcome | Exclude<JobResult, null>> {
-  if (action.kind !== "settle") throw badRequest("Records are settled.");
+  if (action.kind !== "settle") throw badRequest("Only records can be settled.");
   if (action.outcome === "failed") return { outcome: "failed", answer: { status: action.status } };
   const { proof } = action;
   const found = await operator.inspect(id);
@@ -138,11 +138,11 @@ async function bulkOutcome(
   const call = choices.find(({ action: one }) => one.kind === "settle" && one.outcome === "call")?.action;
   const downstreamKey = call !== undefined && "downstreamKey" in call ? call.downstreamKey : null;
   const isUnknown = found.kind === "record" && found.report.state === "unknown";
-  // What is not unknown any more is refused with the name of who was faster.
+  // A record that is no longer unknown is refused with the name of the person who was faster.
   if (proof === "closed-downstream" && downstreamKey === null && isUnknown) {
     return {
-      title: "Not settled. No call of it is in doubt.",
-      detail: "What the other side closes is a call. Settle it by your word, or one by one.",
+      title: "Not settled. The record has no call in doubt.",
+      detail: "The other side can only close a call. Settle it on your own knowledge, or one by one.",
     };
   }
   return { outcome: "not-executed", proof, downstreamKey };
@@ -156,7 +156,7 @@ async function deadItems(
   by: By,
 ) {
   if (action.kind !== "redrive" && action.kind !== "discard")
-    throw badRequest("Effects and messages are redriven or discarded.");
+    throw badRequest("Effects and messages can only be redriven or discarded.");
   const decision =
     action.kind === "discard"
       ? ({ decision: "discard" } as const)

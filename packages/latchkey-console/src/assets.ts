@@ -1,10 +1,10 @@
-/** The built page. Its files are few and small, so they are read once and kept. */
+/** The built page. Its files are few and small, so they are read once and cached. */
 import { readdir, readFile } from "node:fs/promises";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Refusal, reply } from "./replies.ts";
 
-/** From `src` and from `dist` alike. */
+/** The same from `src` and from `dist`. */
 const folder = fileURLToPath(new URL("../dist/client", import.meta.url));
 
 const types: Readonly<Record<string, string>> = {
@@ -17,9 +17,9 @@ const types: Readonly<Record<string, string>> = {
 };
 
 export interface Assets {
-  /** Null: there is no such file. */
+  /** Null: the file does not exist. */
   file(path: string): Promise<Response | null>;
-  /** The page itself, for every address that it knows. */
+  /** The page itself, for every address that it handles. */
   page(): Promise<Response>;
 }
 
@@ -30,8 +30,8 @@ export function assetsUnder(basePath: string): Assets {
       read = null;
       throw new Refusal(
         500,
-        "The console's page is not there.",
-        `It is built by \`npm run build:client -w latchkey-console\` (${cause instanceof Error ? cause.message : cause}).`,
+        "The console's page is missing.",
+        `Build it with \`npm run build:client -w latchkey-console\` (${cause instanceof Error ? cause.message : cause}).`,
       );
     });
     return read;
@@ -40,7 +40,7 @@ export function assetsUnder(basePath: string): Assets {
     async file(path) {
       const bytes = (await files()).get(path);
       if (bytes === undefined || path === "index.html") return null;
-      // Names below assets/ change with what is in them.
+      // Names below assets/ contain a hash of the content.
       const isNamedByContent = path.startsWith("assets/");
       const caching = isNamedByContent ? "public, max-age=31536000, immutable" : "no-cache";
       return reply(200, types[extname(path)] ?? "application/octet-stream", bytes, {

@@ -42,10 +42,10 @@ interface Site extends ReadContext {
 }
 
 /**
- * Makes the console: one handler that mounts in any framework which has, or can be given, `Request` and `Response`. It never
- * rejects: what goes wrong is an answer in sentences.
+ * Creates the console: one handler that can be mounted in any framework that has `Request` and `Response`, or can be given
+ * them. It never rejects: failures are answers with an explanation.
  *
- * @throws {TypeError} for an unknown option, a token of fewer than 16 characters, or neither `token` nor `authorize`
+ * @throws {TypeError} for an unknown option, a token shorter than 16 characters, or neither `token` nor `authorize`
  */
 export function consoleHandler<Tx>(options: ConsoleOptions<Tx>): ConsoleHandler {
   checkConsoleOptions(options);
@@ -89,7 +89,7 @@ function watchedOf<Tx>({ latchkey, worker, history }: ConsoleOptions<Tx>): Watch
   };
 }
 
-/** What a broker says is no fault of the console. */
+/** A broker's error is not an error of the console. */
 function orRefusal(republish: Republish): Republish {
   const unpublished = (cause: unknown) => {
     const said = cause instanceof Error ? cause.message : String(cause);
@@ -105,7 +105,7 @@ function orRefusal(republish: Republish): Republish {
   };
 }
 
-/** Frameworks differ in whether they take the path off that they mount a handler under. */
+/** Some frameworks remove the path that a handler is mounted under, others do not. */
 function pathOf(request: Request, basePath: string): string {
   const { pathname } = new URL(request.url);
   const isBelow = pathname === basePath || pathname.startsWith(`${basePath}/`);
@@ -115,7 +115,7 @@ function pathOf(request: Request, basePath: string): string {
 async function answer(site: Site, request: Request, path: string): Promise<Response> {
   if (path.startsWith("api/")) return answerApi(site, request, path.slice("api/".length));
   if (request.method !== "GET" && request.method !== "HEAD") {
-    throw new Refusal(405, "Nothing was done.", "This address is only read.");
+    throw new Refusal(405, "Nothing was done.", "This address accepts GET only.");
   }
   return (await site.assets.file(path)) ?? (await site.assets.page());
 }
@@ -132,12 +132,13 @@ async function answerApi(site: Site, request: Request, path: string): Promise<Re
     return json(401, { ...problem, signIn: site.access.signIn !== null });
   }
   if (isRead) return read(site, request, path, user);
-  if (method !== "POST") throw new Refusal(405, "Nothing was done.", `${method} means nothing here.`);
+  if (method !== "POST")
+    throw new Refusal(405, "Nothing was done.", `This address does not accept ${method}.`);
   if (!mayAct(site, user)) {
     throw new Refusal(
       403,
-      "Nothing was changed. This console is read-only for you.",
-      "Settling, retrying, forgetting, redriving and giving up need a user with more rights, or the command line.",
+      "Nothing was changed. The console is read-only for you.",
+      "To settle, retry, forget, redrive or discard you need more rights, or the command line.",
     );
   }
   return act(site, request, path, user.operator);
@@ -145,7 +146,7 @@ async function answerApi(site: Site, request: Request, path: string): Promise<Re
 
 function signInHint({ signIn: form }: Access): string {
   return form === null
-    ? "The service that this console belongs to does not know you: sign in there."
+    ? "The service that this console belongs to does not recognise you: sign in there."
     : "Sign in with the console's token and your name.";
 }
 
@@ -154,7 +155,7 @@ function mayAct(site: Pick<Site, "readOnly">, { readOnly = false }: ConsoleUser)
 }
 
 async function signIn({ access, clock }: Site, request: Request): Promise<Response> {
-  if (access.signIn === null) throw new Refusal(404, "There is no sign-in here.", signInHint(access));
+  if (access.signIn === null) throw new Refusal(404, "This console has no sign-in.", signInHint(access));
   const fields = await fieldsOf(request);
   const operator = textOf(fields, "operator").slice(0, 100);
   const cookie = access.signIn.begin(request, fields.token, operator);
@@ -162,8 +163,8 @@ async function signIn({ access, clock }: Site, request: Request): Promise<Respon
     await new Promise<void>((resolve) => clock.startTimer(wrongTokenPauseMs, resolve, "awaited"));
     throw new Refusal(
       403,
-      "Not signed in. That is not the console's token.",
-      "It is given where the console is started.",
+      "Not signed in. The token is wrong.",
+      "The token is shown where the console was started.",
     );
   }
   return json(200, { operator }, { "Set-Cookie": cookie });
@@ -197,7 +198,7 @@ async function read(site: Site, request: Request, path: string, user: ConsoleUse
       const id = /^jobs\/([0-9a-f-]{36})$/u.exec(path)?.[1];
       const job = id === undefined ? null : site.jobs.find(id);
       if (job !== null) return json(200, job);
-      throw new Refusal(404, "There is no such thing.", "It may have been kept by a process that has ended.");
+      throw new Refusal(404, "Not found.", "It may have been stored by a process that has ended.");
     }
   }
 }
@@ -231,7 +232,7 @@ async function act(site: Site, request: Request, path: string, name: string): Pr
     default: {
       const id = /^jobs\/([0-9a-f-]{36})\/run$/u.exec(path)?.[1];
       if (id !== undefined) return runJob(context, id, fields);
-      throw new Refusal(404, "Nothing was done.", "There is no such action.");
+      throw new Refusal(404, "Nothing was done.", "This action does not exist.");
     }
   }
 }
@@ -244,7 +245,7 @@ function refusal(error: unknown): Response {
       detail:
         error.certainty === "not_sent"
           ? "Nothing was changed. Try again once it is back."
-          : "Whether anything was changed is not known. Trying the same again is safe.",
+          : "It is not known whether anything was changed. You can safely try it again.",
     });
   }
   if (error instanceof TypeError) {
@@ -252,6 +253,6 @@ function refusal(error: unknown): Response {
   }
   return json(500, {
     title: "The console failed.",
-    detail: "Look at the record again before you repeat what you did; the service's log may say more.",
+    detail: "Look at the record again before you repeat the action; the service's log may have details.",
   });
 }

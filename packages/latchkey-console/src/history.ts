@@ -1,4 +1,4 @@
-/** What a process decided lately, kept in memory for the overview's charts: bounded, and gone with the process. */
+/** The recent decisions of a process, in memory, for the overview's charts: limited in size, and lost with the process. */
 import { type Clock, type LatchkeyEvent, systemPorts } from "latchkey";
 import {
   type DecisionName,
@@ -10,20 +10,20 @@ import {
 } from "./wire.ts";
 
 export interface History {
-  /** For `createLatchkey({ onEvent })`, alone or among others. */
+  /** For `createLatchkey({ onEvent })`, alone or called from another listener. */
   readonly onEvent: (event: LatchkeyEvent) => void;
-  /** What was counted since it was made, at most six hours. */
+  /** The counts since it was created, for at most six hours. */
   view(leases?: ReadonlyMap<string, number>): HistoryView;
 }
 
 const minuteMs = 60_000;
 const minutesMax = 6 * 60;
 const namesMax = 100;
-/** Of each operation; older ones go. */
+/** Durations stored per operation; older ones are dropped. */
 const durationsMax = 1_000;
-/** What rates and percentiles of operations are taken of. */
+/** The window for rates and percentiles of operations. */
 const recentMinutes = 15;
-/** What there is no room for by name. */
+/** Counts of names for which there is no room. */
 
 interface Bucket {
   readonly minute: number;
@@ -92,7 +92,7 @@ function entry<T>(map: Map<string, T>, name: string, make: () => T): T {
   return made;
 }
 
-/** Minutes without a request are zeros; minutes before the process began are not there. */
+/** Minutes without a request are zeros; minutes before the process started are missing. */
 function seriesOf(buckets: readonly Bucket[], first: number, last: number) {
   const from = Math.max(first, last - minutesMax + 1);
   const known = new Map(buckets.map(({ minute, decisions }) => [minute, decisions]));

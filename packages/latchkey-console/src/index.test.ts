@@ -1,4 +1,4 @@
-/** The handler, over real stores: who may ask what, and what comes of it. */
+/** The handler over real stores: who may do what, and the results. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { message } from "../../../test/brokers/inbox-arrange.ts";
 import {
@@ -67,13 +67,13 @@ describe("construction", () => {
   const { latchkey } = { latchkey: createLatchkey({ store: memoryStore() }) };
   test.each([
     ["an unknown option", { latchkey, token, color: "red" }, /unknown option "color"/],
-    ["no access", { latchkey }, /one of token and authorize/],
-    ["both", { latchkey, token, authorize: () => null }, /one of token and authorize/],
+    ["no access", { latchkey }, /either token or authorize/],
+    ["both", { latchkey, token, authorize: () => null }, /either token or authorize/],
     ["a short token", { latchkey, token: "secret" }, /at least 16 characters/],
     ["no latchkey", { token }, /what createLatchkey returned/],
     ["a path that ends in /", { latchkey, token, basePath: "/console/" }, /basePath/],
-    ["a path that is markup", { latchkey, token, basePath: '/"><script>' }, /basePath/],
-    ["an origin with a path", { latchkey, token, origins: ["https://a.test/x"] }, /is no origin/],
+    ["a path that is HTML", { latchkey, token, basePath: '/"><script>' }, /basePath/],
+    ["an origin with a path", { latchkey, token, origins: ["https://a.test/x"] }, /is not an origin/],
   ])("%s is a TypeError", (_what, options, expected) => {
     expect(() => consoleHandler(options as unknown as Options)).toThrow(expected);
   });
@@ -81,7 +81,7 @@ describe("construction", () => {
 
 describe("the page", () => {
   test.each(["/", "/unknown", "/record/01a21257-4eea-7a9d-8e65-72aaaaaaaaaa", "/no-such-page"])(
-    "is served at %s, guarded, to everybody",
+    "is served at %s with its security headers, to everyone",
     async (path) => {
       const { status, headers, text } = await get(path, {});
       expect(status).toBe(200);
@@ -96,13 +96,13 @@ describe("the page", () => {
         expect(policy).toContain(part);
       }
       expect(policy).not.toContain("unsafe");
-      expect(text, "the policy forbids both").not.toMatch(/<script(?![^>]* src=)|style=/u);
+      expect(text, "the policy must forbid both").not.toMatch(/<script(?![^>]* src=)|style=/u);
       expect(headers.get("x-content-type-options")).toBe("nosniff");
       expect(headers.get("cache-control")).toBe("no-store");
     },
   );
 
-  test("its files are there, below any path, and nothing else of the machine", async () => {
+  test("its files exist below any path, and no other file of the machine is served", async () => {
     const below = consoleHandler({ latchkey: world.latchkey, token, basePath: "/ops/console" });
     const { text } = await get("/ops/console/unknown", {}, below);
     const files = [...text.matchAll(/(?:src|href)="(\/[^"]+)"/gu)].map((match) => match[1] ?? "");
@@ -119,7 +119,7 @@ describe("the page", () => {
       expect((await get(path, {})).text).not.toContain('"name"');
     }
     const taken = await get("/api/session", bearer, below);
-    expect(taken.status, "a framework may take its path off").toBe(200);
+    expect(taken.status, "a framework may remove its path").toBe(200);
   });
 });
 
@@ -132,13 +132,13 @@ describe("access", () => {
     "census?queue=dead",
     "inspect?name=x",
   ];
-  test.each(reads)("GET %s answers nothing to who is not signed in", async (path) => {
+  test.each(reads)("GET %s returns nothing without a session", async (path) => {
     const { status, body } = await get(`/api/${path}`, {});
     expect(status).toBe(401);
     expect(Object.keys(body).sort()).toEqual(["detail", "signIn", "title"]);
   });
 
-  test("wrong tokens, and cookies that were changed, are none", async () => {
+  test("wrong tokens and modified cookies are rejected", async () => {
     for (const authorization of [
       "Bearer ",
       `Bearer ${token}x`,
@@ -182,12 +182,12 @@ describe("access", () => {
     const wrong = await post("session", { token: "guessed", operator: "eve" }, own);
     expect(wrong).toMatchObject({
       status: 403,
-      body: { title: expect.stringContaining("not the console's token") },
+      body: { title: expect.stringContaining("The token is wrong") },
     });
     expect(wrong.headers.get("set-cookie")).toBeNull();
     expect(
       (await post("session", { token, operator: " " }, own)).status,
-      "a name is kept with decisions",
+      "a name is stored with decisions",
     ).toBe(400);
     const secure = new Request("https://console.test/api/session", {
       method: "POST",
@@ -197,7 +197,7 @@ describe("access", () => {
     expect((await handler(secure)).headers.get("set-cookie")).toContain("Secure");
   });
 
-  test("a session ends after twelve hours, for what is read and for what is done", async () => {
+  test("a session ends after twelve hours, for reads and for actions", async () => {
     const ports = manualPorts();
     const timed = consoleHandler({ latchkey: createLatchkey({ store: memoryStore(), ports }), token });
     const signedIn = await post("session", { token, operator: "ada" }, own, timed);
@@ -213,7 +213,7 @@ describe("access", () => {
     expect((await post("retry", {}, { ...own, cookie }, timed)).status).toBe(401);
   });
 
-  test("the host's own authentication decides, and may say read-only", async () => {
+  test("the host's own authentication decides, and can make a user read-only", async () => {
     const users: Record<string, { operator: string; readOnly?: boolean }> = {
       a: { operator: "ada" },
       g: { operator: "grace", readOnly: true },
@@ -257,7 +257,7 @@ describe("another site's page", () => {
     }
   });
 
-  test("an origin that is named may, behind a proxy; a program with the token needs none", async () => {
+  test("a configured origin may act, behind a proxy; a program with the token needs none", async () => {
     const proxied = consoleHandler({ latchkey: world.latchkey, token, origins: ["https://admin.test"] });
     const headers = {
       "x-latchkey-console": "1",
@@ -267,13 +267,13 @@ describe("another site's page", () => {
     expect((await post("session", { token, operator: "ada" }, headers, proxied)).status).toBe(200);
     expect(
       (await post("settle", {}, { ...bearer, "x-latchkey-console": "1" })).status,
-      "understood, and wrong",
+      "accepted, but with a wrong body",
     ).toBe(400);
   });
 });
 
 describe("reading", () => {
-  test("counts, pages and causes are those of the store", async () => {
+  test("counts, pages and causes match the store", async () => {
     const tenant = "reading";
     for (const n of [1, 2, 3]) await callInDoubt(world.place, keyOf(`r-${n}`, { tenant }));
     await bareDoubt(world.place, keyOf("r-4", { tenant }));
@@ -296,7 +296,7 @@ describe("reading", () => {
     "records?state=unknown&notAfter=yesterday",
     "census?queue=all",
     "dead?kind=record",
-  ])("%s is refused in sentences", async (path) => {
+  ])("%s is refused with an explanation", async (path) => {
     const { status, body } = await get(`/api/${path}`);
     expect({ status, body }).toMatchObject({
       status: 400,
@@ -304,14 +304,14 @@ describe("reading", () => {
     });
   });
 
-  test("an unknown name is not found, an unknown address is none", async () => {
+  test("an unknown record is not found, and an unknown address does not exist", async () => {
     expect((await get("/api/inspect?name=order-1")).body).toEqual({ kind: "not_found" });
     expect((await get("/api/inspect?name=")).body).toEqual({ kind: "not_found" });
     expect((await get("/api/nothing")).status).toBe(404);
     expect((await get("/api/jobs/00000000-0000-0000-0000-000000000000")).status).toBe(404);
   });
 
-  test("values are masked unless the host says otherwise; nothing of them is anywhere in the answer", async () => {
+  test("values are masked unless the host configures otherwise; no value appears anywhere in the answer", async () => {
     const canary = "canary-4242424242424242";
     const key = keyOf("masked");
     const record = await begin(
@@ -379,7 +379,7 @@ describe("the summary of a request", () => {
     return { latchkey, path: `/api/inspect?name=${record?.id}` };
   };
 
-  test("shows method and path, and masks the fields, unless it is told otherwise", async () => {
+  test("shows method and path, and masks the fields, unless configured otherwise", async () => {
     const { latchkey, path } = await requested();
     const shown = await get(path, bearer, consoleHandler({ latchkey, token }));
     expect(shown.body.report.summary).toEqual({
@@ -389,15 +389,17 @@ describe("the summary of a request", () => {
     expect(open.body.report.summary.value.fields).toEqual({ card: "4242" });
   });
 
-  test("one function of the latchkey decides what is kept and what is shown", async () => {
+  test("one function of the latchkey decides what is stored and what is shown", async () => {
     const redact = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll("4242", "…42"));
     const { latchkey, path } = await requested(redact);
     const shown = await get(path, bearer, consoleHandler({ latchkey, token }));
     expect(shown.body.report.summary.value.fields).toEqual({ card: "…42" });
     expect(shown.body.report.answer.value.body).toEqual({ card: "…42" });
     const open = await get(path, bearer, consoleHandler({ latchkey, token, redact: false }));
-    expect(open.body.report.summary.value.fields, "it was kept like that").toEqual({ card: "…42" });
-    expect(open.body.report.answer.value.body, "the answer has to be kept whole").toEqual({ card: "4242" });
+    expect(open.body.report.summary.value.fields, "it was stored that way").toEqual({ card: "…42" });
+    expect(open.body.report.answer.value.body, "the answer must be stored completely").toEqual({
+      card: "4242",
+    });
   });
 });
 
@@ -407,7 +409,7 @@ describe("acting", () => {
     return { recordId: id, attempt: report.attempt, reason: "ticket 7" };
   };
 
-  test("settles with who and why; a second person reads who was faster", async () => {
+  test("settles with name and reason; a second person sees who was faster", async () => {
     const { id, downstream } = await callInDoubt(world.place, keyOf("act-1"));
     const fields = {
       ...(await settleFields(id)),
@@ -431,10 +433,10 @@ describe("acting", () => {
   test.each([
     ["no reason", { reason: " " }],
     ["no attempt", { attempt: "1" }],
-    ["another outcome", { outcome: "maybe" }],
+    ["an unknown outcome kind", { outcome: "maybe" }],
     ["no proof", { proof: "hope" }],
-    ["an answer that is none", { outcome: "completed", answer: 7 }],
-    ["an answer's status that is none", { outcome: "completed", answer: { status: 99 } }],
+    ["an answer that is invalid", { outcome: "completed", answer: 7 }],
+    ["a status that is invalid", { outcome: "completed", answer: { status: 99 } }],
   ])("refuses a settlement with %s, and changes nothing", async (_what, change) => {
     const id = await bareDoubt(world.place, keyOf(`wrong-${_what}`));
     const fields = {
@@ -450,9 +452,9 @@ describe("acting", () => {
   });
 
   test.each([
-    ["no JSON", "{"],
-    ["no object", "[]"],
-    ["too much", JSON.stringify({ reason: "x".repeat(300_000) })],
+    ["not JSON", "{"],
+    ["not an object", "[]"],
+    ["too large", JSON.stringify({ reason: "x".repeat(300_000) })],
   ])("refuses a body that is %s", async (_what, body) => {
     expect(await post("settle", body)).toMatchObject({ status: 400, body: { title: expect.any(String) } });
   });
@@ -476,7 +478,7 @@ describe("acting", () => {
     expect((await get("/api/dead?kind=effect&tenant=dying")).body.items).toEqual([]);
   });
 
-  test("a dead message is published again, and what the broker says is shown where it fails", async () => {
+  test("a dead message is published again, and the broker's error is shown if that fails", async () => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const inbox = createInbox(
       latchkey,
@@ -513,7 +515,7 @@ describe("acting", () => {
     expect(world.published).toBe(1);
   });
 
-  test("what has completed is forgotten when it is said that it may run again, once, with who and why", async () => {
+  test("a completed record is forgotten once, after confirmation, with name and reason", async () => {
     const key = keyOf("act-forget");
     const record = await begin(world.place, key);
     await complete(world.place, ownerOf(key, record), jsonAnswer(201, {}));
@@ -535,7 +537,7 @@ describe("acting", () => {
     });
   });
 
-  test("an unknown is looked up again; what is under way is not retried", async () => {
+  test("an unknown record is looked up again; a running one is not retried", async () => {
     const { id } = await callInDoubt(world.place, keyOf("act-retry"));
     expect(await post("retry", await settleFields(id))).toMatchObject({
       status: 200,
@@ -553,7 +555,7 @@ describe("acting", () => {
     });
   });
 
-  test("read-only refuses every action in sentences", async () => {
+  test("read-only refuses every action with an explanation", async () => {
     const shut = consoleHandler({ latchkey: world.latchkey, token, readOnly: true });
     for (const action of [
       "settle",
@@ -572,14 +574,14 @@ describe("acting", () => {
   });
 });
 
-describe("acting on all that match", () => {
+describe("acting on all matching entries", () => {
   const over = (id: string) =>
     until(async () => {
       const { body } = await get(`/api/jobs/${id}`);
       return body.state === "finished" ? body : null;
     });
 
-  test("what was checked is done, what came later is not, and what was settled meanwhile is refused", async () => {
+  test("checked entries are settled, later ones are not, and those settled meanwhile are refused", async () => {
     const tenant = "bulk";
     for (const n of [1, 2, 3]) await callInDoubt(world.place, keyOf(`b-${n}`, { tenant }));
     await bareDoubt(world.place, keyOf("b-other", { tenant }));
@@ -599,7 +601,10 @@ describe("acting on all that match", () => {
     });
     expect(await post(`jobs/${checked.id}/run`, { count: 2 })).toMatchObject({ status: 409 });
     const other = { ...bearer, ...own, "x-latchkey-operator": "eve" };
-    expect((await post(`jobs/${checked.id}/run`, { count: 3 }, other)).status, "another person's").toBe(404);
+    expect(
+      (await post(`jobs/${checked.id}/run`, { count: 3 }, other)).status,
+      "belongs to another person",
+    ).toBe(404);
     await post(`jobs/${checked.id}/run`, { count: 3 });
     await post(`jobs/${checked.id}/run`, { count: 3 });
     const done = await over(checked.id);
@@ -625,11 +630,11 @@ describe("acting on all that match", () => {
     expect(await over(id)).toMatchObject({
       done: 0,
       refused: 1,
-      refusals: [{ title: expect.stringContaining("No call of it is in doubt") }],
+      refusals: [{ title: expect.stringContaining("no call in doubt") }],
     });
   });
 
-  test("what is retryable is retried, and what is unknown looked up again; what changed meanwhile is refused", async () => {
+  test("retryable records are retried, and unknown ones looked up again; those that changed meanwhile are refused", async () => {
     const tenant = "bulk-retry";
     for (const n of [1, 2]) await callInDoubt(world.place, keyOf(`r-${n}`, { tenant }));
     const what = { tenant, reason: "their API is back", kind: "retry" };
@@ -657,7 +662,7 @@ describe("acting on all that match", () => {
     expect(retryable).toHaveLength(2);
     const { id, total } = (await post("jobs", { ...what, queue: "retryable" })).body;
     expect(total).toBe(2);
-    // As after several failures. A settled one is due at once.
+    // As after several failures. A settled record is due at once.
     const later = "update latchkey.records set reconcile_after = now() + interval '1 hour' where tenant = $1";
     await world.place.pool.query(later, [tenant]);
     const [first] = retryable;
@@ -682,18 +687,21 @@ describe("acting on all that match", () => {
     ["records are not redriven", { queue: "unknown", kind: "redrive", doubt: "kept" }],
     ["effects are not retried", { queue: "effect", kind: "retry" }],
     [
-      "what is retryable is not settled",
+      "retryable records are not settled",
       { queue: "retryable", kind: "settle", outcome: "failed", status: 502 },
     ],
     ["effects are not settled", { queue: "effect", kind: "settle", outcome: "failed", status: 502 }],
-    ["a failure has a status of one", { queue: "unknown", kind: "settle", outcome: "failed", status: 200 }],
-    ["results are each record's own", { queue: "unknown", kind: "settle", outcome: "call" }],
+    [
+      "a failure needs a failure's status",
+      { queue: "unknown", kind: "settle", outcome: "failed", status: 200 },
+    ],
+    ["each record has its own result", { queue: "unknown", kind: "settle", outcome: "call" }],
   ])("%s", async (_what, fields) => {
     expect((await post("jobs", { ...fields, reason: "x" })).status).toBe(400);
   });
 });
 
-test("a store that is gone is said, and nothing of what the database says", async () => {
+test("an unreachable store is reported, without the database's error message", async () => {
   const gone = await openWorld();
   const here = consoleHandler({ latchkey: gone.latchkey, token });
   await gone.close();
@@ -702,7 +710,7 @@ test("a store that is gone is said, and nothing of what the database says", asyn
   expect(body).toMatchObject({ title: expect.any(String), detail: expect.any(String) });
 });
 
-test("history: requests a minute by decision, durations by operation, duplicates by tenant; bounded", async () => {
+test("history: requests per minute by decision, durations by operation, duplicates by tenant; limited in size", async () => {
   const clock = { now: Date.parse("2026-11-25T02:00:30Z") };
   const history = createHistory({ clock: { wallMs: () => clock.now } });
   const about = { operation: "pay", tenant: "acme", keyHash: "0" };
@@ -733,14 +741,16 @@ test("history: requests a minute by decision, durations by operation, duplicates
   clock.now += 24 * 60 * 60_000;
   executed(1);
   expect(history.view().minutes).toHaveLength(360);
-  expect(history.view().tenants[0], "what has no place of its own is counted together").toMatchObject({
-    tenant: "(others)",
-    duplicates: 401,
-  });
+  expect(history.view().tenants[0], "tenants without their own entry must be counted together").toMatchObject(
+    {
+      tenant: "(others)",
+      duplicates: 401,
+    },
+  );
 });
 
 describe("the audit log", () => {
-  test("has what was decided, of all tenants or of one", async () => {
+  test("has the decisions of all tenants, or of one", async () => {
     await decideSome(world);
     const { status, body } = await get("/api/audit?limit=200");
     expect(status).toBe(200);
@@ -751,13 +761,13 @@ describe("the audit log", () => {
     expect(await get("/api/audit?from=yesterday")).toMatchObject({ status: 400 });
   });
 
-  test("of a store that keeps rows by key alone is refused in a sentence, and its page is not offered", async () => {
+  test("is refused with an explanation by a store that keeps rows by key only, and its page is not offered", async () => {
     const { listAudit, ...store } = memoryStore();
     const bare = consoleHandler({ latchkey: createLatchkey({ store }), token });
     expect((await get("/api/session", bearer, bare)).body.abilities.auditLog).toBe(false);
     expect(await get("/api/audit", bearer, bare)).toMatchObject({
       status: 404,
-      body: { title: "There is no audit log here." },
+      body: { title: "This store has no audit log." },
     });
   });
 });

@@ -1,16 +1,16 @@
 /**
- * Acting on everything that matches a filter: first checked, then run. What was checked is kept here by name, so that what
- * comes later is not touched. Jobs live in this process and end with it; each of their decisions is complete in itself.
+ * Acts on all entries that match a filter: first checks them, then runs. The checked entries are stored here by name, so that
+ * later ones are not affected. Jobs belong to this process and end with it; each of their decisions is complete in itself.
  */
 import type { Ports } from "latchkey";
 import { Refusal } from "./replies.ts";
 import type { JobView } from "./wire.ts";
 
-/** What came of one of a job: null: it was done; else why it was refused. */
+/** The result for one entry of a job: null if it succeeded, otherwise why it was refused. */
 export type JobResult = { readonly title: string; readonly detail: string } | null;
 
 export interface JobItem {
-  /** As the person reads it. */
+  /** The name that is shown to people. */
   readonly name: string;
   run(): Promise<JobResult>;
 }
@@ -33,20 +33,20 @@ interface Job extends NewJob {
 }
 
 export interface Jobs {
-  /** Nothing is done yet. */
+  /** Stores the job without running it. */
   check(job: NewJob): JobView;
-  /** @throws {Refusal} when it is not there, was begun by another person, or its number is another one. */
+  /** @throws {Refusal} if the job does not exist, belongs to another person, or has another count. */
   run(id: string, operator: string, count: number): JobView;
-  /** Null: there is none, or not any more. */
+  /** Null: it does not exist, or no longer. */
   find(id: string): JobView | null;
-  /** Those that run or ended lately, latest first. */
+  /** Running and recently ended jobs, latest first. */
   recent(): readonly JobView[];
 }
 
 const jobsMax = 20;
 const keptMs = 60 * 60 * 1_000;
 const refusalsMax = 20;
-/** At once. More would take the connections of the service's own requests. */
+/** Decisions at the same time. More would take the connections of the service's own requests. */
 const concurrency = 4;
 
 export function createJobs({ clock, random }: Ports): Jobs {
@@ -71,8 +71,8 @@ export function createJobs({ clock, random }: Ports): Jobs {
       if (job === undefined || job.operator !== operator) {
         throw new Refusal(
           404,
-          "Nothing was done. What you checked is not kept any more.",
-          "Check again: this process has been started anew since, or an hour has passed.",
+          "Nothing was done. Your check is no longer stored.",
+          "Check again: this process has been restarted since, or an hour has passed.",
         );
       }
       if (job.state !== "checked") return viewOf(job);
@@ -80,7 +80,7 @@ export function createJobs({ clock, random }: Ports): Jobs {
         throw new Refusal(
           409,
           `Nothing was done. You typed ${count}, and ${job.items.length} were checked.`,
-          "Look at the number again.",
+          "Check the number.",
         );
       }
       job.state = "running";
@@ -119,7 +119,7 @@ async function runAll(job: Job): Promise<void> {
 function problemOf(error: unknown): JobResult {
   if (error instanceof Refusal) return error.problem;
   return {
-    title: "Not done. The store could not be used.",
+    title: "Not done. The store was not available.",
     detail: error instanceof Error ? error.message : String(error),
   };
 }

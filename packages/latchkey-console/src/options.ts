@@ -1,41 +1,41 @@
 import type { Latchkey, Redact, Republish, Worker } from "latchkey";
 import type { History } from "./history.ts";
 
-/** Who looks at the console. */
+/** A user of the console. */
 export interface ConsoleUser {
-  /** Kept with what the person decides. */
+  /** Stored with the person's decisions. */
   readonly operator: string;
-  /** Default false: may settle, redrive and give up. */
+  /** Default false: may settle, redrive and discard. */
   readonly readOnly?: boolean;
 }
 
 interface CommonOptions<Tx> {
   readonly latchkey: Pick<Latchkey<Tx>, "runtime" | "settle" | "overview">;
-  /** No user may settle, redrive or give up here. Default false. */
+  /** Nobody may settle, redrive or discard here. Default false. */
   readonly readOnly?: boolean;
   /**
-   * What is shown of stored inputs, results, answers, payloads and of the fields of summaries. True: their structure with every
-   * value masked. False: all of it. A function: what it returns. Default: the latchkey's `redact`, else true.
+   * What is shown of stored inputs, results, answers, payloads and of the fields of summaries. True: their structure with
+   * every value masked. False: everything. A function: its return value. Default: the latchkey's `redact`, otherwise true.
    */
   readonly redact?: boolean | Redact;
   /** The path that the console is mounted under, as browsers see it, such as `/console`. Default: none. */
   readonly basePath?: string;
-  /** What is watched, shown beside the name, such as `production`. Default: nothing. */
+  /** The name of the installation, shown next to the product's name, such as `production`. Default: none. */
   readonly title?: string;
-  /** Publishes a dead message again. Default: messages cannot be redriven here. */
+  /** Publishes a dead message again. Default: messages cannot be redriven. */
   readonly republish?: Republish;
-  /** The worker of this process, whose services the overview shows. Default: none are shown. */
+  /** The worker of this process; the overview shows its services. Default: none are shown. */
   readonly worker?: Pick<Worker, "health">;
-  /** What `createHistory` returned, for the overview's charts. Default: there are none. */
+  /** The return value of `createHistory`, for the overview's charts. Default: no charts. */
   readonly history?: History;
   /**
-   * Origins that browsers may act from, such as `https://admin.example.com`, where a proxy does not hand on the `Host` that
-   * they ask for. Default: the origin of the request's own URL.
+   * Origins from which browsers may act, such as `https://admin.example.com`, if a proxy does not pass on the browser's
+   * `Host`. Default: the origin of the request's own URL.
    */
   readonly origins?: readonly string[];
 }
 
-/** One secret for all: people sign in with it and with their name. */
+/** One secret for everyone: people sign in with it and with their name. */
 export interface TokenAccess {
   /** At least 16 characters. */
   readonly token: string;
@@ -44,7 +44,7 @@ export interface TokenAccess {
 
 /** The host's own authentication. */
 export interface HostAccess {
-  /** Says who asks; null: no one who may look. */
+  /** Identifies the user; null: the request may not see the console. */
   readonly authorize: (request: Request) => ConsoleUser | null | Promise<ConsoleUser | null>;
   readonly token?: never;
 }
@@ -67,7 +67,7 @@ const names: readonly string[] = [
 
 const tokenLengthMin = 16;
 
-/** @throws {TypeError} for an unknown option, or one that makes no sense. */
+/** @throws {TypeError} for an unknown or invalid option. */
 export function checkConsoleOptions<Tx>(options: ConsoleOptions<Tx>): void {
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown !== undefined) throw new TypeError(`consoleHandler: unknown option ${JSON.stringify(unknown)}`);
@@ -76,18 +76,20 @@ export function checkConsoleOptions<Tx>(options: ConsoleOptions<Tx>): void {
     throw new TypeError("consoleHandler: latchkey must be what createLatchkey returned");
   }
   if ((token === undefined) === (authorize === undefined)) {
-    throw new TypeError("consoleHandler: pass one of token and authorize");
+    throw new TypeError("consoleHandler: pass either token or authorize");
   }
   if (token !== undefined && (typeof token !== "string" || token.length < tokenLengthMin)) {
     throw new TypeError(`consoleHandler: token must have at least ${tokenLengthMin} characters`);
   }
   if (basePath !== "" && !/^(?:\/[\w.~-]+)+$/u.test(basePath)) {
-    throw new TypeError("consoleHandler: basePath must begin with / and not end with one, such as /console");
+    throw new TypeError(
+      "consoleHandler: basePath must start with / and must not end with /, such as /console",
+    );
   }
   for (const origin of origins) {
     if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
       throw new TypeError(
-        `consoleHandler: ${JSON.stringify(origin)} is no origin, such as https://admin.example.com`,
+        `consoleHandler: ${JSON.stringify(origin)} is not an origin, such as https://admin.example.com`,
       );
     }
   }

@@ -1,4 +1,4 @@
-/** What a request asks for, read from its address and its body. */
+/** Reads the parameters of a request from its address and its body. */
 import type { Outcome, QueueFilter } from "latchkey/operator";
 import { badRequest } from "./replies.ts";
 import type { BulkAction, QueueQuery } from "./wire.ts";
@@ -7,13 +7,13 @@ export type Fields = Readonly<Record<string, unknown>>;
 
 const bodyLimitBytes = 256 * 1_024;
 
-/** @throws {Refusal} for a body that is too large or no JSON object. */
+/** @throws {Refusal} for a body that is too large or is not a JSON object. */
 export async function fieldsOf(request: Request): Promise<Fields> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of request.body ?? []) {
     bytes += chunk.byteLength;
-    if (bytes > bodyLimitBytes) throw badRequest(`It is larger than ${bodyLimitBytes} bytes.`);
+    if (bytes > bodyLimitBytes) throw badRequest(`The body is larger than ${bodyLimitBytes} bytes.`);
     chunks.push(chunk);
   }
   try {
@@ -22,13 +22,13 @@ export async function fieldsOf(request: Request): Promise<Fields> {
   } catch {
     // Falls through: neither is an object.
   }
-  throw badRequest("Its body must be a JSON object.");
+  throw badRequest("The body must be a JSON object.");
 }
 
 export function textOf(fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === "string" && value.trim() !== "") return value.trim();
-  throw badRequest(`${name} must be a text that is not empty.`);
+  throw badRequest(`${name} must be a non-empty string.`);
 }
 
 export function oneOf<T extends string>(value: unknown, allowed: readonly T[], name: string): T {
@@ -83,7 +83,7 @@ export function outcomeOf(fields: Fields): Outcome {
       );
       const { downstreamKey } = fields;
       if (downstreamKey !== null && typeof downstreamKey !== "string") {
-        throw badRequest("downstreamKey must be a text or null.");
+        throw badRequest("downstreamKey must be a string or null.");
       }
       return { outcome, proof, downstreamKey };
     }

@@ -1,4 +1,4 @@
-/** What the page shows. */
+/** The data that the page shows. */
 import type { Overview, Redact, Worker } from "latchkey";
 import type { Operator, RecordReport } from "latchkey/operator";
 import type { History } from "./history.ts";
@@ -8,7 +8,7 @@ import { redacted } from "./redact.ts";
 import { json, Refusal } from "./replies.ts";
 import type { DepthView, OverviewPage, OverviewView, ServiceView } from "./wire.ts";
 
-/** What is read of the latchkey and the process beside the operator's part. */
+/** The parts of the latchkey and of the process that are read in addition to the operator's part. */
 export interface Watched {
   readonly store: string;
   overview(options: { readonly countMax: number }): Promise<Overview>;
@@ -29,7 +29,7 @@ export interface ReadContext {
 
 type Depth = Overview["records"]["unknown"];
 
-/** Counting more would read more of the index, for every person who looks. */
+/** Counting further would read more of the index for every viewer. */
 const countMax = 10_000;
 
 export async function readOverview({ watched }: ReadContext): Promise<OverviewView> {
@@ -76,7 +76,7 @@ export async function overviewPage(context: ReadContext): Promise<Response> {
 
 async function servicesOf(worker: Pick<Worker, "health">): Promise<readonly ServiceView[]> {
   const { services } = await worker.health();
-  // Errors stay inside: what they say may name hosts and values.
+  // Errors are not included: their messages may contain host names and values.
   return services.map(({ name, alive, running, lastRoundAt, lastError }) => ({
     name,
     alive,
@@ -109,7 +109,7 @@ export async function listDead({ operator }: ReadContext, query: URLSearchParams
   );
 }
 
-/** @throws {Refusal} where the store keeps audit rows by key alone. */
+/** @throws {Refusal} if the store keeps audit rows by key only. */
 export async function listAudit(
   { operator, watched }: ReadContext,
   query: URLSearchParams,
@@ -119,8 +119,8 @@ export async function listAudit(
   if (page !== null) return json(200, page);
   throw new Refusal(
     404,
-    "There is no audit log here.",
-    `${watched.store} keeps audit rows by key alone: a record's page shows its own.`,
+    "This store has no audit log.",
+    `${watched.store} keeps audit rows by key only: a record's page shows its own.`,
   );
 }
 
@@ -140,7 +140,7 @@ export async function inspect(
   );
 }
 
-/** Of the call in doubt, where its effect is defined in this process. */
+/** Deduplication of the call in doubt, if its effect is defined in this process. */
 function deduplicationOf(watched: Watched, { steps }: RecordReport): string | null {
   const call = steps.find(({ state }) => state === "started")?.call ?? null;
   return call === null ? null : watched.deduplicationOf(call.effect);

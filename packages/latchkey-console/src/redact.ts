@@ -1,10 +1,10 @@
-/** What is shown of stored inputs, results, answers and payloads. */
+/** Masks stored inputs, results, answers and payloads. */
 import type { Redact, StoredValue } from "latchkey";
 import type { Inspected as Found, RecordReport } from "latchkey/operator";
 
-/** In the place of every value. The structure stays, so that one sees what there is. */
+/** Replaces every value. The structure remains, so that people see which fields there are. */
 const mask = "••••••••";
-/** Names of fields are part of the structure, up to this depth and length; below, all is one value. */
+/** Names of fields are shown as structure up to this depth and length; deeper levels are masked as one value. */
 const depthMax = 8;
 const nameLengthMax = 64;
 
@@ -15,7 +15,7 @@ export function redactOf(option: boolean | Redact): Redact {
     : (value) => value;
 }
 
-/** Method and path stay: they say which request it was. */
+/** Method and path remain: they identify the request. */
 function maskedFields(summary: unknown): unknown {
   if (typeof summary !== "object" || summary === null || !("fields" in summary)) return masked(summary);
   return { ...summary, fields: masked(summary.fields) };
@@ -35,7 +35,7 @@ function masked(value: unknown, depth = 0): unknown {
 
 type Stored = { readonly value: unknown } | { readonly unreadable: number } | null;
 
-/** @throws whatever the function throws: nothing is shown that it did not see. */
+/** @throws the function's error: nothing is shown that the function has not processed. */
 export function redacted(found: Found, redact: Redact) {
   if (found.kind === "record") {
     return { kind: "record", report: redactedReport(found.report, redact) } as const;
@@ -44,13 +44,13 @@ export function redacted(found: Found, redact: Redact) {
   const { operation, tenant } = found.message;
   const { payload } = found;
   if (!("value" in payload)) return found;
-  // Base64 of the same bytes would show what is masked.
+  // The same bytes in Base64 would reveal what is masked.
   const { body, bodyEncoding } = payload.value;
   const shown = redact(body, { part: "payload", operation, tenant });
   return { ...found, payload: { value: { body: shown, bodyEncoding } } };
 }
 
-/** Headers that say what a body is, and nothing of what is in it. */
+/** Headers that describe a body without revealing its content. */
 const plainHeaders: readonly string[] = ["content-type", "content-length", "content-language"];
 
 function redactedReport(report: RecordReport, redact: Redact): RecordReport {

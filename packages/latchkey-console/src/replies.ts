@@ -1,4 +1,4 @@
-/** Answers, with the headers that keep a browser from doing anything else with them. */
+/** Answers, with headers that restrict what a browser does with them. */
 import type { Problem } from "./wire.ts";
 
 const policy = [
@@ -41,7 +41,7 @@ export function json(
   return reply(status, "application/json; charset=utf-8", JSON.stringify(value), headers);
 }
 
-/** A refusal: the page shows its sentences. */
+/** A refusal, whose sentences the page shows. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly status: number;

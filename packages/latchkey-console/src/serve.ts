@@ -1,15 +1,15 @@
-/** The handler on `node:http`: for a server of its own, and for frameworks with Node's request and response. */
+/** The handler on `node:http`: as a server of its own, and for frameworks with Node's request and response. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
 import type { ConsoleHandler } from "./handler.ts";
 
-/** What `node:http` gives; Express has `originalUrl`, with the path that the handler is mounted under. */
+/** What `node:http` passes; Express adds `originalUrl`, which includes the path that the handler is mounted under. */
 type NodeRequest = IncomingMessage & { readonly originalUrl?: string };
 
 /**
- * Makes it a listener of `node:http`, or middleware of Express: `app.use("/console", nodeConsole(handler))`. Put it before
- * body parsers. Behind a proxy that ends TLS, name the console's address in `origins`.
+ * Converts it to a listener of `node:http`, or middleware for Express: `app.use("/console", nodeConsole(handler))`. Use it
+ * before body parsers. If a proxy terminates TLS, add the console's address to `origins`.
  */
 export function nodeConsole(handler: ConsoleHandler): (req: NodeRequest, res: ServerResponse) => void {
   return (req, res) => {
@@ -53,9 +53,9 @@ export interface ServedConsole {
 }
 
 /**
- * Serves it alone.
+ * Serves the console on its own server.
  *
- * @throws {Error} when the port cannot be had.
+ * @throws {Error} if it cannot listen on the port.
  */
 export async function serveConsole(
   handler: ConsoleHandler,

@@ -1,4 +1,4 @@
-/** What the page and the handler say to each other, as JSON. */
+/** The JSON that the page and the handler exchange. */
 import type {
   AuditLogView,
   Census,
@@ -24,21 +24,21 @@ export type {
   StepView,
 };
 
-/** Something was refused or went wrong, in sentences. */
+/** A refusal or a failure, in sentences. */
 export interface Problem {
   /** What did not happen. */
   readonly title: string;
-  /** Why, and what is true now. */
+  /** Why, and what the state is now. */
   readonly detail: string;
 }
 
 export interface Session {
   readonly operator: string;
-  /** Whether this person may settle, retry, forget, redrive and give up. */
+  /** Whether this person may settle, retry, forget, redrive and discard. */
   readonly mayAct: boolean;
   /** Whether stored values are masked. */
   readonly redacts: boolean;
-  /** What is watched, such as "production". */
+  /** The name of the installation, such as "production". */
   readonly title: string | null;
   /** Whether there is a session to end. */
   readonly canSignOut: boolean;
@@ -48,11 +48,11 @@ export interface Session {
 export interface DepthView {
   readonly count: number;
   readonly more: boolean;
-  /** ISO 8601; null: there are none. */
+  /** ISO 8601; null: there are no entries. */
   readonly oldestAt: string | null;
 }
 
-/** What every page shows. */
+/** Shown on every page. */
 export interface OverviewView {
   /** The store's time. */
   readonly now: string;
@@ -74,7 +74,7 @@ export interface ServiceView {
   readonly failed: boolean;
 }
 
-/** What the overview alone shows. */
+/** Shown on the overview only. */
 export interface OverviewPage {
   readonly overview: OverviewView;
   readonly unknown: Census;
@@ -85,7 +85,7 @@ export interface OverviewPage {
   readonly history: HistoryView | null;
 }
 
-/** Of this process, a bucket for each minute, oldest first. */
+/** For this process, with one bucket per minute, oldest first. */
 export interface HistoryView {
   readonly since: string;
   /** Seconds since the Unix epoch, of each bucket. */
@@ -109,13 +109,13 @@ export interface OperationView {
   readonly operation: string;
   readonly execution: string;
   readonly perMinute: number;
-  /** Null: nothing was executed in the time that is looked at. */
+  /** Null: nothing was executed in the period. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
   readonly leaseMs: number | null;
 }
 
-/** Stands for the tenants that are not counted one by one. */
+/** Stands for the tenants that are not counted individually. */
 export const others = "(others)";
 
 export interface TenantView {
@@ -128,7 +128,7 @@ export type Inspected =
   | {
       readonly kind: "record";
       readonly report: RecordReport;
-      /** How the effect of the call in doubt is de-duplicated; null: not known here, or no call is. */
+      /** How the effect of the call in doubt is deduplicated; null: not known in this process, or no call is in doubt. */
       readonly deduplication: string | null;
     }
   | { readonly kind: "effect"; readonly effect: DeadEffectView; readonly choices: readonly Choice[] }
@@ -141,7 +141,7 @@ export type Inspected =
   | { readonly kind: "ambiguous"; readonly recordIds: readonly string[] }
   | { readonly kind: "not_found" };
 
-/** Which of a queue is acted on. */
+/** Selects the entries of a queue to act on. */
 export interface QueueQuery {
   readonly queue: "unknown" | "retryable" | "effect" | "message";
   readonly tenant?: string;
@@ -153,7 +153,7 @@ export interface QueueQuery {
   readonly after?: string;
 }
 
-/** What is done to all of a selection. */
+/** What is done to all selected entries. */
 export type BulkAction =
   | {
       readonly kind: "settle";
@@ -161,7 +161,7 @@ export type BulkAction =
       readonly proof: "operator" | "closed-downstream";
     }
   | { readonly kind: "settle"; readonly outcome: "failed"; readonly status: number }
-  /** What is unknown is looked up again, what is retryable is gone on with. */
+  /** Unknown records are looked up again, retryable ones are resumed. */
   | { readonly kind: "retry" }
   | { readonly kind: "redrive"; readonly doubt: "kept" | "cleared" }
   | { readonly kind: "discard" };
@@ -173,10 +173,10 @@ export interface JobView {
   readonly reason: string;
   readonly startedAt: string | null;
   readonly total: number;
-  /** Whether more match than are acted on at once. */
+  /** Whether more entries match than are acted on at once. */
   readonly more: boolean;
   readonly done: number;
   readonly refused: number;
-  /** The first of those that were refused. */
+  /** The first refusals. */
   readonly refusals: readonly { readonly name: string; readonly title: string; readonly detail: string }[];
 }
