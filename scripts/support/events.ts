@@ -89,7 +89,7 @@ const lives = {
 const steps = {
   step_finished: { means: "A step was recorded with its result; it never runs again.", alert: "no" },
   step_resumed: { means: "A finished step gave its stored result without running.", alert: "no" },
-  attempt_resumed: { means: "An attempt goes on after the last finished step.", alert: "no" },
+  attempt_resumed: { means: "An attempt continues after the last finished step.", alert: "no" },
   call_in_doubt: {
     means: "A call may have happened, and this attempt cannot find out.",
     alert: "no",

@@ -170,7 +170,7 @@ export const errorCodes = {
     summary:
       "The record-cleaner's `archive` rejected. The records stay, and are passed to it again in the next round.",
     remedy:
-      "Find the reason in `cause`. Until it is mended, records whose `forgetAfterMs` is over stay in the store.",
+      "Find the reason in `cause`. Until it is fixed, records whose `forgetAfterMs` is over stay in the store.",
   },
   "work-failed": {
     summary:
