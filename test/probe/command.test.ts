@@ -42,7 +42,7 @@ describe("only what was named is sent to", () => {
     });
     const ran = await runCommand([`${url}/orders`, ...body]);
     expect(ran.code).toBe(3);
-    expect(ran.out).toContain("redirects are not followed, so name the address itself");
+    expect(ran.out).toContain("redirects are not followed, so use that address");
     expect(elsewhere.requests()).toBe(0);
   });
 
@@ -64,9 +64,9 @@ describe("only what was named is sent to", () => {
     const server = await started();
     const ran = await runCommand([`${server.url}/orders`, ...body, "--dry-run"]);
     expect(ran.code).toBe(0);
-    expect(ran.out).toContain(`to POST ${server.url}/orders, and nothing anywhere else.`);
+    expect(ran.out).toContain(`to POST ${server.url}/orders, and nothing to any other address.`);
     expect(ran.out).toContain('body: {"amount":1}');
-    expect(ran.out).toContain("tenants             -  not made: no second caller is known");
+    expect(ran.out).toContain("tenants             -  skipped: no second caller is known");
     expect(ran.out).toContain("Nothing was sent.");
     expect(server.requests()).toBe(0);
   });
@@ -77,7 +77,7 @@ describe("limits", () => {
     const server = await started();
     const ran = await runCommand([`${server.url}/orders`, ...body, "--max-requests", "100"]);
     expect(ran.code).toBe(2);
-    expect(ran.err).toMatch(/This may take \d+ requests, and --max-requests is 100/u);
+    expect(ran.err).toMatch(/This may send \d+ requests, and --max-requests is 100/u);
     expect(server.requests()).toBe(0);
   });
 
@@ -137,9 +137,9 @@ describe("exit codes", () => {
   test.each([
     [[], "Usage"],
     [["--nonsense"], "Unknown option"],
-    [[...body], "Name the URL"],
-    [["ftp://127.0.0.1/"], "no URL that begins with http"],
-    [["http://a:b@127.0.0.1/"], "Credentials do not belong into the URL"],
+    [[...body], "Give the URL"],
+    [["ftp://127.0.0.1/"], "not a URL that starts with http"],
+    [["http://a:b@127.0.0.1/"], "Do not put credentials into the URL"],
     [["http://127.0.0.1/", "--method", "GET"], "--method must be"],
     [["http://127.0.0.1/", "--profile", "iso"], "--profile must be one of ietf, stripe, acp, ucp"],
     [["http://127.0.0.1/", "--expect", "misuse=many"], "--expect must be like misuse=409"],
@@ -147,13 +147,13 @@ describe("exit codes", () => {
     [["http://127.0.0.1/", "--check", "nothing"], "--check must be one of same-key"],
     [["http://127.0.0.1/", "--concurrency", "1000"], "--concurrency must be a whole number from 2 to 50"],
     [["http://127.0.0.1/", "--header", "nonsense"], '--header must be "Name: value"'],
-    [["http://127.0.0.1/", "--header", "X: a\nY: b"], "X has a value that no header can have"],
+    [["http://127.0.0.1/", "--header", "X: a\nY: b"], "X has a value that a header cannot have"],
     [["http://127.0.0.1/", "--body-file", "none.json"], "none.json cannot be read"],
     [["http://127.0.0.1/", "--html", "none/a.html"], "cannot be written"],
     [["http://127.0.0.1/", "--route", "POST /a"], "--route and --param need --openapi"],
     [["http://127.0.0.1/", "--openapi", "none.yaml"], "none.yaml cannot be read"],
-    [["http://127.0.0.1/", "http://127.0.0.1/a", "--openapi", "none.yaml"], "--openapi needs one URL"],
-    [["http://127.0.0.1/", "--openapi", "a.yaml", "--body", "{}"], "--body is for a URL"],
+    [["http://127.0.0.1/", "http://127.0.0.1/a", "--openapi", "none.yaml"], "--openapi needs exactly one URL"],
+    [["http://127.0.0.1/", "--openapi", "a.yaml", "--body", "{}"], "--body applies to a URL"],
   ])("2 for %j", async (args, message) => {
     const ran = await runCommand(args);
     expect(ran.code).toBe(2);
@@ -214,17 +214,17 @@ describe("what the operator gives", () => {
     const args = [`${url}/orders`, ...body, "--check", "same-key", "--check", "race"];
     const unclear = await runCommand(args);
     expect(unclear.code).toBe(0);
-    expect(unclear.out).toContain("executions cannot be told apart by their answers");
+    expect(unclear.out).toContain("executions cannot be distinguished by their answers");
     expect(unclear.out).toMatch(/unclear +same-key: two executions answer alike/u);
     const counted = await runCommand([...args, "--count", `${url}/effects`]);
     expect(counted.code).toBe(1);
     expect(counted.out).toContain(
-      "ran-twice (effect): The same key ran again: one key had 4 effects, by the count",
+      "ran-twice (effect): The same key ran again: one key had 4 effects, according to the count",
     );
     const wrong = await runCommand([...args, "--count", `${url}/effects`, "--count-pointer", "/total"]);
     expect(wrong.code).toBe(0);
     expect(wrong.out).toContain(
-      "unclear  same-key: the count is answered 200, without a number or a list at /total",
+      "unclear  same-key: the count is answered with 200, without a number or a list at /total",
     );
   });
 });

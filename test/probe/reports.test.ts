@@ -44,7 +44,7 @@ test("the text names each fault, what was ignored, what was skipped, and the req
 
 test("before anything is sent, one line says how much will be, and where", () => {
   expect(ran.err).toMatch(
-    /^Sends at most \d+ requests \(at most 20 a second\) to POST http:\/\/127\.0\.0\.1/u,
+    /^Sends at most \d+ requests \(at most 20 per second\) to POST http:\/\/127\.0\.0\.1/u,
   );
 });
 

@@ -1,7 +1,9 @@
 /** Module `latchkey-client/axios`: axios on this client's `fetch`. */
 import type { Client } from "./client.ts";
 
-/** Options for `axios.create`: its `fetch` adapter, on this client. Do not put axios-retry on top: it makes new intents. */
+/**
+ * Options for `axios.create`: a `fetch` adapter that uses this client. Do not add axios-retry: it would create new intents.
+ */
 export function axiosOptions(client: Client): {
   readonly adapter: "fetch";
   readonly env: { readonly fetch: Client["fetch"] };

@@ -1,4 +1,4 @@
-/** The client's decisions, call by call. What `fetch` gives is scripted here; test/latchkey-client has the servers. */
+/** The client's decisions, call by call. Here `fetch` is scripted; test/latchkey-client uses real servers. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { type ClientPorts, clientPorts } from "../../../test/support/client-ports.ts";
 import { type Deferred, deferred, until } from "../../../test/support/until.ts";
@@ -24,7 +24,7 @@ interface Arranged extends ClientOptions {
   readonly ports?: ClientPorts;
 }
 
-/** A client whose n-th request meets the n-th entry of `script`; the last entry answers all that follow. */
+/** A client whose n-th request gets the n-th entry of `script`; the last entry also answers all later ones. */
 function arrange(script: readonly Scripted[], { ports = clientPorts(), ...options }: Arranged = {}) {
   const sent: Sent[] = [];
   const events: ClientEvent[] = [];
@@ -66,7 +66,7 @@ const untilAborted = ({ signal }: Sent) =>
 afterEach(() => vi.unstubAllGlobals());
 
 describe("one call", () => {
-  test("after lost connections and refusals that pass, the same bytes go out again under one key", async () => {
+  test("after lost connections and temporary refusals, the same bytes are sent again under one key", async () => {
     const { client, sent, keys, ports } = arrange([
       lost(),
       unavailable(),
@@ -83,14 +83,14 @@ describe("one call", () => {
     expect(ports.pausesMs).toEqual([250, 500, 1_000]);
   });
 
-  test("the last refusal is given to the caller when the attempts are used up", async () => {
+  test("the caller gets the last refusal when no attempts are left", async () => {
     const { client, sent } = arrange([unavailable()], { attempts: 3 });
     const response = await client.fetch(url, order);
     expect([response.status, await response.json()]).toEqual([503, { retryable: true, safe_new_key: false }]);
     expect(sent).toHaveLength(3);
   });
 
-  test("no answer at all is an error that names the key", async () => {
+  test("if no answer arrives at all, the error has the key", async () => {
     const { client, keys } = arrange([lost()], { attempts: 2 });
     const failure = client.fetch(url, order);
     await expect(failure).rejects.toMatchObject({
@@ -101,7 +101,7 @@ describe("one call", () => {
     await expect(failure).rejects.toMatchObject({ key: keys()[0] });
   });
 
-  test("an answer whose body is cut off is an attempt without an answer", async () => {
+  test("an answer whose body is cut off counts as an attempt without an answer", async () => {
     const cut = () =>
       new Response(
         new ReadableStream({
@@ -117,7 +117,7 @@ describe("one call", () => {
     expect(sent).toHaveLength(2);
   });
 
-  test("pauses are at least what Retry-After asks for, and a longer one than the limit is not waited for", async () => {
+  test("pauses are at least as long as Retry-After, and one beyond the limit is not waited for", async () => {
     const patient = arrange([unavailable({ "Retry-After": "7" }), created()]);
     expect((await patient.client.fetch(url, order)).status).toBe(201);
     expect(patient.ports.pausesMs[0]).toBeGreaterThanOrEqual(7_000);
@@ -126,14 +126,14 @@ describe("one call", () => {
     expect(hurried.sent).toHaveLength(1);
   });
 
-  test("pauses double up to the longest, and chance adds at most as much again", async () => {
+  test("pauses double up to the longest, and half of each is random", async () => {
     const ports = clientPorts({ fraction: 0.999_999, held: [30_000, 1e9] });
     const { client } = arrange([lost()], { ports, attempts: 9, limitMs: 1e9, longestPauseMs: 8_000 });
     await expect(client.fetch(url, order)).rejects.toMatchObject({ code: "no-answer" });
     expect(ports.pausesMs).toEqual([500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000, 8_000]);
   });
 
-  test("an attempt that takes too long is given up and made again", async () => {
+  test("an attempt that takes too long is abandoned and repeated", async () => {
     const { client, sent, ports } = arrange([untilAborted, created()]);
     const response = client.fetch(url, order);
     await until(() => sent.length === 1);
@@ -142,7 +142,7 @@ describe("one call", () => {
     expect(sent[0]?.signal.reason).toMatchObject({ name: "TimeoutError" });
   });
 
-  test("a refusal that does not pass is not sent again", async () => {
+  test("a permanent refusal is not sent again", async () => {
     const { client, sent } = arrange([
       Response.json({ retryable: false, safe_new_key: false }, { status: 409 }),
     ]);
@@ -163,7 +163,7 @@ describe("one call", () => {
     );
   });
 
-  test("GET goes out as it is, once and without a key", async () => {
+  test("GET is sent unchanged, once and without a key", async () => {
     const given: unknown[] = [];
     const { client } = arrange([], {
       fetch: async (...args) => {
@@ -184,7 +184,7 @@ describe("one call", () => {
     );
   });
 
-  test("a malformed request and unknown options are programmer's mistakes", async () => {
+  test("a malformed request and unknown options are TypeErrors", async () => {
     const { client, sent } = arrange([created()]);
     await expect(client.fetch("no url", order)).rejects.toThrow(TypeError);
     await expect(client.fetch(url, { ...order, intent: "" })).rejects.toThrow(TypeError);
@@ -222,7 +222,7 @@ describe("abort", () => {
     expect(offline.ports.waitingForNetwork()).toBe(0);
   });
 
-  test("a signal that has aborted before sends and stores nothing", async () => {
+  test("a signal that was aborted before the call sends and stores nothing", async () => {
     const { client, sent } = arrange([created()]);
     const aborted = { ...order, signal: AbortSignal.abort("no") };
     await expect(client.fetch(url, aborted)).rejects.toBe("no");
@@ -231,7 +231,7 @@ describe("abort", () => {
     expect(await client.pending()).toEqual([]);
   });
 
-  test("the intent stays open, and the next call has its key", async () => {
+  test("the intent stays open, and the next call uses its key", async () => {
     const { client, sent, keys } = arrange([untilAborted, created()]);
     const leave = new AbortController();
     const first = client.fetch(url, { ...order, intent: "i", signal: leave.signal });
@@ -244,7 +244,7 @@ describe("abort", () => {
 });
 
 describe("offline", () => {
-  test("it waits for a network, however long, and no attempt is used up", async () => {
+  test("it waits for a network without a limit, and uses up no attempt", async () => {
     const { client, sent, ports, events } = arrange([lost(), lost(), lost(), created()], { attempts: 2 });
     ports.setOnline(false);
     const response = client.fetch(url, order);
@@ -296,7 +296,7 @@ describe("202 with Location", () => {
   test.each([
     ["is gone", () => new Response(null, { status: 404 })],
     ["was stopped", () => Response.json({ code: "in-progress", retryable: true }, { status: 409 })],
-  ])("where the resource %s, the request itself asks, with its key", async (_, answer) => {
+  ])("if the resource %s, the request itself is sent again, with its key", async (_, answer) => {
     const { client, sent, keys } = arrange([accepted(), answer, created()]);
     expect((await client.fetch(url, order)).status).toBe(201);
     expect(sent.map(({ method }) => method)).toEqual(["POST", "GET", "POST"]);
@@ -313,7 +313,7 @@ describe("202 with Location", () => {
     expect(await stored.client.pending()).toEqual([]);
   });
 
-  test("not to another origin, nor where the caller follows it", async () => {
+  test("it is not followed to another origin, nor if the caller follows it", async () => {
     const elsewhere = arrange([accepted("https://other.example/7"), created()]);
     expect((await elsewhere.client.fetch(url, order)).status).toBe(202);
     const own = arrange([accepted(), created()], { followAccepted: false });
@@ -321,7 +321,7 @@ describe("202 with Location", () => {
     expect([...elsewhere.sent, ...own.sent]).toHaveLength(2);
   });
 
-  test("for as long as the limit, then the 202 is the answer and the intent stays open", async () => {
+  test("at the limit, the 202 is the answer and the intent stays open", async () => {
     const { client, sent } = arrange([accepted()], { acceptedLimitMs: 5_000 });
     expect((await client.fetch(url, { ...order, intent: "report" })).status).toBe(202);
     expect(sent).toHaveLength(3);
@@ -375,7 +375,7 @@ describe("an intent", () => {
     expect(JSON.stringify(await storage.list())).not.toContain("secret");
   });
 
-  test("without `keepRequest` no part of the request is stored, and it is recognised all the same", async () => {
+  test("without `keepRequest` no part of the request is stored, and the request is still recognised", async () => {
     const { client, storage, keys } = arrange([lost(), created()], { attempts: 1, keepRequest: false });
     await expect(client.fetch(url, named)).rejects.toMatchObject({ code: "no-answer" });
     expect((await storage.list())[0]?.[1]).toMatchObject({ type: null, body: null });
@@ -403,7 +403,7 @@ describe("an intent", () => {
     expect(sent).toHaveLength(2);
   });
 
-  test("done, it asks for its answer with the key it had, and is not made again", async () => {
+  test("when done, it asks for its answer with the same key, and is not executed again", async () => {
     const { client, keys } = arrange([created()]);
     await client.fetch(url, named);
     await client.fetch(url, named);
@@ -427,7 +427,7 @@ describe("an intent", () => {
       () => new Response(null, { status: 500, headers: { "Idempotent-Replayed": "true" } }),
       1,
     ],
-  ])("after %s the next call's key is new only where that is safe", async (_, answer, keysSeen) => {
+  ])("after %s the next call's key is new only if that is safe", async (_, answer, keysSeen) => {
     const { client, sent, keys } = arrange([answer]);
     await client.fetch(url, named);
     await client.fetch(url, named);
@@ -435,7 +435,7 @@ describe("an intent", () => {
     expect(new Set(keys()).size).toBe(keysSeen);
   });
 
-  test("as old as servers keep keys, it is not sent again", async () => {
+  test("an intent as old as the servers' key lifetime is not sent again", async () => {
     const { client, sent, ports } = arrange([lost()], { attempts: 1 });
     await expect(client.fetch(url, named)).rejects.toMatchObject({ code: "no-answer" });
     ports.advance(82_800_000);
@@ -456,7 +456,7 @@ describe("an intent", () => {
     await until(async () => (await storage.list()).map(([name]) => name).join() === "open,new");
   });
 
-  test("nothing is sent where its key cannot be stored", async () => {
+  test("nothing is sent if its key cannot be stored", async () => {
     const full = new Error("quota");
     const storage = { ...memoryStorage(), update: () => Promise.reject(full) };
     const { client, sent } = arrange([created()], { storage });
@@ -464,7 +464,7 @@ describe("an intent", () => {
     expect(sent).toEqual([]);
   });
 
-  test("an answer is given also where it cannot be written down", async () => {
+  test("the answer is returned even if it cannot be stored", async () => {
     const inner = memoryStorage();
     let isFull = false;
     const storage = {
@@ -487,7 +487,7 @@ describe("an intent", () => {
     expect(new Set(keys()).size).toBe(1);
   });
 
-  test("a form that is built again is the same request, and goes out with its first bytes", async () => {
+  test("a form that is built again is the same request, and is sent with its first bytes", async () => {
     const { client, sent } = arrange([lost(), created()], { attempts: 1 });
     const form = () => {
       const data = new FormData();
@@ -525,7 +525,7 @@ describe.each([
     expect(sent).toHaveLength(1);
   });
 
-  test("who leaves it ends it only as the last, and who comes then gets a flight of its own", async () => {
+  test("a caller that leaves ends it only if it is the last, and later callers get a new flight", async () => {
     hide();
     const { client, sent } = arrange([untilAborted, created()]);
     const leaves = [new AbortController(), new AbortController()];
@@ -545,7 +545,7 @@ describe.each([
     hide();
     const storage = memoryStorage();
     const gate = deferred<Response>();
-    // Its clock runs while the other waits, and must not reach a limit before the test has looked.
+    // Its clock runs while the other tab waits, and must not reach a limit before the test has checked.
     const limits = { attemptLimitMs: 1e9, limitMs: 1e9 };
     const ports = clientPorts({ held: [1e9, 10_000 / 3] });
     const first = arrange([() => gate.promise], { storage, ports, ...limits });
@@ -560,7 +560,7 @@ describe.each([
     expect(JSON.stringify(await storage.list())).not.toContain("lease");
   });
 
-  test("a tab that hangs holds the other up for the limit of a call, no longer", async () => {
+  test("a tab that hangs delays the other for the limit of a call, no longer", async () => {
     hide();
     const storage = memoryStorage();
     const first = arrange([untilAborted], {
@@ -579,7 +579,7 @@ describe.each([
   });
 });
 
-test("an answer to a key that was freed leaves the intent that has the name now alone", async () => {
+test("an answer to a key that was freed does not affect the intent that now has the name", async () => {
   const storage = memoryStorage();
   const named = { ...order, intent: "form-1" };
   const declined = () => Response.json({ message: "declined" }, { status: 402 });
@@ -652,7 +652,7 @@ describe("a lease", () => {
     expect(late.keys()).toEqual(dead.keys());
   });
 
-  test("is not renewed after its flight, also where a renewal was under way", async () => {
+  test("is not renewed after its flight, even if a renewal was in progress", async () => {
     vi.stubGlobal("navigator", {});
     const inner = memoryStorage();
     let slow: Deferred<void> | null = null;
@@ -684,7 +684,7 @@ describe("a lease", () => {
     expect(await leaseOf(inner)).toEqual(left);
   });
 
-  test("that a wrong clock has written far into the future is not waited for", async () => {
+  test("with an end far in the future, written by a wrong clock, is not waited for", async () => {
     vi.stubGlobal("navigator", {});
     const { client, storage, ports, keys } = arrange([lost(), created()], { attempts: 1 });
     await expect(client.fetch(url, named)).rejects.toThrow();

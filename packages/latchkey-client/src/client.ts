@@ -10,14 +10,14 @@ import { sendUntilFinal } from "./send.ts";
 
 export interface IntentInit extends RequestInit {
   /**
-   * Names what the user wants once, such as the id of a form that was opened or of an order that was drafted. New for every
-   * intent: within `keepDoneMs` a name stands for one request. Without a name the call is the intent: its attempts share
-   * a key, and nothing is stored.
+   * Names one thing the user wants, such as the id of an opened form or of a drafted order. Use a new name for every intent:
+   * within `keepDoneMs` a name stands for one request. Without a name the call is the intent: its attempts share a key, and
+   * nothing is stored.
    */
   readonly intent?: string | undefined;
 }
 
-/** An intent whose outcome is open. */
+/** An intent whose outcome is not known. */
 export interface PendingIntent {
   readonly intent: string;
   readonly key: string;
@@ -25,34 +25,35 @@ export interface PendingIntent {
   readonly url: string;
   /** Milliseconds since the Unix epoch. */
   readonly startedAt: number;
-  /** Whether `resume` can send it: its request was kept, and servers are sure to know its key. */
+  /** Whether `resume` can send it: its request is stored, and servers still remember its key. */
   readonly isResumable: boolean;
 }
 
 export interface Client {
   /**
-   * As the platform's `fetch`, and sends the request again under one key while that is safe. GET, HEAD and OPTIONS go out
-   * as they are. A body is read into memory, and so is the answer. Resolves with the last answer, which may be an error's.
+   * Like the platform's `fetch`, but sends the request again under one key while that is safe. GET, HEAD and OPTIONS are sent
+   * unchanged. The body of the request and of the answer are read into memory. Resolves with the last answer, which may be an
+   * error.
    *
-   * @throws {TypeError} for a malformed request, or an `intent` that is empty or on GET, HEAD or OPTIONS
+   * @throws {TypeError} for a malformed request, or an `intent` that is empty or used with GET, HEAD or OPTIONS
    * @throws {LatchkeyClientError} with any of its codes
    * @throws the reason of the signal. The request may have taken effect: its intent stays open
    */
   fetch(input: string | URL | Request, init?: IntentInit): Promise<Response>;
   /**
-   * Sends the stored request of an open intent again, after a reload for instance.
+   * Sends the stored request of an open intent again, for example after a reload.
    *
-   * @param init headers (credentials are never stored), signal and settings, laid over the stored request
-   * @throws as `fetch`
+   * @param init headers (credentials are never stored), signal and settings, merged over the stored request
+   * @throws the errors of `fetch`
    */
   resume(intent: string, init?: Omit<RequestInit, "method" | "body">): Promise<Response>;
-  /** Intents whose outcome is open, the oldest first. */
+  /** Intents whose outcome is not known, oldest first. */
   pending(): Promise<readonly PendingIntent[]>;
-  /** Forgets an intent: the next call under its name has a new key. Only for what is known to have ended. */
+  /** Forgets an intent: the next call under its name has a new key. Use it only for intents that are known to have ended. */
   forget(intent: string): Promise<void>;
 }
 
-/** @throws {TypeError} for an unknown option, or a limit that is no number above 0 */
+/** @throws {TypeError} for an unknown option, or a limit that is not a number above 0 */
 export function createClient(options: ClientOptions = {}): Client {
   const settings = resolveOptions(options);
   const { storage, ports } = settings;
@@ -70,10 +71,10 @@ export function createClient(options: ClientOptions = {}): Client {
     const record = await begin(settings, intent, request);
     if (!isPurged) {
       isPurged = true;
-      // Not awaited: what it leaves behind is read and refused like anything else that is old.
+      // Not awaited: entries that it leaves are checked and refused like any other old ones.
       void purge(settings).catch(() => {});
     }
-    // Joined by the key, too: a name that was freed meanwhile stands for another intent.
+    // The key is part of the id: a name that was freed meanwhile stands for another intent.
     return join(`${intent} ${record.key}`, request.signal, (signal) =>
       withLock(settings, { intent, key: record.key, signal }, async () => {
         const { key, startedAt } = record;
@@ -123,7 +124,7 @@ export function createClient(options: ClientOptions = {}): Client {
   };
 }
 
-/** Stores the intent before anything is sent. Of two tabs that begin it at once, the second gets the key of the first. */
+/** Stores the intent before anything is sent. If two tabs begin it at once, the second gets the key of the first. */
 async function begin(settings: Settings, intent: string, request: PreparedRequest): Promise<IntentRecord> {
   const { storage, ports, header, keepRequest, keyLifetimeMs } = settings;
   const chosen = keyIn(request.headers, header);
@@ -149,7 +150,7 @@ function admitted(intent: string, chosen: string | null, admission: Admission): 
   return record;
 }
 
-/** A key that is not needed any more is forgotten; a completed intent is remembered, so that it is not made again. */
+/** Forgets a key that is no longer needed; remembers a completed intent, so that it is not executed again. */
 async function conclude(
   { storage, ports, onEvent }: Settings,
   intent: string,
@@ -163,7 +164,7 @@ async function conclude(
       return outcome === "done" ? finished(stored, ports.clock.wallMs()) : undefined;
     });
   } catch (error) {
-    // The answer counts more: the intent stays open, and is answered the same once more.
+    // The answer is more important: the intent stays open, and gets the same answer next time.
     onEvent({ type: "storage_failed", intent, key, error });
   }
 }

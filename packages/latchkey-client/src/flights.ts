@@ -1,4 +1,4 @@
-/** Calls of one page or process that want the same share one flight; each gets an answer of its own to read. */
+/** Equal calls of one page or process share one flight; each gets its own copy of the answer. */
 
 interface Flight {
   readonly answer: Promise<Response>;
@@ -6,9 +6,7 @@ interface Flight {
   callers: number;
 }
 
-/**
- * Joins the flight under `id`, or starts it. A caller's signal ends its own wait; the flight ends with its last caller.
- */
+/** Joins the flight under `id`, or starts it. A caller's signal ends its own wait; the flight ends with its last caller. */
 export type JoinFlight = (
   id: string,
   signal: AbortSignal | null,
@@ -37,7 +35,7 @@ export function createFlights(): JoinFlight {
         reject(signal?.reason);
         flight.callers -= 1;
         if (flight.callers > 0) return;
-        // Whoever comes now gets a flight of its own, not one that was told to end.
+        // Later callers get a new flight, not one that was aborted.
         end(id, flight);
         flight.controller.abort(signal?.reason);
       };

@@ -1,26 +1,26 @@
-/** What is stored of an intent, and every decision about it. Pure. */
+/** What is stored of an intent, and all decisions about it. Pure. */
 import type { ClientErrorCode } from "./errors.ts";
 
-/** One intent: something its user wants once. Fit for the structured clone of IndexedDB. */
+/** One intent: one thing the user wants done. Can be stored by the structured clone of IndexedDB. */
 export interface IntentRecord {
-  /** Of this form. */
+  /** Version of this format. */
   readonly version: 1;
   readonly key: string;
-  /** Tells another request under the same name. Not a cryptographic digest. */
+  /** Distinguishes another request under the same name. Not a cryptographic digest. */
   readonly digest: string;
   readonly method: string;
   readonly url: string;
-  /** `Content-Type`. Other headers are not kept: credentials are among them. */
+  /** `Content-Type`. Other headers are not stored, because they include credentials. */
   readonly type: string | null;
-  /** Null: none, not kept, or done. */
+  /** Null: there is none, it is not stored, or the intent is done. */
   readonly body: Uint8Array<ArrayBuffer> | null;
-  /** Whether it can be sent again from here. */
+  /** Whether `resume` can send it. */
   readonly isKept: boolean;
-  /** When the key was made, in milliseconds since the Unix epoch by this machine. */
+  /** When the key was created, in milliseconds since the Unix epoch by this machine. */
   readonly startedAt: number;
-  /** When it succeeded; null: its outcome is open. */
+  /** When it succeeded; null: its outcome is not known. */
   readonly doneAt: number | null;
-  /** Who is sending it, where the platform has no Web Locks. */
+  /** Which tab is sending it, on platforms without Web Locks. */
   readonly lease?: { readonly owner: string; readonly until: number };
 }
 
@@ -29,9 +29,9 @@ export type Admission =
   | { readonly ok: false; readonly code: ClientErrorCode; readonly key: string };
 
 /**
- * What a call under a name that may be known is to send.
+ * Decides what a call under a name sends.
  *
- * @param keyLifetimeMs how long servers are sure to remember a key
+ * @param keyLifetimeMs how long servers are certain to remember a key
  */
 export function admit(
   stored: IntentRecord | undefined,
@@ -49,14 +49,17 @@ export function isTooOld({ startedAt }: IntentRecord, now: number, keyLifetimeMs
   return now - startedAt >= keyLifetimeMs;
 }
 
-/** What is left of an intent after an answer: its request is not needed any more, its key still recognises a repetition. */
+/**
+ * The part of an intent that is stored after its answer: its request is no longer needed, its key still recognises a
+ * repetition.
+ */
 export function finished(record: IntentRecord, now: number): IntentRecord {
   return { ...record, type: null, body: null, isKept: false, doneAt: now };
 }
 
 /**
- * 64 bits, enough to tell a user's own requests apart; where two are taken for one, the server's fingerprint still refuses
- * the second. `crypto.subtle` is not used: pages without TLS do not have it.
+ * 64 bits, enough to distinguish a user's own requests; if two are confused, the server's fingerprint still refuses the
+ * second. `crypto.subtle` is not used: pages without TLS do not have it.
  */
 export function digestOf(target: string, body: Uint8Array): string {
   let high = 0x9e3779b9;

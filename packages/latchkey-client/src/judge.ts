@@ -1,29 +1,29 @@
-/** What an answer says about its intent, and whether the same request may be sent again. Pure. */
+/** What an answer means for its intent, and whether the same request may be sent again. Pure. */
 
-/** An answer, as every HTTP client has it. */
+/** An answer, independent of the HTTP client. */
 export interface Answer {
   readonly status: number;
   readonly headers: { get(name: string): string | null };
-  /** Parsed, where it was JSON. */
+  /** Parsed, if it was JSON. */
   readonly body: unknown;
 }
 
 export interface Judgement {
   /**
-   * `done`: it has taken effect, and the answer is its result. `refused`: it has not and will not; another try is a new
-   * intent and may have a new key. `pending`: it was accepted, and the answer is at `Location`. `open`: not known yet, so
-   * the key has to be kept.
+   * `done`: it has taken effect, and the answer is its result. `refused`: it has not taken effect and will not; another try
+   * is a new intent and may have a new key. `pending`: it was accepted, and the answer will be at `Location`. `open`: not
+   * known yet, so the key has to be kept.
    */
   readonly outcome: "done" | "refused" | "pending" | "open";
-  /** Whether the same request with the same key may be sent again by itself. */
+  /** Whether the same request with the same key may be sent again automatically. */
   readonly retryable: boolean;
   /** The wait the server asks for, in milliseconds; null: none. */
   readonly retryAfterMs: number | null;
 }
 
-/** Statuses that may pass by themselves. */
+/** Statuses that may be temporary. */
 const transient: readonly number[] = [408, 409, 425, 429, 500, 502, 503, 504];
-/** Statuses below 500 that say nothing about an attempt before: a session that has ended, a limit, a request in flight. */
+/** Statuses below 500 that say nothing about an earlier attempt: an ended session, a limit, a request in progress. */
 const uncertain: readonly number[] = [401, 403, 408, 409, 425, 429];
 
 /**
@@ -42,10 +42,10 @@ export function judge(answer: Answer, now: number, isStatus = false): Judgement 
   }
   const { retryable: stated, safe_new_key: safe } = membersOf(answer.body);
   const text = JSON.stringify(answer.body);
-  // Of a server that has not Latchkey's members: what was first sent under the key may have taken effect.
+  // Servers without Latchkey's members: the first request under the key may have taken effect.
   const isAboutKey = /idempoten/iu.test(text);
   const isMisuse = status === 409 && isAboutKey && !/in.?use|outstanding|progress|running/iu.test(text);
-  // A stored answer stays what it is, however often it is asked for.
+  // A stored answer does not change when it is requested again.
   const isReplay = headers.get("idempotent-replayed") === "true";
   const isFinal =
     status < 500 && status >= 400 && (isReplay || !(isStatus || isAboutKey || uncertain.includes(status)));
@@ -64,11 +64,11 @@ function shouldRetry(headers: Answer["headers"]): boolean | undefined {
   return said === null ? undefined : said === "true";
 }
 
-/** Whole seconds or an HTTP date. A date counts from the server's own `Date`, since clocks of clients go wrong. */
+/** Whole seconds or an HTTP date. A date is compared with the server's own `Date`, because clients' clocks can be wrong. */
 function retryAfter(headers: Answer["headers"], now: number): number | null {
   const value = headers.get("retry-after") ?? "";
   if (/^\d+$/u.test(value)) return Number(value) * 1000;
-  // Engines read much more as a date than HTTP has.
+  // JavaScript engines accept many more date formats than HTTP.
   if (!value.endsWith(" GMT")) return null;
   const delayMs = Date.parse(value) - (Date.parse(headers.get("date") ?? "") || now);
   return Number.isNaN(delayMs) ? null : Math.max(0, delayMs);

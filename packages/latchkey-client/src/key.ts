@@ -1,6 +1,6 @@
 import { type Ports, systemPorts } from "./ports.ts";
 
-/** A UUID version 7 (RFC 9562): its time comes first, so that the newest keys lie together in a server's index. */
+/** A UUID version 7 (RFC 9562): it starts with the time, so that the newest keys are adjacent in a server's index. */
 export function newKey({ clock, random }: Pick<Ports, "clock" | "random"> = systemPorts): string {
   const time = Math.floor(clock.wallMs()).toString(16).padStart(12, "0");
   const drawn = Array.from(random.bytes(10), (byte, index) =>
@@ -13,8 +13,8 @@ export function newKey({ clock, random }: Pick<Ports, "clock" | "random"> = syst
 }
 
 /**
- * How the key stands in its header. `bare`: as it is. `quoted`: a String of RFC 9651, as
- * draft-ietf-httpapi-idempotency-key-header-07 asks for.
+ * How the key is written in its header. `bare`: unchanged. `quoted`: a String of RFC 9651, as
+ * draft-ietf-httpapi-idempotency-key-header-07 requires.
  */
 export type KeySyntax = "bare" | "quoted";
 
@@ -22,7 +22,7 @@ export function formatKey(key: string, syntax: KeySyntax): string {
   return syntax === "quoted" ? `"${key.replace(/["\\]/gu, "\\$&")}"` : key;
 }
 
-/** A key that the caller has chosen, in either syntax. Null: none. */
+/** A key that the caller has set, in either syntax. Null: none. */
 export function keyIn(headers: Headers, header: string): string | null {
   const value = headers.get(header);
   return value?.startsWith('"') ? value.slice(1, -1).replace(/\\(.)/gu, "$1") : value;

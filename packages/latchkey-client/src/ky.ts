@@ -2,8 +2,8 @@
 import type { Client } from "./client.ts";
 
 /**
- * Options for `ky.create` or `extend`. Ky leaves requests that change something to the client, which knows their keys, and
- * goes on retrying the others. It sets no time-out: `attemptLimitMs` and `limitMs` of the client are the limits.
+ * Options for `ky.create` or `extend`. Requests that change something are retried by the client, which knows their keys; Ky
+ * still retries the others. Ky gets no time-out: `attemptLimitMs` and `limitMs` of the client are the limits.
  */
 export function kyOptions(client: Client): {
   readonly fetch: Client["fetch"];

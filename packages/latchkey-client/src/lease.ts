@@ -1,6 +1,6 @@
 /**
- * One flight for an intent across tabs where the platform has no Web Locks: by a lease in the record. Who holds it renews
- * it, and who died loses it.
+ * One flight for an intent across tabs on platforms without Web Locks: by a lease in the record. The tab that holds it renews
+ * it; a tab that died loses it.
  */
 import type { Settings } from "./options.ts";
 import type { Clock } from "./ports.ts";
@@ -13,7 +13,7 @@ export interface LockRequest {
 
 const leaseMs = 10_000;
 
-/** @param pause from `ports.ts`, which bundlers would otherwise cut out of the main file */
+/** @param pause from `ports.ts`, which bundlers would otherwise remove from the main file */
 export async function withLease(
   settings: Settings,
   about: LockRequest,
@@ -23,7 +23,7 @@ export async function withLease(
   const { clock, random } = settings.ports;
   const owner = settings.newKey();
   const deadline = clock.monotonicMs() + settings.limitMs;
-  // Where the storage has failed meanwhile, the key is stored all the same.
+  // If the storage has failed meanwhile, the key is still stored.
   while (!(await takeLease(settings, about, owner).catch(() => true))) {
     if (clock.monotonicMs() >= deadline) return flight();
     await pause(clock, 100 + 100 * random.fraction(), about.signal);
@@ -57,7 +57,7 @@ async function takeLease(
     if (stored?.key !== key) return stored;
     const now = clock.wallMs();
     const { lease } = stored;
-    // One that ends later than any could was written by a clock that was wrong.
+    // A lease that ends later than possible was written by a wrong clock.
     isMine =
       lease === undefined || lease.owner === owner || lease.until <= now || lease.until > now + leaseMs;
     return isMine ? { ...stored, lease: { owner, until: now + leaseMs } } : stored;
@@ -72,6 +72,6 @@ async function dropLease({ storage }: Settings, { intent }: LockRequest, owner: 
       const { lease: _, ...rest } = stored;
       return rest;
     })
-    // It ends by itself.
+    // The lease ends on its own.
     .catch(() => {});
 }

@@ -1,6 +1,6 @@
 /**
- * One flight for an intent across tabs. The lock spares the server duplicates; it is not what keeps the effect single:
- * the tabs share the key. So where it cannot be had in time, the request is sent without it.
+ * One flight for an intent across tabs. The lock saves the server duplicates; it is not what prevents a second effect: the
+ * tabs share the key. So if the lock cannot be acquired in time, the request is sent without it.
  */
 import type { LockRequest } from "./lease.ts";
 import type { Settings } from "./options.ts";
@@ -10,7 +10,7 @@ type Flight = () => Promise<Response>;
 
 export async function withLock(settings: Settings, about: LockRequest, flight: Flight): Promise<Response> {
   const locks = platform.navigator?.locks;
-  // Loaded where it is needed: nearly every browser has Web Locks.
+  // Loaded on demand: nearly every browser has Web Locks.
   const lease = async () => (await import("./lease.ts")).withLease(settings, about, flight, pause);
   if (locks === undefined) return lease();
   const waiting = limited(settings.ports.clock, settings.limitMs, about.signal);
@@ -24,7 +24,7 @@ export async function withLock(settings: Settings, about: LockRequest, flight: F
   } catch (error) {
     if (isHeld) throw error;
     about.signal.throwIfAborted();
-    // Waited long enough, or in a sandboxed frame, which has locks and may not use them.
+    // Waited long enough, or in a sandboxed frame, where locks exist but may not be used.
     return lease();
   } finally {
     waiting.cancel();

@@ -5,57 +5,67 @@ import { indexedDbStorage } from "./storages/indexed-db.ts";
 import { memoryStorage } from "./storages/memory.ts";
 
 export interface ClientOptions {
-  /** Where intents are kept. Default: IndexedDB where the platform has it, else the memory of this process. */
+  /** Where intents are stored. Default: IndexedDB if the platform has it, otherwise the memory of this process. */
   readonly storage?: IntentStorage;
-  /** Whether requests are stored, so that `resume` can send them after a reload. Default true. `false` for bodies that must not lie in a browser's storage. */
+  /**
+   * Whether requests are stored, so that `resume` can send them after a reload. Default true. Use `false` for bodies that
+   * must not be stored in a browser.
+   */
   readonly keepRequest?: boolean;
-  /** Sends one request. Default: the platform's `fetch`. The place for credentials that must be fresh at every attempt. */
+  /** Sends one request. Default: the platform's `fetch`. Use it to add credentials that must be fresh for every attempt. */
   readonly fetch?: (input: string | URL | Request, init: RequestInit) => Promise<Response>;
-  /** Makes the key of an intent. Default: a UUIDv7. */
+  /** Creates the key of an intent. Default: a UUIDv7. */
   readonly newKey?: () => string;
   /** Default `Idempotency-Key`. */
   readonly header?: string;
-  /** Default `bare`, which Latchkey and APIs of Stripe's shape read; `quoted` for servers that keep to the IETF draft. */
+  /** Default `bare`, for Latchkey and APIs like Stripe's; `quoted` for servers that follow the IETF draft. */
   readonly keySyntax?: KeySyntax;
-  /** A header for the time at which the intent was begun, such as `Repeatability-First-Sent`. Default none. */
+  /** A header for the time at which the intent began, such as `Repeatability-First-Sent`. Default none. */
   readonly firstSentHeader?: string;
-  /** Attempts in a row that may fail. Default 5. */
+  /** The maximum number of consecutive failed attempts. Default 5. */
   readonly attempts?: number;
-  /** How long one attempt may take, its body included. Default 30 000 ms. */
+  /** The time limit of one attempt, including its body. Default 30 000 ms. */
   readonly attemptLimitMs?: number;
-  /** How long one call may go on trying; waiting for a network or for accepted work is not counted. Default 120 000 ms. */
+  /** The time limit of one call; waiting for a network or for accepted work does not count. Default 120 000 ms. */
   readonly limitMs?: number;
-  /** The first pause; each one after it is twice as long, and half of each is drawn by chance. Default 500 ms. */
+  /** The first pause; each later one is twice as long, and half of each is random. Default 500 ms. */
   readonly pauseMs?: number;
-  /** The longest pause that the client chooses; `Retry-After` may ask for more. Default 30 000 ms. */
+  /** The longest pause that the client chooses; `Retry-After` may be longer. Default 30 000 ms. */
   readonly longestPauseMs?: number;
-  /** Whether a 202 with `Location` is followed to its answer. Default true. Only on the origin of the request. */
+  /** Whether a 202 with `Location` is followed to its answer. Default true. Only on the request's origin. */
   readonly followAccepted?: boolean;
-  /** How long accepted work is asked about. Default 600 000 ms. */
+  /** How long the client polls accepted work. Default 600 000 ms. */
   readonly acceptedLimitMs?: number;
-  /** How long servers are sure to remember a key. Default 82 800 000 ms (23 hours): Latchkey and Stripe keep keys for 24. */
+  /**
+   * How long servers are certain to remember a key. Default 82 800 000 ms (23 hours): Latchkey and Stripe keep keys for 24.
+   */
   readonly keyLifetimeMs?: number;
-  /** How long the name of a completed intent is remembered, so that it is not made again. Default 2 592 000 000 ms (30 days). */
+  /**
+   * How long the name of a completed intent is remembered, so that it is not executed again. Default 2 592 000 000 ms (30
+   * days).
+   */
   readonly keepDoneMs?: number;
-  /** Called for each attempt and each wait. What it throws is not caught. */
+  /** Called for each attempt and each wait. Its errors are not caught. */
   readonly onEvent?: (event: ClientEvent) => void;
   /** Clock, timers, randomness and network, for tests. Default: the platform's. */
   readonly ports?: Partial<Ports>;
 }
 
-/** `intent` is null where the call named none. */
+/** `intent` is null if the call had no intent name. */
 export type ClientEvent =
   | { readonly type: "sent"; readonly intent: string | null; readonly key: string; readonly attempt: number }
   | {
       readonly type: "waiting";
       readonly intent: string | null;
       readonly key: string;
-      /** `retry`: before the next attempt. `accepted`: before accepted work is asked about. `offline`: for a network. */
+      /**
+       * `retry`: before the next attempt. `accepted`: before accepted work is polled. `offline`: until there is a network.
+       */
       readonly reason: "retry" | "accepted" | "offline";
       /** Null: until there is a network. */
       readonly delayMs: number | null;
     }
-  /** An answer came, and what it means could not be stored: the same intent will ask for it again. */
+  /** An answer arrived, but its result could not be stored: the same intent will request it again. */
   | {
       readonly type: "storage_failed";
       readonly intent: string;
@@ -79,7 +89,7 @@ const limits = {
   keepDoneMs: 2_592_000_000,
 };
 
-/** @throws {TypeError} for an unknown option, or a limit that is no number above 0 */
+/** @throws {TypeError} for an unknown option, or a limit that is not a number above 0 */
 export function resolveOptions(options: ClientOptions): Settings {
   const ports = { ...systemPorts, ...options.ports };
   const defaults: Settings = {

@@ -1,7 +1,4 @@
-/**
- * Clock, timers, randomness and the state of the network. This is the only file that touches the real ones; tests give
- * their own.
- */
+/** Clock, timers, randomness and the state of the network. Only this file uses the real ones; tests provide their own. */
 
 import type { IdbFactory } from "./storages/idb.ts";
 
@@ -10,21 +7,21 @@ export interface Clock {
   monotonicMs(): number;
   /** Milliseconds since the Unix epoch, by this machine. */
   wallMs(): number;
-  /** Runs `task` once after `delayMs`. Returns what stops it; stopping twice does nothing. */
+  /** Runs `task` once after `delayMs`. Returns a function that cancels it; cancelling twice does nothing. */
   startTimer(delayMs: number, task: () => void): () => void;
 }
 
 export interface Random {
-  /** Fresh random bytes of a cryptographic generator. */
+  /** New random bytes from a cryptographic generator. */
   bytes(count: number): Uint8Array;
   /** A number in [0, 1), for jitter. */
   fraction(): number;
 }
 
 export interface Network {
-  /** False where the platform is certain that there is no network. */
+  /** False if the platform is certain that there is no network. */
   isOnline(): boolean;
-  /** Runs `task` once when the platform reports a network. Returns what stops it. */
+  /** Runs `task` once when the platform reports a network. Returns a function that cancels it. */
   onceOnline(task: () => void): () => void;
 }
 
@@ -34,10 +31,10 @@ export interface Ports {
   readonly network: Network;
 }
 
-/** The longest delay a timer can have; platforms fire one that is longer at once. */
+/** The longest delay of a timer; platforms fire longer ones immediately. */
 const timerMaxMs = 2_147_483_647;
 
-/** What is needed of pages, workers and servers; each has some of it. */
+/** The required parts of pages, workers and servers; each has some of them. */
 interface Platform {
   readonly navigator?: { readonly locks?: LockManager; readonly onLine?: boolean };
   readonly indexedDB?: IdbFactory;
@@ -45,12 +42,12 @@ interface Platform {
   readonly removeEventListener?: (type: "online", task: () => void) => void;
 }
 
-/** What is needed of the platform's Web Locks. */
+/** The required part of the platform's Web Locks. */
 export interface LockManager {
   request<T>(name: string, options: { readonly signal: AbortSignal }, task: () => Promise<T>): Promise<T>;
 }
 
-/** Read at every use. */
+/** Read on every use. */
 export const platform: Platform = globalThis;
 
 export const systemPorts: Ports = {
@@ -63,14 +60,14 @@ export const systemPorts: Ports = {
     },
   },
   random: {
-    // Not `crypto.randomUUID`: pages without TLS have `getRandomValues` alone.
+    // Not `crypto.randomUUID`: pages without TLS only have `getRandomValues`.
     bytes: (count) => crypto.getRandomValues(new Uint8Array(count)),
     fraction: () => Math.random(),
   },
   network: {
     isOnline: () => platform.navigator?.onLine !== false,
     onceOnline(task) {
-      // Pages and workers have these. Elsewhere nothing says that there is no network, so nothing waits for one.
+      // Pages and workers have these events. Other platforms never report a missing network, so nothing waits for one.
       platform.addEventListener?.("online", task, { once: true });
       return () => platform.removeEventListener?.("online", task);
     },
@@ -82,7 +79,7 @@ export function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promi
   return waitFor((done) => clock.startTimer(delayMs, done), signal);
 }
 
-/** Waits for one event of `subscribe`, whose answer ends the subscription; rejects when the signal aborts. */
+/** Waits for one event of `subscribe`, which returns a function that unsubscribes; rejects when the signal aborts. */
 export function waitFor(subscribe: (done: () => void) => () => void, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);

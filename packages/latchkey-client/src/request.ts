@@ -1,11 +1,11 @@
-/** A request in a form that can be sent any number of times, each time the same. */
+/** A request in a form that can be sent any number of times without changing. */
 import { digestOf, type IntentRecord } from "./intent.ts";
 
 export interface PreparedRequest {
   readonly url: string;
-  /** What `fetch` gets: a Request keeps its settings. */
+  /** The argument for `fetch`: a Request keeps its settings. */
   readonly input: string | Request;
-  /** Everything but method, headers, body and signal. */
+  /** Everything except method, headers, body and signal. */
   readonly init: RequestInit;
   readonly method: string;
   readonly headers: Headers;
@@ -13,7 +13,7 @@ export interface PreparedRequest {
   readonly signal: AbortSignal | null;
 }
 
-/** Reads the body, also of a stream or a form: a form draws its boundary here, once for all attempts. */
+/** Reads the body, including streams and forms: a form gets its boundary here, once for all attempts. */
 export async function prepareRequest(
   input: string | URL | Request,
   init: RequestInit,
@@ -33,7 +33,7 @@ export async function prepareRequest(
   };
 }
 
-/** The request with the stored bytes, where they are stored: a form that was built again has another boundary. */
+/** The request with the stored bytes, if they are stored: a form that was built again has another boundary. */
 export function asFirstSent(request: PreparedRequest, { body, type }: IntentRecord): PreparedRequest {
   if (body === null) return request;
   const headers = new Headers(request.headers);
@@ -41,7 +41,7 @@ export function asFirstSent(request: PreparedRequest, { body, type }: IntentReco
   return { ...request, headers, body };
 }
 
-/** A record of the request, under a key that is new. */
+/** A record of the request, under a new key. */
 export function recordOf(
   request: PreparedRequest,
   key: string,
@@ -64,7 +64,7 @@ export function recordOf(
   };
 }
 
-/** A form that is built again has another boundary and is the same request. */
+/** A form that is built again has another boundary but is the same request. */
 function comparable(body: Uint8Array | null, type: string | null): Uint8Array {
   const bytes = body ?? new Uint8Array();
   const [, boundary] = /^multipart\/.*boundary="?([^";]+)/u.exec(type ?? "") ?? [];

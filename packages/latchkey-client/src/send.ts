@@ -1,4 +1,4 @@
-/** Sends one request until its answer is final, or a bound is reached. */
+/** Sends one request until its answer is final, or a limit is reached. */
 import { LatchkeyClientError } from "./errors.ts";
 import { type Judgement, judge } from "./judge.ts";
 import { formatKey } from "./key.ts";
@@ -10,18 +10,18 @@ export interface Sending {
   readonly request: PreparedRequest;
   readonly intent: string | null;
   readonly key: string;
-  /** When the intent was begun. */
+  /** When the intent began. */
   readonly startedAt: number;
 }
 
-/** The last answer, and what is known after it. */
+/** The last answer, and what it means for the intent. */
 export interface Sent {
   readonly response: Response;
   readonly outcome: Judgement["outcome"];
 }
 
 /**
- * @throws {LatchkeyClientError} `no-answer` when the last attempt ended without one
+ * @throws {LatchkeyClientError} `no-answer` if the last attempt ended without one
  * @throws the signal's reason
  */
 export async function sendUntilFinal(
@@ -33,23 +33,23 @@ export async function sendUntilFinal(
   const { clock, network } = ports;
   let deadline = clock.monotonicMs() + limitMs;
   let acceptedDeadline: number | null = null;
-  /** Where accepted work is asked about; null: the request itself is sent. */
+  /** The address at which accepted work is polled; null: the request itself is sent. */
   let statusUrl: string | null = null;
-  /** In a row. */
+  /** Consecutive failures. */
   let failures = 0;
 
   const emit = (event: Unaddressed<ClientEvent>) => settings.onEvent({ ...event, intent, key });
-  /** Half of it is drawn. */
+  /** Half of it is random. */
   const jittered = (ms: number) => Math.round(ms * (0.5 + 0.5 * ports.random.fraction()));
   const wait = async (reason: "retry" | "accepted", delayMs: number) => {
     emit({ type: "waiting", reason, delayMs });
     await pause(clock, delayMs, signal);
   };
-  /** False where a bound is reached: another attempt would come too late or be one too many. */
+  /** False if a limit is reached: another attempt would be too late or one too many. */
   const pauseAfterFailure = async (retryAfterMs: number | null) => {
     failures += 1;
     const own = jittered(Math.min(settings.longestPauseMs, pauseMs * 2 ** (failures - 1)));
-    // The jitter stays above what the server asked for, so that its clients do not all come back at once.
+    // The jitter is added to the server's pause, so that its clients do not all return at once.
     const delayMs = retryAfterMs === null ? own : Math.max(own, retryAfterMs + jittered(pauseMs) / 4);
     if (failures >= settings.attempts || clock.monotonicMs() + delayMs > deadline) return false;
     await wait("retry", delayMs);
@@ -91,7 +91,7 @@ export async function sendUntilFinal(
       continue;
     }
     const { status } = response;
-    // The resource is gone, or only the request itself goes on with the work: it is sent again, with its key.
+    // The resource is gone, or only the request itself resumes the work: send it again, with its key.
     const isStopped = statusUrl !== null && (status === 404 || (retryable && status === 409));
     if (isStopped) statusUrl = null;
     if ((retryable || isStopped) && (await pauseAfterFailure(retryAfterMs))) continue;
@@ -101,7 +101,7 @@ export async function sendUntilFinal(
 
 type Unaddressed<E> = E extends { readonly type: "sent" | "waiting" } ? Omit<E, "intent" | "key"> : never;
 
-/** Null where it leads to another origin, which must not get the request's credentials. */
+/** Null if it is on another origin, which must not get the request's credentials. */
 function statusUrlOf(response: Response, url: string, last: string | null): string | null {
   const location = response.headers.get("location") ?? last ?? "";
   if (!URL.canParse(location, url)) return null;
@@ -109,7 +109,7 @@ function statusUrlOf(response: Response, url: string, last: string | null): stri
   return origin === new URL(url).origin ? href : null;
 }
 
-/** The request, or a GET of `statusUrl` in its place. Its limit includes the body. */
+/** The request, or a GET of `statusUrl` in its place. The limit includes the body. */
 async function sendOnce(
   { ports: { clock }, ...settings }: Settings,
   { input, init, method, body, headers: own }: PreparedRequest,
@@ -146,8 +146,8 @@ async function sendOnce(
 }
 
 /**
- * Reads the body to its end beside the caller's copy, so that a connection that is cut in the middle of it is an attempt
- * that failed. An error's body is returned parsed, where it is JSON.
+ * Reads the body completely, next to the caller's copy, so that a connection that is cut in the middle counts as a failed
+ * attempt. Returns an error's body parsed, if it is JSON.
  */
 async function readBody(response: Response): Promise<unknown> {
   const copy = response.clone();

@@ -1,8 +1,8 @@
-/** Module `latchkey-client/tanstack-query`: mutations of TanStack Query 5 that take effect once, also over a reload. */
+/** Module `latchkey-client/tanstack-query`: mutations of TanStack Query 5 that take effect once, even across a reload. */
 import type { Client } from "./client.ts";
 import { newKey } from "./key.ts";
 
-/** What is needed of a mutation in the cache. */
+/** The required part of a mutation in the cache. */
 export interface CachedMutation {
   readonly state: {
     readonly status: string;
@@ -14,44 +14,44 @@ export interface CachedMutation {
   continue(): Promise<unknown>;
 }
 
-/** What is needed of a `QueryClient`. */
+/** The required part of a `QueryClient`. */
 export interface MutationClient {
   getMutationCache(): { getAll(): readonly CachedMutation[] };
 }
 
-/** What TanStack Query gives a mutation function. */
+/** What TanStack Query passes to a mutation function. */
 export interface MutationContext {
   readonly client: MutationClient;
 }
 
-/** What a mutation function is given here. */
+/** What a mutation function receives here. */
 export interface IntentContext {
   /** The mutation's own intent, the same after a reload. */
   readonly intent: string;
-  /** `fetch` of the client, under that intent. One request that changes something for each mutation. */
+  /** `fetch` of the client, under that intent. Send one request that changes something per mutation. */
   readonly fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 }
 
 export interface IdempotentMutationOptions<Data, Variables> {
-  /** By which a mutation that was persisted finds its function again. */
+  /** The key by which a persisted mutation finds its function again. */
   readonly mutationKey: readonly unknown[];
-  /** Sends the request through `context.fetch`. Throws where the answer is no success. */
+  /** Sends the request through `context.fetch`. Must throw if the answer is not a success. */
   readonly mutationFn: (variables: Variables, context: IntentContext) => Promise<Data>;
-  /** As TanStack Query's; what it returns is an object or nothing. */
+  /** Like TanStack Query's; must return an object or nothing. */
   readonly onMutate?: (
     variables: Variables,
     context: MutationContext,
   ) => object | undefined | Promise<object | undefined>;
 }
 
-/** What is kept of the intent in the mutation's context, which is persisted with it. */
+/** The part of the intent in the mutation's context, which is persisted with it. */
 interface KeptIntent {
   readonly latchkeyIntent: string;
 }
 
 /**
- * Options for `setMutationDefaults` or `useMutation`: each mutation is an intent. Give `onMutate` here and not beside it,
- * since the intent is kept in what it returns.
+ * Options for `setMutationDefaults` or `useMutation`: each mutation is an intent. Pass `onMutate` here and not separately,
+ * because its return value carries the intent.
  */
 export function idempotentMutation<Data, Variables>(
   client: Client,
@@ -77,11 +77,11 @@ export function idempotentMutation<Data, Variables>(
   };
 }
 
-/** Of mutations that run in this page: TanStack's own retries come with the context of the first try. */
+/** Mutations that run in this page: TanStack's own retries have the context of the first try. */
 const running = new WeakMap<MutationContext, string>();
 const claimed = new WeakSet<CachedMutation>();
 
-/** TanStack does not say which mutation calls: it is one with these very variables that nobody has claimed. */
+/** TanStack does not pass the mutation: it is one with the same variables object that no call has claimed. */
 function claim(mutationKey: readonly unknown[], variables: unknown, context: MutationContext): string {
   for (const mutation of context.client.getMutationCache().getAll()) {
     const { status, variables: own, context: kept } = mutation.state;
@@ -92,25 +92,25 @@ function claim(mutationKey: readonly unknown[], variables: unknown, context: Mut
     return kept.latchkeyIntent;
   }
   throw new TypeError(
-    "The mutation has no intent: give onMutate in the options of idempotentMutation, not beside them",
+    "The mutation has no intent: pass onMutate in the options of idempotentMutation, not separately",
   );
 }
 
-/** For `dehydrateOptions.shouldDehydrateMutation`: TanStack itself keeps paused mutations alone, and drops those in flight. */
+/** For `dehydrateOptions.shouldDehydrateMutation`: TanStack itself keeps only paused mutations, and drops those in flight. */
 export function isPendingMutation(mutation: { readonly state: { readonly status: string } }): boolean {
   return mutation.state.status === "pending";
 }
 
 /**
- * Goes on with the mutations that were persisted while they were pending, one after the other, oldest first. TanStack's
- * `resumePausedMutations` leaves those that were in flight. Calling it again, or both, sends nothing twice.
+ * Resumes the mutations that were persisted while they were pending, one after the other, oldest first. TanStack's
+ * `resumePausedMutations` skips those that were in flight. Calling it again, or both, sends nothing twice.
  */
 export async function resumeMutations(queryClient: MutationClient): Promise<void> {
   const pending = queryClient.getMutationCache().getAll().filter(isPendingMutation);
   for (const mutation of [...pending].sort(
     (left, right) => left.state.submittedAt - right.state.submittedAt,
   )) {
-    // Its own callbacks and state have the error.
+    // The error is in the mutation's own callbacks and state.
     await mutation.continue().catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** The command line. Whatever cannot be honoured is a `UsageError`: a message and exit code 2. */
+/** The command line. Arguments that cannot be used are a `UsageError`: a message and exit code 2. */
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { validateHeaderValue } from "node:http";
 import { resolve } from "node:path";
@@ -19,7 +19,7 @@ export class UsageError extends Error {
 export interface Invocation {
   readonly settings: ProbeSettings;
   readonly format: "text" | "json";
-  /** Files for further reports, which can be written. */
+  /** Files for additional reports; they are known to be writable. */
   readonly files: Readonly<Record<ReportFormat, string | null>>;
   readonly dryRun: boolean;
 }
@@ -77,7 +77,7 @@ export async function parseInvocation(
   const { values, positionals } = readArguments(args);
   const profile = profileOf(values);
   const urls = positionals.map(urlOf);
-  if (urls.length === 0) throw new UsageError("Name the URL to probe.");
+  if (urls.length === 0) throw new UsageError("Give the URL to probe.");
   const keyHeader = headerName(values["key-header"] ?? "Idempotency-Key");
   const { targets, leftOut } = await targetsOf(urls, values, { profile, keyHeader, cwd });
   return {
@@ -122,11 +122,11 @@ function readArguments(args: readonly string[]) {
 function urlOf(given: string): URL {
   const url = URL.parse(given);
   if (url?.protocol !== "http:" && url?.protocol !== "https:") {
-    throw new UsageError(`"${given}" is no URL that begins with http:// or https://.`);
+    throw new UsageError(`"${given}" is not a URL that starts with http:// or https://.`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new UsageError(
-      "Credentials do not belong into the URL, which reports name; give them with --header.",
+      "Do not put credentials into the URL, which appears in reports; pass them with --header.",
     );
   }
   return url;
@@ -151,13 +151,13 @@ async function targetsOf(
   }
   const [base, ...others] = urls;
   if (base === undefined || others.length > 0)
-    throw new UsageError("--openapi needs one URL: where the API is.");
+    throw new UsageError("--openapi needs exactly one URL: the address of the API.");
   refuseBeside(given, [
     "method",
     ...Object.keys(given).filter((name) => /body|content-type|failing-url/u.test(name)),
   ]);
   const parameters = new Map(param.map(nameAndValue));
-  // Loaded on demand: who names a URL alone needs no reader of documents.
+  // Loaded on demand: without --openapi no document has to be read.
   const { describedTargets } = await import("./openapi/targets.ts");
   try {
     const options = { base, keyHeader, profile, key, routes, parameters };
@@ -174,7 +174,7 @@ async function targetsOf(
 function refuseBeside(given: Given, names: readonly string[]): void {
   const name = names.find((each) => Object.hasOwn(given, each));
   if (name !== undefined)
-    throw new UsageError(`--${name} is for a URL; with --openapi the document says it.`);
+    throw new UsageError(`--${name} applies to a URL; with --openapi the document defines it.`);
 }
 
 function nameAndValue(given: string): readonly [string, string] {
@@ -218,7 +218,7 @@ type BodyOption = "body" | "other-body" | "failing-body";
 function bodyOf(option: BodyOption, given: Given, cwd: string): string | null {
   const [written, file] = [given[option], given[`${option}-file`]];
   if (written !== undefined && file !== undefined) {
-    throw new UsageError(`Give --${option} or --${option}-file, not both.`);
+    throw new UsageError(`Pass either --${option} or --${option}-file, not both.`);
   }
   return written ?? (file === undefined ? null : readText(file, cwd));
 }
@@ -236,7 +236,7 @@ function readText(path: string, cwd: string): string {
   }
 }
 
-/** `Name: value`, or `@file` with one in each line, so that credentials need not be in the list of processes. */
+/** `Name: value`, or `@file` with one per line, so that credentials need not appear in the list of processes. */
 function headerLines(option: string, given: readonly string[], cwd: string): readonly HeaderLine[] {
   const lines = given.flatMap((each) =>
     each.startsWith("@")
@@ -259,13 +259,13 @@ function headerValue(line: string, value: string): string {
     return value;
   } catch (error) {
     const name = line.slice(0, line.indexOf(":"));
-    throw new UsageError(`${name} has a value that no header can have.`, { cause: error });
+    throw new UsageError(`${name} has a value that a header cannot have.`, { cause: error });
   }
 }
 
 function headerName(name: string): string {
   if (/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/u.test(name)) return name;
-  throw new UsageError(`"${name}" is no name of a header.`);
+  throw new UsageError(`"${name}" is not a valid header name.`);
 }
 
 function profileOf(given: Given): Profile {
@@ -321,7 +321,7 @@ function wholeNumber(option: string, given: string | undefined, least: number, m
   throw new UsageError(`--${option} must be a whole number from ${least} to ${most} (got ${given}).`);
 }
 
-/** Found out before anything is sent. */
+/** Checked before anything is sent. */
 function reportFile(option: ReportFormat, given: string | undefined, cwd: string): string | null {
   if (given === undefined) return null;
   const path = resolve(cwd, given);

@@ -1,10 +1,10 @@
 /**
- * Whether a second answer is the first one again, another execution's, or a replay that is not faithful. Only the answers
- * are seen, so requests under different keys show first what differs between two executions: an id, say.
+ * Decides whether a second answer repeats the first one, comes from another execution, or is an unfaithful replay. Only the
+ * answers are visible, so requests under different keys first show what differs between two executions, such as an id.
  */
 import { type Answer, headerOf, jsonOf } from "./wire/answer.ts";
 
-/** Headers that belong to an answer, and so to its replay. */
+/** Headers that belong to an answer, and therefore to its replay. */
 const ownHeaders = [
   "content-type",
   "content-language",
@@ -15,15 +15,15 @@ const ownHeaders = [
   "link",
 ];
 
-/** Of these a changed value may name another result; a header of the others names no result. */
+/** Headers whose change may identify another result; the others identify none. */
 const identifyingHeaders = ["location", "content-location", "etag"];
 
-/** Places in an answer that differ from one execution to the next, such as `body /id` and `header location`. */
+/** Places in an answer that differ between executions, such as `body /id` and `header location`. */
 export type Marks = ReadonlySet<string>;
 
 const wholeBody = "body";
 
-/** What differs between every two of the answers. */
+/** The places that differ between every two of the answers. */
 export function marksOf(answers: readonly Answer[]): Marks {
   const pairs = answers.flatMap((one, index) => answers.slice(index + 1).map((other) => changes(one, other)));
   const [first = new Set<string>(), ...rest] = pairs;
@@ -38,7 +38,7 @@ function changes(one: Answer, other: Answer): Marks {
   );
 }
 
-/** A text that was put into quotes, or cut, is not another execution's. */
+/** A text that was quoted or truncated does not come from another execution. */
 function isChanged(place: string, before: string, after: string | undefined): boolean {
   if (after === undefined || after === before) return false;
   return place !== wholeBody || !(after.includes(before) || before.includes(after));
@@ -72,7 +72,7 @@ export type Comparison =
   | { readonly kind: "same" }
   /** The answer of another execution. */
   | { readonly kind: "other-run"; readonly places: readonly string[] }
-  /** The first execution's answer, not as it was. */
+  /** The first execution's answer, changed. */
   | { readonly kind: "unfaithful"; readonly differences: readonly Difference[] };
 
 export interface Difference {
@@ -80,7 +80,7 @@ export interface Difference {
   readonly text: string;
 }
 
-/** `marks` is empty where two executions cannot be told apart: then nothing is taken for another execution. */
+/** `marks` is empty if two executions cannot be distinguished: then nothing counts as another execution. */
 export function compareAnswers(first: Answer, again: Answer, marks: Marks): Comparison {
   const changed = changes(first, again);
   if (marks.size > 0 && [...marks].every((place) => changed.has(place))) {
@@ -105,11 +105,11 @@ function bodyDifference(first: Answer, again: Answer): Difference[] {
   if (again.body.length === 0) return [{ of: "body", text: `the body is gone (${sizes})` }];
   const sameJson =
     canonical(jsonOf(first)) !== undefined && canonical(jsonOf(first)) === canonical(jsonOf(again));
-  if (sameJson) return [{ of: "body", text: `the same JSON is written in other bytes (${sizes})` }];
+  if (sameJson) return [{ of: "body", text: `the same JSON has other bytes (${sizes})` }];
   const places = [...changes(first, again)].filter((place) => place.startsWith(`${wholeBody}/`)).slice(0, 5);
   const where =
     places.length === 0 ? "" : `, at ${places.map((place) => place.slice(wholeBody.length)).join(", ")}`;
-  return [{ of: "body", text: `the body is another one (${sizes}${where})` }];
+  return [{ of: "body", text: `the body is different (${sizes}${where})` }];
 }
 
 function canonical(value: unknown): string | undefined {

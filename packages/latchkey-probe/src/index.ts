@@ -1,4 +1,4 @@
-/** Tests any running HTTP API from outside for idempotency; see the command `latchkey-probe --help`. */
+/** Tests any running HTTP API for idempotency from outside; see the command `latchkey-probe --help`. */
 
 export { type Fault, type FaultCode, type FaultKind, faultTable } from "./faults.ts";
 export { type Plan, planOf } from "./plan.ts";

@@ -5,7 +5,7 @@ if (major < 22) {
   console.error(`latchkey-probe needs Node 22 or newer; this is ${process.versions.node}.`);
   process.exit(2);
 }
-// Loaded after that look: an old Node would stop at what it does not know.
+// Loaded after the check: an old Node would fail on syntax that it does not know.
 const { run } = await import("./run.ts");
 try {
   process.exitCode = await run({
@@ -15,7 +15,7 @@ try {
     complain: (text) => console.error(text),
   });
 } catch (error) {
-  // A mistake of the probe's own must not look like a fault of the server's, for which the code is 1.
+  // An error of the probe must not look like a fault of the server, for which the code is 1.
   console.error(error);
   process.exitCode = 3;
 }

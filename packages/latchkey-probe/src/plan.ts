@@ -1,4 +1,4 @@
-/** What a run would send, said before it is sent. */
+/** What a run would send, printed before it is sent. */
 import { allChecks } from "./checks/all.ts";
 import { baselineRequestsMax } from "./probe.ts";
 import type { ProbeSettings } from "./settings.ts";
@@ -19,14 +19,14 @@ interface PlannedCheck {
   readonly name: string;
   readonly about: string;
   readonly requestsMax: number;
-  /** Why it will not be made; null when it will. */
+  /** Why it will not run; null if it will. */
   readonly obstacle: string | null;
 }
 
-/** One that gets no answer is followed by a request that shows whether others do. */
+/** After a request without an answer, one more shows whether others are answered. */
 const controlsPerCheckMax = 1;
 
-/** Of the operator's count: before and after each of what it counts. */
+/** Requests of the operator's count: before and after everything that is counted. */
 const countsPerCheckMax = 6;
 
 export function planOf(settings: ProbeSettings): Plan {
@@ -45,19 +45,19 @@ export function planOf(settings: ProbeSettings): Plan {
   return { targets, requestsMax };
 }
 
-/** One line: printed before every run. */
+/** One line, printed before every run. */
 export function planLine({ targets, requestsMax }: Plan, settings: ProbeSettings): string {
   const where = targets.map(({ name, url }) => `${name.split(" ")[0]} ${url}`).join(", ");
   const most = Math.min(requestsMax, settings.requestsMax);
-  return `Sends at most ${most} requests (at most ${settings.requestsPerSecond} a second) to ${where}`;
+  return `Sends at most ${most} requests (at most ${settings.requestsPerSecond} per second) to ${where}`;
 }
 
-/** Everything, for `--dry-run`. */
+/** The complete plan, for `--dry-run`. */
 export function planText(plan: Plan, settings: ProbeSettings): string {
   const { keyHeader, profile, concurrency } = settings;
   return [
-    `${planLine(plan, settings)}, and nothing anywhere else.`,
-    `Profile ${profile.name}, key in ${keyHeader}, ${concurrency} at the same moment in races. Redirects are not followed.`,
+    `${planLine(plan, settings)}, and nothing to any other address.`,
+    `Profile ${profile.name}, key in ${keyHeader}, ${concurrency} simultaneous requests in races. Redirects are not followed.`,
     ...(settings.count === null ? [] : [`Effects are counted by GET ${settings.count.url.href}.`]),
     ...plan.targets.flatMap((target, index) => {
       const body = settings.targets[index]?.body ?? "";
@@ -69,7 +69,7 @@ export function planText(plan: Plan, settings: ProbeSettings): string {
         ...target.checks.map(({ name, about, requestsMax, obstacle }) =>
           obstacle === null
             ? `  ${name.padEnd(16)} ${String(requestsMax).padStart(4)}  ${about}`
-            : `  ${name.padEnd(16)}    -  not made: ${obstacle}`,
+            : `  ${name.padEnd(16)}    -  skipped: ${obstacle}`,
         ),
       ];
     }),

@@ -1,14 +1,14 @@
-/** Clock, timers and randomness of the process: nothing else of the package touches them. */
+/** The process's clock, timers and randomness: no other file of the package uses them. */
 import { randomUUID } from "node:crypto";
 
-/** Behind an interface, so that a test can drive it. */
+/** An interface, so that tests can control it. */
 export interface Timing {
-  /** Milliseconds that only grow. */
+  /** Milliseconds; never decreases. */
   now(): number;
   /** The time of day, in milliseconds since 1970. */
   today(): number;
   wait(milliseconds: number): Promise<void>;
-  /** Calls back once after a time. Returns what takes that back. */
+  /** Calls back once after this time. Returns a function that cancels it. */
   after(milliseconds: number, callback: () => void): () => void;
 }
 
@@ -22,7 +22,7 @@ export const processTiming: Timing = {
   },
 };
 
-/** Random, for keys and for values that must be new. */
+/** A random UUID, for keys and for values that must be new. */
 export function newUuid(): string {
   return randomUUID();
 }

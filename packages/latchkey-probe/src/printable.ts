@@ -1,9 +1,12 @@
-/** C0 but line ends, DEL, C1, lone surrogates, line separators, and what turns the direction of text or hides in it. */
+/**
+ * C0 except line ends, DEL, C1, lone surrogates, line separators, and characters that change the direction of text or are
+ * invisible.
+ */
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /**
- * Text of a server's, with every character that a terminal might obey as an escape. It means the same where the text is
- * JSON.
+ * Text from a server, with every character that a terminal might interpret replaced by an escape. If the text is JSON, its
+ * meaning stays the same.
  */
 export function printable(text: string): string {
   return text.replace(unsafe, (character) => {

@@ -1,4 +1,4 @@
-/** One run: every target, every check that was chosen. */
+/** One run: every target, with every selected check. */
 import { allChecks } from "./checks/all.ts";
 import { type Baseline, type Check, type CheckContext, Inconclusive, say } from "./checks/check.ts";
 import { marksOf } from "./compare.ts";
@@ -17,7 +17,7 @@ export interface ProbeEvents {
   readonly onTarget?: (target: TargetReport) => void;
 }
 
-/** Sends, judges and reports. What the server does is in the report; nothing of it is thrown. */
+/** Sends, judges and reports. Behaviour of the server is in the report and never throws. */
 export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}): Promise<Report> {
   const { timing } = settings;
   const startedAt = new Date(timing.today()).toISOString();
@@ -43,7 +43,7 @@ export async function runProbe(settings: ProbeSettings, events: ProbeEvents = {}
   };
 }
 
-/** Everything else is refused by the courier. */
+/** The courier refuses all other origins. */
 function namedOrigins({ targets, count }: ProbeSettings): ReadonlySet<string> {
   const urls = targets.flatMap(({ url, failing }) => [url, ...(failing === null ? [] : [failing.url])]);
   if (count !== null) urls.push(count.url);
@@ -91,7 +91,7 @@ async function judgeTarget(
 
 const withoutReplays: readonly string[] = ["ran-twice", "retry-refused", "retry-failed"];
 
-/** What is at the root is said once. */
+/** A fault at the root is reported only once. */
 function lacksReplays({ needsReplays }: Check, made: readonly CheckReport[]): string | null {
   if (!needsReplays) return null;
   const root = made.flatMap(({ faults }) => faults).find(({ code }) => withoutReplays.includes(code));
@@ -104,7 +104,7 @@ function unjudgedReason(error: unknown): string {
   throw error;
 }
 
-/** What the baseline sends at most. */
+/** The maximum number of requests of the baseline. */
 export const baselineRequestsMax = 4;
 
 /** Three requests under different keys, which every server must accept. */
@@ -121,9 +121,9 @@ async function findBaseline(settings: ProbeSettings, session: Session): Promise<
   while (answers.length < 3) {
     const next = await session.sendRaw(session.intend(), [writeKey(session.newKey(), keyForm)]);
     if (!isAccepted(next)) {
-      const hint = "where it is accepted only once, put {{uuid}} or {{n}} into the body";
+      const hint = "if it is accepted only once, put {{uuid}} or {{n}} into the body";
       throw new Unjudgeable(
-        `the first request is accepted, the same under a new key is answered ${say(next)}; ${hint}`,
+        `the first request is accepted, the same under a new key is answered with ${say(next)}; ${hint}`,
       );
     }
     answers.push(next);
@@ -135,7 +135,7 @@ function refusalOf(answer: Answer): string {
   const { status } = answer;
   const to = answer.lines.find(([name]) => name === "location")?.[1];
   if (status >= 300 && status < 400) {
-    return `the request is answered ${status} to ${to ?? "nowhere"}; redirects are not followed, so name the address itself`;
+    return `the request is answered with ${status} to ${to ?? "nowhere"}; redirects are not followed, so use that address`;
   }
   const text = answer.body.subarray(0, 300).toString("utf8").trim();
   return `the request is not accepted under a new key: ${say(answer)}${text === "" ? "" : `: ${text}`}`;
@@ -183,10 +183,10 @@ async function makeCheck(check: Check, surroundings: Surroundings): Promise<Chec
   };
 }
 
-/** A server that is still there has left this one request without an answer. */
+/** A server that still answers others has left this request without an answer. */
 async function judgeSilence(context: CheckContext, error: NoAnswer): Promise<void> {
   await context.send(context.intend(), context.newKey());
-  context.fault("no-answer", `a request got no answer, others do: ${error.message}`);
+  context.fault("no-answer", `a request got no answer, but others do: ${error.message}`);
 }
 
 function contextOf(

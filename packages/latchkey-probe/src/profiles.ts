@@ -1,22 +1,22 @@
-/** What published practices ask of a server, where they disagree. */
+/** What published practices require of a server, where they differ. */
 
 export interface Profile {
   readonly name: ProfileName;
-  /** Whether a request must have a key; `any`: the practice leaves that to the service. */
+  /** Whether a request must have a key; `any`: the practice leaves it to the service. */
   readonly key: "required" | "optional" | "any";
-  /** Statuses of a key that comes with another body. */
+  /** Statuses for a key that is reused with another body. */
   readonly misuse: readonly number[];
-  /** Statuses of a duplicate while the first request runs. */
+  /** Statuses for a duplicate while the first request runs. */
   readonly inProgress: readonly number[];
-  /** Statuses of a missing, an empty and a malformed key. */
+  /** Statuses for a missing, an empty and a malformed key. */
   readonly badKey: readonly number[];
-  /** What the key's header may hold: `either` form is accepted as the server's choice, and must work where it is. */
+  /** What the key's header may contain; `either`: the server may choose, and must support what it accepts. */
   readonly syntax: "structured" | "bare" | "either";
-  /** Whether a replay says `Idempotent-Replayed: true`. */
+  /** Whether a replay has `Idempotent-Replayed: true`. */
   readonly marksReplays: boolean;
   /** What a retry after a 5xx gets: the same answer (`store`), another run (`release`), or either. */
   readonly serverErrors: "store" | "release" | "any";
-  /** Whether a refused duplicate says `Retry-After`. */
+  /** Whether a refused duplicate has `Retry-After`. */
   readonly retryAfter: boolean;
   /** Whether every answer repeats the key in the key's header. */
   readonly echoesKey: boolean;

@@ -1,4 +1,4 @@
-/** The command: reads the command line, says what will be sent, probes, reports. */
+/** The command: reads the command line, prints what will be sent, probes, reports. */
 import { writeFileSync } from "node:fs";
 import { type Invocation, parseInvocation, UsageError } from "./arguments.ts";
 import { type ExitCode, exitCodeOf } from "./exit-code.ts";
@@ -22,7 +22,7 @@ export interface CommandContext {
   readonly timing?: Timing;
 }
 
-/** Never throws for what an operator, a file or a server does. */
+/** Never throws because of input, files or servers. */
 export async function run({
   args,
   cwd,
@@ -61,7 +61,7 @@ async function carryOut(
   }
   if (plan.requestsMax > settings.requestsMax) {
     throw new UsageError(
-      `This may take ${plan.requestsMax} requests, and --max-requests is ${settings.requestsMax}: raise it, or choose checks with --check.`,
+      `This may send ${plan.requestsMax} requests, and --max-requests is ${settings.requestsMax}: raise it, or select checks with --check.`,
     );
   }
   complain(`${planLine(plan, settings)}.`);

@@ -1,4 +1,4 @@
-/** The requests of one target: under keys, on behalf of callers, written down for the report. */
+/** The requests for one target: under keys, on behalf of callers, recorded for the report. */
 import type { SendOptions } from "./checks/check.ts";
 import { Inconclusive, settleTriesMax } from "./checks/check.ts";
 import type { Exchange } from "./report/report.ts";
@@ -18,7 +18,7 @@ export interface Session {
   cut(intention: Intention, keyLines: readonly string[], cutAt: CutAt): Promise<Answer | null>;
   settle(intention: Intention, keyLines: readonly string[], options?: SendOptions): Promise<Answer>;
   count(): Promise<number | null>;
-  /** What was written down since the last call. */
+  /** The exchanges since the last call. */
   takeExchanges(): readonly Exchange[];
 }
 
@@ -97,7 +97,7 @@ function credentialsOf(
   return [...credentials.filter(([name]) => !replaced.has(name.toLowerCase())), ...otherCredentials];
 }
 
-/** Sends until the answer is another one than "still running", with the pauses that the server asks for. */
+/** Sends until the answer is no longer "still running", with the pauses that the server asks for. */
 async function settle(
   { profile, timing, patienceMs }: ProbeSettings,
   send: () => Promise<Answer>,
@@ -112,7 +112,7 @@ async function settle(
   }
 }
 
-/** @throws {Inconclusive} where the operator's count does not work: that is no fault of the routes */
+/** @throws {Inconclusive} if the operator's count does not work: that is not a fault of the routes */
 async function countEffects(settings: ProbeSettings, courier: Courier): Promise<number | null> {
   const { count, credentials } = settings;
   if (count === null) return null;
@@ -124,10 +124,10 @@ async function countEffects(settings: ProbeSettings, courier: Courier): Promise<
   const counted = answer.status === 200 ? numberAt(answer.body.toString("utf8"), count.pointer) : null;
   if (counted !== null) return counted;
   const where = count.pointer === "" ? "" : ` at ${count.pointer}`;
-  throw new Inconclusive(`the count is answered ${answer.status}, without a number or a list${where}`);
+  throw new Inconclusive(`the count is answered with ${answer.status}, without a number or a list${where}`);
 }
 
-/** The number at a JSON pointer, or the length of the array there; null where there is neither. */
+/** The number at a JSON pointer, or the length of the array there; null if there is neither. */
 function numberAt(text: string, pointer: string): number | null {
   try {
     let value: unknown = JSON.parse(text);

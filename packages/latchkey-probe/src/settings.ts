@@ -1,4 +1,4 @@
-/** What one run of the probe is told. */
+/** The settings of one run of the probe. */
 import type { FaultCode } from "./faults.ts";
 import type { Timing } from "./ports.ts";
 import type { Profile } from "./profiles.ts";
@@ -10,13 +10,13 @@ export interface ProbeSettings {
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
   readonly profile: Profile;
   readonly keyHeader: string;
-  /** How keys are written in all checks but those of the syntax; `auto`: as the server takes them. */
+  /** The syntax of keys in all checks except those of the syntax; `auto`: whatever the server accepts. */
   readonly keySyntax: "auto" | "bare" | "quoted";
   /** Sent with every request of the first caller. */
   readonly credentials: readonly HeaderLine[];
-  /** Those of another tenant. Null: tenants are not checked. */
+  /** Credentials of another tenant. Null: tenants are not checked. */
   readonly otherCredentials: readonly HeaderLine[] | null;
-  /** Answers how many effects there are. Null: executions are told apart by their answers alone. */
+  /** The URL that returns the number of effects. Null: executions are distinguished by their answers only. */
   readonly count: EffectCount | null;
   readonly checks: readonly string[];
   readonly ignored: ReadonlySet<FaultCode>;
@@ -24,7 +24,7 @@ export interface ProbeSettings {
   readonly requestsPerSecond: number;
   readonly requestsMax: number;
   readonly timeoutMs: number;
-  /** How long a key may stay blocked before that is a fault. */
+  /** How long a key may stay blocked before it counts as a fault. */
   readonly patienceMs: number;
   readonly timing: Timing;
 }
@@ -35,5 +35,5 @@ export interface EffectCount {
   readonly pointer: string;
 }
 
-/** An answer larger than this is not read. */
+/** Larger answers are not read. */
 export const answerLimitBytes = 16 * 1024 * 1024;

@@ -1,4 +1,4 @@
-/** What is probed, and the requests that are made of it. */
+/** What is probed, and the requests made from it. */
 import { fillIn } from "./bodies/template.ts";
 import type { WireRequest } from "./wire/send.ts";
 
@@ -9,18 +9,18 @@ export interface Target {
   readonly name: string;
   readonly method: string;
   readonly url: URL;
-  /** Sent with every request, without the key's header and credentials. */
+  /** Sent with every request, in addition to the key's header and credentials. */
   readonly headers: readonly HeaderLine[];
   /** Templates, see `fillIn`. */
   readonly body: string;
-  /** Null: none is known that the server accepts. */
+  /** Null: none is known that the server would accept. */
   readonly otherBody: string | null;
   /** A request that the server answers with a 5xx. Null: none is known. */
   readonly failing: { readonly url: URL; readonly body: string } | null;
   readonly key: "required" | "optional" | "any";
 }
 
-/** One thing that a client wants done. Retries of it send the same bytes. */
+/** One thing that a client wants done. Its retries send the same bytes. */
 export interface Intention {
   readonly method: string;
   readonly url: URL;
@@ -33,7 +33,7 @@ export function intend(target: Target, template: string, number: number): Intent
   return { method, url, headers, body: Buffer.from(fillIn(template, number)) };
 }
 
-/** The request that carries an intention: `keyLines` are the values of the key's header, one for each field line. */
+/** The request for an intention: `keyLines` are the values of the key's header, one per field line. */
 export function requestOf(
   intention: Intention,
   keyHeader: string,

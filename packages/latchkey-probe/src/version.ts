@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 
-/** The built package has this module in a file or a folder of its own, so package.json is one or two folders up. */
+/** The built package has this module in a file or in a subfolder, so package.json is one or two folders up. */
 export function ownVersion(): string {
   const places = ["../package.json", "../../package.json"].map((path) => new URL(path, import.meta.url));
   const manifest: { readonly version: string } = JSON.parse(

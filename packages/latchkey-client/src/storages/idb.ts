@@ -1,6 +1,6 @@
 import type { IntentRecord } from "../intent.ts";
 
-/** What is needed of the platform's IndexedDB. */
+/** The required part of the platform's IndexedDB. */
 export interface IdbFactory {
   open(name: string, version: number): IdbOpening;
 }

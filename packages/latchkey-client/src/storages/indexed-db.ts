@@ -6,10 +6,10 @@ import type { IdbDatabase, IdbFactory, IdbObjects } from "./idb.ts";
 const table = "intents";
 
 /**
- * Keeps intents in IndexedDB: over reloads and crashes, shared by the tabs and workers of an origin.
+ * Stores intents in IndexedDB: they survive reloads and crashes, and are shared by the tabs and workers of an origin.
  *
  * @param name of the database. Default `latchkey`
- * @throws {TypeError} where the platform has no IndexedDB
+ * @throws {TypeError} if the platform has no IndexedDB
  */
 export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB): IntentStorage {
   if (factory === undefined) throw new TypeError("there is no IndexedDB here");
@@ -22,7 +22,7 @@ export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB
       opened ??= open(factory, name, forget);
       await complete(await opened, mode, work);
     } catch (error) {
-      // Browsers lose connections without saying so: the next call opens another.
+      // Browsers lose connections without notice: the next call opens another.
       forget();
       throw error;
     }
@@ -42,7 +42,7 @@ export function indexedDbStorage(name = "latchkey", factory = platform.indexedDB
     async list() {
       let read = (): readonly (readonly [string, IntentRecord])[] => [];
       await transact("readonly", (objects) => {
-        // In one transaction both are in the order of the names.
+        // In one transaction both are ordered by name.
         const [names, records] = [objects.getAllKeys(), objects.getAll()];
         read = () => records.result.map((record, index) => [String(names.result[index]), record]);
       });
@@ -69,7 +69,9 @@ function open(factory: IdbFactory, name: string, forget: () => void): Promise<Id
   });
 }
 
-/** Resolves when the transaction is on disk. `relaxed`, Chromium's default, would let a power cut take back a key that was sent. */
+/**
+ * Resolves when the transaction is on disk. With `relaxed`, Chromium's default, a power cut could lose a key that was sent.
+ */
 function complete(
   database: IdbDatabase,
   mode: "readonly" | "readwrite",

@@ -1,7 +1,7 @@
 import type { IntentRecord } from "../intent.ts";
 import type { IntentStorage } from "../storage.ts";
 
-/** Keeps intents in this page or process alone: a reload forgets them. */
+/** Stores intents in the memory of this page or process: a reload forgets them. */
 export function memoryStorage(): IntentStorage {
   const records = new Map<string, IntentRecord>();
   return {

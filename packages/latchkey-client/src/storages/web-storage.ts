@@ -2,7 +2,7 @@
 import type { IntentRecord } from "../intent.ts";
 import type { IntentStorage } from "../storage.ts";
 
-/** What is needed of `sessionStorage` and `localStorage`. */
+/** The required part of `sessionStorage` and `localStorage`. */
 export interface WebStorage {
   readonly length: number;
   key(index: number): string | null;
@@ -12,10 +12,10 @@ export interface WebStorage {
 }
 
 /**
- * Keeps intents in `sessionStorage` (one tab, over reloads) or anything of its form. Not in `localStorage` where two tabs
- * may send the same intent at once: its writes are not atomic between tabs, so each could make a key of its own.
+ * Stores intents in `sessionStorage` (one tab, across reloads) or anything with the same methods. Do not use `localStorage`
+ * if two tabs may send the same intent at once: its writes are not atomic between tabs, so each could create its own key.
  *
- * @param prefix before the name of each intent. Default `latchkey:`
+ * @param prefix of the name of each intent. Default `latchkey:`
  */
 export function webStorage(storage: WebStorage, prefix = "latchkey:"): IntentStorage {
   const read = (name: string) => {
@@ -42,13 +42,13 @@ export function webStorage(storage: WebStorage, prefix = "latchkey:"): IntentSto
   };
 }
 
-/** A record as JSON, for storages of text. */
+/** Converts a record to JSON, for text storages. */
 export function encodeRecord(record: IntentRecord): string {
   const { body, ...rest } = record;
   return JSON.stringify({ ...rest, body: body === null ? null : toBase64(body) });
 }
 
-/** What `encodeRecord` has written. */
+/** Reads the output of `encodeRecord`. */
 export function decodeRecord(text: string): IntentRecord {
   const { body, ...rest }: Omit<IntentRecord, "body"> & { readonly body: string | null } = JSON.parse(text);
   return { ...rest, body: body === null ? null : fromBase64(body) };
@@ -56,7 +56,7 @@ export function decodeRecord(text: string): IntentRecord {
 
 function toBase64(bytes: Uint8Array): string {
   let text = "";
-  // All of a long body at once would be more arguments than a call may have.
+  // A long body at once would exceed the number of arguments that a call may have.
   for (let at = 0; at < bytes.length; at += 8_192) {
     text += String.fromCharCode(...bytes.subarray(at, at + 8_192));
   }

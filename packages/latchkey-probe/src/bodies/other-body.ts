@@ -1,6 +1,9 @@
 /** Another request made of a JSON body, by the smallest change that a server is likely to accept. */
 
-/** The body with its first number one higher, or else its first text longer; null where it has neither, or is no JSON. */
+/**
+ * The body with its first number increased by one, or otherwise its first string made longer; null if it has neither, or is
+ * not JSON.
+ */
 export function otherBodyOf(body: string): string | null {
   const json = parsed(body);
   const changed = changeFirst(json, raise) ?? changeFirst(json, lengthen);
@@ -23,7 +26,7 @@ function lengthen(leaf: unknown): unknown {
   return typeof leaf === "string" && !leaf.includes("{{") ? `${leaf}2` : undefined;
 }
 
-/** A copy in which the first leaf that `change` takes is changed; undefined where it takes none. */
+/** A copy in which the first leaf that `change` accepts is changed; undefined if it accepts none. */
 function changeFirst(value: unknown, change: (leaf: unknown) => unknown): unknown {
   if (typeof value !== "object" || value === null) return change(value);
   for (const [name, member] of Object.entries(value)) {

@@ -1,6 +1,6 @@
 /**
- * Bodies may have places for values that are new with every intention: an order's number, an e-mail address that must be
- * unique. A retry sends the bytes of its first attempt.
+ * Bodies may have placeholders for values that are new for every intention: an order number, a unique e-mail address. A retry
+ * sends the bytes of its first attempt.
  */
 import { newUuid } from "../ports.ts";
 

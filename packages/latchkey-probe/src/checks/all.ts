@@ -12,7 +12,9 @@ import { serverError } from "./server-error.ts";
 import { similarKeys } from "./similar-keys.ts";
 import { tenants } from "./tenants.ts";
 
-/** In the order in which they are made: the first one decides whether those that need replays say anything. */
+/**
+ * In the order in which they run: the result of the first one decides whether the checks that need replays are meaningful.
+ */
 export const allChecks: readonly Check[] = [
   sameKey,
   otherBody,

@@ -1,4 +1,4 @@
-/** What a check is, and what it gets to work with. */
+/** What a check is, and the context it runs in. */
 import type { Marks } from "../compare.ts";
 import type { FaultCode } from "../faults.ts";
 import type { Profile } from "../profiles.ts";
@@ -9,25 +9,25 @@ import type { CutAt } from "../wire/send.ts";
 
 export interface Check {
   readonly name: string;
-  /** What it finds out, in one sentence. */
+  /** What it tests, in one sentence. */
   readonly about: string;
-  /** How many requests it sends at most. */
+  /** The maximum number of requests that it sends. */
   requestsMax(settings: ProbeSettings): number;
-  /** Why it cannot be made here; null when it can. */
+  /** Why it cannot run here; null if it can. */
   obstacle(target: Target, settings: ProbeSettings): string | null;
-  /** Whether it shows nothing new where the same key runs again. */
+  /** Whether it shows nothing new if a repeated key runs again. */
   readonly needsReplays: boolean;
   run(context: CheckContext): Promise<void>;
 }
 
-/** The check cannot tell: its message says why, and what the operator can do about it. */
+/** The check has no result: its message says why, and what the operator can do about it. */
 export class Inconclusive extends Error {
   override readonly name = "Inconclusive";
 }
 
 /** What requests under different keys have shown before the checks. */
 export interface Baseline {
-  /** What differs between two executions; empty: their answers are all alike. */
+  /** The parts that differ between two executions; empty: their answers are all alike. */
   readonly marks: Marks;
   readonly keyForm: "bare" | "quoted";
   /** The answer to the first request. */
@@ -44,19 +44,19 @@ export interface CheckContext {
   readonly profile: Profile;
   readonly settings: ProbeSettings;
   readonly baseline: Baseline;
-  /** A new intention; `body` is its template. Default: the target's own. */
+  /** A new intention; `body` is its template. Default: the target's body. */
   intend(body?: string, target?: Target): Intention;
-  /** A key that was never used. */
+  /** A new key. */
   newKey(): string;
-  /** Sends under a key, written as the server takes it. @throws {NoAnswer} */
+  /** Sends under a key, in the syntax that the server accepts. @throws {NoAnswer} */
   send(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
-  /** Sends with these values of the key's header, one for each field line. @throws {NoAnswer} */
+  /** Sends these values of the key's header, one per field line. @throws {NoAnswer} */
   sendRaw(intention: Intention, keyLines: readonly string[]): Promise<Answer>;
   together(
     requests: readonly { intention: Intention; key: string }[],
   ): Promise<readonly (Answer | NoAnswer)[]>;
   cut(intention: Intention, key: string, cutAt: CutAt): Promise<Answer | null>;
-  /** Sends, and again for as long as the server says that the first request is still running. @throws {NoAnswer} */
+  /** Sends, and repeats while the server says that the first request is still running. @throws {NoAnswer} */
   settle(intention: Intention, key: string, options?: SendOptions): Promise<Answer>;
   /** The number of effects so far, by the operator's count; null without one. */
   count(): Promise<number | null>;
@@ -64,10 +64,10 @@ export interface CheckContext {
   note(text: string): void;
 }
 
-/** How often `settle` asks at most. */
+/** The maximum number of requests that `settle` sends. */
 export const settleTriesMax = 8;
 
-/** For messages. */
+/** A description of the answer for messages. */
 export function say({ status, lines }: Answer): string {
   const type = lines.find(([name]) => name === "content-type")?.[1];
   return type === undefined ? String(status) : `${status} (${type})`;
@@ -77,10 +77,10 @@ export function oneOf(statuses: readonly number[]): string {
   return statuses.join(" or ");
 }
 
-/** @throws {Inconclusive} when two executions cannot be told apart */
+/** @throws {Inconclusive} if two executions cannot be distinguished */
 export function demandTelling({ baseline, settings }: CheckContext): void {
   if (baseline.marks.size > 0 || settings.count !== null) return;
   throw new Inconclusive(
-    "two executions answer alike, so nobody can see from outside whether it ran again; name what counts effects with --count",
+    "two executions answer alike, so it cannot be seen from outside whether it ran again; give --count with a URL that counts the effects",
   );
 }

@@ -9,12 +9,12 @@ const cuts = {
   answer: "during the answer",
 } as const;
 
-/** As clients pause before they try again. What a retry meets while the first request runs is shown by races. */
+/** A client's pause before it retries. The checks of races show what a retry gets while the first request runs. */
 const pauseMs = 300;
 
 export const cut: Check = {
   name: "cut",
-  about: "after a cut connection a retry is answered, and what has run does not run again",
+  about: "after a cut connection a retry is answered, and a request that has run does not run again",
   needsReplays: true,
   requestsMax: () => 3 * (2 + settleTriesMax),
   obstacle: () => null,
@@ -36,7 +36,7 @@ async function cutOnce(context: CheckContext, cutAt: CutAt): Promise<void> {
   const when = `the connection was cut ${cuts[cutAt]}, and`;
   if (!isAccepted(retry)) {
     const code = retry.status >= 500 ? "cut-failed" : "cut-stuck";
-    context.fault(code, `${when} the retry is answered ${say(retry)}`);
+    context.fault(code, `${when} the retry is answered with ${say(retry)}`);
     return;
   }
   if (head !== null && isAccepted(head) && isOfOtherRun(context, head, retry)) {
@@ -47,7 +47,7 @@ async function cutOnce(context: CheckContext, cutAt: CutAt): Promise<void> {
   judgeRetry(context, retry, last, { ranTwice: "cut-ran-twice", refused: "cut-stuck", failed: "cut-failed" });
 }
 
-/** By the headers alone, as the body was cut off. */
+/** Judged by the headers only, because the body was cut off. */
 function isOfOtherRun({ baseline }: CheckContext, head: Answer, retry: Answer): boolean {
   const names = [...baseline.marks].filter((mark) => mark.startsWith("header ")).map((mark) => mark.slice(7));
   return names.some((name) => {

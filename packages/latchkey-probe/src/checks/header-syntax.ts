@@ -7,7 +7,7 @@ interface Form {
   readonly name: string;
   readonly refused: FaultCode;
   readonly ranTwice: FaultCode;
-  /** The profile whose servers must take it. */
+  /** The profile whose servers must accept it. */
   readonly demandedBy: "structured" | "bare";
   write(key: string): string;
 }
@@ -31,7 +31,7 @@ const forms: readonly Form[] = [
 
 export const headerSyntax: Check = {
   name: "header-syntax",
-  about: "keys are read as the profile writes them: bare, or as a String of structured fields, in quotes",
+  about: "keys are read in the profile's syntax: bare, or in quotes as a String of structured fields",
   needsReplays: true,
   requestsMax: () => 6,
   obstacle: () => null,
@@ -50,7 +50,7 @@ async function judgeForm(
   const line = write(context.newKey());
   const first = await context.sendRaw(intention, [line]);
   if (!isAccepted(first)) {
-    const text = `a key ${name} is answered ${say(first)}`;
+    const text = `a key ${name} is answered with ${say(first)}`;
     if (context.profile.syntax === demandedBy) context.fault(refused, text);
     else context.note(text);
     return false;
@@ -61,7 +61,9 @@ async function judgeForm(
   return true;
 }
 
-/** A client that begins to write quotes while it retries: both are practice, and the operator should know which it is. */
+/**
+ * A client that starts to use quotes while it retries: servers differ in this, and the operator should know which applies.
+ */
 async function noteMixed(context: CheckContext): Promise<void> {
   if (context.baseline.marks.size === 0) return;
   const intention = context.intend();

@@ -1,11 +1,11 @@
-/** What checks have in common: how a retry is judged against the first answer. */
+/** Shared by the checks: compares a retry with the first answer. */
 import { type Comparison, compareAnswers } from "../compare.ts";
 import type { FaultCode } from "../faults.ts";
 import type { Intention } from "../target.ts";
 import { type Answer, headerOf, isAccepted } from "../wire/answer.ts";
 import { type CheckContext, Inconclusive, type SendOptions, say } from "./check.ts";
 
-/** The first answer to a new intention. @throws {Inconclusive} when the server does not accept it */
+/** The first answer to a new intention. @throws {Inconclusive} if the server does not accept it */
 export async function firstAnswer(
   context: CheckContext,
   intention: Intention,
@@ -15,11 +15,14 @@ export async function firstAnswer(
   const answer = await context.send(intention, key, options);
   if (isAccepted(answer)) return answer;
   throw new Inconclusive(
-    `a request under a new key is answered ${say(answer)}, although others were accepted`,
+    `a request under a new key is answered with ${say(answer)}, although others were accepted`,
   );
 }
 
-/** An answer that says it is a replay is believed, so that what a server adds to every answer is no other execution. */
+/**
+ * An answer that says it is a replay is trusted, so that headers that a server adds to every answer do not count as another
+ * execution.
+ */
 export function compare({ baseline }: CheckContext, first: Answer, again: Answer): Comparison {
   const isReplay = isMarked(again) && !isMarked(first);
   return compareAnswers(first, again, isReplay ? new Set() : baseline.marks);
@@ -35,7 +38,7 @@ export interface RetryFaults {
   readonly failed: FaultCode;
 }
 
-/** Judges whether a retry has been answered by what the first request did; not how faithfully. */
+/** Judges whether a retry is answered with the result of the first request, but not how faithfully. */
 export function judgeRetry(
   context: CheckContext,
   first: Answer,
@@ -43,20 +46,29 @@ export function judgeRetry(
   faults: RetryFaults,
 ): boolean {
   if (again.status >= 500) {
-    context.fault(faults.failed, `the retry is answered ${say(again)}; the first answer was ${say(first)}`);
+    context.fault(
+      faults.failed,
+      `the retry is answered with ${say(again)}; the first answer was ${say(first)}`,
+    );
     return false;
   }
   if (again.status >= 400) {
-    context.fault(faults.refused, `the retry is answered ${say(again)}; the first answer was ${say(first)}`);
+    context.fault(
+      faults.refused,
+      `the retry is answered with ${say(again)}; the first answer was ${say(first)}`,
+    );
     return false;
   }
   const comparison = compare(context, first, again);
   if (comparison.kind !== "other-run") return true;
-  context.fault(faults.ranTwice, `two answers are of two executions: ${comparison.places.join(", ")} differ`);
+  context.fault(
+    faults.ranTwice,
+    `two answers come from two executions: ${comparison.places.join(", ")} differ`,
+  );
   return false;
 }
 
-/** Counts the effects of `work`, where the operator counts them, and reports more than one. */
+/** Counts the effects of `work`, if the operator provides a count, and reports more than one. */
 export async function countedOnce<T>(
   context: CheckContext,
   ranTwice: FaultCode,
@@ -66,7 +78,7 @@ export async function countedOnce<T>(
   const result = await work();
   const after = await context.count();
   if (before !== null && after !== null && after - before > 1) {
-    context.fault(ranTwice, `one key had ${after - before} effects, by the count`);
+    context.fault(ranTwice, `one key had ${after - before} effects, according to the count`);
   }
   return result;
 }

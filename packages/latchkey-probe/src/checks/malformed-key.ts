@@ -4,13 +4,13 @@ import { compare } from "./judge.ts";
 
 export const malformedKey: Check = {
   name: "malformed-key",
-  about: "an empty, broken or repeated key is refused, and never counts as a key of everybody's",
+  about: "an empty, broken or repeated key is refused, and is never treated as one key shared by all",
   needsReplays: false,
   requestsMax: () => 4,
   obstacle: () => null,
   async run(context) {
     await judgeEmpty(context);
-    await judgeBroken(context, "a key with a quote that does not end", [`"${context.newKey()}`]);
+    await judgeBroken(context, "a key with an unterminated quote", [`"${context.newKey()}`]);
     await judgeBroken(context, "two keys in two header lines", [context.newKey(), context.newKey()]);
   },
 };
@@ -26,31 +26,34 @@ async function judgeEmpty(context: CheckContext): Promise<void> {
   if (isShared) {
     context.fault(
       "no-key-shared",
-      `a second request with an empty key is answered ${say(second)}, for the first one`,
+      `a second request with an empty key is answered with ${say(second)}, from the first one`,
     );
   } else if (context.target.key === "required") {
     context.fault(
       "empty-key-accepted",
-      `it is answered ${say(first)}; expected ${oneOf(context.profile.badKey)}`,
+      `it is answered with ${say(first)}; expected ${oneOf(context.profile.badKey)}`,
     );
   }
 }
 
-/** Where keys are opaque, what is broken as a structured field may be a key. */
+/** If keys are opaque, a broken structured field may be a valid key. */
 async function judgeBroken(context: CheckContext, what: string, keyLines: readonly string[]): Promise<void> {
   const answer = await context.sendRaw(context.intend(), keyLines);
   if (!isAccepted(answer)) judgeRefusal(context, what, answer);
   else if (context.profile.syntax === "structured") {
     context.fault(
       "malformed-key-accepted",
-      `${what} is answered ${say(answer)}; expected ${oneOf(context.profile.badKey)}`,
+      `${what} is answered with ${say(answer)}; expected ${oneOf(context.profile.badKey)}`,
     );
   } else context.note(`${what} is accepted`);
 }
 
 function judgeRefusal({ profile, fault }: CheckContext, what: string, answer: Answer): void {
-  if (answer.status >= 500) fault("malformed-key-failed", `${what} is answered ${say(answer)}`);
+  if (answer.status >= 500) fault("malformed-key-failed", `${what} is answered with ${say(answer)}`);
   else if (!profile.badKey.includes(answer.status)) {
-    fault("malformed-key-status", `${what} is answered ${say(answer)}; expected ${oneOf(profile.badKey)}`);
+    fault(
+      "malformed-key-status",
+      `${what} is answered with ${say(answer)}; expected ${oneOf(profile.badKey)}`,
+    );
   }
 }

@@ -4,7 +4,7 @@ import { compare } from "./judge.ts";
 
 export const missingKey: Check = {
   name: "missing-key",
-  about: "a request without a key is refused where keys are required, and runs where they are not",
+  about: "a request without a key is refused if keys are required, and runs if they are not",
   needsReplays: false,
   requestsMax: () => 2,
   obstacle: () => null,
@@ -13,25 +13,28 @@ export const missingKey: Check = {
     const intention = context.intend();
     const answer = await context.sendRaw(intention, []);
     if (answer.status >= 500) {
-      context.fault("missing-key-failed", `it is answered ${say(answer)}`);
+      context.fault("missing-key-failed", `it is answered with ${say(answer)}`);
     } else if (isAccepted(answer)) {
       if (target.key === "required") {
         context.fault(
           "missing-key-accepted",
-          `it is answered ${say(answer)}; expected ${oneOf(profile.badKey)}`,
+          `it is answered with ${say(answer)}; expected ${oneOf(profile.badKey)}`,
         );
       } else {
         await judgeUnkeyed(context, answer);
       }
     } else if (target.key === "optional") {
-      context.fault("missing-key-refused", `it is answered ${say(answer)}, although no key is required`);
+      context.fault("missing-key-refused", `it is answered with ${say(answer)}, although no key is required`);
     } else if (!profile.badKey.includes(answer.status)) {
-      context.fault("missing-key-status", `it is answered ${say(answer)}; expected ${oneOf(profile.badKey)}`);
+      context.fault(
+        "missing-key-status",
+        `it is answered with ${say(answer)}; expected ${oneOf(profile.badKey)}`,
+      );
     }
   },
 };
 
-/** Where no key is needed, two requests without one are two intentions. */
+/** If no key is required, two requests without one are two intentions. */
 async function judgeUnkeyed(
   context: CheckContext,
   first: Awaited<ReturnType<CheckContext["send"]>>,

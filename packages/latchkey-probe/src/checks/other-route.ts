@@ -4,7 +4,7 @@ import { firstAnswer } from "./judge.ts";
 
 export const otherRoute: Check = {
   name: "other-route",
-  about: "a key that was used on one route never brings that route's answer on another one",
+  about: "a key that was used on one route never returns that route's answer on another route",
   needsReplays: true,
   requestsMax: () => 3,
   obstacle: (target, { targets }) =>
@@ -21,7 +21,7 @@ export const otherRoute: Check = {
     if (control.body.equals(answer.body)) return;
     context.fault(
       "route-leak",
-      `${other.name} is answered ${say(answer)}, with the body that ${target.name} had`,
+      `${other.name} is answered with ${say(answer)}, with the body of ${target.name}`,
     );
   },
 };

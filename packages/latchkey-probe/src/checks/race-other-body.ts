@@ -5,7 +5,7 @@ import { answerToOther, otherBody, otherTemplate } from "./other-body.ts";
 
 export const raceOtherBody: Check = {
   name: "race-other-body",
-  about: "two bodies under one key at the same moment: at most one of them runs",
+  about: "two simultaneous bodies under one key: at most one of them runs",
   needsReplays: true,
   requestsMax: ({ concurrency }) => 1 + concurrency + settleTriesMax,
   obstacle: otherBody.obstacle,

@@ -7,8 +7,7 @@ const rounds = 2;
 
 export const race: Check = {
   name: "race",
-  about:
-    "requests with the same key at the same moment run once; the others are refused, or get the same answer",
+  about: "simultaneous requests with the same key run once; the others are refused, or get the same answer",
   needsReplays: true,
   requestsMax: ({ concurrency }: ProbeSettings) => rounds * (concurrency + settleTriesMax),
   obstacle: () => null,
@@ -48,15 +47,15 @@ function judgeRefusal(context: CheckContext, answer: Answer): void {
   if (answer.status >= 500) {
     context.fault(
       "race-failed",
-      `one request is answered ${say(answer)}; expected ${oneOf(inProgress)}, or the first answer`,
+      `one request is answered with ${say(answer)}; expected ${oneOf(inProgress)}, or the first answer`,
     );
   } else if (!isAccepted(answer) && !inProgress.includes(answer.status)) {
     context.fault(
       "race-status",
-      `one request is answered ${say(answer)}; expected ${oneOf(inProgress)}, or the first answer`,
+      `one request is answered with ${say(answer)}; expected ${oneOf(inProgress)}, or the first answer`,
     );
   } else if (!isAccepted(answer) && headerOf(answer, "retry-after") === null) {
-    const text = `${answer.status} comes without Retry-After`;
+    const text = `${answer.status} has no Retry-After`;
     if (retryAfter) context.fault("race-no-retry-after", text);
     else context.note(text);
   }
@@ -70,11 +69,14 @@ function judgeAfterwards(context: CheckContext, winner: Answer | undefined, afte
       failed: "race-failed",
     });
   } else if (!isAccepted(afterwards)) {
-    context.fault("race-stuck", `no request was accepted, and a later one is answered ${say(afterwards)}`);
+    context.fault(
+      "race-stuck",
+      `no request was accepted, and a later one is answered with ${say(afterwards)}`,
+    );
   }
 }
 
-/** Requests that came one after another prove little. */
+/** Requests that arrived one after another prove little. */
 function noteOverlap(context: CheckContext, answers: readonly Answer[]): void {
   const firstEnd = Math.min(...answers.map(({ answeredAt }) => answeredAt));
   const under = answers.filter(({ sentAt }) => sentAt < firstEnd).length;

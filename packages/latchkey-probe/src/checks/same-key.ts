@@ -54,7 +54,7 @@ function judgeMarker(context: CheckContext, again: Answer): void {
   else context.note(text);
 }
 
-/** A cookie that is the same in all answers is no caller's own. */
+/** A cookie that is the same in all answers does not belong to one caller. */
 function judgeCookie(context: CheckContext, first: Answer, again: Answer): void {
   const [set, setAgain] = [headerOf(first, "set-cookie"), headerOf(again, "set-cookie")];
   if (set === null || set !== setAgain || set === headerOf(context.baseline.answer, "set-cookie")) return;

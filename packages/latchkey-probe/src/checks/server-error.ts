@@ -2,7 +2,7 @@ import { type Answer, headerOf, isAccepted } from "../wire/answer.ts";
 import { type Check, type CheckContext, Inconclusive, say, settleTriesMax } from "./check.ts";
 import { isMarked } from "./judge.ts";
 
-const noFailing = "no request is known that fails; name one with --failing-body or --failing-url";
+const noFailing = "no request is known that fails; pass one with --failing-body or --failing-url";
 
 export const serverError: Check = {
   name: "server-error",
@@ -20,7 +20,7 @@ export const serverError: Check = {
     const key = context.newKey();
     const first = await context.send(intention, key);
     if (first.status < 500)
-      throw new Inconclusive(`the failing request is answered ${say(first)}, which is no 5xx`);
+      throw new Inconclusive(`the failing request is answered with ${say(first)}, which is not a 5xx`);
     const between = await context.count();
     const again = await context.settle(intention, key);
     const after = await context.count();
@@ -59,16 +59,16 @@ function judgeAgain(context: CheckContext, first: Answer, again: Answer, control
         ? `${say(first)} is replayed`
         : isOtherRun
           ? "the retry ran"
-          : `the retry is answered ${say(again)}`,
+          : `the retry is answered with ${say(again)}`,
     );
   }
 }
 
-/** A final refusal that explains itself is how a server says that it does not know what has happened. */
+/** A permanent refusal with an explanation is how a server says that it does not know what happened. */
 function judgeRefusal(context: CheckContext, again: Answer): void {
   const explains =
     headerOf(again, "content-type")?.includes("json") === true && headerOf(again, "retry-after") === null;
-  const text = `the retry is answered ${say(again)}`;
+  const text = `the retry is answered with ${say(again)}`;
   if (explains || !context.profile.inProgress.includes(again.status)) context.note(text);
-  else context.fault("error-stuck", `${text}, again and again`);
+  else context.fault("error-stuck", `${text}, repeatedly`);
 }

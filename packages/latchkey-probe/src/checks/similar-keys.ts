@@ -3,7 +3,7 @@ import { isAccepted } from "../wire/answer.ts";
 import { type Check, type CheckContext, Inconclusive, say, settleTriesMax } from "./check.ts";
 import { ranAgain } from "./judge.ts";
 
-/** Below and above 255, where many tables end. */
+/** Below and above 255, the length at which many database columns end. */
 const longKeyLengths = [250, 300];
 
 export const similarKeys: Check = {
@@ -15,7 +15,7 @@ export const similarKeys: Check = {
   async run(context) {
     if (context.baseline.marks.size === 0) {
       throw new Inconclusive(
-        "two executions answer alike, so it cannot be seen whether a key was taken for another",
+        "two executions answer alike, so it cannot be seen whether two keys were confused",
       );
     }
     const key = `Probe-Key-${context.newKey()}`;
@@ -38,7 +38,7 @@ async function judgePair(
 ): Promise<void> {
   const first = await context.send(context.intend(), key);
   if (first.status >= 500) {
-    context.fault("malformed-key-failed", `a key of ${key.length} characters is answered ${say(first)}`);
+    context.fault("malformed-key-failed", `a key of ${key.length} characters is answered with ${say(first)}`);
   }
   if (!isAccepted(first)) return;
   const second = await context.settle(context.intend(), similar);
@@ -47,5 +47,5 @@ async function judgePair(
     ? !ranAgain(context, first, second)
     : [...misuse, ...inProgress].includes(second.status);
   if (!taken) return;
-  context.fault(code, `a key that differs ${where} is answered ${say(second)}, as if it had been used`);
+  context.fault(code, `a key that differs ${where} is answered with ${say(second)}, as if it had been used`);
 }

@@ -4,12 +4,12 @@ import { firstAnswer, ranAgain } from "./judge.ts";
 
 export const tenants: Check = {
   name: "tenants",
-  about: "two callers that choose the same key do not meet",
+  about: "two callers that choose the same key are independent",
   needsReplays: true,
   requestsMax: () => 2 + 2 * settleTriesMax,
   obstacle: (_, { otherCredentials }) =>
     otherCredentials === null
-      ? "no second caller is known; give the credentials of another tenant with --other-header"
+      ? "no second caller is known; pass the credentials of another tenant with --other-header"
       : null,
   async run(context) {
     const control = await context.send(context.intend(), context.newKey(), { caller: 2 });
@@ -26,7 +26,7 @@ export const tenants: Check = {
     if (!isAccepted(other)) {
       context.fault(
         "tenant-collision",
-        `the second caller is answered ${say(other)} for a key that only the first has used`,
+        `the second caller is answered with ${say(other)} for a key that only the first has used`,
       );
     } else if (!ranAgain(context, first, other)) {
       context.fault("tenant-leak", "the second caller gets the answer that belongs to the first one");
@@ -35,7 +35,7 @@ export const tenants: Check = {
     if (!isAccepted(again) || ranAgain(context, first, again)) {
       context.fault(
         "tenant-overwrote",
-        `the first caller's retry is answered ${say(again)}, not with its answer`,
+        `the first caller's retry is answered with ${say(again)}, not with its answer`,
       );
     }
   },

@@ -1,7 +1,7 @@
-/** Reads an OpenAPI document: one file of OpenAPI 3, as JSON or YAML. Nothing that it names elsewhere is loaded. */
+/** Reads an OpenAPI document: one file of OpenAPI 3, as JSON or YAML. Other files that it refers to are not loaded. */
 import { parse } from "yaml";
 
-/** What the document says cannot be used; the message says what to do. */
+/** The document cannot be used; the message says what to do. */
 export class DocumentError extends Error {
   override readonly name = "DocumentError";
 }
@@ -15,7 +15,7 @@ export function readDocument(text: string): Document {
   const root = parsed(text);
   const version = root.openapi;
   if (typeof version === "string" && version.startsWith("3.")) return { root };
-  if (root.swagger !== undefined) throw new DocumentError("it is of Swagger 2; convert it to OpenAPI 3.");
+  if (root.swagger !== undefined) throw new DocumentError("it is Swagger 2; convert it to OpenAPI 3.");
   throw new DocumentError('it has no "openapi: 3…".');
 }
 
@@ -26,7 +26,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> {
   } catch (error) {
     throw new DocumentError(error instanceof Error ? error.message : String(error), { cause: error });
   }
-  throw new DocumentError("it is neither JSON nor YAML of an object.");
+  throw new DocumentError("it is neither a JSON nor a YAML object.");
 }
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -35,10 +35,10 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A chain of references longer than this leads round. */
+/** A longer chain of references is treated as a circle. */
 const referencesMax = 50;
 
-/** What a value stands for: itself, or what its `$ref` leads to. An empty object where there is nothing. */
+/** Returns the value, or the target of its `$ref`. An empty object if there is none. */
 export function resolved({ root }: Document, value: unknown): JsonObject {
   let current = value;
   for (let steps = 0; steps < referencesMax; steps++) {
@@ -50,7 +50,7 @@ export function resolved({ root }: Document, value: unknown): JsonObject {
     }
     current = at(root, reference.slice(2));
   }
-  throw new DocumentError("its references lead round in a circle.");
+  throw new DocumentError("its references form a circle.");
 }
 
 function at(root: unknown, pointer: string): unknown {

@@ -3,10 +3,10 @@ import { type Document, isObject, type JsonObject, listOf, resolved } from "./do
 
 export interface Operation {
   readonly method: string;
-  /** As the document writes it, with `{names}`. */
+  /** As written in the document, with `{names}`. */
   readonly path: string;
   readonly parameters: readonly Parameter[];
-  /** Whether the key's header is required; null: the document does not name it. */
+  /** Whether the key's header is required; null: the document does not mention it. */
   readonly key: "required" | "optional" | null;
   readonly requestBody: JsonObject | null;
 }
@@ -49,7 +49,7 @@ function isNamed({ name }: Parameter, other: string): boolean {
   return name.toLowerCase() === other.toLowerCase();
 }
 
-/** A parameter of an operation takes the place of its path's. */
+/** A parameter of an operation replaces the path's parameter of the same name. */
 function parametersOf(document: Document, given: readonly unknown[]): readonly Parameter[] {
   const byName = new Map<string, Parameter>();
   for (const each of given) {

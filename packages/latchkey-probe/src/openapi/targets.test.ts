@@ -57,9 +57,9 @@ test("a path that leads above the address is left out, and so is a schema in ano
   });
   expect(targets).toEqual([]);
   expect(leftOut.map(({ reason }) => reason)).toEqual([
-    "its path leads above the address that was named",
+    "its path leads above the given address",
     expect.stringContaining("bundle it into one first"),
-    expect.stringContaining("no value can be made of its schema"),
+    expect.stringContaining("no value can be generated from its schema"),
   ]);
 });
 
@@ -136,7 +136,7 @@ test("parameters come from the operator, an example, or a schema; an unknown one
     { name: "X-Region", in: "header", required: true, example: "eu" },
   ];
   const paths = { "/orders/{id}/capture": { parameters, post: amount } };
-  expect(described(paths).leftOut[0]?.reason).toBe("its id is not known; give --param id=…");
+  expect(described(paths).leftOut[0]?.reason).toBe("its id is not known; pass --param id=…");
   const [target] = described(paths, { parameters: new Map([["id", "a/b"]]) }).targets;
   expect(target?.url.href).toBe("http://127.0.0.1:3000/v1/orders/a%2Fb/capture?verbose=true");
   expect(target?.headers).toContainEqual(["X-Region", "eu"]);
@@ -145,10 +145,10 @@ test("parameters come from the operator, an example, or a schema; an unknown one
 test.each([
   ["swagger: '2.0'", "Swagger 2"],
   ["openapi: 2.9", "openapi"],
-  ["[1]", "neither JSON nor YAML"],
+  ["[1]", "neither a JSON nor a YAML object"],
   ["a: [", "Flow sequence"],
   ['{"openapi":"3.1.0","paths":{"/a":{"$ref":"other.yaml#/a"}}}', "bundle it into one"],
-  ['{"openapi":"3.1.0","paths":{"/a":{"$ref":"#/b"}},"b":{"$ref":"#/b"}}', "in a circle"],
+  ['{"openapi":"3.1.0","paths":{"/a":{"$ref":"#/b"}},"b":{"$ref":"#/b"}}', "form a circle"],
 ])("what is no document, or needs another file, is refused: %s", (text, message) => {
   expect(() => describedTargets(text, options)).toThrow(message);
 });
@@ -159,7 +159,7 @@ test("a body that cannot be made leaves the route out, with the reason", () => {
     "/b": { post: json({}) },
   });
   expect(leftOut.map(({ reason }) => reason)).toEqual([
-    "its body is of text/xml, and only JSON and forms can be made",
+    "its body is of type text/xml, and only JSON and forms can be generated",
     "its body has neither an example nor a schema",
   ]);
 });

@@ -1,4 +1,4 @@
-/** The targets that an OpenAPI document describes, at the address that the operator has named. */
+/** The targets that an OpenAPI document describes, at the address given by the operator. */
 import { otherBodyOf } from "../bodies/other-body.ts";
 import type { Profile } from "../profiles.ts";
 import type { HeaderLine, Target } from "../target.ts";
@@ -20,9 +20,9 @@ export interface DescribedOptions {
   readonly base: URL;
   readonly keyHeader: string;
   readonly profile: Profile;
-  /** Given by the operator; null: as the document and the profile say. */
+  /** Given by the operator; null: as the document and the profile define it. */
   readonly key: Target["key"] | null;
-  /** `POST /orders`; empty: all that the document gives a key, or else every POST and PATCH. */
+  /** `POST /orders`; empty: all routes that have the key's header in the document, otherwise every POST and PATCH. */
   readonly routes: readonly string[];
   /** Values of parameters by name. */
   readonly parameters: ReadonlyMap<string, string>;
@@ -63,16 +63,14 @@ function notChosen(
   { routes, keyHeader }: DescribedOptions,
 ): string | null {
   if (routes.length > 0)
-    return routes.includes(nameOf(operation)) ? null : "it is not among the routes given";
+    return routes.includes(nameOf(operation)) ? null : "it is not among the given routes";
   if (operations.some(({ key }) => key !== null)) {
     return operation.key === null ? `the document gives it no ${keyHeader}` : null;
   }
-  return /^(POST|PATCH)$/u.test(operation.method)
-    ? null
-    : "it is idempotent by its method; name it with --route";
+  return /^(POST|PATCH)$/u.test(operation.method) ? null : "its method is idempotent; name it with --route";
 }
 
-/** One route that cannot be read leaves the others alone. */
+/** A route that cannot be read does not affect the others. */
 function targetOrReason(
   document: Document,
   operation: Operation,
@@ -86,7 +84,7 @@ function targetOrReason(
   }
 }
 
-/** A text says why it cannot be probed. */
+/** Returns a text with the reason if it cannot be probed. */
 function targetOf(document: Document, operation: Operation, options: DescribedOptions): Target | string {
   const { method, path, parameters, requestBody } = operation;
   const bodies = requestBody === null ? null : bodiesOf(document, requestBody);
@@ -96,12 +94,11 @@ function targetOf(document: Document, operation: Operation, options: DescribedOp
     const value = options.parameters.get(parameter.name) ?? exampleOf(document, parameter.definition);
     if (value !== null) values.set(parameter, value);
     else if (parameter.in === "path")
-      return `its ${parameter.name} is not known; give --param ${parameter.name}=…`;
+      return `its ${parameter.name} is not known; pass --param ${parameter.name}=…`;
     else if (parameter.required) values.set(parameter, sampledValue(document, parameter.definition));
   }
   const url = addressOf(options.base, path, values, options.parameters);
-  if (!url.pathname.startsWith(options.base.pathname))
-    return "its path leads above the address that was named";
+  if (!url.pathname.startsWith(options.base.pathname)) return "its path leads above the given address";
   const body = bodies?.body ?? "";
   const contentType: readonly HeaderLine[] = bodies === null ? [] : [["Content-Type", bodies.contentType]];
   return {
@@ -122,7 +119,7 @@ function headersOf(values: ReadonlyMap<Parameter, string>): readonly HeaderLine[
     .map(([{ name }, value]) => [name, value]);
 }
 
-/** Always on the origin that was named: `servers` of the document are not used. */
+/** Always on the given origin: the document's `servers` are not used. */
 function addressOf(
   base: URL,
   path: string,

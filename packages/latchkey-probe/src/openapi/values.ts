@@ -1,24 +1,24 @@
-/** Values that a document's schemas allow: its examples, or else made by openapi-sampler. */
+/** Values that a document's schemas allow: its examples, otherwise values made by openapi-sampler. */
 import sampler from "openapi-sampler";
 import { type Document, DocumentError, isObject, type JsonObject, resolved } from "./document.ts";
 
-/** What the sampler makes of `format: email`; services often want a new one each time. */
+/** The sampler's value for `format: email`; many services require a new one each time. */
 const sampledEmail = "user@example.com";
 const newEmail = "user-{{uuid}}@example.com";
 
 export interface Bodies {
   readonly contentType: string;
   readonly body: string;
-  /** Another example of the document's. */
+  /** A second example in the document. */
   readonly other: string | null;
 }
 
-/** Bodies for an operation; a text says why there are none. */
+/** Bodies for an operation; a text gives the reason why there are none. */
 export function bodiesOf(document: Document, requestBody: JsonObject): Bodies | string {
   const content = Object.entries(resolved(document, requestBody.content));
   const found = content.find(([type]) => /[/+]json\b/iu.test(type)) ?? content.find(([type]) => isForm(type));
   if (found === undefined) {
-    return `its body is of ${content.map(([type]) => type).join(", ") || "no type"}, and only JSON and forms can be made`;
+    return `its body is of type ${content.map(([type]) => type).join(", ") || "none"}, and only JSON and forms can be generated`;
   }
   const [contentType, given] = found;
   const [value, other] = examplesOf(document, resolved(document, given));
@@ -47,7 +47,7 @@ function sampled({ root }: Document, schema: JsonObject): unknown {
     return withNewEmails(sampler.sample(schema, { skipReadOnly: true, quiet: true }, root));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new DocumentError(`no value can be made of its schema: ${why}`, { cause: error });
+    throw new DocumentError(`no value can be generated from its schema: ${why}`, { cause: error });
   }
 }
 
@@ -62,11 +62,11 @@ function formText(value: unknown): string {
   const fields = isObject(value) ? Object.entries(value) : [];
   const texts = Object.fromEntries(fields.map(([name, field]) => [name, plain(field)]));
   const text = new URLSearchParams(texts).toString();
-  // Places for new values have to stay readable.
+  // Placeholders must stay readable.
   return text.replaceAll("%7B%7Buuid%7D%7D", "{{uuid}}");
 }
 
-/** The value of a parameter by the document's example, default or schema; null where only the schema's type is known. */
+/** The value of a parameter from the document's example, default or schema; null if only the schema's type is known. */
 export function exampleOf(document: Document, definition: JsonObject): string | null {
   const schema = resolved(document, definition.schema);
   const holder = { ...definition, schema: {} };

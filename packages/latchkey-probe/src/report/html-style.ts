@@ -1,4 +1,4 @@
-/** Light and dark, by the reader's own setting. */
+/** Light and dark, following the reader's setting. */
 export const htmlStyle = `
 :root { color-scheme: light dark; --line: #d0d4da; --soft: #f5f6f8; --bad: #b3261e; --good: #1b6e3c; --open: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --line: #3a3f47; --soft: #1d2025; --bad: #ff8a80; --good: #7ddc9f; --open: #f2c063; } }

@@ -4,7 +4,7 @@ import type { CheckReport, Exchange, Report, TargetReport } from "./report.ts";
 
 const words = { passed: "passed", faulty: "faulty", inconclusive: "unclear", skipped: "skipped" } as const;
 
-/** One page that loads nothing and runs nothing: a report holds text of the server's. */
+/** One page that loads and runs nothing, because a report contains text from the server. */
 export function htmlReport(report: Report): string {
   const { summary, targets, profile, startedAt, requests, version } = report;
   const result = summary.faults > 0 ? "faulty" : summary.unjudgedTargets > 0 ? "inconclusive" : "passed";
@@ -42,8 +42,8 @@ function leftOutSection({ leftOut }: Report): string {
 function targetSection({ name, url, unjudged, toldApartBy, checks, exchanges }: TargetReport): string {
   const told =
     toldApartBy.length === 0
-      ? "Executions cannot be told apart by their answers."
-      : `Executions are told apart by ${toldApartBy.map((place) => `<code>${html(place)}</code>`).join(", ")}.`;
+      ? "Executions cannot be distinguished by their answers."
+      : `Executions are distinguished by ${toldApartBy.map((place) => `<code>${html(place)}</code>`).join(", ")}.`;
   const about =
     unjudged === null
       ? `<p>${told}</p>`

@@ -1,7 +1,7 @@
 import { printable } from "../printable.ts";
 import type { CheckReport, Report, TargetReport } from "./report.ts";
 
-/** For continuous integration: a suite for each target, a case for each check. */
+/** For continuous integration: one suite per target, one case per check. */
 export function junitReport(report: Report): string {
   const { targets, summary, durationMs } = report;
   const cases = targets.flatMap(({ checks }) => checks);
@@ -74,7 +74,7 @@ function attributes(values: Readonly<Record<string, string | number>>): string {
     .join("");
 }
 
-/** XML has no way to write most control characters. */
+/** XML cannot represent most control characters. */
 function xml(text: string): string {
   return printable(text)
     .replaceAll("&", "&amp;")

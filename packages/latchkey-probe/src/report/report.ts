@@ -1,4 +1,4 @@
-/** What a run has found. Its JSON form is stable: members are added, not renamed. */
+/** The result of a run. Its JSON form is stable: members are added, not renamed. */
 import type { Fault } from "../faults.ts";
 
 export type Verdict = "passed" | "faulty" | "inconclusive" | "skipped";
@@ -23,12 +23,12 @@ export interface Report {
 export interface TargetReport {
   readonly name: string;
   readonly url: string;
-  /** Why nothing was judged here: the server could not be reached, or refuses the plain request. Null: it was judged. */
+  /** Why nothing was judged: the server could not be reached, or refuses the plain request. Null: it was judged. */
   readonly unjudged: string | null;
-  /** What differs between two executions, by which they are told apart. */
+  /** The parts by which two executions are distinguished. */
   readonly toldApartBy: readonly string[];
   readonly checks: readonly CheckReport[];
-  /** Of the requests before the checks, where nothing was judged. */
+  /** The requests before the checks, if nothing was judged. */
   readonly exchanges: readonly Exchange[];
 }
 
@@ -36,22 +36,22 @@ export interface CheckReport {
   readonly name: string;
   readonly about: string;
   readonly verdict: Verdict;
-  /** Why it is inconclusive or was skipped. */
+  /** Why the check is inconclusive or was skipped. */
   readonly reason: string | null;
   readonly faults: readonly Fault[];
-  /** Faults that the operator has said to ignore. */
+  /** Faults that the operator ignores. */
   readonly ignored: readonly Fault[];
   readonly notes: readonly string[];
   readonly requests: number;
   readonly exchanges: readonly Exchange[];
 }
 
-/** One request and what came back, shortened. Header values that the operator gave are not in it. */
+/** One request and its answer, shortened. Header values from the operator are not included. */
 export interface Exchange {
   readonly method: string;
   readonly url: string;
   readonly caller: 1 | 2;
-  /** The values of the key's header, one for each field line. */
+  /** The values of the key's header, one per field line. */
   readonly key: readonly string[];
   readonly sent: string;
   /** Where the connection was cut, if it was. */

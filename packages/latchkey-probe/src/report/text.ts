@@ -2,7 +2,7 @@ import type { CheckReport, Exchange, Report, TargetReport } from "./report.ts";
 
 const words = { passed: "ok", faulty: "FAULT", inconclusive: "unclear", skipped: "skipped" } as const;
 
-/** For a terminal. Text of the server's is in it as it came: the caller makes it printable. */
+/** For a terminal. Contains text from the server unchanged: the caller must make it printable. */
 export function textReport(report: Report): string {
   const { summary, requests, profile } = report;
   return [
@@ -28,8 +28,8 @@ function targetLines({
 }: TargetReport): readonly string[] {
   const told =
     toldApartBy.length === 0
-      ? "  executions cannot be told apart by their answers"
-      : `  executions are told apart by ${toldApartBy.join(", ")}`;
+      ? "  executions cannot be distinguished by their answers"
+      : `  executions are distinguished by ${toldApartBy.join(", ")}`;
   return [
     `${name}  ${url}`,
     ...(unjudged === null ? [told] : []),

@@ -1,4 +1,4 @@
-/** What came back, as it was on the wire. */
+/** An answer as it was on the wire. */
 export interface Answer {
   readonly status: number;
   /** Field lines in order, names in lower case. */
@@ -10,12 +10,12 @@ export interface Answer {
   readonly answeredAt: number;
 }
 
-/** No answer came back: the connection was refused or ended, or the answer took too long or was too large. */
+/** There was no answer: the connection was refused or ended, or the answer took too long or was too large. */
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
 }
 
-/** The lines of a header, joined with a comma; null when there is none. */
+/** The lines of a header, joined with a comma; null if there are none. */
 export function headerOf({ lines }: Pick<Answer, "lines">, name: string): string | null {
   const values = lines.filter(([each]) => each === name).map(([, value]) => value);
   return values.length === 0 ? null : values.join(", ");
@@ -25,7 +25,7 @@ export function isAccepted({ status }: Pick<Answer, "status">): boolean {
   return status >= 200 && status < 300;
 }
 
-/** The body as JSON; undefined when it is none. */
+/** The body as JSON; undefined if it is not JSON. */
 export function jsonOf({ body }: Pick<Answer, "body">): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
@@ -34,7 +34,7 @@ export function jsonOf({ body }: Pick<Answer, "body">): unknown {
   }
 }
 
-/** The pause that `Retry-After` asks for, in milliseconds; null when there is none, or none that can be read. */
+/** The pause that `Retry-After` asks for, in milliseconds; null if there is none, or it cannot be parsed. */
 export function retryAfterMs(answer: Pick<Answer, "lines">, today: number): number | null {
   const value = headerOf(answer, "retry-after");
   if (value === null) return null;

@@ -1,6 +1,6 @@
 /**
- * Sends what the checks ask for, within the limits that the operator was told: only to addresses that were named, at most so
- * many requests, at most so many in a second.
+ * Sends the requests of the checks, within the operator's limits: only to given addresses, with a maximum of requests in
+ * total and per second.
  */
 import type { Timing } from "../ports.ts";
 import { type Answer, NoAnswer } from "./answer.ts";
@@ -16,7 +16,7 @@ export interface CourierOptions {
   readonly answerLimitBytes: number;
 }
 
-/** More requests were asked for than the operator allowed. */
+/** The checks need more requests than the operator allowed. */
 export class RequestLimitReached extends Error {
   override readonly name = "RequestLimitReached";
 }
@@ -24,7 +24,7 @@ export class RequestLimitReached extends Error {
 export interface Courier {
   /** @throws {NoAnswer} */
   send(request: WireRequest): Promise<Answer>;
-  /** All requests at the same moment, on connections that were opened before. */
+  /** Sends all requests simultaneously, on connections that were opened before. */
   together(requests: readonly WireRequest[]): Promise<readonly (Answer | NoAnswer)[]>;
   /** @throws {NoAnswer} */
   cut(request: WireRequest, cutAt: CutAt): Promise<Answer | null>;
@@ -37,10 +37,13 @@ export function openCourier(options: CourierOptions): Courier {
   let sent = 0;
   let freeAt = 0;
 
-  /** Waits for its turn. Requests that go out together are one turn, and the pause after it is as long as theirs are. */
+  /**
+   * Waits for its turn. Requests that are sent together are one turn, and the pause after it is as long as for all of them.
+   */
   async function admit(requests: readonly WireRequest[]): Promise<void> {
     for (const { url } of requests) {
-      if (!options.allowedOrigins.has(url.origin)) throw new TypeError(`${url.origin} was not named`);
+      if (!options.allowedOrigins.has(url.origin))
+        throw new TypeError(`${url.origin} is not a given address`);
     }
     if (sent + requests.length > requestsMax) {
       throw new RequestLimitReached(`the limit of ${requestsMax} requests is reached`);

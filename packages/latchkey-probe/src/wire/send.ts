@@ -1,4 +1,4 @@
-/** One request on a connection of its own. Redirects are never followed. */
+/** One request on its own connection. Redirects are never followed. */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Timing } from "../ports.ts";
@@ -17,8 +17,8 @@ export interface SendOptions {
   readonly timeoutMs: number;
   readonly answerLimitBytes: number;
   /**
-   * All of the request but its last byte is sent at once, and the last byte when this resolves. A request without a body
-   * waits as a whole.
+   * All of the request except its last byte is sent at once, and the last byte when this resolves. A request without a body
+   * waits completely.
    */
   readonly release?: Promise<void>;
   /** Called when everything up to `release` has left this process. */
@@ -30,11 +30,11 @@ export async function sendRequest(request: WireRequest, options: SendOptions): P
   const { timing, timeoutMs } = options;
   const outgoing = open(request);
   const response = answered(outgoing);
-  // Awaited below; until then a failure is not unhandled.
+  // Awaited below; this only prevents an unhandled rejection.
   response.catch(() => {});
   const unlimit = limit(outgoing, timing, timeoutMs);
   try {
-    // A server may answer before it has read all, and a closed connection ends the wait for the rest.
+    // A server may answer before it has read everything, and a closed connection ends the wait for the rest.
     await Promise.race([write(outgoing, request.body, options), response]);
     const sentAt = timing.now();
     const incoming = await response;
@@ -52,10 +52,10 @@ export async function sendRequest(request: WireRequest, options: SendOptions): P
 export type CutAt = "half" | "sent" | "answer";
 
 /**
- * Sends a request and cuts the connection: in the middle of its body, when all of it has been sent, or when the head of the
- * answer has arrived. Returns that head, with an empty body; null where none was awaited.
+ * Sends a request and cuts the connection: in the middle of its body, after all of it was sent, or when the head of the
+ * answer has arrived. Returns that head, with an empty body; null if none was awaited.
  *
- * @throws {NoAnswer} when the connection failed before it could be cut
+ * @throws {NoAnswer} if the connection failed before it could be cut
  */
 export async function sendAndCut(
   request: WireRequest,
@@ -127,7 +127,7 @@ async function write(
   outgoing.end(body.subarray(Math.max(0, body.length - 1)));
 }
 
-/** Resolves when the bytes have been handed to the network. */
+/** Resolves when the bytes have been passed to the network. */
 function flushed(outgoing: ClientRequest, bytes: Buffer, last: boolean): Promise<void> {
   return new Promise((resolve, reject) => {
     outgoing.once("error", reject);
@@ -165,7 +165,7 @@ function asNoAnswer(error: unknown): NoAnswer {
   return new NoAnswer(messageOf(error), { cause: error });
 }
 
-/** A refused connection to a name with two addresses is an error without a message, with two errors in it. */
+/** If a host has two addresses and both refuse the connection, the error has no message, but two errors in it. */
 function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join("; ");
   return error instanceof Error ? error.message : String(error);
