@@ -152,7 +152,10 @@ describe("exit codes", () => {
     [["http://127.0.0.1/", "--html", "none/a.html"], "cannot be written"],
     [["http://127.0.0.1/", "--route", "POST /a"], "--route and --param need --openapi"],
     [["http://127.0.0.1/", "--openapi", "none.yaml"], "none.yaml cannot be read"],
-    [["http://127.0.0.1/", "http://127.0.0.1/a", "--openapi", "none.yaml"], "--openapi needs exactly one URL"],
+    [
+      ["http://127.0.0.1/", "http://127.0.0.1/a", "--openapi", "none.yaml"],
+      "--openapi needs exactly one URL",
+    ],
     [["http://127.0.0.1/", "--openapi", "a.yaml", "--body", "{}"], "--body applies to a URL"],
   ])("2 for %j", async (args, message) => {
     const ran = await runCommand(args);
