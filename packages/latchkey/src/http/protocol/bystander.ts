@@ -1,13 +1,13 @@
 /**
- * Answers that middleware gives while a handler works on a view of the response: those of time-outs above all. Such an
- * answer goes to the client. The handler goes on with a response of its own, and how that ends is stored.
+ * Answers from middleware, such as time-outs, while a handler works on a view of the response. The client gets such an
+ * answer. The handler continues on a detached response, and its answer there is stored.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { overlayKey, prototypeBeneath } from "../node-response/buffered-prototype.ts";
 import { type Head, readHead, restoreHead } from "../node-response/head.ts";
 import { methodNames } from "../node-response/method-table.ts";
 
-/** Below this, an answer past the view may be the handler's own, through a callback that has lost its async context. */
+/** An answer below this status may be the handler's own, from a callback that has lost its async context. */
 export const errorStatusMin = 400;
 
 export class Bystander {
@@ -15,12 +15,12 @@ export class Bystander {
   readonly #before: Head;
   readonly #isHandlers: () => boolean;
   readonly #leave: () => void;
-  /** The handler's head, from where middleware has begun to change it; null: it has not. */
+  /** The handler's head before middleware began to change it; null: middleware has not. */
   #handlers: Head | null = null;
-  /** What the handler has set through its view. */
+  /** The status that the handler has set through its view. */
   #status: Partial<Pick<Head, "statusCode" | "statusMessage">> = {};
 
-  /** @param leave takes the hold from the response, and lays it on another one */
+  /** @param leave stops holding the response, and holds a detached one instead */
   constructor(res: ServerResponse, before: Head, isHandlers: () => boolean, leave: () => void) {
     this.#res = res;
     this.#before = before;
@@ -28,32 +28,32 @@ export class Bystander {
     this.#leave = leave;
   }
 
-  /** Called before a header of the response is changed. */
+  /** Call this before a header of the response is changed. */
   changing(res: ServerResponse): void {
     if (res !== this.#res) this.#handlers = null;
     else if (!this.#isHandlers()) this.#handlers ??= readHead(res);
   }
 
-  /** Notes what the handler sets. */
+  /** Records a status that the handler sets. */
   noteStatus(name: PropertyKey, value: unknown): void {
     if (name === "statusCode") this.#status = { ...this.#status, statusCode: Number(value) };
     if (name === "statusMessage") this.#status = { ...this.#status, statusMessage: String(value) };
   }
 
-  /** Forgets a run that another one is to follow. */
+  /** Discards the state of the previous run. */
   startRun(): void {
     this.#handlers = null;
     this.#status = {};
   }
 
-  /** Whether an answer that begins now is not the handler's; then the response is free for it. */
+  /** Whether the answer that begins now is from other code than the handler; if so, stops holding the response. */
   takes(res: ServerResponse, status: number): boolean {
     if (res !== this.#res || !(status >= errorStatusMin) || this.#isHandlers()) return false;
     this.#leave();
     return true;
   }
 
-  /** The handler's head; it is taken off the response, which is free by now. */
+  /** Returns the handler's head and removes it from the response, which is no longer held. */
   takeHead(): Head {
     const res = this.#res;
     const { statusCode, statusMessage, sendDate } = this.#before;
@@ -65,7 +65,7 @@ export class Bystander {
   }
 }
 
-/** What is not copied: a hold lays its own there, and what middleware has wrapped leads to the other response. */
+/** Not copied: holding covers these, and methods that middleware has wrapped lead to the other response. */
 const notCopied: ReadonlySet<PropertyKey> = new Set<PropertyKey>([
   ...methodNames.usedFirst,
   ...methodNames.others,
@@ -74,7 +74,7 @@ const notCopied: ReadonlySet<PropertyKey> = new Set<PropertyKey>([
   overlayKey,
 ]);
 
-/** A response like this one, with what middleware has added to it, that leads to no socket. */
+/** A copy of the response, with everything that middleware has added, but without a socket. */
 export function detachedFrom<Res extends ServerResponse>(res: Res, req: IncomingMessage, head: Head): Res {
   const copy = new ServerResponse(req) as Res;
   Object.setPrototypeOf(copy, prototypeBeneath(res));
@@ -105,10 +105,10 @@ const redirected = [
 const shownInstead = ["headersSent", "statusCode", "statusMessage", "writableEnded"] as const;
 
 /**
- * Helpers that middleware has put on a response lead to the response itself (`res.fail = () => res.status(400).json(…)`):
- * what the handler does with it by them goes to the detached one.
+ * Redirects the handler's calls to the detached response. Helpers that middleware has put on a response lead to the response
+ * itself: `res.fail = () => res.status(400).json(…)`.
  *
- * @returns what ends that
+ * @returns a function that ends the redirection
  */
 export function redirect(
   res: ServerResponse,
@@ -122,7 +122,7 @@ export function redirect(
     Object.defineProperty(res, name, { ...laid, configurable: true });
     undo.push(() => {
       const there = Object.getOwnPropertyDescriptor(res, name);
-      // Other code may have put something else there.
+      // Other code may have replaced it.
       if (there?.value !== laid.value || there?.get !== laid.get) return;
       if (own === undefined) Reflect.deleteProperty(res, name);
       else Object.defineProperty(res, name, own);

@@ -1,19 +1,19 @@
-/** What is kept of an answer: its status, its bytes, and the headers that belong to them. */
+/** The stored part of an answer: its status, its bytes, and the headers that belong to them. */
 
 import { isTokenCharacter } from "../../fingerprint/characters.ts";
 import type { Answer } from "../../operations/answer.ts";
 
 export type HeaderEntry = readonly [name: string, value: string];
 
-/** An HTTP answer on its way out. */
+/** An HTTP answer to send. */
 export interface Reply {
   readonly status: number;
-  /** The reason phrase, where the handler chose one. It is never stored. */
+  /** The reason phrase, if the handler chose one. It is never stored. */
   readonly statusText?: string;
-  /** One entry per field line, in order. Framing (`Content-Length`, `Transfer-Encoding`, trailers) is the server's own business. */
+  /** One entry per field line, in order. The server adds framing (`Content-Length`, `Transfer-Encoding`, trailers). */
   readonly headers: readonly HeaderEntry[];
   readonly body: Uint8Array;
-  /** Whether the body could not be made, so that what is stored is without one. */
+  /** The body could not be produced, so the answer is stored without one. */
   readonly bodyMissing?: true;
 }
 
@@ -47,7 +47,7 @@ const storedByDefault: readonly string[] = [
   "x-should-retry",
 ];
 
-/** Headers of one connection, one moment or one caller: a replay that carried them would be wrong or unsafe. */
+/** Headers of one connection, one moment or one caller: in a replay they would be wrong or unsafe. */
 const neverStored: ReadonlySet<string> = new Set([
   "age",
   "authentication-info",
@@ -82,7 +82,7 @@ const neverStored: ReadonlySet<string> = new Set([
 ]);
 const neverStoredPrefixes: readonly string[] = ["access-control-", "x-b3-"];
 
-/** Headers that describe bytes, and are untrue of an answer that has lost its own. */
+/** Headers that describe the bytes, and would be wrong for an answer without them. */
 const describingBytes: ReadonlySet<string> = new Set([
   "content-digest",
   "content-encoding",
@@ -92,9 +92,9 @@ const describingBytes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The names to store, in lower case: the usual ones and `added`.
+ * The names of headers to store, in lower case: the usual ones and `added`.
  *
- * @throws {TypeError} for a name that is no header's, or of a header that must never be replayed.
+ * @throws {TypeError} for an invalid name, or a header that must never be replayed.
  */
 export function checkStoredHeaders(added: readonly string[]): ReadonlySet<string> {
   const names = added.map((name) => {
@@ -108,14 +108,14 @@ export function checkStoredHeaders(added: readonly string[]): ReadonlySet<string
   return new Set([...storedByDefault, ...names]);
 }
 
-/** The answer without what HTTP says it does not have: framing, and a body where there can be none. */
+/** Removes framing headers, and the body if HTTP allows none. */
 export function withoutFraming(method: string, reply: Reply): Reply {
   const bodyless = method === "HEAD" || reply.status === 204 || reply.status === 205 || reply.status === 304;
   const headers = reply.headers.filter(([name]) => !isFraming(name.toLowerCase()));
   return { ...reply, headers, body: bodyless ? new Uint8Array(0) : reply.body };
 }
 
-/** Headers of one message on one connection, which are the server's own business. */
+/** Headers of one message on one connection, which the server sets. */
 export const framing = ["content-length", "transfer-encoding", "trailer"] as const;
 
 /** @param name in lower case */
@@ -123,7 +123,7 @@ export function isFraming(name: string): boolean {
   return name === "content-length" || name === "transfer-encoding" || name === "trailer";
 }
 
-/** The part of an answer that is stored. An answer that cannot be sent a second time as it is becomes a tombstone. */
+/** The part of an answer to store. An answer that cannot be repeated exactly becomes a tombstone. */
 export function storedForm(reply: Reply, stored: ReadonlySet<string>): Answer {
   const kept = reply.headers.filter(([name]) => stored.has(name.toLowerCase()));
   const sendable = kept.filter(isSendable);
@@ -137,7 +137,7 @@ export function storedForm(reply: Reply, stored: ReadonlySet<string>): Answer {
   };
 }
 
-/** Whether a header can be written as it is: a token, and latin-1 text that cannot break out of its line. */
+/** Whether a header can be sent: its name is a token, and its value is latin-1 text that cannot break out of its line. */
 export function isSendable([name, value]: HeaderEntry): boolean {
   if (!isToken(name)) return false;
   for (let index = 0; index < value.length; index++) {
@@ -147,7 +147,7 @@ export function isSendable([name, value]: HeaderEntry): boolean {
   return true;
 }
 
-/** Whether a text can be a header's name (RFC 9110, `token`). */
+/** Whether a text is a valid header name (RFC 9110, `token`). */
 export function isToken(name: string): boolean {
   if (name.length === 0) return false;
   for (let index = 0; index < name.length; index++) {
@@ -156,7 +156,7 @@ export function isToken(name: string): boolean {
   return true;
 }
 
-/** The headers of an answer whose bytes are gone. */
+/** The headers of an answer whose bytes are not stored. */
 export function tombstoneHeaders(headers: Answer["headers"]): readonly HeaderEntry[] {
   return headers.filter(([name]) => !describingBytes.has(name.toLowerCase()));
 }

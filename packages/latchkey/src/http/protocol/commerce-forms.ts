@@ -1,7 +1,7 @@
-/** Problem bodies of the two commerce protocols for agents, whose clients look for a form of their own. */
+/** Problem bodies of the two commerce protocols for agents, whose clients expect their own form. */
 import type { ProblemCode } from "../../operations/policies/policy.ts";
 
-/** The part of a problem that both forms are made of. */
+/** The part of a problem that both forms use. */
 interface Described {
   readonly code: ProblemCode;
   readonly detail: string;
@@ -15,20 +15,20 @@ interface Rendered {
   readonly contentType: string;
 }
 
-/** The `Error` of the Agentic Commerce Protocol, which has no further members. */
+/** The `Error` of the Agentic Commerce Protocol, which allows no other members. */
 export interface AcpError {
   readonly type: "invalid_request" | "processing_error" | "service_unavailable";
   readonly code: string;
   readonly message: string;
 }
 
-/** A protocol error of the Universal Commerce Protocol: `code` and `content`, and what else a client may act on. */
+/** A protocol error of the Universal Commerce Protocol: `code`, `content`, and members that a client may act on. */
 export interface UcpError extends Omit<Described, "code" | "detail"> {
   readonly code: string;
   readonly content: string;
 }
 
-/** The first three are the words of the Agentic Commerce Protocol; neither protocol has words for the others. */
+/** The first three codes are the Agentic Commerce Protocol's; neither protocol defines codes for the others. */
 const words: Readonly<Record<ProblemCode, readonly [code: string, type?: AcpError["type"]]>> = {
   "missing-key": ["idempotency_key_required"],
   "key-misuse": ["idempotency_conflict"],

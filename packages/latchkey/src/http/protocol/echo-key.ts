@@ -1,10 +1,10 @@
-/** The key, sent back with every answer to a request that brought one. */
+/** Repeats the key header in every answer to a request that has one. */
 import { type HeaderEntry, isSendable, type Reply } from "./capture.ts";
 import type { HttpRules } from "./http-options.ts";
 import type { Incoming } from "./incoming.ts";
 import { type Answered, type Outcome, withHeaders } from "./outcome.ts";
 
-/** The answer with the key's header, where the rules want it and there was one. */
+/** The answer with the request's key header, if the rules ask for it and the request has one. */
 export function echoed(rules: HttpRules, incoming: Incoming, answered: Answered): Answered;
 export function echoed(rules: HttpRules, incoming: Incoming, outcome: Outcome): Outcome;
 export function echoed(rules: HttpRules, incoming: Incoming, outcome: Outcome): Outcome {

@@ -1,6 +1,6 @@
 /**
- * The HTTP protocol, once for all frameworks. An adapter tells it what arrived, lends it a way to run the handler and
- * capture its answer, and sends what it gets back; everything that is decided is decided here.
+ * The HTTP protocol, once for all frameworks. An adapter passes in the request and a function that runs the handler and
+ * captures its answer, and sends the outcome; all decisions are made here.
  *
  * Order of checks: tenant and principal, key, age, body within its cap, fingerprint, admission. Nothing is stored before
  * admission, so a request that is refused earlier may be sent again with the same key.
@@ -23,17 +23,17 @@ import { expiryOf, type Outcome, outcomeOf, storeDown, withHeaders } from "./out
 import { executeEitherVersion, type HttpSubmission, type Received, receive } from "./receive.ts";
 import { type Route, resolveRoute } from "./route.ts";
 
-/** Thrown by an adapter whose framework has answered already, where the whole transaction would have to run again. */
+/** Thrown by an adapter when the transaction would have to run again but the framework has already answered. */
 export class CannotRunAgain extends StoreError {}
 
-/** Its cause kept a handler from starting. The exchange throws the cause on. */
+/** Its cause kept a handler from starting. The exchange rethrows the cause. */
 class NotStarted extends NotExecuted {}
 
 function notStarted(cause: unknown): NotStarted {
   return new NotStarted({ cause });
 }
 
-/** A step before the handler: where it fails nothing was executed, and the key is free again, under a lease too. */
+/** Runs a step before the handler: if it fails, nothing was executed and the key is free again, also under a lease. */
 export function beforeHandler<T>(step: () => T): T {
   try {
     return step();
@@ -42,7 +42,7 @@ export function beforeHandler<T>(step: () => T): T {
   }
 }
 
-/** Runs the handler once, on a clean response, and captures its answer. `report` takes errors that change nothing. */
+/** Runs the handler once, on a clean response, and captures its answer. `report` is for errors that do not change the outcome. */
 export type HttpWork<Tx, E extends Execution> = (
   context: HandlerContext<Tx, E>,
   report: (error: unknown) => void,
@@ -52,7 +52,7 @@ export type HttpWork<Tx, E extends Execution> = (
  * Submits a request.
  *
  * @throws {LatchkeyError} `tenant-missing`, `body-consumed` and what `Latchkey.execute` throws except for an unavailable
- * store, and whatever the handler throws. The framework's own error handling answers then.
+ * store, and whatever the handler throws. The framework's own error handling then answers.
  */
 export type Submit<R, Tx, E extends Execution> = (
   request: R,
@@ -63,14 +63,14 @@ export type Submit<R, Tx, E extends Execution> = (
 export interface Exchange<R, Tx> {
   /** One protected route. */
   route<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
-  /** A mount over many routes: requests with other methods than `methods` pass. */
+  /** A mount over many routes: requests pass unless their method is one of `methods`. */
   mount<E extends Execution>(operation: Operation<E>, overrides?: RouteOptions<R>): Submit<R, Tx, E>;
 }
 
 /**
  * Makes the exchange of one adapter.
  *
- * @throws {TypeError} when an option is missing or out of range; `route` and `mount` throw the same for theirs.
+ * @throws {TypeError} when an option is missing or out of range; so do `route` and `mount` for their own options.
  */
 export function createExchange<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptions<R>): Exchange<R, Tx> {
   resolveHttpOptions(options);
@@ -135,7 +135,7 @@ async function proceed<Tx, E extends Execution>(
   }
 }
 
-/** Without a key there is nothing to look up. An operation that promises `tx` gets a key that no client can send again. */
+/** Without a key there is nothing to look up. For an operation with `tx`, makes a key that no client can send. */
 async function runUnprotected<Tx, E extends Execution>(
   route: Route<Tx, E>,
   tenant: string,
@@ -147,7 +147,7 @@ async function runUnprotected<Tx, E extends Execution>(
     return { kind: "pass", attempt: nullAttempt(runtime, route.operation), headers: [] };
   }
   const { submission, forgetAtOnce } = standInSubmission(runtime, tenant, scopeOf(route.operation, ""));
-  // Its answer is never replayed, so there is no time until when it could be.
+  // Its answer is never replayed, so it has no expiry.
   const unmarked = { ...route, rules: { ...route.rules, expiresHeader: false } } as const;
   return perform(unmarked, submission, incoming, (context, report) => {
     context.attempt.retain(forgetAtOnce);
@@ -164,7 +164,7 @@ async function perform<Tx, E extends Execution>(
   const { latchkey, operation, rules } = route;
   const { runtime } = latchkey;
   const about = () => runtime.about(operation.name, runtime.storedKey(submission.key));
-  // Each answer finds its own reply: a handler that was given up may finish after the one that replaced it.
+  // Replies are kept per answer: an abandoned handler may finish after the one that replaced it.
   const replies: { readonly answer: Answer; readonly reply: Reply }[] = [];
   const thrown: unknown[] = [];
   try {
@@ -193,7 +193,7 @@ async function perform<Tx, E extends Execution>(
     return { kind: "handler", reply: withHeaders(reply, added), added };
   } catch (error) {
     if (error instanceof NotStarted) throw error.cause;
-    // A handler's own trouble with some store says nothing about this request's record.
+    // An error that the handler itself threw, from another store, is not about this request's record.
     if (!isLatchkeyError(error) || thrown.includes(error) || error.code !== "store-unavailable") throw error;
     return storeDown(route, submission.key, error);
   }

@@ -9,109 +9,107 @@ import { type InProgressStatus, resolveInProgress, resolveStatusPath } from "./s
 
 type Possibly<T> = T | null | undefined;
 
-/** What every HTTP adapter takes; `R` is what the adapter's framework calls a request. */
+/** The options of every HTTP adapter; `R` is the framework's type of a request. */
 export interface HttpSettings<R> {
   /**
-   * Who asks, within the tenant; a replay to another principal of the same tenant is refused. From authentication.
-   * `null` or `undefined` is nobody in particular. Default: always nobody in particular.
+   * Returns the caller within the tenant, from authentication. A request of another principal with the same key is refused.
+   * `null` or `undefined`: no particular caller. Default: no particular caller.
    */
   readonly principal?: (request: R) => Possibly<string> | Promise<Possibly<string>>;
   /** Name of the header that carries the key. Default `Idempotency-Key`. */
   readonly header?: string;
-  /** What a key may look like. Default: as the policy says, up to 255 characters (`ietf`: quoted or bare, see `parseKey`). */
+  /** The form of keys. Default: the policy's, up to 255 characters (`ietf`: quoted or bare, see `parseKey`). */
   readonly key?: Pick<ParseKeyOptions, "syntax" | "minLength" | "maxLength" | "pattern" | "refusePersonal">;
   /**
-   * What makes two requests the same. A string is short for `{ body: … }`. Default: method, path, query, media type
-   * and the body (as the policy says; `ietf`: JSON in canonical form, anything else as its bytes); no headers.
+   * What makes two requests the same. A string is short for `{ body: … }`. Default: method, path, query, media type and the
+   * body (by the policy; `ietf`: JSON in canonical form, anything else as its bytes); no headers.
    */
   readonly fingerprint?: "auto" | "raw" | "parsed" | HttpFingerprint;
   /**
-   * For mounts over a whole app: the methods that are protected; requests with others pass untouched. A route that is
-   * protected by name is protected whatever its method. Default: as the policy says (`ietf`: `POST` and `PATCH`).
+   * For mounts over a whole app: the protected methods; requests with others pass untouched. A route that is protected by name
+   * is protected for every method. Default: the policy's (`ietf`: `POST` and `PATCH`).
    */
   readonly methods?: readonly string[];
   /**
-   * For mounts over a whole app: answers `Idempotency-Status: ignored` to a key on a request that passes untouched.
+   * For mounts over a whole app: sends `Idempotency-Status: ignored` if a request that passes untouched has a key.
    * Default false.
    */
   readonly markIgnored?: boolean;
-  /** Sends the key back, as it came, with every answer that Latchkey gives or passes on. Default: as the policy says (`ietf`: no). */
+  /** Repeats the key header in every answer that Latchkey sends or passes on. Default: the policy's choice (`ietf`: no). */
   readonly echoKey?: boolean;
   /** Header that marks a replay with the value `true`. Default `Idempotent-Replayed`. */
   readonly replayHeader?: string;
   /**
-   * Header that says, on a stored first answer and on its replays, until when the answer can be replayed: an HTTP date
-   * (IMF-fixdate) by the store's clock, such as `Idempotency-Expires`. Default false: none.
+   * Name of a header with the time until which the answer can be replayed, such as `Idempotency-Expires`: an HTTP date
+   * (IMF-fixdate) by the store's clock, on stored first answers and replays. Default false: none.
    */
   readonly expiresHeader?: string | false;
   /**
-   * Refuses requests with a key that were first sent too long ago, by a header in which clients say when: 412
-   * `request-too-old`. Judged by this process's clock, before the store is asked. Default false.
+   * Refuses requests with a key that were first sent too long ago, by a header that clients set: 412 `request-too-old`.
+   * Checked by this process's clock, before the store is read. Default false.
    */
   readonly requestAge?: RequestAge | false;
   /**
-   * What a problem's code is appended to, to make its `type`. The default is an identifier and no address:
+   * Prefix of a problem's `type`, which ends in its code. The default is an identifier, not an address:
    * `urn:latchkey:problem:`.
    */
   readonly problemBase?: string;
   /**
-   * What a problem's code is appended to, to make the address of its documentation (`Link` with `rel="describedby"`).
-   * Default: `problemBase` where that is an http(s) address, else the page of the header's specification, without code.
+   * Prefix of the address of a problem's documentation (`Link` with `rel="describedby"`), which ends in its code. Default:
+   * `problemBase` if that is an http(s) address, otherwise the page of the header's specification, without code.
    */
   readonly problemDocs?: string;
-  /** Writes problems in the service's own envelope. Status and headers stay. Default: `application/problem+json`. */
+  /** Renders problems in the service's own format. Status and headers stay. Default: `application/problem+json`. */
   readonly renderProblem?: (problem: Problem) => RenderedProblem;
   /**
-   * Sends `Stripe-Should-Retry` and `X-Should-Retry` with problems. Clients of Stripe's and OpenAI's families retry every
-   * 409 without them, also one that stays as it is. Default: as the policy says (`ietf`: no; `stripe`: yes).
+   * Sends `Stripe-Should-Retry` and `X-Should-Retry` with problems. Without them, clients of Stripe's and OpenAI's families
+   * retry every 409, even a permanent one. Default: the policy's choice (`ietf`: no; `stripe`: yes).
    */
   readonly shouldRetryHeaders?: boolean;
   /**
-   * What a duplicate of a running request gets, without its answer: 409 or 429 `in-progress`, or 202 with the address of its
-   * status resource. 202 needs `statusPath`, and an execution whose record is there before it runs: not `transaction`.
-   * Default: as the policy says (409).
+   * The status for a duplicate of a running request: 409 or 429 `in-progress`, or 202 with the address of its status resource.
+   * 202 needs `statusPath`, and an execution whose record exists before it runs: not `transaction`. Default: the policy's (409).
    */
   readonly inProgress?: InProgressStatus;
   /**
-   * Where the adapter's status handler is mounted, as clients see it, without the id and without a slash at the end:
-   * `/operations`. Needed by `deferred` operations and by `inProgress: 202`. Default: nowhere.
+   * The path of the adapter's status handler as clients see it, without the id and without a slash at the end: `/operations`.
+   * Required by `deferred` operations and by `inProgress: 202`. Default: none.
    */
   readonly statusPath?: string;
-  /** Largest body of a protected request, in bytes. Larger ones are refused with 413. Default 1 MiB (1,048,576). */
+  /** Largest body of a protected request, in bytes. Larger ones get 413. Default 1 MiB (1,048,576). */
   readonly bodyLimitBytes?: number;
-  /** Headers of answers to store beside the usual ones (`Location`, `ETag`, `Link`, `Content-Type` …). Default none. */
+  /** Headers of answers to store besides the usual ones (`Location`, `ETag`, `Link`, `Content-Type` …). Default none. */
   readonly storedHeaders?: readonly string[];
 }
 
 export interface HttpFingerprint {
   /** See `FingerprintOptions.body`. Default `auto`. */
   readonly body?: FingerprintOptions["body"];
-  /** Request headers that belong to the fingerprint, such as one that chooses the API's version. Default none. */
+  /** Request headers to include, such as one that selects the API's version. Default none. */
   readonly headers?: readonly string[];
   /** Makes the digest an HMAC. Default none. */
   readonly secret?: FingerprintOptions["secret"];
-  /** Bounds of the canonical form of JSON; beyond them the raw bytes count. */
+  /** Limits of the canonical form of JSON; beyond them the raw bytes are used. */
   readonly limits?: FingerprintOptions["limits"];
 }
 
 /**
- * On whose behalf a request runs. From authentication, never from the body; it must be a non-empty string for every
- * request that gets this far.
+ * Returns the tenant of a request: a non-empty string, from authentication and never from the body.
  */
 export type TenantFunction<R> = (request: R) => Possibly<string> | Promise<Possibly<string>>;
 
-/** The options of an adapter: its settings, and whose request it is, which has no default. */
+/** The options of an adapter: its settings, and the tenant, which has no default. */
 export type HttpOptions<R> = HttpSettings<R> &
   (
     | { readonly tenant: TenantFunction<R>; readonly singleTenant?: never }
-    /** All requests are of one tenant. For services that have no tenants at all. */
+    /** For services without tenants: all requests share one. */
     | { readonly singleTenant: true; readonly tenant?: never }
   );
 
-/** What one route may say differently from its adapter. */
+/** The options that a route can override. */
 export type RouteOptions<R> = HttpSettings<R> & { readonly tenant?: TenantFunction<R> };
 
-/** Whose request it is. */
+/** How the tenant and the principal of a request are determined. */
 export interface Identity<R> {
   readonly tenant: TenantFunction<R>;
   /** Null: all callers of a tenant count as one. */
@@ -134,14 +132,14 @@ export interface HttpRules {
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
   readonly shouldRetryHeaders: boolean | null;
-  /** Null: as the policy says. */
+  /** Null: the policy decides. */
   readonly inProgress: InProgressStatus | null;
   readonly statusPath: string | null;
   readonly bodyLimitBytes: number;
   readonly storedHeaders: ReadonlySet<string>;
 }
 
-/** The tenant of a service that has none. Parentheses keep it apart from names that people give. */
+/** The tenant of a service without tenants. The parentheses avoid a clash with real names. */
 const singleTenantName = "(single)";
 
 const problemBaseDefault = "urn:latchkey:problem:";
@@ -208,7 +206,7 @@ export function resolveHttpOptions<R>(options: HttpOptions<R>): {
   };
 }
 
-/** An adapter's options as one route wants them. */
+/** The adapter's options with a route's overrides. */
 export function withOverrides<R>(options: HttpOptions<R>, overrides: RouteOptions<R> = {}): HttpOptions<R> {
   const { tenant, ...settings } = overrides;
   if (tenant === undefined) return { ...options, ...settings };
@@ -216,7 +214,7 @@ export function withOverrides<R>(options: HttpOptions<R>, overrides: RouteOption
   return { ...rest, ...settings, tenant };
 }
 
-/** The options, with the policy's choices where the adapter and its route have none. */
+/** The options, completed with the policy's choices. */
 export function withPolicy<R>(options: HttpOptions<R>, policy: Policy): HttpOptions<R> {
   const given = typeof options.fingerprint === "string" ? { body: options.fingerprint } : options.fingerprint;
   return {
@@ -236,7 +234,7 @@ const keyNames = {
   refusePersonal: true,
 } as const satisfies OptionNames<HttpRules["key"]>;
 
-/** Both throw for options out of range at the first request; here they throw at construction. */
+/** Parses a sample, so that options out of range throw at construction and not at the first request. */
 function checkKeyOptions(key: HttpRules["key"]): HttpRules["key"] {
   checkOptions("key", key, keyNames);
   parseKey(["k"], key);
@@ -254,7 +252,7 @@ function resolveFingerprint(
   const resolved = { ...given, body: given.body ?? "auto", headers };
   if (typeof resolved.body === "string" && !bodyForms.includes(resolved.body)) {
     throw new TypeError(
-      `fingerprint: the body is ${bodyForms.join(", ")} or { fields } (got ${resolved.body})`,
+      `fingerprint: body must be ${bodyForms.join(", ")} or { fields } (got ${resolved.body})`,
     );
   }
   const { headers: _, ...digestOptions } = resolved;
@@ -288,7 +286,7 @@ function resolveTenant<R>(options: HttpOptions<R>): TenantFunction<R> {
   if (options.singleTenant === true && options.tenant === undefined) return () => singleTenantName;
   if (typeof options.tenant === "function" && options.singleTenant === undefined) return options.tenant;
   throw new TypeError(
-    "Say on whose behalf requests run: either `tenant: (request) => …`, taken from authentication, or `singleTenant: true`",
+    "Set either `tenant: (request) => …`, taken from authentication, or `singleTenant: true`",
   );
 }
 
@@ -313,7 +311,7 @@ function headerName(option: string, name: string): string {
   return name;
 }
 
-/** Goes into a JSON body and between the angle brackets of a Link header. */
+/** Must be safe in a JSON body and between the angle brackets of a Link header. */
 function uriPart(option: string, text: string): string {
   if (/^[!#-;=?-Z[\]_a-z~]+$/u.test(text)) return text;
   throw new TypeError(`${option}: ${JSON.stringify(text)} is not the beginning of a URI`);

@@ -1,4 +1,4 @@
-/** What a request ends with, and the reply for everything that is not a handler's own answer. */
+/** The outcome of a request, and the reply for every outcome but a handler's own answer. */
 
 import type { Execution } from "../../engine/classify.ts";
 import type { RecordKey } from "../../engine/record.ts";
@@ -13,14 +13,14 @@ import { type Occurrence, problemReply, shouldRetryHeaders, wholeSeconds } from 
 import type { ReplyRules, Route } from "./route.ts";
 
 export type Outcome =
-  /** Send the handler's own answer, with all its headers; `added` are those among them that it has not set itself. */
+  /** Send the handler's own answer with all its headers; `added` are those that Latchkey added. */
   | { readonly kind: "handler"; readonly reply: Reply; readonly added: readonly HeaderEntry[] }
-  /** Send this; headers that the framework has prepared for this request stay, unless the reply has the same. */
+  /** Send this reply. Headers that the framework has prepared stay, unless the reply has the same names. */
   | { readonly kind: "latchkey"; readonly reply: Reply }
-  /** Add the headers and let the handler answer as if Latchkey were not there. Never for operations with `tx`. */
+  /** Add the headers and let the handler answer as without Latchkey. Never for operations with `tx`. */
   | { readonly kind: "pass"; readonly attempt: Attempt; readonly headers: readonly HeaderEntry[] };
 
-/** What an adapter sends as it is. */
+/** An outcome that the adapter sends itself. */
 export type Answered = Exclude<Outcome, { readonly kind: "pass" }>;
 
 export function outcomeOf(
@@ -66,18 +66,18 @@ export function outcomeOf(
   }
 }
 
-/** The one record under which another request is known to have had no effect. */
+/** Of a key whose request certainly had no effect. */
 const neverStarted: Occurrence = {
   safeNewKey: true,
   detail:
     "This idempotency key belongs to another request, which was never started and will not be. Send this one with a new key.",
 };
 
-/** They are too many, not too fast: what the kind says would be wrong. */
+/** Replaces the general detail, which is about rates: here too many keys are stored. */
 const keysAreKept: Occurrence = {
   detail:
-    "As many idempotency keys are kept for this account as are allowed at a time. This attempt executed nothing; an earlier " +
-    "one with the same key may have. Send the same request again later with the same key.",
+    "This account has the maximum number of idempotency keys. This attempt executed nothing; an earlier one with the same key " +
+    "may have. Send the same request again later with the same key.",
 };
 
 function replayOf({ rules, policy }: ReplyRules, answer: Answer): Reply {
@@ -97,7 +97,7 @@ function replayOf({ rules, policy }: ReplyRules, answer: Answer): Reply {
   };
 }
 
-/** Work whose answer is not there yet: 202, and where to ask for it. */
+/** The answer for work that has not ended: 202, with the address of its status resource. */
 export function accepted(
   { statusPath }: Pick<HttpRules, "statusPath">,
   work: {
@@ -116,12 +116,12 @@ export function accepted(
   return { kind: "latchkey", reply: { status: 202, headers, body } };
 }
 
-/** Says until when an answer is kept; nothing where that is not known, or the answer is not kept. */
+/** The header with the answer's expiry; empty if that is unknown or the answer is not kept. */
 export function expiryOf({ expiresHeader }: HttpRules, expiresAt: number | null): readonly HeaderEntry[] {
   return expiresHeader === false || expiresAt === null ? [] : [[expiresHeader, formatHttpDate(expiresAt)]];
 }
 
-/** The reply with these headers in the place of its own of the same names. */
+/** The reply with these headers, which replace its own of the same names. */
 export function withHeaders(reply: Reply, added: readonly HeaderEntry[]): Reply {
   if (added.length === 0) return reply;
   const names = new Set(added.map(([name]) => name.toLowerCase()));
@@ -135,12 +135,12 @@ export function problem(replyRules: ReplyRules, code: ProblemCode, occurrence: O
 
 const storeRetryAfterMs = 1_000;
 
-/** When to ask again after a call to the store has failed with this error. */
+/** How long to wait after a call to the store failed with this error. */
 export function retryAfterStoreError(error: unknown): number {
   return Math.max(storeRetryAfterMs, (error instanceof StoreError ? error.retryAfterMs : null) ?? 0);
 }
 
-/** Whatever is in doubt about a call to the store: nothing ran, or all of it was rolled back or waits for the next attempt. */
+/** The answer when the store fails: no work ran, or all of it was rolled back or waits for the next attempt. */
 export function storeDown<Tx, E extends Execution>(
   route: Route<Tx, E>,
   key: RecordKey,

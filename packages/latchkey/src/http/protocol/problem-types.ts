@@ -1,20 +1,20 @@
 import type { ProblemCode } from "../../operations/policies/policy.ts";
 
-/** One kind of answer that Latchkey gives in a handler's place. */
+/** One kind of answer that Latchkey gives instead of the handler. */
 export interface ProblemType {
-  /** The default; a policy's `statuses` may say otherwise. */
+  /** The default; a policy's `statuses` can override it. */
   readonly status: number;
   /** The same for every occurrence. */
   readonly title: string;
   /** Whether the same request with the same key may be sent again. */
   readonly retryable: boolean;
-  /** Whether it is certain that the client may send the request with a new key without risking a second effect. */
+  /** Whether a new key is certain not to cause a second effect. */
   readonly safeNewKey: boolean;
-  /** What happened and what to do, when the occurrence itself has nothing more exact to say. */
+  /** What happened and what to do; an occurrence may have a more exact text. */
   readonly detail: string;
 }
 
-/** Every problem Latchkey answers with; `docs/errors.md` is generated from this table. */
+/** Every problem that Latchkey answers with; `docs/errors.md` is generated from this table. */
 export const problemTypes = {
   "missing-key": {
     status: 400,

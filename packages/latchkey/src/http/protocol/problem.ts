@@ -4,11 +4,11 @@ import type { HeaderEntry, Reply } from "./capture.ts";
 import { renderAcp, renderUcp } from "./commerce-forms.ts";
 import { problemTypes } from "./problem-types.ts";
 
-/** Latchkey has no site of its own to point to; this page says what the header means. */
+/** The default documentation: Latchkey has no site, and this page defines the header. */
 export const headerSpecification =
   "https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/";
 
-/** An answer that Latchkey gives in a handler's place, as its JSON body says it. */
+/** The JSON body of an answer that Latchkey gives instead of the handler. */
 export interface Problem {
   /** Identifies the kind of problem: `problemBase` and the code. */
   readonly type: string;
@@ -19,18 +19,18 @@ export interface Problem {
   readonly code: ProblemCode;
   /** Whether the same request with the same key may be sent again. */
   readonly retryable: boolean;
-  /** Whether a new key is safe. Where it is false, the request could take effect twice. */
+  /** Whether a new key is safe. If false, the request could take effect twice. */
   readonly safe_new_key: boolean;
-  /** Id of the record it is about; only ever shown to the record's own caller. */
+  /** Id of the record; only shown to the record's own caller. */
   readonly operation_ref?: string;
-  /** The same in the form of Stripe's API; under policies with `errorMember`. */
+  /** The same in the form of Stripe's API, under policies with `errorMember`. */
   readonly error?: StripeError;
 }
 
-/** What clients of Stripe's API look for in a body; they take one without it for a result, whatever its status. */
+/** Clients of Stripe's API take a body without this member for a result, whatever its status. */
 export interface StripeError {
   readonly type: StripeErrorType;
-  /** Stripe's own code where it has one for the case (`idempotency_key_in_use`, `rate_limit`, `resource_missing`), else the problem's. */
+  /** Stripe's own code if it has one (`idempotency_key_in_use`, `rate_limit`, `resource_missing`), otherwise the problem's. */
   readonly code: string;
   readonly message: string;
 }
@@ -43,14 +43,14 @@ export interface RenderedProblem {
   readonly contentType: string;
 }
 
-/** What is known about one occurrence. */
+/** The details of one occurrence. */
 export interface Occurrence {
-  /** More exact than the detail of the kind. */
+  /** Replaces the problem type's general detail. */
   readonly detail?: string;
-  /** What is known of this occurrence, where its kind has to be careful. */
+  /** Replaces the problem type's cautious value. */
   readonly safeNewKey?: boolean;
   readonly operationRef?: string | null;
-  /** When to ask again; sent as whole seconds, at least 1. */
+  /** How long to wait before a retry; sent as whole seconds, at least 1. */
   readonly retryAfterMs?: number | null;
 }
 
@@ -58,7 +58,7 @@ export interface ProblemSettings {
   readonly problemBase: string;
   readonly problemDocs: string;
   readonly renderProblem: ((problem: Problem) => RenderedProblem) | null;
-  /** Null: as the policy says. */
+  /** Null: the policy decides. */
   readonly shouldRetryHeaders: boolean | null;
 }
 
@@ -86,7 +86,7 @@ export function problemReply(
   };
 }
 
-/** The headers by which clients of Stripe's and OpenAI's families learn whether to retry, where they are wanted. */
+/** The headers that tell clients of Stripe's and OpenAI's families whether to retry, if the service sends them. */
 export function shouldRetryHeaders(
   retryable: boolean,
   policy: Policy,
@@ -121,7 +121,7 @@ function describe(
   };
 }
 
-/** Stripe's own words where it has one for the case: its clients look for them. Elsewhere the nearest type, and our code. */
+/** Stripe's own type and code where it has one, because its clients look for them; otherwise the nearest type and our code. */
 const stripeErrors: Readonly<Record<ProblemCode, readonly [type: StripeErrorType, code?: string]>> = {
   "missing-key": ["invalid_request_error"],
   "invalid-key": ["invalid_request_error"],
@@ -145,7 +145,7 @@ function stripeError(problem: ProblemCode, message: string): StripeError {
   return { type, code, message };
 }
 
-/** How each form of a policy is written. */
+/** Renders each problem form of a policy. */
 const forms: Readonly<Record<Policy["problemForm"], (problem: Problem) => RenderedProblem>> = {
   rfc9457: renderStandard,
   acp: renderAcp,
@@ -156,12 +156,12 @@ function renderStandard(problem: Problem): RenderedProblem {
   return { body: JSON.stringify(problem), contentType: "application/problem+json" };
 }
 
-/** The address of the documentation of one problem. */
+/** The address of a problem's documentation. */
 function docsAddress(problemDocs: string, code: ProblemCode): string {
   return problemDocs === headerSpecification ? problemDocs : `${problemDocs}${code}`;
 }
 
-/** `Retry-After: 0` makes clients hammer; the smallest wait is a second. */
+/** At least 1: with `Retry-After: 0` clients retry in a tight loop. */
 export function wholeSeconds(ms: number): string {
   return String(Math.max(1, Math.ceil(ms / 1000)));
 }

@@ -1,17 +1,17 @@
-/** How the handlers that adapters return say that they protect a route, for audits of route tables. */
+/** Marks on the handlers that adapters return, so that audits of route tables recognise protected routes. */
 import type { Operation } from "../../operations/operation.ts";
 
 export interface Protection {
   /** Name of the operation. */
   readonly operation: string;
-  /** The methods that are protected, in capitals; null: whichever the route has. */
+  /** The protected methods, in capitals; null: all methods of the route. */
   readonly methods: readonly string[] | null;
 }
 
-/** Of the global registry, so that a second copy of the package reads the marks of the first. */
+/** In the global symbol registry, so that a second copy of the package reads the marks of the first. */
 const mark = Symbol.for("latchkey.protection");
 
-/** Marks what an adapter returns, and gives it back. */
+/** Marks a handler that an adapter returns, and returns it. */
 export function protecting<H extends object>(
   handler: H,
   operation: Pick<Operation, "name">,
@@ -24,7 +24,7 @@ export function protecting<H extends object>(
   return Object.defineProperty(handler, mark, { value: protection });
 }
 
-/** Null: it is nothing that an adapter has returned. */
+/** Null: no adapter returned this handler. */
 export function protectionOf(handler: unknown): Protection | null {
   if ((typeof handler !== "function" && typeof handler !== "object") || handler === null) return null;
   const found: unknown = Reflect.get(handler, mark);

@@ -1,4 +1,4 @@
-/** Everything that is looked at before admission. */
+/** Everything that is read and checked before admission. */
 
 import type { Execution } from "../../engine/classify.ts";
 import type { Fingerprint, RecordKey } from "../../engine/record.ts";
@@ -19,10 +19,10 @@ import type { Route, RouteContext } from "./route.ts";
 export interface HttpSubmission {
   readonly key: RecordKey;
   readonly fingerprint: Fingerprint;
-  /** The same by the algorithm before, for records that were made under it. Absent: there was no other. */
+  /** The fingerprint by the previous algorithm, for records that were made with it. Absent: it is the same. */
   readonly earlier?: () => Fingerprint;
   readonly principal: string | null;
-  /** A duplicate of it may be sent to its status resource. */
+  /** Whether a duplicate may be redirected to the status resource. */
   readonly addressable?: boolean;
   readonly summarize?: () => RequestSummary;
 }
@@ -38,7 +38,7 @@ interface Sender {
 }
 
 /**
- * Whose request it is.
+ * Determines the tenant and the principal of a request.
  *
  * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`.
  */
@@ -47,7 +47,7 @@ export async function identify<R>(check: CheckIdentity, identity: Identity<R>, r
   return { tenant, principal: checkPrincipal(check, await identity.principal?.(request)) };
 }
 
-/** What the tenant function returns, or a promise of it. Its errors are `tenant-missing`. */
+/** The tenant function's result, or a promise of it. Its errors become `tenant-missing`. */
 function tenantOf<R>(identity: Identity<R>, request: R): unknown {
   const missing = (cause: unknown) => new LatchkeyError("tenant-missing", { cause });
   try {
@@ -60,9 +60,10 @@ function tenantOf<R>(identity: Identity<R>, request: R): unknown {
 }
 
 /**
- * Looks at a request, up to its fingerprint.
+ * Reads and checks a request, up to its fingerprint.
  *
- * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `body-consumed`; and what the adapter throws while it reads the body.
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`, `body-consumed`; and the adapter's errors while reading
+ * the body.
  */
 export async function receive<R, Tx, E extends Execution>(
   route: Route<Tx, E>,
@@ -119,7 +120,7 @@ type KeyReading =
   | { readonly kind: "absent" }
   | { readonly kind: "refused"; readonly outcome: Answered };
 
-/** A malformed key is refused even where none is needed: its sender counts on being protected. */
+/** A malformed key is refused even if no key is required, because its sender relies on protection. */
 function readKey(context: RouteContext, incoming: Incoming): KeyReading {
   const { rules, operation } = context;
   const { lines, joined } = incoming.header(rules.header);
@@ -129,11 +130,11 @@ function readKey(context: RouteContext, incoming: Incoming): KeyReading {
   if (parsed.reason === "invalid")
     return { kind: "refused", outcome: problem(context, "invalid-key", { detail }) };
   if (operation.settings.key === "optional") return { kind: "absent" };
-  const wanted = `This operation needs the header ${rules.header}, with a value that is new for every new request.`;
+  const wanted = `This operation needs the header ${rules.header}, with a new value for every new request.`;
   return { kind: "refused", outcome: problem(context, "missing-key", { detail: wanted }) };
 }
 
-/** Null: the request is young enough, or does not have to say. */
+/** Null: the request is young enough, or needs no date. */
 function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incoming): Answered | null {
   const { requestAge } = route.rules;
   if (requestAge === null) return null;
@@ -141,12 +142,12 @@ function refuseAge<Tx, E extends Execution>(route: Route<Tx, E>, incoming: Incom
   const verdict = judgeAge(requestAge, incoming.header(requestAge.header), now);
   if (verdict !== "invalid-request-date") return verdict === null ? null : problem(route, verdict);
   const detail =
-    `The header ${requestAge.header} must say once when the request was first sent, as an HTTP date that is not ` +
-    `in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
+    `The header ${requestAge.header} must appear once and contain the time at which the request was first sent, as an HTTP ` +
+    `date that is not in the future: Sun, 06 Nov 1994 08:49:37 GMT.`;
   return problem(route, verdict, { detail });
 }
 
-/** Without the query, in which people put what nobody else should read. */
+/** Leaves out the query, which may contain secrets. */
 function summaryParts(incoming: Incoming, body: BodyReading): SummaryParts {
   const target = originForm(incoming.target);
   const queryAt = target.indexOf("?");
@@ -158,7 +159,7 @@ function summaryParts(incoming: Incoming, body: BodyReading): SummaryParts {
   };
 }
 
-/** What a key counts for under `keyScope: "path"`. */
+/** The key's scope under `keyScope: "path"`. */
 function pathOf({ target, variant }: Incoming): string {
   const path = scopePath(originForm(target));
   return variant === undefined ? path : `${path} ${variant}`;
@@ -188,12 +189,12 @@ function fingerprintsOf(
     body: options.body === "parsed" ? { parsed: parsedForm(body, mediaType) } : rawForm(body),
   };
   const made = body.kind === "parsed" ? ofParsed(request, options) : fingerprint(request, options);
-  // Parsed forms of uploads did not cover files before: another file must not get the first one's answer.
   if (variant !== undefined) {
-    // Records from before variants counted.
+  // Matches records from before fingerprints covered variants.
     const headers = linesOf(incoming, options.headers);
     return { fingerprint: made, earlier: () => fingerprint({ ...request, headers }, options) };
   }
+  // Earlier parsed forms did not cover uploaded files: another file must not get the first one's answer.
   if (made.version === FINGERPRINT_VERSION || options.body === "parsed") return { fingerprint: made };
   return {
     fingerprint: made,
@@ -207,7 +208,7 @@ function linesOf(incoming: Incoming, names: readonly string[]): (readonly [name:
   return found;
 }
 
-/** @throws {LatchkeyError} `body-consumed` where JSON does not see all of the value. */
+/** @throws {LatchkeyError} `body-consumed` when JSON cannot represent all of the value. */
 function ofParsed(...of: Parameters<typeof fingerprint>): Fingerprint {
   try {
     return fingerprint(...of);
@@ -216,10 +217,10 @@ function ofParsed(...of: Parameters<typeof fingerprint>): Fingerprint {
   }
 }
 
-/** No header has this name. */
+/** Not a valid header name, so it cannot collide. */
 const variantName = ":variant";
 
-/** An answer to one of these is none to a request without it: 206, 304, 412, 416. */
+/** A request with one of these may get 206, 304, 412 or 416, which would be wrong for a request without it. */
 const conditionNames = [
   "content-range",
   "if-match",
@@ -231,8 +232,8 @@ const conditionNames = [
 ];
 
 /**
- * Submits under this fingerprint; and under the one before, where a record was made under that and would be taken for one of
- * another request.
+ * Submits with the current fingerprint, and if that does not match, with the earlier one, in case the record was made with
+ * that.
  */
 export async function executeEitherVersion<Out extends Result>(
   submission: HttpSubmission,

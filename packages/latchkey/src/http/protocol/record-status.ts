@@ -1,20 +1,20 @@
-/** What a caller that asks for a record by its id is answered. Pure: everything is in the record and the store's time. */
+/** The answer to a caller that asks for a record by its id. Pure: it depends on the record and the store's time alone. */
 import type { Decision } from "../../engine/decide.ts";
 import type { LatchkeyRecord } from "../../engine/record.ts";
 
 type Running = Extract<Decision, { readonly kind: "in_progress" }>;
 
 export type RecordStatus =
-  /** There is none, or none of this caller's. */
+  /** There is no such record, or it is another caller's. */
   | { readonly kind: "absent" }
-  /** Its answer will come without the caller. */
+  /** It will finish without another request. */
   | {
       readonly kind: "waiting";
       readonly state: "pending" | "running";
       readonly recordId: string;
       readonly decision: Running;
     }
-  /** Its last attempt has ended, and only the request itself, sent again, goes on with it. */
+  /** Its last attempt has ended early, and only the same request, sent again, continues it. */
   | { readonly kind: "stopped"; readonly recordId: string; readonly decision: Running }
   | {
       readonly kind: "decided";
@@ -24,9 +24,9 @@ export type RecordStatus =
 const absent: RecordStatus = { kind: "absent" };
 
 /**
- * Expiry is judged here, as in admission, whether the record-cleaner has run or not.
+ * Checks expiry itself, as admission does, so the result does not depend on the record cleaner.
  *
- * @param resumes whether workers go on with attempts that have ended early
+ * @param resumes whether workers resume attempts that ended early
  */
 export function statusOf(
   record: LatchkeyRecord | null,
@@ -38,7 +38,7 @@ export function statusOf(
   const recordId = record.id;
   switch (record.state) {
     case "pending":
-      // No worker claims it any more.
+      // Workers no longer claim it.
       if (now >= record.expiresAt) return { kind: "decided", decision: { kind: "timeout", recordId } };
       return { kind: "waiting", state: "pending", recordId, decision: runs(record) };
     case "in_progress":

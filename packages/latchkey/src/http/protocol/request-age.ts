@@ -1,6 +1,6 @@
 /**
- * How old a request says it is. A retry that comes after its key was forgotten would run as new; one that carries the
- * time of its first attempt can be refused instead.
+ * The age of a request, by its own header. A retry after its key was forgotten would run as new; with the time of its first
+ * attempt it can be refused instead.
  */
 import { checkOptions, type OptionNames } from "../../known-options.ts";
 import { parseHttpDate } from "./http-date.ts";
@@ -8,24 +8,24 @@ import type { HeaderLines } from "./incoming.ts";
 
 export interface RequestAge {
   /**
-   * Header with the time of the first attempt as an HTTP date, in the form IMF-fixdate alone:
+   * Header with the time of the first attempt as an HTTP date, only in the form IMF-fixdate:
    * `Sun, 06 Nov 1994 08:49:37 GMT`. Default `Repeatability-First-Sent`.
    */
   readonly header?: string;
-  /** The oldest request that is accepted, in milliseconds. With `toleranceMs` at most the operation's `forgetAfterMs`. */
+  /** Maximum age of a request, in milliseconds. Together with `toleranceMs` at most the operation's `forgetAfterMs`. */
   readonly maxMs: number;
   /**
-   * How far the clocks of clients, of this process and of the store may lie apart. A request from further in the future is
-   * refused with 400. Default 5 minutes.
+   * Maximum difference between the clocks of clients, of this process and of the store. A request from further in the future
+   * gets 400. Default 5 minutes.
    */
   readonly toleranceMs?: number;
-  /** What a request with a key and without the header gets: false, no limit; true, 400. Default false. */
+  /** Whether a request with a key but without the header gets 400. False: it runs without an age limit. Default false. */
   readonly required?: boolean;
 }
 
 export type AgeRules = Required<RequestAge>;
 
-/** Null: the request may go on. */
+/** Null: the request may continue. */
 export type AgeVerdict = null | "request-too-old" | "invalid-request-date";
 
 const ageNames = {
@@ -37,7 +37,7 @@ const ageNames = {
 
 const toleranceDefaultMs = 5 * 60 * 1000;
 
-/** @throws {TypeError} when a duration is out of range. The header's name is the caller's to check. */
+/** @throws {TypeError} when a duration is out of range. The caller checks the header's name. */
 export function resolveRequestAge(option: RequestAge): AgeRules {
   checkOptions("requestAge", option, ageNames);
   const { header = "Repeatability-First-Sent", maxMs, toleranceMs = toleranceDefaultMs } = option;
@@ -51,20 +51,20 @@ export function resolveRequestAge(option: RequestAge): AgeRules {
 }
 
 /**
- * A request as old as `maxMs` by its own clock, which may be ahead by `toleranceMs`, must still meet its record.
+ * A request that is `maxMs` old by its client's clock, which may be ahead by `toleranceMs`, must still find its record.
  *
- * @throws {TypeError} when the key may be forgotten before.
+ * @throws {TypeError} when the key may be forgotten earlier.
  */
 export function checkAgainstMemory(age: AgeRules, operation: string, forgetAfterMs: number): void {
   const { maxMs, toleranceMs } = age;
   if (maxMs + toleranceMs <= forgetAfterMs) return;
   throw new TypeError(
     `Operation ${operation} forgets keys after ${forgetAfterMs} ms, before requestAge refuses their requests: ` +
-      `maxMs (${maxMs}) and toleranceMs (${toleranceMs}) together must not be longer`,
+    `maxMs (${maxMs}) plus toleranceMs (${toleranceMs}) must not exceed that`,
   );
 }
 
-/** Judges the lines of the header at `nowMs`, milliseconds since the Unix epoch. */
+/** Checks the lines of the header at `nowMs`, milliseconds since the Unix epoch. */
 export function judgeAge(age: AgeRules, { lines }: HeaderLines, nowMs: number): AgeVerdict {
   const [line] = lines;
   if (line === undefined) return age.required ? "invalid-request-date" : null;

@@ -8,9 +8,9 @@ import { NotFingerprintableError } from "../../fingerprint/parsed-value.ts";
 import type { BodyReading } from "./incoming.ts";
 
 /**
- * JSON text, parsed; undefined for a body that is empty or says that it is something else.
+ * Parses a JSON body; undefined for an empty body or one of another media type.
  *
- * @throws {SyntaxError | TypeError} when it is not JSON in UTF-8.
+ * @throws {SyntaxError | TypeError} when the body is not JSON in UTF-8.
  */
 export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unknown {
   if (bytes.byteLength === 0 || mediaType === null || !parseMediaType(mediaType).isJson) return undefined;
@@ -20,7 +20,7 @@ export function parseJsonBody(bytes: Uint8Array, mediaType: string | null): unkn
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The bytes that a fingerprint sees.
+ * The bytes for the fingerprint.
  *
  * @throws {LatchkeyError} `body-consumed`.
  */
@@ -31,7 +31,7 @@ export function rawForm(body: BodyReading): Uint8Array {
   throw new LatchkeyError("body-consumed", { message: `${summary} ${fix}` });
 }
 
-/** A multipart body without its boundary, as digests. Null: it is none, or cannot be taken apart. */
+/** A digest of a multipart body without its boundary. Null: the body is not multipart or cannot be parsed. */
 function partsOf(bytes: Uint8Array, mediaType: string): unknown {
   const type = parseMediaType(mediaType).multipart;
   const parts = type === null ? null : multipartFields(bytes, type.boundary);
@@ -42,8 +42,8 @@ function partsOf(bytes: Uint8Array, mediaType: string): unknown {
 }
 
 /**
- * The value that stands for a body under the fingerprint option `parsed`. Bytes are preferred where they are there,
- * because middleware may have changed the value.
+ * The value for the fingerprint under the option `parsed`. Made from the bytes if they were kept, because middleware may
+ * have changed the parsed value.
  *
  * @throws {LatchkeyError} `body-consumed`.
  */
@@ -61,17 +61,16 @@ export function parsedForm(body: BodyReading, mediaType: string | null): unknown
 }
 
 /**
- * What other code has made of a body that it has read; `consumed` where it has left what stands for no body at all, of whatever
- * body that was.
+ * The value that other code has made of the body; `consumed` if it has left only a placeholder, which may stand for any body.
  *
- * @param mediaType the request's
+ * @param mediaType the request's media type
  */
 export function parsedReading(value: unknown, mediaType: string | undefined, remedy: string): BodyReading {
   const isMade = value !== undefined && !(isPlaceholder(value) && !canMean(value, mediaType ?? ""));
   return isMade ? { kind: "parsed", value, remedy } : { kind: "consumed", remedy };
 }
 
-/** What parsers leave that have not read a body: of another media type than theirs, for instance. */
+/** Whether this is what a parser leaves that has not read the body, for instance because of its media type. */
 export function isPlaceholder(body: unknown): boolean {
   if (body === null || body === "") return true;
   if (typeof body !== "object") return false;
@@ -79,7 +78,7 @@ export function isPlaceholder(body: unknown): boolean {
   return (prototype === Object.prototype || prototype === null) && Reflect.ownKeys(body).length === 0;
 }
 
-/** Whether a body of this type can say just that. */
+/** Whether a body of this type can really have the placeholder's value. */
 function canMean(placeholder: unknown, mediaType: string): boolean {
   const essence = parseMediaType(mediaType).essence ?? "";
   if (/[/+]json$/u.test(essence)) return true;
@@ -87,14 +86,14 @@ function canMean(placeholder: unknown, mediaType: string): boolean {
 }
 
 /**
- * The error for a value that a parser has made and that another one could not be told from.
+ * Turns the error for a parsed value that cannot be compared into `body-consumed`.
  *
- * @throws whatever else it is given
+ * @throws {LatchkeyError} `body-consumed`; any other error unchanged
  */
 export function refuseValue(error: unknown): never {
   if (!(error instanceof NotFingerprintableError)) throw error;
   const message =
-    `The value that a parser has made of the request's body cannot be compared: ${error.message}. ` +
-    "Keep the body's bytes beside it, or let the parser run inside the protected handler.";
+    `The value that a parser made of the request's body cannot be compared: ${error.message}. ` +
+    "Keep the body's bytes as well, or run the parser inside the protected handler.";
   throw new LatchkeyError("body-consumed", { message, cause: error });
 }

@@ -1,4 +1,4 @@
-/** One route, as the exchange knows it. */
+/** One protected or served route, resolved for the exchange. */
 import type { Execution } from "../../engine/classify.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Operation } from "../../operations/operation.ts";
@@ -23,7 +23,7 @@ export interface Route<Tx, E extends Execution> {
 }
 
 /**
- * One route's rules.
+ * Resolves the rules of one route.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -46,5 +46,5 @@ export function resolveRoute<R, Tx, E extends Execution>(
 /** The part of a route that answers without running anything. */
 export type RouteContext = Pick<Route<never, Execution>, "policy" | "operation" | "rules">;
 
-/** What every reply is written by. */
+/** The part of a route that replies depend on. */
 export type ReplyRules = Pick<RouteContext, "policy" | "rules">;

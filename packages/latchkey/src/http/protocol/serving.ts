@@ -1,6 +1,6 @@
 /**
- * Routes whose operation owns its work: the request becomes an input, and the answer is what the operation's `run` answers.
- * Checks are those of protected routes, in their order; the input is made after them and before admission.
+ * Routes whose operation owns its work: the request becomes an input, and the operation's `run` returns the answer. The
+ * checks and their order are those of protected routes; the input is made after them and before admission.
  */
 
 import type { Execution } from "../../engine/classify.ts";
@@ -20,10 +20,10 @@ import { executeEitherVersion, type HttpSubmission, type Received, receive } fro
 import { type ReplyRules, type Route, resolveRoute } from "./route.ts";
 
 /**
- * Submits a request with the input that `toInput` makes of it, once its body is there.
+ * Submits a request with the input that `toInput` makes of it once its body has been read.
  *
  * @throws {LatchkeyError} `tenant-missing`, `body-consumed` and what `Latchkey.executeOwned` throws except for an
- * unavailable store; whatever `toInput` and `run` throw. The framework's own error handling answers then. Nothing is stored
+ * unavailable store; whatever `toInput` and `run` throw. The framework's own error handling then answers. Nothing is stored
  * before `run`.
  */
 export type SubmitInput<R, I> = (
@@ -32,9 +32,9 @@ export type SubmitInput<R, I> = (
   toInput: (context: ServeContext) => I | Promise<I>,
 ) => Promise<Answered>;
 
-/** What Latchkey has read of a request when its input is made. */
+/** The part of a request that Latchkey has read before its input is made. */
 export interface ServeContext {
-  /** The key that the client sent, as it was read: without quotes. Null where none is needed and none came. */
+  /** The key that the client sent, without quotes. Null if none was sent and none is required. */
   readonly key: string | null;
 }
 
@@ -47,7 +47,7 @@ export type ServeRoute<R> = <E extends Execution, I>(
 /**
  * Makes the exchange of one adapter, for operations that own their work.
  *
- * @throws {TypeError} when an option is missing or out of range; what it returns throws the same, and for an operation
+ * @throws {TypeError} when an option is missing or out of range; the returned function does so, too, and for an operation
  * without `run`.
  */
 export function createServing<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptions<R>): ServeRoute<R> {
@@ -68,7 +68,7 @@ export function createServing<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOption
 function checkOwned<Tx>({ runtime }: Latchkey<Tx>, operation: Operation): void {
   const { name } = operation;
   if (!ownsItsWork(operation)) {
-    throw new TypeError(`Operation ${name} has no \`run\` to serve: hand its handler to protect`);
+    throw new TypeError(`Operation ${name} has no \`run\` to serve: pass its handler to protect`);
   }
   if (runtime.operations.get(name) !== operation) {
     throw new TypeError(`Operation ${name} was defined on another latchkey`);
@@ -102,7 +102,7 @@ async function perform<Tx, E extends Execution>(
   }
 }
 
-/** A key that no client can send, so that the work has a record to resume from. It is kept as long as a client's key. */
+/** Makes a key that no client can send, so that the work has a record to resume from. It is kept like a client's key. */
 function keyless<Tx, E extends Execution>(
   { latchkey, operation }: Route<Tx, E>,
   { tenant, principal }: Extract<Received, { readonly kind: "keyless" }>,
@@ -110,18 +110,18 @@ function keyless<Tx, E extends Execution>(
   return { ...standInSubmission(latchkey.runtime, tenant, scopeOf(operation, "")).submission, principal };
 }
 
-/** Without a key an answer is never replayed, so there is no time until when it could be. */
+/** Without a key an answer is never replayed, so it has no expiry. */
 function unmarked<Tx, E extends Execution>(route: Route<Tx, E>): Route<Tx, E> {
   return { ...route, rules: { ...route.rules, expiresHeader: false } };
 }
 
-/** The record has every header that `run` gave; some belong to the first caller alone. */
+/** Removes headers that belong to the first caller: the record has every header that `run` returned. */
 export function forEverybody({ rules }: ReplyRules, answer: Answer): Answer {
   const headers = answer.headers.filter(([name]) => rules.storedHeaders.has(name.toLowerCase()));
   return { ...answer, headers };
 }
 
-/** Headers that middleware has prepared stay: `run` knows nothing of the response. */
+/** Keeps headers that middleware has prepared, because `run` has no access to the response. */
 function sent(method: string, reply: Reply): Answered {
   return { kind: "latchkey", reply: withoutFraming(method, reply) };
 }

@@ -1,4 +1,4 @@
-/** The options about requests that are answered before their work is done: 202, and where to ask what became of them. */
+/** The options about requests that are answered before their work is done: 202 and the status resource. */
 import type { Operation } from "../../operations/operation.ts";
 import type { Policy } from "../../operations/policies/policy.ts";
 
@@ -6,7 +6,7 @@ import type { Policy } from "../../operations/policies/policy.ts";
 export type InProgressStatus = 202 | 409 | 429;
 
 interface StatusRules {
-  /** Null: as the policy says. */
+  /** Null: the policy decides. */
   readonly inProgress: InProgressStatus | null;
   readonly statusPath: string | null;
 }
@@ -18,38 +18,38 @@ export function resolveInProgress(option: InProgressStatus | null): InProgressSt
 }
 
 /**
- * Goes into a Location header, before a slash and an id.
+ * Checks the path, which becomes a Location header with a slash and an id.
  *
- * @throws {TypeError} when it is no path, ends in a slash or has parameters.
+ * @throws {TypeError} when it is not a path, ends in a slash or has parameters.
  */
 export function resolveStatusPath(option: string | null): string | null {
   if (option === null || (typeof option === "string" && pathForm.test(option))) return option;
   throw new TypeError(
-    `statusPath: ${JSON.stringify(option)} is no path such as "/operations" (no parameters, no slash at its end)`,
+    `statusPath: ${JSON.stringify(option)} is not a path such as "/operations" (no parameters, no slash at the end)`,
   );
 }
 
 const pathForm = /^(?:\/[\w.~%!$&'()+,;=@-]+)+$/u;
 
-/** @throws {TypeError} where a route would answer 202 and its outcome could not be asked for. */
+/** @throws {TypeError} when a route would answer 202 without a status resource. */
 export function checkStatusRules({ name, execution }: Operation, rules: StatusRules): void {
   if (execution === "deferred" && rules.statusPath === null) {
     throw new TypeError(
-      `Operation ${name} is deferred and answers 202: say in statusPath where its status resource is`,
+      `Operation ${name} is deferred and answers 202: set statusPath to the path of its status resource`,
     );
   }
   if (rules.inProgress !== 202) return;
   if (execution === "transaction") {
     throw new TypeError(
-      `Operation ${name} runs in a transaction, whose record is there when it is over: inProgress cannot be 202`,
+      `Operation ${name} runs in a transaction, whose record exists only after the COMMIT: inProgress cannot be 202`,
     );
   }
   if (rules.statusPath === null) {
-    throw new TypeError("inProgress 202 needs statusPath: where the status resource is");
+    throw new TypeError("inProgress 202 needs statusPath, the path of the status resource");
   }
 }
 
-/** The policy, with the status that these rules want for a request that is running. */
+/** The policy, with these rules' status for a running request. */
 export function policyUnder({ inProgress }: StatusRules, policy: Policy): Policy {
   if (inProgress === null || inProgress === 202) return policy;
   return { ...policy, statuses: { ...policy.statuses, "in-progress": inProgress } };

@@ -1,6 +1,6 @@
 /**
- * The status resource: what became of a request that was answered 202, by the id of its record. It reads and changes
- * nothing. To everybody but the request's own caller there is no such record.
+ * The status resource: the outcome of a request that was answered 202, by the id of its record. It changes nothing. Other
+ * callers than the request's own get 404.
  *
  * Order of checks: tenant and principal, the id's form, the limit of look-ups, the record.
  */
@@ -24,10 +24,10 @@ import { forEverybody } from "./serving.ts";
 import { policyUnder } from "./status-rules.ts";
 
 /**
- * Answers a GET or HEAD of the status resource. The last segment of the path is the id.
+ * Answers a GET or HEAD request to the status resource. The last segment of the path is the id.
  *
- * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`; what the codec throws for an answer that it cannot read. The framework's own
- * error handling answers then.
+ * @throws {LatchkeyError} `tenant-missing`, `identity-is-credential`; and the codec's errors for an answer that it cannot
+ * decode. The framework's own error handling then answers.
  */
 export type AskStatus<R> = (request: R, incoming: Pick<Incoming, "method" | "target">) => Promise<Answered>;
 
@@ -42,7 +42,7 @@ export function createStatus<R, Tx>(latchkey: Latchkey<Tx>, options: HttpOptions
   return async (request, { method, target }) => {
     const caller = await identify(latchkey.runtime.checkIdentity, identity, request);
     const { reply } = await ask(latchkey, replyRules, caller, idIn(target));
-    // Whatever the answer itself says: this address says something else tomorrow, and to others.
+    // Replaces the answer's own value: this address answers differently later, and to other callers.
     const uncached = withHeaders(reply, [["Cache-Control", "no-store"]]);
     return { kind: "latchkey", reply: withoutFraming(method, uncached) };
   };
@@ -55,7 +55,7 @@ interface Caller {
 
 const idForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/u;
 
-/** Null where the last segment of the path is no record's id. */
+/** Null if the last segment of the path does not have the form of an id. */
 function idIn(target: string): string | null {
   const path = target.split("?", 1)[0] ?? "";
   const id = path.slice(path.lastIndexOf("/") + 1);
@@ -69,7 +69,7 @@ async function ask<Tx>(
   id: string | null,
 ): Promise<Answered> {
   if (id === null || !isStorable(tenant)) return problem(replyRules, "not-found");
-  // Which operation it is of, and which key, is in the record.
+  // The operation and the key are not known before the record is read.
   const about = () => runtime.about("*", { tenant, scope: "*", key: id });
   const { lookups } = runtime.limits;
   const waitMs =
@@ -99,7 +99,7 @@ async function answerOf<Tx>(
   { record, now }: Reading,
 ): Promise<Answered> {
   const operation = record === null ? undefined : runtime.operations.get(record.operation);
-  // A process that does not know the operation leaves it to those that do.
+  // An operation that this process does not define may be resumed by a worker elsewhere.
   const status = statusOf(record, principal, now, operation?.execution !== "lease");
   switch (status.kind) {
     case "absent":
@@ -117,7 +117,7 @@ async function answerOf<Tx>(
       });
     }
     case "decided": {
-      // None of these decisions executes anything.
+      // None of these decisions runs a handler.
       const result = (await resultOf(runtime, status.decision, now)) as Told;
       if (result.kind !== "replay") return outcomeOf(replyRules, result);
       return outcomeOf(replyRules, { ...result, answer: forEverybody(replyRules, result.answer) });
@@ -130,4 +130,4 @@ async function answerOf<Tx>(
 type Told = Exclude<Result, { readonly kind: "executed" }>;
 
 const goOn =
-  "The last attempt ended early. What it had done is kept: send the same request again with its key, to go on with it.";
+  "The last attempt ended early. Its finished work is kept: send the same request again with its key to continue it.";
