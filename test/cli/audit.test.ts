@@ -87,9 +87,9 @@ describe("an app", () => {
   });
 
   test.each([
-    ["export default 1;", 1, "It is no app of Express"],
-    ["export const other = 1;", 1, "It is no app of Express"],
-    ["export default () => null;", 1, "It is no app of Express"],
+    ["export default 1;", 1, "Not an app of Express"],
+    ["export const other = 1;", 1, "Not an app of Express"],
+    ["export default () => null;", 1, "Not an app of Express"],
     ["throw new Error('no database');", 1, "no database"],
   ])("a module %j is refused with what is wrong", async (text, exitCode, message) => {
     const { code, errors } = await audit("--app", written("app.mjs", text));
@@ -143,8 +143,8 @@ describe("an OpenAPI document", () => {
 
   test.each([
     ["{", "cannot be read"],
-    ["{}", "no document of OpenAPI 3"],
-    ['{"swagger":"2.0"}', "no document of OpenAPI 3"],
+    ["{}", "Not an OpenAPI 3 document"],
+    ['{"swagger":"2.0"}', "Not an OpenAPI 3 document"],
   ])("%j is refused", async (text, message) => {
     const { exitCode, errors } = await latchkeyUnder({}, "audit", "--openapi", written("bad.json", text));
     expect(exitCode).toBe(1);

@@ -205,7 +205,7 @@ describe("expectEveryRouteProtected", () => {
     expect(() => expectEveryRouteProtected(new Hono())).toThrow("no state-changing route");
     for (const other of [null, {}, () => {}, "app"]) {
       expect(() => expectEveryRouteProtected(other)).toThrow(
-        "It is no app of Express, Fastify, Hono, Koa or Nest",
+        "Not an app of Express, Fastify, Hono, Koa or Nest",
       );
     }
     const options = { except: [], exept: ["*"] };

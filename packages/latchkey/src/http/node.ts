@@ -16,11 +16,11 @@ import { createServing, type ServeContext } from "./protocol/serving.ts";
 import { createStatus } from "./protocol/status.ts";
 
 export type NodeContext<Tx, E extends Execution> = HandlerContext<Tx, E> & {
-  /** The request's body, as it was sent; empty where there is none. `req` can be read once more, by a proxy for instance. */
+  /** The request's body as sent; empty if there is none. `req` can be read once more, for instance by a proxy. */
   readonly body: Buffer;
 };
 
-/** A handler that is handed over: it is given `tx` (under `transaction`), `attempt` and `body`, and answers through `res`. */
+/** A protected handler: it receives `tx` (under `transaction`), `attempt` and `body`, and answers through `res`. */
 export type NodeHandler<Req, Res, Tx, E extends Execution> = (
   req: Req,
   res: Res,
@@ -28,9 +28,9 @@ export type NodeHandler<Req, Res, Tx, E extends Execution> = (
 ) => unknown;
 
 /**
- * Protects one handler; call what it returns after authorisation. It fulfils once the answer has been handed to `res`,
- * and rejects with the handler's error, and with Latchkey's own where the service must be mended (`tenant-missing`,
- * `body-consumed` …): `node:http` answers no errors, so the caller must. The response is then as it was before.
+ * Protects one handler; call the returned function after authorisation. It fulfils once the answer has been passed to `res`.
+ * It rejects with the handler's error, and with Latchkey's own for mistakes of the service (`tenant-missing`,
+ * `body-consumed` …). The response is then as it was before, and the caller must answer, because `node:http` does not.
  */
 export type NodeProtect<R extends IncomingMessage, Tx> = <
   E extends Execution,
@@ -43,9 +43,9 @@ export type NodeProtect<R extends IncomingMessage, Tx> = <
 ) => (req: Req, res: Res) => Promise<void>;
 
 /**
- * Makes `protect(operation, handler)` for `node:http` and everything that passes its requests and responses on.
+ * Makes `protect(operation, handler)` for `node:http` and every framework that passes on its requests and responses.
  *
- * The answer is held until it is confirmed; `res` has no socket meanwhile: bytes are collected up to `answerHoldBytes`,
+ * The answer is held until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
  * trailers and informational responses are dropped. A handler that throws is rolled back. HTTP/1 only: messages of
  * `node:http2` are refused.
  *
@@ -72,7 +72,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
         (view, context) => handler(req, view, { ...context, body: body() }),
       );
       if (outcome.kind !== "pass") return sendOutcome(res, outcome);
-      // An outcome of operations without `tx` alone, whose context has only the attempt.
+      // Only operations without `tx` have this outcome, and their context has only the attempt.
       const context = { attempt: outcome.attempt } as HandlerContext<Tx, E>;
       await handler(req, res, { ...context, body: body() });
     }, operation);
@@ -80,8 +80,8 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
 }
 
 /**
- * Serves one operation that owns its work; call what it returns after authorisation. It fulfils once the answer has been
- * handed to `res`, and rejects with what `toInput` and `run` throw, and with Latchkey's own errors as a protected handler does.
+ * Serves one operation that owns its work; call the returned function after authorisation. It fulfils once the answer has been
+ * passed to `res`, and rejects with errors of `toInput` and `run`, and with Latchkey's own as a protected handler does.
  */
 export type NodeServe<R extends IncomingMessage> = <E extends Execution, I, Req extends IncomingMessage = R>(
   operation: OwnedOperation<E, I>,
@@ -90,8 +90,8 @@ export type NodeServe<R extends IncomingMessage> = <E extends Execution, I, Req 
 ) => (req: Req, res: ServerResponse) => Promise<void>;
 
 /**
- * Makes `serve(operation, toInput)` for `node:http`: `toInput` makes the operation's input of a request and the bytes of its
- * body, and the operation's `run` answers. What `toInput` throws is thrown on, and nothing is stored.
+ * Makes `serve(operation, toInput)` for `node:http`: `toInput` makes the operation's input from a request and the bytes of its
+ * body, and the operation's `run` answers. If `toInput` throws, the function rejects with that and nothing is stored.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -130,7 +130,7 @@ function read(req: IncomingMessage): { readonly incoming: Incoming; body(): Buff
   };
 }
 
-/** Routers in the style of Connect take a mount's path away from `url`, and leave all of it in `originalUrl`. */
+/** Routers in the style of Connect remove a mount's path from `url` and keep the whole path in `originalUrl`. */
 function targetOf(req: IncomingMessage): string {
   const original: unknown = Reflect.get(req, "originalUrl");
   return typeof original === "string" ? original : (req.url ?? "");
@@ -142,7 +142,7 @@ async function readBody(req: IncomingMessage, limitBytes: number): Promise<BodyR
     return given.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes: given };
   if (!announcesBody(req)) return { kind: "bytes", bytes: new Uint8Array(0) };
   if (!req.readableDidRead) return readBytes(req, limitBytes, "unread");
-  return { kind: "consumed", remedy: "Hand the request to the protected handler unread." };
+  return { kind: "consumed", remedy: "Pass the request to the protected handler unread." };
 }
 
 function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
@@ -150,9 +150,9 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
 }
 
 /**
- * Makes the handler of the status resource, which says what became of a request that was answered 202. Call it for GET and
- * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202. To
- * everybody but the request's own tenant and principal it answers 404. It rejects as a protected handler does.
+ * Makes the handler of the status resource, which returns the outcome of a request that was answered 202. Call it for GET and
+ * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202.
+ * Callers with another tenant or principal get 404. It rejects as a protected handler does.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

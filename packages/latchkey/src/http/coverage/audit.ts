@@ -1,4 +1,4 @@
-/** Which state-changing routes of an app are protected, and which are not. */
+/** Lists the state-changing routes of an app, protected or not. */
 import { expressTable } from "./express-table.ts";
 import { fastifyTable } from "./fastify-table.ts";
 import { honoTable } from "./hono-table.ts";
@@ -10,19 +10,19 @@ export interface AuditedRoute {
   readonly method: string;
   readonly path: string;
   readonly status: "protected" | "excepted" | "unprotected";
-  /** The operation that protects it; null: none does. */
+  /** The operation that protects the route; null: none does. */
   readonly operation: string | null;
-  /** Why it is not known what runs for it; null: it is. */
+  /** Why the route's handlers are unknown; null: they are known. */
   readonly opaque: string | null;
 }
 
 export interface Audit {
   readonly routes: readonly AuditedRoute[];
-  /** Exceptions that fit no unprotected route. */
+  /** Exceptions that match no unprotected route. */
   readonly unused: readonly string[];
 }
 
-/** Nest first, as it has an Express or Fastify app inside. */
+/** Nest first, because it contains an Express or Fastify app. */
 const readers: readonly ((app: unknown) => readonly TableEntry[] | null)[] = [
   nestTable,
   fastifyTable,
@@ -35,23 +35,23 @@ export function isApp(value: unknown): boolean {
   try {
     return readers.some((read) => read(value) !== null);
   } catch {
-    // One that is recognised and cannot be read yet.
+    // It was recognised but cannot be read yet.
     return true;
   }
 }
 
-/** @throws {TypeError} for what is no app of Express, Fastify, Hono, Koa or Nest, and for one that cannot be read yet. */
+/** @throws {TypeError} for a value that is not an app of Express, Fastify, Hono, Koa or Nest, or that cannot be read yet. */
 export function routesOf(app: unknown): readonly FoundRoute[] {
   for (const read of readers) {
     const table = read(app);
     if (table !== null) return readTable(table);
   }
-  throw new TypeError("It is no app of Express, Fastify, Hono, Koa or Nest, and no router of Express or Koa");
+  throw new TypeError("Not an app of Express, Fastify, Hono, Koa or Nest, nor a router of Express or Koa");
 }
 
 /**
  * @param except `POST /login`, `/webhooks/*` (every method) or `DELETE *`; `*` stands for any text
- * @throws {TypeError} for an exception of another form.
+ * @throws {TypeError} for a malformed exception.
  */
 export function auditOf(found: readonly FoundRoute[], except: readonly string[]): Audit {
   const exceptions = except.map((text) => ({ text, fits: exceptionOf(text), used: false }));

@@ -1,9 +1,9 @@
-/** The route table of Express 4 and 5, and of their routers. Neither documents it; it is what every route lister reads. */
+/** The route table of Express 4 and 5, and of their routers. It is undocumented, but all route listers read it. */
 import { isFields, joinPaths, listAt, samplePath, type TableEntry, takesNext } from "./route-table.ts";
 
 type Fields = Readonly<Record<PropertyKey, unknown>>;
 
-/** Null: it is neither an app nor a router of Express. */
+/** Null: not an app or router of Express. */
 export function expressTable(app: unknown): readonly TableEntry[] | null {
   if (typeof app !== "function" || !isFields(app)) return null;
   if (Array.isArray(app.stack)) return tableOf(app, [""]);
@@ -11,7 +11,7 @@ export function expressTable(app: unknown): readonly TableEntry[] | null {
   return tableOf(routerOf(app), [""]);
 }
 
-/** Express 4 has an error where 5 has its router, and none at all before the first route. */
+/** Reading `app.router` throws in Express 4, which has no router before the first route. */
 function routerOf(app: Fields): unknown {
   if (isFields(app._router)) return app._router;
   try {
@@ -33,7 +33,7 @@ function entriesOf(layer: Fields, prefix: string): readonly TableEntry[] {
   const mounts = mountsOf(layer).map((mount) => joinPaths(prefix, mount));
   if (isFields(handle) && Array.isArray(handle.stack)) return tableOf(handle, mounts);
   if (layer.name === "mounted_app") {
-    return mounts.map((path) => ({ kind: "opaque", path, what: "another Express app; audit it by itself" }));
+    return mounts.map((path) => ({ kind: "opaque", path, what: "another Express app; audit it separately" }));
   }
   return [{ kind: "middleware", covers: coverageOf(layer, prefix), handlers: [handle] }];
 }
@@ -53,7 +53,7 @@ function routeEntries(route: Fields, prefix: string): readonly TableEntry[] {
   });
 }
 
-/** `app.all` has a layer for each method: methods with the same handlers are one route. */
+/** Groups methods with the same handlers into one route, because `app.all` makes a layer for each method. */
 function alike(names: readonly string[], handlersOf: (name: string) => readonly unknown[]): string[][] {
   const groups: string[][] = [];
   for (const name of names) {
@@ -68,7 +68,7 @@ function alike(names: readonly string[], handlersOf: (name: string) => readonly 
   return groups;
 }
 
-/** A middleware's own path is asked of itself, with what is left of a request's below the mounts around it. */
+/** Asks the middleware whether it matches, with the part of a request's path below its mounts. */
 function coverageOf(layer: Fields, prefix: string): (path: string | null) => boolean {
   const around = samplePath(prefix)?.replace(/\/$/u, "") ?? null;
   return (path) => {
@@ -91,7 +91,7 @@ function isEverywhere({ slash, regexp }: Fields): boolean {
   return slash === true || (isFields(regexp) && regexp.fast_slash === true);
 }
 
-/** The paths that something is mounted under, as far as they can be told. */
+/** The paths under which a layer is mounted, as far as they can be determined. */
 function mountsOf(layer: Fields): readonly string[] {
   if (isEverywhere(layer)) return [""];
   const { rawPath } = layer;
@@ -99,7 +99,7 @@ function mountsOf(layer: Fields): readonly string[] {
   return patternsOf(layer).flatMap(pathsOf);
 }
 
-/** Express 4 keeps the pattern; the first routers of Express 5 keep it where only matching reaches it. */
+/** Express 4 keeps the pattern; the first routers of Express 5 hide it in a closure, so it is observed during a match. */
 function patternsOf(layer: Fields): readonly RegExp[] {
   const { regexp, match } = layer;
   if (regexp instanceof RegExp) return [regexp];
@@ -121,7 +121,7 @@ function patternsOf(layer: Fields): readonly RegExp[] {
   return seen;
 }
 
-/** No mount has it. */
+/** A path that no mount has. */
 const probe = "latchkey audit";
 
 /** `/^\/api\/?(?=\/|$)/` of Express 4, which has one for all paths, and `/^(?:\/api)(?:\/$)?(?=\/|$)/` of 5. */

@@ -1,11 +1,11 @@
-/** The routes of Fastify 5. It keeps no table that can be read, so they are collected as they are registered. */
+/** The routes of Fastify 5. Its table cannot be read, so routes are collected as they are registered. */
 import { subscribe } from "node:diagnostics_channel";
 import { isFields, listAt, type TableEntry, textAt } from "./route-table.ts";
 
 type Fields = Readonly<Record<PropertyKey, unknown>>;
 
 interface WatchedApp {
-  /** What routes were registered with; later hooks may still change it. */
+  /** The options of registered routes; later hooks may still change them. */
   readonly routes: Fields[];
   ready: boolean;
 }
@@ -13,7 +13,7 @@ interface WatchedApp {
 const watched = new WeakMap<object, WatchedApp>();
 let watching = false;
 
-/** Collects the routes of every Fastify instance that is made from now on. */
+/** Collects the routes of every Fastify instance that is created from now on. */
 export function watchFastify(): void {
   if (watching) return;
   watching = true;
@@ -33,9 +33,9 @@ export function watchFastify(): void {
 }
 
 /**
- * Null: it is no instance of Fastify.
+ * Null: not an instance of Fastify.
  *
- * @throws {TypeError} when it is not ready, or was made before `watchFastify`.
+ * @throws {TypeError} when it is not ready, or was created before `watchFastify` was called.
  */
 export function fastifyTable(app: unknown): readonly TableEntry[] | null {
   if (!isFields(app) || typeof app.addHook !== "function" || typeof app.printRoutes !== "function")
@@ -43,7 +43,7 @@ export function fastifyTable(app: unknown): readonly TableEntry[] | null {
   const found = watchedOf(app);
   if (found === null) {
     throw new TypeError(
-      "The routes of this Fastify app are not known: it was made before `latchkey/testing` was imported. Import that first",
+      "The routes of this Fastify app are unknown: it was created before `latchkey/testing` was imported. Import that first",
     );
   }
   if (!found.ready)
@@ -61,7 +61,7 @@ export function fastifyTable(app: unknown): readonly TableEntry[] | null {
   });
 }
 
-/** Plugins get an object that inherits from the app. */
+/** Plugins receive an object that inherits from the app. */
 function watchedOf(app: object): WatchedApp | null {
   for (let at: object | null = app; at !== null; at = Object.getPrototypeOf(at)) {
     const found = watched.get(at);

@@ -1,7 +1,7 @@
-/** The routes of Hono, which it lists in the order of registration. Nothing that Latchkey returns is middleware of it. */
+/** The routes of Hono, in the order of registration. None of Latchkey's handlers is Hono middleware. */
 import { isFields, type TableEntry, takesNext, textAt } from "./route-table.ts";
 
-/** Null: it is no app of Hono. */
+/** Null: not an app of Hono. */
 export function honoTable(app: unknown): readonly TableEntry[] | null {
   if (!isFields(app) || !Array.isArray(app.routes) || typeof app.fetch !== "function") return null;
   return app.routes.flatMap((route: unknown): readonly TableEntry[] => {
@@ -9,12 +9,12 @@ export function honoTable(app: unknown): readonly TableEntry[] | null {
     if (method === null || path === null || !isFields(route)) return [];
     const handlers = [innermost(route.handler)];
     const handsOn = takesNext(handlers, 2);
-    // Hono lists middleware alike; its own `inspectRoutes`, too, tells it apart by whether it takes `next`.
+    // Hono lists middleware in the same way. Like its own `inspectRoutes`, recognise it by its parameter `next`.
     return method === "ALL" && handsOn ? [] : [{ kind: "route", methods: [method], path, handlers, handsOn }];
   });
 }
 
-/** Around the handlers of an app with an error handler of its own, when another app takes them in. */
+/** Hono's mark on the wrapper around handlers of a nested app that has its own error handler. */
 const composed = "__COMPOSED_HANDLER";
 
 function innermost(handler: unknown): unknown {

@@ -1,9 +1,9 @@
-/** The routes of `@koa/router` and `koa-router` in a Koa app. Nothing that Latchkey returns hands on to what comes after it. */
+/** The routes of `@koa/router` and `koa-router` in a Koa app. None of Latchkey's handlers calls `next`. */
 import { isFields, listAt, type TableEntry, takesNext, textAt } from "./route-table.ts";
 
 type Fields = Readonly<Record<PropertyKey, unknown>>;
 
-/** Null: it is neither an app nor a router. */
+/** Null: neither an app nor a router. */
 export function koaTable(app: unknown): readonly TableEntry[] | null {
   if (!isFields(app)) return null;
   if (Array.isArray(app.stack) && typeof app.routes === "function") return routerTable(app);
@@ -14,7 +14,7 @@ export function koaTable(app: unknown): readonly TableEntry[] | null {
   });
 }
 
-/** The router's middleware has no methods. */
+/** Layers of the router's middleware have no methods. */
 function routerTable(router: Fields): readonly TableEntry[] {
   return listAt(router, "stack")
     .filter(isFields)

@@ -1,5 +1,5 @@
 /**
- * The controllers of a Nest app. What decorators leave on classes is not documented by Nest; the names have not changed since
+ * The controllers of a Nest app. Nest does not document the metadata of its decorators; the names have not changed since
  * Nest 5, and the tests run on 11 and 12.
  */
 import { expressTable } from "./express-table.ts";
@@ -7,7 +7,7 @@ import { isFields, joinPaths, type TableEntry, textAt } from "./route-table.ts";
 
 type Fields = Readonly<Record<PropertyKey, unknown>>;
 
-/** Nest's own numbers of methods. */
+/** Indexed by Nest's `RequestMethod`. */
 const methodNames = [
   "GET",
   "POST",
@@ -27,7 +27,7 @@ const methodNames = [
   "UNLOCK",
 ];
 
-/** Null: it is no app of Nest. */
+/** Null: not an app of Nest. */
 export function nestTable(app: unknown): readonly TableEntry[] | null {
   if (!isFields(app) || typeof app.getHttpAdapter !== "function" || !isFields(app.container)) return null;
   const modules = valuesOf(call(app.container, "getModules"));
@@ -40,7 +40,7 @@ export function nestTable(app: unknown): readonly TableEntry[] | null {
   return [...middlewareBefore(app), ...routes];
 }
 
-/** What `app.use` has given to Express before Nest registered its routes. */
+/** Middleware of `app.use` on Express, before Nest registered its routes. */
 function middlewareBefore(app: Fields): readonly TableEntry[] {
   const all = expressTable(call(call(app, "getHttpAdapter"), "getInstance")) ?? [];
   const first = all.findIndex(({ kind }) => kind === "route");
@@ -56,7 +56,7 @@ function valuesOf(map: unknown): readonly Fields[] {
   return map instanceof Map ? [...map.values()].filter(isFields) : [];
 }
 
-/** Those of `useGlobalInterceptors`, and those of `APP_INTERCEPTOR`, whose classes Nest keeps in wrappers. */
+/** Interceptors of `useGlobalInterceptors` and of `APP_INTERCEPTOR`, whose classes Nest keeps in wrappers. */
 function globalInterceptors(config: unknown): readonly unknown[] {
   return [
     ...listOf(call(config, "getGlobalInterceptors")),
@@ -96,7 +96,7 @@ function controllerEntries(
   });
 }
 
-/** Functions of the class and of those that it extends. */
+/** Methods of the class and of the classes that it extends. */
 function methodsOf(prototype: unknown): readonly object[] {
   const found = new Map<PropertyKey, object>();
   for (let at = prototype; isFields(at) && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
@@ -140,7 +140,7 @@ function modulePath(container: unknown, metatype: unknown): string {
   return typeof path === "string" ? path : "";
 }
 
-/** Versions are in the path under `VersioningType.URI` alone, which is 0. */
+/** Only `VersioningType.URI`, which is 0, puts versions in the path. */
 function versionsOf(config: unknown, version: unknown): readonly string[] {
   const versioning = call(config, "getVersioning");
   const given = version ?? (isFields(versioning) ? versioning.defaultVersion : undefined);

@@ -1,12 +1,12 @@
-/** The operations of an OpenAPI document. Those that `describeIdempotency` has described are protected as far as it says. */
+/** The operations of an OpenAPI document. Those that `describeIdempotency` has described count as protected. */
 import { type FoundRoute, isFields, isStateChanging } from "./route-table.ts";
 
 const methods = ["get", "put", "post", "delete", "options", "head", "patch", "trace", "query"];
 
-/** @throws {TypeError} when it is no document of OpenAPI 3. */
+/** @throws {TypeError} when it is not an OpenAPI 3 document. */
 export function openApiTable(document: unknown): readonly FoundRoute[] {
   if (!isFields(document) || typeof document.openapi !== "string" || !/^3\./u.test(document.openapi)) {
-    throw new TypeError("It is no document of OpenAPI 3 in JSON");
+    throw new TypeError("Not an OpenAPI 3 document in JSON");
   }
   const paths = isFields(document.paths) ? document.paths : {};
   return Object.entries(paths).flatMap(([path, item]) =>

@@ -1,55 +1,55 @@
-/** What is read out of a framework's route table, and which of its routes are protected. */
+/** The common form of frameworks' route tables, and which of their routes are protected. */
 import { type Protection, protectionOf } from "../protocol/protection.ts";
 
-/** In the order in which a request meets them. */
+/** Entries are in the order in which a request reaches them. */
 export type TableEntry =
   | {
       readonly kind: "route";
       /** In capitals; `ALL` for every method. */
       readonly methods: readonly string[];
-      /** As the framework has it, below all mounts. */
+      /** As in the framework, with the paths of all mounts. */
       readonly path: string;
-      /** What runs for it: its own handlers, and what the framework puts around them. */
+      /** The route's own handlers, and those that the framework puts around them. */
       readonly handlers: readonly unknown[];
       /**
-       * Whether the next route of this method and path gets the request, too. Null: routes that look alike differ in something
-       * else, such as a version, and each is one of its own.
+       * Whether the next route with this method and path also gets the request. Null: such routes differ in something else, such
+       * as a version, and are listed separately.
        */
       readonly handsOn: boolean | null;
     }
   | {
       readonly kind: "middleware";
-      /** Whether it runs for a path, before everything after it. Null: a path that cannot be told. */
+      /** Whether the middleware runs for a path. Null: the path is unknown. */
       readonly covers: (path: string | null) => boolean;
       readonly handlers: readonly unknown[];
     }
-  /** Something with routes of its own that cannot be looked into. */
+  /** Something whose own routes cannot be read. */
   | { readonly kind: "opaque"; readonly path: string; readonly what: string };
 
 export interface FoundRoute {
   readonly method: string;
   readonly path: string;
-  /** Null: nothing of Latchkey's runs for it. */
+  /** Null: no handler of Latchkey's runs for the route. */
   readonly protection: Protection | null;
-  /** Why it is not known what runs; null: it is. */
+  /** Why the route's handlers are unknown; null: they are known. */
   readonly opaque: string | null;
 }
 
 /** Methods that ask for no change (RFC 9110, WebDAV, and the QUERY method). */
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "SEARCH", "PROPFIND", "REPORT"]);
 
-/** What a route for all methods has to be protected for. */
+/** The methods for which a route for all methods must be protected. */
 const everyMethod = ["POST", "PUT", "PATCH", "DELETE"];
 
 export function isStateChanging(method: string): boolean {
   return !safeMethods.has(method);
 }
 
-/** The state-changing routes, in order; of those that share a method and a path, the one that answers. */
+/** The state-changing routes in order; if several have the same method and path, the one that answers. */
 export function readTable(entries: readonly TableEntry[]): readonly FoundRoute[] {
   const before: Extract<TableEntry, { kind: "middleware" }>[] = [];
   const found: FoundRoute[] = [];
-  /** Where the first of a method and path is, and whether it answers. */
+  /** The index of the first route of each method and path, and whether it answers. */
   const known = new Map<string, { at: number; answers: boolean }>();
   for (const entry of entries) {
     if (entry.kind === "middleware") before.push(entry);
@@ -105,13 +105,13 @@ function isFor({ methods }: Protection, method: string): boolean {
   return method === "ALL" ? everyMethod.every((one) => methods.includes(one)) : methods.includes(method);
 }
 
-/** Whether the last of the handlers takes a `next`, which is the parameter of this number. */
+/** Whether the last handler has a parameter `next`, which is at this position. */
 export function takesNext(handlers: readonly unknown[], parameter: number): boolean {
   const last = handlers.at(-1);
   return typeof last === "function" && last.length >= parameter;
 }
 
-/** A path that a request could have; null: it is a pattern without an obvious one. */
+/** An example of a path that matches; null: the pattern is too complex. */
 export function samplePath(path: string): string | null {
   const sample = path
     .replaceAll(/\{([^{}]*)\}/gu, "$1")
@@ -120,7 +120,7 @@ export function samplePath(path: string): string | null {
   return /^[\w\-.~/%@!$&',;=]*$/u.test(sample) ? sample : null;
 }
 
-/** Two paths, one below the other, without doubled slashes. */
+/** Joins paths without doubled slashes. */
 export function joinPaths(...paths: readonly string[]): string {
   const joined = paths.filter((path) => path !== "" && path !== "/").join("/");
   return `/${joined}`.replaceAll(/\/{2,}/gu, "/");
@@ -130,7 +130,7 @@ export function isFields(value: unknown): value is Readonly<Record<PropertyKey, 
   return (typeof value === "object" || typeof value === "function") && value !== null;
 }
 
-/** The list under a name; empty where there is none. */
+/** The array under a name; empty if there is none. */
 export function listAt(value: unknown, name: PropertyKey): readonly unknown[] {
   const found = isFields(value) ? value[name] : undefined;
   return Array.isArray(found) ? found : [];

@@ -1,7 +1,7 @@
-/** Express as Latchkey sees it. Apps keep their own types: what is here is what both of its major versions share. */
+/** The part of Express that Latchkey uses, as in both of its major versions. Apps keep their own types. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-// The name under which Express's own types let an app describe its request (`auth`, `user` …); what it adds merges here.
+// Express's own types let an app extend its request here (`auth`, `user` …); those extensions merge with this.
 declare global {
   namespace Express {
     interface Request {}
@@ -9,17 +9,17 @@ declare global {
   }
 }
 
-/** A value of any shape, as Express leaves its own. */
+/** Any value, like Express's own `any`. */
 type Loose = ReturnType<JSON["parse"]>;
 
-/** What the adapter itself needs of a request. */
+/** The part of a request that the adapter needs. */
 export interface ExpressMessage extends IncomingMessage {
   readonly originalUrl: string;
   body?: unknown;
   res?: ServerResponse | undefined;
 }
 
-/** A request, where the app has not said which. Annotate `tenant: (req: Request) => …` to work with Express's own. */
+/** A request, if the app has not annotated its own type. Annotate `tenant: (req: Request) => …` to use Express's own. */
 export interface ExpressRequest extends ExpressMessage, Express.Request {
   body: Loose;
   res?: ExpressResponse | undefined;
@@ -33,7 +33,7 @@ export interface ExpressRequest extends ExpressMessage, Express.Request {
   header(name: string): string | undefined;
 }
 
-/** A response, where the app has not said which. */
+/** A response, if the app has not annotated its own type. */
 export interface ExpressResponse extends ServerResponse, Express.Response {
   readonly locals: Loose;
   append(field: string, value?: string | string[]): this;
@@ -51,7 +51,7 @@ export interface ExpressResponse extends ServerResponse, Express.Response {
   vary(field: string): this;
 }
 
-/** The response that belongs to a request: Express's own types say it themselves. */
+/** The type of a request's response, which Express's own types declare. */
 export type ResponseOf<R extends ExpressMessage> = NonNullable<R["res"]>;
 
 export type ExpressNext = (error?: unknown) => void;

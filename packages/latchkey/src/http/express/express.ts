@@ -18,14 +18,14 @@ import { createServing, type ServeContext } from "../protocol/serving.ts";
 import { createStatus } from "../protocol/status.ts";
 import type { ExpressMessage, ExpressNext, ExpressRequest, ResponseOf } from "./express-types.ts";
 
-/** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `res`. */
+/** A protected handler: it receives `tx` (under `transaction`) and `attempt`, and answers through `res`. */
 export type ExpressHandler<Req, Res, Tx, E extends Execution> = (
   req: Req,
   res: Res,
   context: HandlerContext<Tx, E>,
 ) => unknown;
 
-/** Protects one route. What it returns is an ordinary Express handler; put it last, after authorisation. */
+/** Protects one route. Returns an ordinary Express handler; put it last, after authorisation. */
 export type ExpressProtect<R extends ExpressMessage, Tx> = <
   E extends Execution,
   Req extends ExpressMessage = R,
@@ -39,7 +39,7 @@ export type ExpressProtect<R extends ExpressMessage, Tx> = <
 /**
  * Makes `protect(operation, handler)` for an Express app.
  *
- * The answer is held until it is confirmed; `res` has no socket meanwhile: bytes are collected up to `answerHoldBytes`,
+ * The answer is held until it is confirmed. Meanwhile `res` has no socket: bytes are collected up to `answerHoldBytes`, and
  * trailers and informational responses are dropped. A handler that throws is rolled back and its error goes to Express.
  *
  * @throws {TypeError} when an option is missing or out of range.
@@ -65,7 +65,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
       )
         .then((outcome) => {
           if (outcome.kind !== "pass") return sendOutcome(res, outcome);
-          // An outcome of operations without `tx` alone, whose whole context is the attempt.
+          // Only operations without `tx` have this outcome, and their whole context is the attempt.
           return handler(req, res, { attempt: outcome.attempt } as HandlerContext<
             Tx,
             (typeof operation)["execution"]
@@ -77,11 +77,11 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
 }
 
 /**
- * Makes `record(operation)`: middleware for a whole app or router, for adopting Latchkey step by step. It reserves the
- * key, lets the app answer through `next()`, and keeps what it answered. It cannot give handlers a transaction, roll them
- * back or run them again; protect the routes that matter with `expressProtect`.
+ * Makes `record(operation)`: middleware for a whole app or router, to adopt Latchkey step by step. It reserves the key, lets
+ * the app answer through `next()`, and stores the answer. It cannot give handlers a transaction, roll them back or run them
+ * again; protect important routes with `expressProtect`.
  *
- * Requests with other methods than `methods` pass untouched. Mount it after authentication and body parsers.
+ * Requests pass untouched unless their method is one of `methods`. Mount it after authentication and body parsers.
  *
  * @throws {TypeError} when an option is missing or out of range, or the operation's execution is not `lease`.
  */
@@ -116,7 +116,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
   };
 }
 
-/** Serves one operation that owns its work. What it returns is an ordinary Express handler. */
+/** Serves one operation that owns its work. Returns an ordinary Express handler. */
 export type ExpressServe<R extends ExpressMessage> = <
   E extends Execution,
   I,
@@ -129,8 +129,8 @@ export type ExpressServe<R extends ExpressMessage> = <
 ) => (req: Req, res: Res, next: ExpressNext) => void;
 
 /**
- * Makes `serve(operation, toInput)` for an Express app: `toInput` makes the operation's input of a request whose body is
- * there, and the operation's `run` answers. What `toInput` throws goes to Express, and nothing is stored.
+ * Makes `serve(operation, toInput)` for an Express app: `toInput` makes the operation's input from a request whose body has
+ * been read, and the operation's `run` answers. If `toInput` throws, the error goes to Express and nothing is stored.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -160,17 +160,17 @@ function incomingOf(req: ExpressMessage): Incoming {
 }
 
 /**
- * Keeps the bytes that a body parser reads, for the fingerprint: `express.json({ verify: keepRawBody })`, and the same
- * for `urlencoded`, `text` and `raw`.
+ * Keeps the bytes that a body parser reads, for the fingerprint: `express.json({ verify: keepRawBody })`, and likewise for
+ * `urlencoded`, `text` and `raw`.
  */
 export function keepRawBody(req: IncomingMessage, _res: ServerResponse, bytes: Uint8Array): void {
   keepBytes(req, bytes);
 }
 
 /**
- * Makes the handler of the status resource, which says what became of a request that was answered 202:
- * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. To everybody
- * but the request's own tenant and principal it answers 404.
+ * Makes the handler of the status resource, which returns the outcome of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. Callers with
+ * another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

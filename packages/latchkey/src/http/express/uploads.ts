@@ -1,4 +1,4 @@
-/** Uploads that a multipart parser has read: its fields, and the files that it has put beside them. */
+/** Uploads that a multipart parser has read: their fields and files. */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { parseMediaType } from "../../fingerprint/media-type.ts";
@@ -12,11 +12,11 @@ export function isMultipart(mediaType: string | null | undefined): boolean {
 }
 
 /**
- * What a fingerprint can be made of. Null where two uploads could not be told apart: a file's bytes are not here, since a
- * storage of the app's own has them; something is in a shape that no parser known here leaves; or nothing is here at all.
+ * A value for the fingerprint. Null if different uploads could look the same: a file's bytes are in a storage of the app's own,
+ * a value has a shape that no known parser produces, or there is nothing at all.
  *
- * @param holders where multipart parsers leave `file` and `files`: multer, express-fileupload, connect-multiparty, @koa/multer,
- * koa-body
+ * @param holders objects on which multipart parsers put `file` and `files`: multer, express-fileupload, connect-multiparty,
+ * @koa/multer, koa-body
  */
 export async function uploadedForm(
   fields: unknown,
@@ -32,7 +32,7 @@ export async function uploadedForm(
   }
 }
 
-/** Some frameworks have methods of these names. */
+/** Ignores functions, because some frameworks have methods with these names. */
 function heldIn(holder: object, name: string): unknown {
   const held: unknown = Reflect.get(holder, name) ?? null;
   return typeof held === "function" ? null : held;
@@ -41,10 +41,10 @@ function heldIn(holder: object, name: string): unknown {
 class NotCovered extends Error {}
 
 /**
- * A client chooses what is in a form's fields, so nothing in them is taken for a file that a parser has written. Bytes are;
- * and the parts of @fastify/multipart, each of which refers to the whole form.
+ * The client controls a form's fields, so no field is taken for a file that a parser wrote to disk. Exceptions are bytes, and
+ * the parts of @fastify/multipart, each of which refers to the whole form.
  *
- * @param around the objects that this one is in
+ * @param around the objects that contain this one
  */
 function describedField(value: unknown, around: readonly object[]): unknown {
   if (typeof value !== "object" || value === null) return value;
@@ -62,7 +62,7 @@ function describedField(value: unknown, around: readonly object[]): unknown {
   return Object.entries(value).map(([name, member]) => [name, describedField(member, inside)]);
 }
 
-/** @throws {NotCovered} for what is inside itself. */
+/** @throws {NotCovered} for an object that contains itself. */
 function within(around: readonly object[], value: object): readonly object[] {
   if (around.includes(value)) throw new NotCovered();
   return [...around, value];
@@ -70,7 +70,7 @@ function within(around: readonly object[], value: object): readonly object[] {
 
 type Loose = Readonly<Record<string, unknown>>;
 
-/** No client can send an object that refers to the object it is in. */
+/** Safe to recognise, because no client can send an object that refers to its own container. */
 function isPart(value: object): value is Loose {
   const { fieldname, fields } = value as Loose;
   return (
@@ -78,7 +78,7 @@ function isPart(value: object): value is Loose {
   );
 }
 
-/** A file, a list of files, or such by the names of their fields. Anything else is a shape of which nothing is known. */
+/** Describes a file, a list of files, or either by field name. Other shapes are not covered. */
 async function describedFiles(value: unknown, around: readonly object[]): Promise<unknown> {
   if (value === null || value === undefined) return null;
   if (typeof value !== "object") throw new NotCovered();
@@ -99,7 +99,7 @@ const typeMembers = ["mimetype", "type"];
 const pathMembers = ["tempFilePath", "filepath", "path"];
 const byteMembers = ["buffer", "data"];
 
-/** By what is in it: a client need not say of which type a file is. */
+/** Any of these members is enough, because a client need not send a file's type. */
 function isFile(value: object): value is Loose {
   const has = (member: string) => typeof Reflect.get(value, member) === "string";
   return (
@@ -118,13 +118,13 @@ function firstText(file: Loose, members: readonly string[]): string | null {
   return textOrNull(members.map((member) => file[member]).find((text) => typeof text === "string"));
 }
 
-/** multiparty keeps the header lines of the part. */
+/** For multiparty, which keeps the header lines of the part. */
 function sentType(headers: unknown): string | null {
   if (typeof headers !== "object" || headers === null) return null;
   return textOrNull(Reflect.get(headers, "content-type"));
 }
 
-/** A parser that writes to a file leaves no bytes beside it, or an empty buffer. */
+/** The path comes first: a parser that writes to a file leaves no bytes in memory, or an empty buffer. */
 async function fileDigest(file: Loose): Promise<string> {
   const path = pathMembers
     .map((member) => file[member])

@@ -1,4 +1,4 @@
-/** Reading Fetch requests and writing Fetch responses, for every adapter whose handlers return a `Response`. */
+/** Reads Fetch requests and makes Fetch responses, for every adapter whose handlers return a `Response`. */
 import { isUtf8 } from "node:buffer";
 import { LatchkeyError } from "../../errors.ts";
 import type { HeaderEntry, Reply } from "../protocol/capture.ts";
@@ -14,21 +14,21 @@ export function targetOf(request: Pick<Request, "url">): string {
   return pathname + search;
 }
 
-/** What parsing an address leaves as it is: no dots, of which some segments vanish, no fragment, no empty query. */
+/** Targets that URL parsing does not change: no dots (some dot segments vanish), no fragment, no empty query. */
 const plainTarget = /^\/[\w~/-]*(?:\?[\w~/.=&%+-]+)?$/u;
 
-/** The value of a header. `Headers` has joined repeated lines. */
+/** The value of a header. `Headers` joins repeated lines. */
 export function joinedHeader(request: Request, name: string): HeaderLines {
   const value = request.headers.get(name);
   return { lines: value === null ? [] : [value], joined: true };
 }
 
-/** Reads a request's body. One over the limit goes on being read, unkept: a client does not listen while it sends. */
+/** Reads a request's body. One over the limit is read on and discarded, because clients do not listen while they send. */
 export async function readRequestBytes(request: Request, limitBytes: number): Promise<BodyReading> {
   if (request.bodyUsed)
     return {
       kind: "consumed",
-      remedy: "Hand the request to the protected handler unread (`request.clone()` for others).",
+      remedy: "Pass the request to the protected handler unread (use `request.clone()` for other readers).",
     };
   const announced = request.headers.get("content-length");
   if (
@@ -36,7 +36,7 @@ export async function readRequestBytes(request: Request, limitBytes: number): Pr
     Number(announced) <= limitBytes &&
     request.headers.get("transfer-encoding") === null
   ) {
-    // In one piece, which costs a fifth of a stream: what carries requests delivers no more than was announced.
+    // In one piece, at a fifth of a stream's cost: the transport delivers no more than was announced.
     const bytes = new Uint8Array(await request.arrayBuffer());
     return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
   }
@@ -48,7 +48,7 @@ export async function readRequestBytes(request: Request, limitBytes: number): Pr
   return { kind: "too-large" };
 }
 
-/** The request with its body unread, as often as it is asked for. */
+/** The request with its body unread. Can be called any number of times. */
 export function unread(request: Request, bytes: Uint8Array | null): Request {
   const bodyless = bytes === null || request.method === "GET" || request.method === "HEAD";
   return bodyless ? request : withBody(request, bytes);
@@ -59,7 +59,7 @@ function withBody(request: Request, bytes: Uint8Array): Request {
   try {
     return new Request(request, { body });
   } catch {
-    // A server may have a class of requests of its own, which the global one does not know for one.
+    // A server may have its own class of requests, which the global constructor does not accept.
     const { url, method, headers, signal } = request;
     const kept = signal instanceof AbortSignal ? { signal } : {};
     return new Request(url, { method, headers: [...headers], body, ...kept });
@@ -69,7 +69,7 @@ function withBody(request: Request, bytes: Uint8Array): Request {
 /**
  * Reads a handler's response to its end.
  *
- * @throws {LatchkeyError} `answer-missing` when it is none that can be sent; `answer-too-large`.
+ * @throws {LatchkeyError} `answer-missing` when it cannot be sent; `answer-too-large`.
  */
 export async function captureResponse(response: Response | undefined, limitBytes: number): Promise<Reply> {
   if (!isAnswer(response)) throw new LatchkeyError("answer-missing");
@@ -87,15 +87,15 @@ export function isFinalStatus(status: unknown): boolean {
   return typeof status === "number" && status >= 200;
 }
 
-/** What is no Response, an error response (status 0), or one whose body was read already, cannot be sent. */
+/** False for other values, for an error response (status 0), and for a response whose body was already read. */
 function isAnswer(response: Response | undefined): response is Response {
   return isFinalStatus(response?.status) && !response?.bodyUsed;
 }
 
-/** A response to send; `prepared` are headers that the framework adds where the reply has none of their name. */
+/** A response to send; `prepared` are the framework's headers, added unless the reply has the same names. */
 export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []): Response {
   const { status, statusText } = reply;
-  // A Response of empty text would get a type, and plugins would digest and compress it.
+  // A Response with empty text would get a content type, and plugins would digest and compress it.
   const bodyless = reply.body.byteLength === 0 || status === 204 || status === 205 || status === 304;
   const headers = plainHeaders(reply, prepared) ?? joinedHeaders(reply, prepared);
   const init = statusText === undefined ? { status, headers } : { status, headers, statusText };
@@ -106,10 +106,10 @@ export function toResponse(reply: Reply, prepared: readonly HeaderEntry[] = []):
   );
 }
 
-/** Longer bodies are not copied. */
+/** Longer bodies are not copied to text. */
 const textMaxBytes = 16_384;
 
-/** As text where that is the same: Node sends it in one piece with the head, and bytes in another. */
+/** The body as text, if it is UTF-8: Node sends text in one write with the head, but bytes in a second one. */
 export function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string | null {
   if (byteLength > textMaxBytes) return null;
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
@@ -117,8 +117,8 @@ export function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string |
 }
 
 /**
- * As a record, which platforms read faster than `Headers`; null where a name occurs twice, and where a body has no type:
- * `@hono/node-server` gives it one, but not beside a record.
+ * The headers as a record, which platforms read faster than `Headers`. Null if a name occurs twice, or if a body has no type,
+ * because `@hono/node-server` adds a type only without a record.
  */
 function plainHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Record<string, string> | null {
   if (prepared.length > 0) return null;
@@ -138,7 +138,7 @@ function joinedHeaders(reply: Reply, prepared: readonly HeaderEntry[]): Headers 
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;
 
-/** All bytes, or null as soon as there are more than the limit. */
+/** All bytes, or null as soon as they exceed the limit. */
 async function readUpTo(reader: Reader, limitBytes: number): Promise<Uint8Array | null> {
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -24,13 +24,13 @@ import {
 } from "./fetch-messages.ts";
 
 export type FetchContext<R, Tx, E extends Execution> = HandlerContext<Tx, E> & {
-  /** The request as the platform made it, for what only the platform knows. Its body has been read. */
+  /** The platform's own request, for its platform-specific data. Its body has been read. */
   readonly original: R;
 };
 
 /**
- * A handler that is handed over. Its `request` has an unread body on every run; `rest` is whatever else the platform
- * passes, such as the parameters of a route.
+ * A protected handler. Its `request` has an unread body on every run; `rest` is whatever else the platform passes, such as
+ * the parameters of a route.
  */
 export type FetchHandler<R, Tx, E extends Execution, Rest extends readonly unknown[]> = (
   request: Request,
@@ -39,8 +39,8 @@ export type FetchHandler<R, Tx, E extends Execution, Rest extends readonly unkno
 ) => Response | Promise<Response>;
 
 /**
- * Protects one handler. What it returns is an ordinary Fetch handler; it rejects with the handler's error, and with
- * Latchkey's own where the service must be mended (`tenant-missing`, `body-consumed` …).
+ * Protects one handler. Returns an ordinary Fetch handler, which rejects with the handler's error, and with Latchkey's own
+ * for mistakes of the service (`tenant-missing`, `body-consumed` …).
  */
 export type FetchProtect<R extends Request, Tx> = <E extends Execution, Rest extends readonly unknown[] = []>(
   operation: Operation<E>,
@@ -52,7 +52,7 @@ export type FetchProtect<R extends Request, Tx> = <E extends Execution, Rest ext
  * Makes `protect(operation, handler)` for Fetch handlers. The body of the handler's response is read to its end, up to
  * `answerHoldBytes`, before it is sent.
  *
- * `Headers` has joined repeated field lines, so a repeated key is recognised by a comma outside quotes.
+ * `Headers` joins repeated field lines, so a repeated key is recognised by a comma outside quotes.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -75,13 +75,13 @@ export function fetchProtect<Tx, R extends Request = Request>(
         captureResponse(await handle(context), answerHoldBytes),
       );
       if (outcome.kind !== "pass") return toResponse(outcome.reply);
-      // An outcome of operations without `tx` alone, whose whole context is the attempt.
+      // Only operations without `tx` have this outcome, and their whole context is the attempt.
       return handle({ attempt: outcome.attempt } as HandlerContext<Tx, E>);
     }, operation);
   };
 }
 
-/** Serves one operation that owns its work. What it returns is an ordinary Fetch handler, which rejects as a protected one does. */
+/** Serves one operation that owns its work. Returns an ordinary Fetch handler, which rejects as a protected one does. */
 export type FetchServe<R extends Request> = <E extends Execution, I, Rest extends readonly unknown[] = []>(
   operation: OwnedOperation<E, I>,
   toInput: (
@@ -93,8 +93,8 @@ export type FetchServe<R extends Request> = <E extends Execution, I, Rest extend
 ) => (request: R, ...rest: Rest) => Promise<Response>;
 
 /**
- * Makes `serve(operation, toInput)` for Fetch handlers: `toInput` makes the operation's input of a request with an unread
- * body, and the operation's `run` answers. What `toInput` throws is thrown on, and nothing is stored.
+ * Makes `serve(operation, toInput)` for Fetch handlers: `toInput` makes the operation's input from a request with an unread
+ * body, and the operation's `run` answers. If `toInput` throws, the handler rejects with that and nothing is stored.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -117,9 +117,9 @@ export function fetchServe<Tx, R extends Request = Request>(
 
 interface ReadRequest {
   readonly incoming: Incoming;
-  /** The same with an unread body, as often as it is asked for. */
+  /** Returns the request with an unread body, any number of times. */
   readable(): Request;
-  /** @throws {CannotRunAgain} when an earlier run has read the stream of Node's message beneath. */
+  /** @throws {CannotRunAgain} when an earlier run has read the stream of the underlying Node message. */
   requireStream(): void;
 }
 
@@ -145,9 +145,9 @@ function read(original: Request): ReadRequest {
 }
 
 /**
- * Makes the handler of the status resource, which says what became of a request that was answered 202. Mount it for GET and
- * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202. To
- * everybody but the request's own tenant and principal it answers 404.
+ * Makes the handler of the status resource, which returns the outcome of a request that was answered 202. Mount it for GET and
+ * HEAD where the last segment of the path is the id, after authorisation. Give it the options of the routes that answer 202.
+ * Callers with another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

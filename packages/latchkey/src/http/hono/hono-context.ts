@@ -1,7 +1,7 @@
-/** A run's context of Hono: once the run is over, its handler answers no request any more. */
+/** The Hono context of one run: once the run is over, its handler can no longer affect an answer. */
 import type { HonoContext } from "./hono-types.ts";
 
-/** What changes the response in preparation; those that make a response may, too. */
+/** Methods that change the prepared response; those in `making` may do so, too. */
 const changing: ReadonlySet<PropertyKey> = new Set(["header", "setLayout", "setRenderer", "status"]);
 const making: ReadonlySet<PropertyKey> = new Set([
   "body",
@@ -27,7 +27,7 @@ class RunContext<C extends HonoContext> implements ProxyHandler<C> {
 
   get(target: C, name: PropertyKey): unknown {
     if (name === "res" && !this.#isLive()) return new Response();
-    // Hono keeps what it needs in private fields, which only the context itself has.
+    // Read from the context itself, because Hono uses private fields.
     const value: unknown = Reflect.get(target, name);
     if (typeof value !== "function") return value;
     return (...args: unknown[]): unknown => {

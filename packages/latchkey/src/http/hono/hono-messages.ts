@@ -1,4 +1,4 @@
-/** Reading Hono's contexts and answering through them. */
+/** Reads requests from Hono contexts and answers through them. */
 import type { IncomingMessage } from "node:http";
 import { LatchkeyError } from "../../errors.ts";
 import { uploadedForm } from "../express/uploads.ts";
@@ -18,8 +18,8 @@ import type { BodyReading, HeaderLines, Incoming } from "../protocol/incoming.ts
 import type { HonoContext } from "./hono-types.ts";
 
 /**
- * Path and query as the client sent them. `app.mount` hands a new request on, without the mount's path; on Node the message
- * beneath still has it, and Connect's routers leave it in `originalUrl`. Elsewhere an app can hand it on itself.
+ * Path and query as the client sent them. `app.mount` passes on a new request without the mount's path; on Node the underlying
+ * message still has it, and Connect's routers keep it in `originalUrl`. On other platforms an app can set `env.originalUrl`.
  */
 export function honoTarget(c: HonoContext): string {
   const { incoming, originalUrl } = (c.env ?? {}) as {
@@ -33,7 +33,7 @@ export function honoTarget(c: HonoContext): string {
     : targetOf(c.req.raw);
 }
 
-/** On Node the raw field lines are there; elsewhere `Headers` has joined them. */
+/** Node has the raw field lines; elsewhere `Headers` has joined them. */
 function keyLines(c: HonoContext, name: string): HeaderLines {
   const { incoming } = (c.env ?? {}) as { readonly incoming?: Partial<IncomingMessage> };
   const { rawHeaders, headers } = incoming ?? {};
@@ -41,10 +41,10 @@ function keyLines(c: HonoContext, name: string): HeaderLines {
   return headerLines({ rawHeaders, headers }, name);
 }
 
-/** What arrived, and the headers that middleware has prepared for the answer. */
+/** The request, and the headers that middleware has prepared for the answer. */
 export function readContext(c: HonoContext): {
   readonly incoming: Incoming;
-  /** `giveBack` makes the body readable again, for handlers. */
+  /** `giveBack` makes the body readable again for handlers. */
   readonly body: { giveBack(): void };
   readonly prepared: readonly HeaderEntry[];
 } {
@@ -58,7 +58,7 @@ export function readContext(c: HonoContext): {
   return { incoming, body, prepared: preparedHeaders(c) };
 }
 
-/** `c.res` makes a response with headers of its own where there is none yet; `c.body` tells without, on Node. */
+/** On Node, looks at the result of `c.body`, because reading `c.res` would create a response with `Headers`. */
 function preparedHeaders(c: HonoContext): readonly HeaderEntry[] {
   const parts = keptParts(c.body(null));
   return parts !== null && parts[2] === undefined ? [] : [...c.res.headers];
@@ -74,20 +74,20 @@ export function captureAnswer(response: Response | undefined, limitBytes: number
   const kept = parts === null ? null : keptBytes(parts[1]);
   if (response === undefined || parts === null || kept === null) return captureResponse(response, limitBytes);
   if (kept.byteLength > limitBytes) throw new LatchkeyError("answer-too-large");
-  // Without a status text, which that server does not send: looking for it would make the real response.
+  // Without the status text, which that server does not send: reading it would create the real response.
   return { status: response.status, headers: loneHeader(parts[2]) ?? [...response.headers], body: kept };
 }
 
 /**
- * The body of a response that `@hono/node-server` has made and no code has read yet; null elsewhere. That package keeps
- * status, body and headers in a property of the response until a real one is needed, which costs more than all else.
+ * The body of a response of `@hono/node-server` that no code has read yet; null elsewhere. That package keeps status, body and
+ * headers in a property until a real response is needed, which costs more than everything else here.
  */
 function keptBytes(body: unknown): Uint8Array | null {
   if (body === null) return new Uint8Array(0);
   return typeof body === "string" || body instanceof Uint8Array ? Buffer.from(body as string) : null;
 }
 
-/** Headers as Hono gives them where there is but the type: what `Headers` would make of it. Null: there are others. */
+/** The field line for headers that consist of one plain entry, as `Headers` would write it. Null: others. */
 function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
   if (typeof headers !== "object" || headers === null) return null;
   if (Object.getPrototypeOf(headers) !== Object.prototype) return null;
@@ -100,10 +100,10 @@ function loneHeader(headers: unknown): readonly HeaderEntry[] | null {
 }
 
 const plainName = /^[A-Za-z-]+$/u;
-/** Nothing that is trimmed or refused. */
+/** Values that `Headers` neither trims nor refuses. */
 const plainValue = /^[!-~](?:[ -~]*[!-~])?$/u;
 
-/** Status, body and headers, as they were given to such a response. */
+/** Status, body and headers that such a response was created with. */
 function keptParts(response: unknown): readonly [status: number, body: unknown, headers: unknown] | null {
   if (typeof response !== "object" || response === null) return null;
   for (const symbol of Object.getOwnPropertySymbols(response)) {
@@ -122,7 +122,7 @@ function createBody(c: HonoContext): { read(limitBytes: number): Promise<BodyRea
     async read(limitBytes) {
       refuseHttp2(c);
       const { raw, bodyCache } = c.req;
-      // Only these two hold what was sent; the cached forms of other kinds would be written anew.
+      // Only these two have the body as sent; other cached forms would be serialised anew.
       const cached = bodyCache.arrayBuffer ?? bodyCache.text;
       if (cached !== undefined) return readCached(cached, limitBytes);
       const { formData } = bodyCache;
@@ -146,15 +146,15 @@ function refuseHttp2(c: HonoContext): void {
   if (message !== undefined) requireHttp1(message);
 }
 
-/** What `@hono/node-server` hands on beside the request. */
+/** Node's message, which `@hono/node-server` passes in `env`. */
 export function messageOf({ env }: HonoContext): IncomingMessage | undefined {
   return ((env ?? {}) as { readonly incoming?: IncomingMessage }).incoming;
 }
 
 const remedy =
-  "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or not at all before the protected handler.";
+  "Read it through `c.req.text()`, `json()` or `arrayBuffer()`, or do not read it before the protected handler.";
 
-/** What `c.req.parseBody()` or `formData()` has read before: its fields, and its files by their digests. */
+/** A form that `c.req.parseBody()` or `formData()` has already read: its fields, and digests of its files. */
 async function readForm(form: FormData): Promise<BodyReading> {
   const fields: [string, unknown][] = [];
   for (const [name, value] of form) {
@@ -180,14 +180,14 @@ async function readCached(
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 
-/** Takes back what a handler has set on the response in preparation. */
+/** Resets the prepared response to its state before the handler. */
 export function resetResponse(c: HonoContext, prepared: readonly HeaderEntry[]): void {
   for (const [name] of [...c.res.headers]) c.res.headers.delete(name);
   for (const [name, value] of prepared) c.res.headers.append(name, value);
   c.status(200);
 }
 
-/** Hono would lay the headers of the response in preparation over this one; that one goes first. */
+/** Clears the prepared response first, because Hono would copy its headers over this one's. */
 export function answerWith(c: HonoContext, reply: Reply, prepared: readonly HeaderEntry[]): Response {
   const response = toResponse(reply, prepared);
   c.res = undefined;

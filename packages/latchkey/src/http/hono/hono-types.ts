@@ -1,9 +1,9 @@
-/** Hono as Latchkey sees it. Apps keep their own types by annotating `tenant: (c: Context<Env>) => …`. */
+/** The part of Hono that Latchkey uses. Apps keep their own types by annotating `tenant: (c: Context<Env>) => …`. */
 
-/** A value of any shape, as Hono leaves its own where an app has not said which. */
+/** Any value: Hono's own types for values that an app has not typed. */
 type Loose = ReturnType<JSON["parse"]>;
 
-/** A context, where the app has not said which. */
+/** A context, if the app has not annotated its own type. */
 export interface HonoContext {
   readonly req: HonoRequest;
   readonly env: Loose;
@@ -21,7 +21,7 @@ export interface HonoContext {
 
 export interface HonoRequest {
   raw: Request;
-  /** Hono declares the values and keeps promises of them. */
+  /** Hono declares values here but stores promises of them. */
   readonly bodyCache: {
     readonly arrayBuffer?: ArrayBuffer | Promise<ArrayBuffer>;
     readonly text?: string | Promise<string>;

@@ -23,7 +23,7 @@ import {
 } from "./hono-messages.ts";
 import type { HonoContext } from "./hono-types.ts";
 
-/** Protects one route. What it returns is an ordinary Hono handler; put it last, after authorisation and validators. */
+/** Protects one route. Returns an ordinary Hono handler; put it last, after authorisation and validators. */
 export type HonoProtect<C extends HonoContext, Tx> = <
   E extends Execution,
   Out extends Response,
@@ -36,7 +36,7 @@ export type HonoProtect<C extends HonoContext, Tx> = <
 
 /**
  * Makes `protect(operation, handler)` for a Hono app. The body of the handler's response is read to its end, up to
- * `answerHoldBytes`, before it is sent. Headers and status that a rolled-back handler had set on `c` are taken back.
+ * `answerHoldBytes`, before it is sent. Headers and status that a rolled-back handler set on `c` are reset.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -76,14 +76,14 @@ export function honoProtect<Tx, C extends HonoContext = HonoContext>(
       }
       if (outcome.kind !== "pass") return answerWith(c, outcome.reply, prepared) as Out;
       body.giveBack();
-      // An outcome of operations without `tx` alone, whose whole context is the attempt.
+      // Only operations without `tx` have this outcome, and their whole context is the attempt.
       return handler(c, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
     return protecting(protectedHandler, operation);
   };
 }
 
-/** Serves one operation that owns its work. What it returns is an ordinary Hono handler. */
+/** Serves one operation that owns its work. Returns an ordinary Hono handler. */
 export type HonoServe<C extends HonoContext> = <E extends Execution, I, Own extends HonoContext = C>(
   operation: OwnedOperation<E, I>,
   toInput: (c: Own, context: ServeContext) => NoInfer<I> | Promise<NoInfer<I>>,
@@ -91,9 +91,9 @@ export type HonoServe<C extends HonoContext> = <E extends Execution, I, Own exte
 ) => (c: Own) => Promise<Response>;
 
 /**
- * Makes `serve(operation, toInput)` for a Hono app: `toInput` makes the operation's input of a context whose body can be
- * read, and the operation's `run` answers. What `toInput` throws goes to `app.onError`, without what it has set on `c`, and
- * nothing is stored.
+ * Makes `serve(operation, toInput)` for a Hono app: `toInput` makes the operation's input from a context whose body can be
+ * read, and the operation's `run` answers. If `toInput` throws, what it set on `c` is reset, its error goes to `app.onError`,
+ * and nothing is stored.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -126,9 +126,9 @@ export function honoServe<Tx, C extends HonoContext = HonoContext>(
 }
 
 /**
- * Makes the handler of the status resource, which says what became of a request that was answered 202:
- * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. To everybody
- * but the request's own tenant and principal it answers 404.
+ * Makes the handler of the status resource, which returns the outcome of a request that was answered 202:
+ * `app.get("/operations/:id", status)`, after authorisation. Give it the options of the routes that answer 202. Callers with
+ * another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

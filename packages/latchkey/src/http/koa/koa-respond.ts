@@ -1,24 +1,24 @@
-/** How Koa sends what a context has. */
+/** Sends a context's answer as Koa does. */
 import { pipeline, Readable } from "node:stream";
 import type { KoaMessage } from "./koa-types.ts";
 
-/** Koa's own end of the chain, which it does not export. */
+/** Koa's own function at the end of the middleware chain, which it does not export. */
 export function respond(ctx: KoaMessage): void {
   const { res } = ctx;
-  // Either way the handler answers through `ctx.res`.
+  // In both cases the handler answers through `ctx.res`.
   if (ctx.respond === false || res.writableEnded) return;
   const { body } = ctx;
   if (body === null || body === undefined) endWithoutBody(ctx);
   else if (typeof body === "string" || Buffer.isBuffer(body)) res.end(body);
   else {
     const stream = streamOf(body);
-    // A source that fails destroys the response, and with it fails the run.
+    // A source that fails destroys the response, which fails the run.
     if (stream === null) res.end(JSON.stringify(body));
     else pipeline(stream, res, () => {});
   }
 }
 
-/** A status without an explanation is explained by its name; a body that was set to null is none. */
+/** A body that was set to null stays empty; otherwise the status message becomes the body. */
 function endWithoutBody(ctx: KoaMessage): void {
   const explicit: unknown = Reflect.get(ctx.response, "_explicitNullBody");
   if (explicit === true) {

@@ -1,10 +1,10 @@
-/** Koa as Latchkey sees it. Apps keep their own types by annotating `tenant: (ctx: Context) => …`. */
+/** The part of Koa that Latchkey uses. Apps keep their own types by annotating `tenant: (ctx: Context) => …`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** A value of any shape, as Koa leaves its own where an app has not said which. */
+/** Any value: Koa's own types for values that an app has not typed. */
 type Loose = ReturnType<JSON["parse"]>;
 
-/** What the adapter itself needs of a context. */
+/** The part of a context that the adapter needs. */
 export interface KoaMessage {
   readonly req: IncomingMessage;
   res: ServerResponse;
@@ -21,7 +21,7 @@ export interface KoaMessage {
   respond?: boolean | undefined;
 }
 
-/** A context, where the app has not said which. */
+/** A context, if the app has not annotated its own type. */
 export interface KoaContext extends KoaMessage {
   readonly app: Loose;
   readonly cookies: Loose;

@@ -20,10 +20,10 @@ import { respond } from "./koa-respond.ts";
 import type { KoaContext, KoaMessage } from "./koa-types.ts";
 import { readOwn, restoreOwn } from "./own-properties.ts";
 
-/** A handler that is handed over: it is given `tx` (under `transaction`) and `attempt`, and answers through `ctx`. */
+/** A protected handler: it receives `tx` (under `transaction`) and `attempt`, and answers through `ctx`. */
 export type KoaHandler<C, Tx, E extends Execution> = (ctx: C, context: HandlerContext<Tx, E>) => unknown;
 
-/** Protects one route. What it returns is Koa middleware that never calls `next`; put it last, after authorisation. */
+/** Protects one route. Returns Koa middleware that never calls `next`; put it last, after authorisation. */
 export type KoaProtect<C extends KoaMessage, Tx> = <E extends Execution, Own extends KoaMessage = C>(
   operation: Operation<E>,
   handler: KoaHandler<Own, Tx, E>,
@@ -33,13 +33,13 @@ export type KoaProtect<C extends KoaMessage, Tx> = <E extends Execution, Own ext
 /**
  * Makes `protect(operation, handler)` for a Koa app.
  *
- * Each run of the handler gets a context of its own, which inherits the app's: what it sets there (`ctx.user = …`) stays
- * in the run, what it changes inside shared objects (`ctx.state.user = …`) does not. The answer is captured as Koa would
- * send it and held until it is confirmed; then it becomes the app's `ctx.body`, as bytes, and goes out through the
- * middleware before it. A handler that throws is rolled back and its error goes on to that middleware.
+ * Each run of the handler gets its own context, which inherits from the app's: properties that it sets (`ctx.user = …`) stay in
+ * the run, but changes inside shared objects (`ctx.state.user = …`) do not. The answer is captured as Koa would send it and
+ * held until it is confirmed; then it becomes the app's `ctx.body`, as bytes, and passes through the outer middleware. A
+ * handler that throws is rolled back and its error goes to the outer middleware.
  *
- * Without a body parser before it, `ctx.request.body` is JSON as its value, anything else as bytes. A parser must leave
- * what it read in `ctx.request.rawBody`, as `@koa/bodyparser` does.
+ * Without a body parser before it, `ctx.request.body` is the parsed value for JSON and bytes otherwise. A parser must keep the
+ * text that it read in `ctx.request.rawBody`, as `@koa/bodyparser` does.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -75,14 +75,14 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
         })
         .finally(() => errors?.release());
       if (outcome.kind !== "pass") return answerWith(ctx, outcome);
-      // An outcome of operations without `tx` alone, whose whole context is the attempt.
+      // Only operations without `tx` have this outcome, and their whole context is the attempt.
       await handler(ctx, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
     };
     return protecting(protectedHandler, operation);
   };
 }
 
-/** Serves one operation that owns its work. What it returns is Koa middleware that never calls `next`. */
+/** Serves one operation that owns its work. Returns Koa middleware that never calls `next`. */
 export type KoaServe<C extends KoaMessage> = <E extends Execution, I, Own extends KoaMessage = C>(
   operation: OwnedOperation<E, I>,
   toInput: (ctx: Own, context: ServeContext) => NoInfer<I> | Promise<NoInfer<I>>,
@@ -90,9 +90,9 @@ export type KoaServe<C extends KoaMessage> = <E extends Execution, I, Own extend
 ) => (ctx: Own) => Promise<void>;
 
 /**
- * Makes `serve(operation, toInput)` for a Koa app: `toInput` makes the operation's input of a context whose
- * `ctx.request.body` is there, and the operation's `run` answers. What `toInput` throws goes on to the middleware before,
- * and nothing is stored.
+ * Makes `serve(operation, toInput)` for a Koa app: `toInput` makes the operation's input from a context with
+ * `ctx.request.body`, and the operation's `run` answers. If `toInput` throws, the error goes to the outer middleware and
+ * nothing is stored.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -120,25 +120,25 @@ function incomingOf(ctx: KoaMessage): Incoming {
   };
 }
 
-/** Inside another framework's mount the message has all of the path, and Koa what is left of it. */
+/** Inside another framework's mount only the message has the whole path. */
 function koaTarget(ctx: KoaMessage): string {
   const sent: unknown = Reflect.get(ctx.req, "originalUrl");
   return typeof sent === "string" ? sent : ctx.originalUrl;
 }
 
 const remedy =
-  "Let the parser keep its text in `ctx.request.rawBody` (as `@koa/bodyparser` does), put it behind the protected " +
+  "Let the parser keep its text in `ctx.request.rawBody` (as `@koa/bodyparser` does), move it after the protected " +
   'handler, or opt in to `fingerprint: "parsed"`.';
 
 /**
- * A context as Koa itself makes one: an object that inherits, with a response of its own. What a run sets on it is gone
- * with the run, and when it is over nothing it does reaches the app's response. Cookies that middleware has asked for already
- * would write to that one.
+ * Makes a run's context as Koa makes one: an object that inherits from the app's, with its own response. What the run sets on
+ * it ends with the run, and after the run it cannot reach the app's response. `cookies` is also its own, because an object that
+ * middleware has already read would write to the app's response.
  */
 function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
   const own: C = Object.create(ctx);
   own.res = res;
-  // Its own, since middleware that answers while the run goes on sets the app's.
+  // A copy, because middleware that answers during the run sets the app's.
   const status = { _explicitStatus: Reflect.get(ctx.response, "_explicitStatus") };
   own.response = Object.assign(Object.create(ctx.response), { ctx: own, res, ...status });
   let cookies: unknown;
@@ -158,20 +158,20 @@ function contextOfRun<C extends KoaMessage>(ctx: C, res: ServerResponse): C {
 interface DeferredErrors {
   /** The context's own method. */
   readonly onerror: KoaMessage["onerror"];
-  /** Hands on what has come in, and everything after it. */
+  /** Passes on the errors received so far, and later ones directly. */
   release(): void;
 }
 
 /**
- * Keeps what Koa tells a context while its response is held: that the client has hung up, above all. Koa would answer with
- * it, which is no answer of the handler's, and the held response would take it.
+ * Defers errors that Koa reports to a context while its response is held, mainly that the client has hung up. Koa would answer
+ * them, and the held response would take that for the handler's answer.
  */
 function deferErrors(ctx: KoaMessage): DeferredErrors {
   const before = Object.getOwnPropertyDescriptor(ctx, "onerror");
   const { onerror } = ctx;
   const deferred: Error[] = [];
   ctx.onerror = (error) => {
-    // Of a connection that lives, it is middleware's: the client waits for an answer to it.
+    // On a live connection the error is from middleware, and the client waits for its answer.
     if (ctx.req.socket.destroyed) deferred.push(error);
     else Reflect.apply(onerror, ctx, [error]);
   };
@@ -185,28 +185,28 @@ function deferErrors(ctx: KoaMessage): DeferredErrors {
   };
 }
 
-/** Hands an answer to Koa, which sends it when the middleware before has had its turn. */
+/** Passes an answer to Koa, which sends it after the outer middleware has run. */
 function answerWith(ctx: KoaMessage, { kind, reply }: Answered): void {
   const { res } = ctx;
-  // Middleware has answered meanwhile, with a time-out for instance.
+  // Middleware has answered meanwhile, for instance with a time-out.
   if (res.headersSent) return;
   if (kind === "handler") for (const name of res.getHeaderNames()) res.removeHeader(name);
   const { buffer, byteOffset, byteLength } = reply.body;
   const prepared = res.getHeader("content-type");
-  // Empty text, which plugins neither digest nor compress, as they would empty bytes; null would take the type away.
+  // Empty text: plugins would digest and compress empty bytes, and null would remove the content type.
   const body = byteLength === 0 ? "" : Buffer.from(buffer, byteOffset, byteLength);
   ctx.body = ctx.method === "HEAD" ? null : body;
   ctx.status = reply.status;
   if (reply.statusText !== undefined) ctx.message = reply.statusText;
-  // Koa names a type for every body; an answer has its own, or none.
+  // Koa sets a content type for every body; an answer has its own, or none.
   if (prepared === undefined) res.removeHeader("Content-Type");
   setFields(reply.headers, (name, value) => res.setHeader(name, value));
 }
 
 /**
- * Makes the middleware of the status resource, which says what became of a request that was answered 202. It never calls
- * `next`: hand it to your router for GET and HEAD, after authorisation. Give it the options of the routes that answer 202. To
- * everybody but the request's own tenant and principal it answers 404.
+ * Makes the middleware of the status resource, which returns the outcome of a request that was answered 202. It never calls
+ * `next`: mount it in your router for GET and HEAD, after authorisation. Give it the options of the routes that answer 202.
+ * Callers with another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

@@ -1,4 +1,4 @@
-/** What an object has of its own, to be brought back later: frameworks keep there what has been done to a response. */
+/** Saves and restores an object's own properties, in which frameworks keep the state of a response. */
 
 export type OwnProperties = ReadonlyMap<PropertyKey, unknown>;
 

@@ -1,11 +1,11 @@
-/** Puts descriptions of routes into an OpenAPI document, and leaves what the document says itself. */
+/** Adds descriptions of routes to an OpenAPI document, and keeps what the document already describes. */
 import { type Fields, problemSchema, problemSchemaName, type RouteDescription } from "./route-description.ts";
 
-/** An operation of a document, and where it is. */
+/** An operation of a document, with its method and path. */
 export interface DocumentedOperation {
   /** In upper case. */
   readonly method: string;
-  /** As the document writes it: `/orders/{id}`. */
+  /** As written in the document: `/orders/{id}`. */
   readonly path: string;
   readonly operation: Fields;
 }
@@ -13,9 +13,9 @@ export interface DocumentedOperation {
 const methods = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /**
- * A copy of the document, with each operation that has a description described.
+ * Returns a copy of the document with the descriptions added.
  *
- * @throws {TypeError} when it is no document of OpenAPI 3.
+ * @throws {TypeError} when it is not an OpenAPI 3 document.
  */
 export function describeDocument<D extends object>(
   document: D,
@@ -40,7 +40,7 @@ export function describeDocument<D extends object>(
 function checkVersion({ openapi }: Fields): void {
   if (typeof openapi === "string" && /^3\.[0-2]\./u.test(openapi)) return;
   throw new TypeError(
-    `The document must be one of OpenAPI 3.0, 3.1 or 3.2 (its openapi is ${JSON.stringify(openapi)})`,
+    `The document must be OpenAPI 3.0, 3.1 or 3.2 (its openapi is ${JSON.stringify(openapi)})`,
   );
 }
 
@@ -71,12 +71,12 @@ function describeOperation(
   };
 }
 
-/** Null for what is no header, and for references that lead out of the document. */
+/** The header's name in lower case; null for other parameters, and for references out of the document. */
 function parameterName(parameter: Fields): string | null {
   return parameter.in === "header" ? String(parameter.name).toLowerCase() : null;
 }
 
-/** Answers that are stored: neither those that leave the key free, nor `default`, which means errors. */
+/** Whether answers with this status are stored: not those that leave the key free, nor `default`, which means errors. */
 function isReplayed(status: string): boolean {
   return /^[234]/u.test(status) && !["408", "425", "429"].includes(status);
 }
@@ -86,7 +86,7 @@ function withHeaders(response: Fields, headers: Fields): Fields {
   return { ...response, headers: { ...headers, ...fieldsOf(response.headers) } };
 }
 
-/** What the document says of a status itself comes first, and wins where both say something. */
+/** The document's own description of a status comes first, and takes precedence. */
 function merged(own: Fields, added: Fields): Fields {
   if ("$ref" in own) return own;
   const description = [own.description, added.description].filter(
@@ -101,7 +101,7 @@ function merged(own: Fields, added: Fields): Fields {
   };
 }
 
-/** A copy takes the place of a reference into the document, so that others who refer to it stay as they are. */
+/** Replaces a reference into the document with a copy, so that other references to it do not change. */
 function resolve(root: Fields, value: unknown): Fields {
   const fields = fieldsOf(value);
   const { $ref } = fields;

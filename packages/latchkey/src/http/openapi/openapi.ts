@@ -1,4 +1,4 @@
-/** Documents of OpenAPI 3 say what protected operations take and answer, whichever framework made them. */
+/** Describes protected operations in OpenAPI 3 documents, whichever framework made them. */
 
 import type { Execution } from "../../engine/classify.ts";
 import { checkOptions, type OptionNames } from "../../known-options.ts";
@@ -9,7 +9,7 @@ import { type RouteContext, resolveRoute } from "../protocol/route.ts";
 import { describeDocument } from "./document.ts";
 import { describeRoute } from "./route-description.ts";
 
-/** A protected route, with what it does differently from its adapter. */
+/** A protected route with its overrides of the adapter's options. */
 export interface DocumentedRoute {
   readonly operation: Operation;
   readonly overrides?: RouteOptions<never>;
@@ -17,9 +17,9 @@ export interface DocumentedRoute {
 
 export interface IdempotencyDescription<Tx> {
   readonly latchkey: Latchkey<Tx>;
-  /** The options that the adapter was made with. */
+  /** The options that were passed to the adapter. */
   readonly http: HttpOptions<never>;
-  /** The operation of each protected route, by method and path as the document has it: `"POST /orders/{id}/items"`. */
+  /** The operation of each protected route, by method and path as in the document: `"POST /orders/{id}/items"`. */
   readonly routes: Readonly<Record<string, Operation | DocumentedRoute>>;
 }
 
@@ -31,11 +31,11 @@ const descriptionNames = {
 const routeNames = { operation: true, overrides: true } as const satisfies OptionNames<DocumentedRoute>;
 
 /**
- * Describes protected operations in a document of OpenAPI 3.0, 3.1 or 3.2: the header with the key, how long answers are
- * kept, the problems with their statuses under this policy, the headers of replays, and the extension `x-idempotency`
- * with the operation's settings. What the document says itself stays. Returns a copy.
+ * Describes protected operations in an OpenAPI document of version 3.0, 3.1 or 3.2: the header with the key, how long answers
+ * are kept, the problems with their statuses under this policy, the headers of replays, and the extension `x-idempotency`
+ * with the operation's settings. Keeps what the document already describes. Returns a copy.
  *
- * @throws {TypeError} for another kind of document, and for a route that it does not have.
+ * @throws {TypeError} for any other document, and for a route that the document does not have.
  */
 export function describeIdempotency<D extends object, Tx>(
   document: D,

@@ -1,4 +1,4 @@
-/** What a route answers because it is protected, in the words of OpenAPI. The same for every version from 3.0 on. */
+/** OpenAPI descriptions of what protection adds to a route. They are valid in every version from 3.0 on. */
 
 import type { Limits } from "../../operations/limits.ts";
 import type { Policy, ProblemCode } from "../../operations/policies/policy.ts";
@@ -17,17 +17,17 @@ export interface RouteDescription {
   readonly responses: Readonly<Record<string, Fields>>;
   /** Header objects of answers that can be replayed, by name. */
   readonly replayHeaders: Fields;
-  /** What is chosen for the operation, as the extension `x-idempotency`. */
+  /** The operation's settings, for the extension `x-idempotency`. */
   readonly settings: Fields;
 }
 
 /** The name of `problemSchema` among a document's schemas. */
 export const problemSchemaName = "IdempotencyProblem";
 
-/** RFC 9457, with Latchkey's members. Without `null`, which 3.0 and 3.1 write differently. */
+/** RFC 9457 with Latchkey's members. It avoids `null`, which 3.0 and 3.1 write differently. */
 export const problemSchema: Fields = {
   type: "object",
-  description: "An answer that the idempotency layer gives in the operation's place (RFC 9457).",
+  description: "An answer that the idempotency layer gives instead of the operation (RFC 9457).",
   required: ["type", "title", "status", "detail", "code", "retryable", "safe_new_key"],
   properties: {
     type: { type: "string" },
@@ -41,12 +41,12 @@ export const problemSchema: Fields = {
     },
     safe_new_key: {
       type: "boolean",
-      description: "Whether a new key is safe. Where it is false, the request could take effect twice.",
+      description: "Whether a new key is safe. If false, the request could take effect twice.",
     },
-    operation_ref: { type: "string", description: "The id of the record that it is about." },
+    operation_ref: { type: "string", description: "The id of the record." },
     error: {
       type: "object",
-      description: "The same in the form of Stripe's API, where the service follows it.",
+      description: "The same in the form of Stripe's API, if the service follows it.",
       properties: { type: { type: "string" }, code: { type: "string" }, message: { type: "string" } },
     },
   },
@@ -59,7 +59,7 @@ const errorShape = (members: Fields): Fields => ({
 });
 const text: Fields = { type: "string" };
 
-/** What a problem looks like in each form of a policy. */
+/** The schema of a problem in each problem form. */
 const problemShapes: Readonly<Record<Policy["problemForm"], Fields>> = {
   rfc9457: { $ref: `#/components/schemas/${problemSchemaName}` },
   acp: errorShape({
@@ -76,7 +76,7 @@ const problemShapes: Readonly<Record<Policy["problemForm"], Fields>> = {
   }),
 };
 
-/** @param limits those of the latchkey; without any, nothing is answered `too-many-keys` */
+/** @param limits the latchkey's; without any, no request gets `too-many-keys` */
 export function describeRoute(route: RouteContext, limits: Limits): RouteDescription {
   const byStatus = Map.groupBy(problemsOf(route, limits), (code) => String(replyOf(route, code).status));
   const problems = [...byStatus].map(([status, codes]) => [status, problemResponse(route, codes)] as const);
@@ -93,7 +93,7 @@ function answersAccepted({ operation, rules }: RouteContext): boolean {
   return operation.execution === "deferred" || rules.inProgress === 202;
 }
 
-/** The problems that this operation, with these rules, can be answered with. */
+/** The problems that requests of this route can get. */
 function problemsOf(route: RouteContext, limits: Limits): readonly ProblemCode[] {
   const { settings, execution } = route.operation;
   const { requestAge } = route.rules;
@@ -113,7 +113,7 @@ function problemsOf(route: RouteContext, limits: Limits): readonly ProblemCode[]
     expired: expires,
     "request-too-old": requestAge !== null,
     "too-many-keys": isLimited,
-    // An answer of the operation's own without its body, and one of the status resource.
+    // The first is an answer of the operation's own without its body, the second of the status resource.
     "answer-not-stored": false,
     "not-found": false,
   };
@@ -140,7 +140,7 @@ function problemResponse(route: RouteContext, codes: readonly ProblemCode[]): Fi
   };
 }
 
-/** Answers that say when to ask again. */
+/** Problems with a `Retry-After` header. */
 const waits: ReadonlySet<ProblemCode> = new Set([
   "in-progress",
   "outcome-unknown",
@@ -151,7 +151,7 @@ const waits: ReadonlySet<ProblemCode> = new Set([
 
 function describeCode(code: ProblemCode): string {
   const { title, retryable, safeNewKey } = problemTypes[code];
-  const retry = retryable ? "Send it again with the same key." : "Sent again it is answered the same.";
+  const retry = retryable ? "Send it again with the same key." : "A retry gets the same answer.";
   const newKey = safeNewKey ? "A new key is safe." : "With a new key it could take effect twice.";
   return `- \`${code}\`: ${title}. ${retry} ${newKey}`;
 }
@@ -167,12 +167,12 @@ function exampleOf({ body }: Reply, mediaType: string): unknown {
 }
 
 const retryAfter: Fields = {
-  description: "When to ask again, in seconds.",
+  description: "How long to wait before a retry, in seconds.",
   schema: { type: "integer", minimum: 1 },
 };
 
 const accepted: Fields = {
-  description: "Accepted, and not done yet. The address in `Location` says what became of it.",
+  description: "Accepted but not done yet. Ask for the outcome at the address in `Location`.",
   headers: {
     Location: { description: "The status resource of this request.", schema: { type: "string" } },
     "Retry-After": retryAfter,
@@ -208,7 +208,7 @@ function keyParameter({ operation, rules }: RouteContext): Fields & { readonly n
     in: "header",
     required: settings.key === "required",
     description: sentences.join(" "),
-    // A key in double quotes may have escapes, so that lengths and patterns of the header's value are not the key's.
+    // A key in double quotes may have escapes, so length and pattern of the key do not apply to the header's value.
     schema: { type: "string", minLength: 1 },
   };
 }
@@ -216,20 +216,20 @@ function keyParameter({ operation, rules }: RouteContext): Fields & { readonly n
 const keyForms = {
   compat: "plain or in double quotes",
   strict: "in double quotes",
-  opaque: "taken as they are sent",
+  opaque: "used as sent",
 } as const;
 
 function retentionOf({ retentionMs, forgetAfterMs, reuse }: RouteContext["operation"]["settings"]): string {
   const kept = `The answer is kept for ${durationText(retentionMs)}`;
   if (reuse === "execute" || forgetAfterMs === retentionMs) return `${kept}; later the same key runs as new.`;
-  return `${kept}; until ${durationText(forgetAfterMs)} have passed the key is refused, and later it runs as new.`;
+  return `${kept}; until ${durationText(forgetAfterMs)} have passed the key is refused; later it runs as new.`;
 }
 
 function ageParameter({ rules }: RouteContext): readonly (Fields & { readonly name: string })[] {
   const { requestAge } = rules;
   if (requestAge === null) return [];
   const { header, maxMs, required } = requestAge;
-  const description = `When this request was first sent, as an HTTP date; the same on every retry. Refused when that is longer ago than ${durationText(maxMs)}.`;
+  const description = `When this request was first sent, as an HTTP date; the same on every retry. Refused if that is more than ${durationText(maxMs)} ago.`;
   return [{ name: header, in: "header", required, description, schema: { type: "string" } }];
 }
 
@@ -278,7 +278,7 @@ const durations = [
   ["seconds", 1_000],
 ] as const;
 
-/** Two of a unit at least, so that it needs no singular: a day is 24 hours. */
+/** Uses at least two of a unit, which avoids a singular: a day is 24 hours. */
 function durationText(ms: number): string {
   const [unit, length] = durations.find(([, one]) => ms % one === 0 && ms / one > 1) ?? ["ms", 1];
   return `${ms / length} ${unit}`;

@@ -34,7 +34,7 @@ describe("statusPath", () => {
     "/a\r\nb",
     7,
   ])("may not be %j", (statusPath) => {
-    expect(() => resolve({ statusPath })).toThrow(/statusPath: .* is no path/u);
+    expect(() => resolve({ statusPath })).toThrow(/statusPath: .* is not a path/u);
   });
 
   test("is nowhere by default, which a deferred operation cannot bear", () => {
