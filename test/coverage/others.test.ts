@@ -81,7 +81,7 @@ describe("Fastify", () => {
       addHook: { value: () => {} },
       printRoutes: { value: () => "" },
     });
-    expect(() => fastifyTable(app)).toThrow("made before `latchkey/testing` was imported");
+    expect(() => fastifyTable(app)).toThrow("created before `latchkey/testing` was imported");
     watchFastify();
   });
 });

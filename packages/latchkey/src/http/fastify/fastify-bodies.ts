@@ -1,4 +1,4 @@
-/** The bytes of bodies that Fastify parses. */
+/** Keeps the bytes of bodies that Fastify parses. */
 import { Readable } from "node:stream";
 import { isMultipart, uploadedForm } from "../express/uploads.ts";
 import { announcesBody, headerLines, peekBytes, readBytes } from "../node-response/node-messages.ts";
@@ -12,32 +12,32 @@ export interface Bodies {
   incomingOf(request: FastifyMessage): Incoming;
 }
 
-/** What parsers read a body through, and what has passed through it. */
+/** A stream through which parsers read a body, and the bytes that have passed. */
 interface KeptBody {
   /**
-   * All of the body; null while its end has not passed.
+   * The whole body; null until its end has passed.
    *
-   * @param anyReader whether it counts as read, too, when other code has read the message past the payload: multipart parsers do
+   * @param anyReader also counts a body as read that other code read from the message itself, as multipart parsers do
    */
   bytes(anyReader: boolean): Uint8Array | null;
 }
 
-/** By assignment, which is several times as fast as by `Reflect`. */
+/** For assignment by key, which is several times as fast as `Reflect`. */
 type KeepingRequest = FastifyMessage & Record<symbol, KeptBody | undefined>;
 
-/** Fastify has no raw body: its parsers read through something that keeps what passes. */
+/** Fastify keeps no raw body, so its parsers are given a stream that keeps the bytes. */
 export function keepBodies(app: FastifyApp): Bodies {
   const handlers = new WeakSet<object>();
-  /** Those that no route has had as its handler yet. */
+  /** Handlers that no route has had yet. */
   const unseen = new Set<object>();
-  // A property of the request: a WeakMap of every request is a burden on the garbage collector.
+  // A property of the request, because a WeakMap of all requests burdens the garbage collector.
   const bodyKey = Symbol("latchkey.body");
   const variantKey = Symbol("latchkey.variant");
   app.addHook("onRoute", (route: AddedRoute) => {
     const isOurs = handlers.has(route.handler);
     if (isOurs) unseen.delete(route.handler);
-    // Instrumentation wraps handlers in a hook that comes before this one, and does not say whose. So every route may be one of
-    // those that are missing; what is no protected route's is kept no further than a parser would read it.
+    // Instrumentation may wrap handlers in an earlier hook, which hides them. So while handlers are missing, any route may be
+    // protected; for these, bytes are kept only up to the parser's limit.
     if (!isOurs && unseen.size === 0) return;
     const limitBytes = isOurs ? Number.POSITIVE_INFINITY : parserLimitOf(app, route);
     const variant = variantOf(route.constraints ?? {});
@@ -87,13 +87,13 @@ function parserLimitOf(app: FastifyApp, route: AddedRoute): number {
 function keptBody(request: FastifyMessage, payload: Readable, limitBytes: number): TappedBody | BodyCopy {
   const kept = new KeptChunks(limitBytes);
   const own = payload === request.raw && !(tapKey in payload);
-  // What has arrived already has passed every tap. Multipart parsers read the message itself, past a copy.
+  // A tap misses bytes that have already arrived. Multipart parsers read the message itself, so a copy would miss all.
   const tapped =
     own && (isUntouched(payload) || (isMultipart(request.raw.headers["content-type"]) && isUnread(payload)));
   return tapped ? new TappedBody(payload, kept) : new BodyCopy(payload, kept);
 }
 
-/** Routes with one path are distinguished by their constraints: a version, a host. */
+/** Routes with the same path differ in their constraints, such as a version or a host. */
 function variantOf(constraints: object): string | undefined {
   const entries = Object.entries(constraints).map(([name, value]) => [name, String(value)]);
   return entries.length === 0 ? undefined : JSON.stringify(entries.sort());
@@ -108,8 +108,8 @@ function readBody(
   const upload = isMultipart(raw.headers["content-type"]);
   const bytes = announcesBody(raw) ? (body?.bytes(upload) ?? null) : new Uint8Array(0);
   if (bytes === null) {
-    // A parser that leaves the request to the handler (of multipart, or one that passes the payload on to a proxy), or has made
-    // a value of something else.
+    // The parser has left the request to the handler (multipart, or a proxy's pass-through), or has made a value of something
+    // else.
     if (isUnread(raw)) return readBytes(raw, limitBytes, "unread");
     return upload && value !== undefined && value !== null
       ? readForm(request, body, limitBytes)
@@ -118,7 +118,7 @@ function readBody(
   return bytes.byteLength > limitBytes ? { kind: "too-large" } : { kind: "bytes", bytes };
 }
 
-/** What @fastify/multipart attaches: it has seen the last part, but perhaps not the end of the message. */
+/** Reads a form of @fastify/multipart, which has seen the last part but perhaps not the end of the message. */
 async function readForm(
   request: FastifyMessage,
   body: KeptBody | undefined,
@@ -141,12 +141,12 @@ function isUnread(raw: Readable): boolean {
 }
 
 const remedy =
-  "Call fastifyProtect (or fastifyServe) on the instance that has the route, give the route what `protect` returned as its handler, and " +
+  "Call fastifyProtect (or fastifyServe) on the instance that has the route, use the result of `protect` as the route's handler, and " +
   'let a content type parser read the body from its payload; or opt in to `fingerprint: "parsed"`.';
 
 type PayloadDone = (error: Error | null, payload: Readable) => void;
 
-/** Whether nothing of a body has arrived: what is in the stream's buffer already has passed every tap. */
+/** Whether no part of a body has arrived: a tap would miss bytes that are already in the stream's buffer. */
 function isUntouched(stream: Readable): boolean {
   return stream.readableLength === 0 && !stream.readableDidRead && !stream.readableEnded;
 }
@@ -160,14 +160,14 @@ class KeptChunks {
     this.#limitBytes = limitBytes;
   }
 
-  /** A copy: a reader may change the chunk in place. */
+  /** Copies the chunk, because a reader may change it in place. */
   add(chunk: Buffer | string, encoding?: BufferEncoding): void {
     this.#bytes += chunk.length;
     if (this.#isOver()) this.#chunks.length = 0;
     else this.#chunks.push(typeof chunk === "string" ? Buffer.from(chunk, encoding) : Buffer.from(chunk));
   }
 
-  /** Null: they were more than the limit. */
+  /** Null: the body exceeded the limit. */
   all(): Uint8Array | null {
     if (this.#isOver()) return null;
     const [only = null] = this.#chunks;
@@ -179,14 +179,14 @@ class KeptChunks {
   }
 }
 
-/** Under which a message keeps its tap. */
+/** The property of a message that holds its tap. */
 const tapKey = Symbol("latchkey.tap");
 
 /**
- * A message's own body, kept as the message receives it: a tenth of what another stream costs. Parsers get a stand-in for
- * the message, which tells that they have read the payload: those that take `request.raw` may not have read it as a whole.
+ * Keeps a message's body as the message receives it, at a tenth of another stream's cost. Parsers get a proxy of the message,
+ * which notes that they use the payload: parsers that read `request.raw` may not have read all of it.
  *
- * No closure of its own is put on a message: with one, requests stay in memory until the old generation is collected.
+ * Messages get no closure: with one, requests stay in memory until the old generation is collected.
  */
 class TappedBody implements KeptBody {
   readonly payload: Readable;
@@ -211,7 +211,7 @@ class TappedBody implements KeptBody {
     return this.#push.call(this.#message, chunk, encoding);
   }
 
-  /** Whatever is done with a stream begins with one of its methods. */
+  /** Called for every method of the proxy, because every use of a stream begins with one. */
   use(method: (...args: unknown[]) => unknown, args: readonly unknown[]): unknown {
     this.#usedPayload = true;
     const result: unknown = Reflect.apply(method, this.#message, args);
@@ -251,12 +251,12 @@ class StandIn implements ProxyHandler<Readable> {
 
 type Method = (...args: unknown[]) => unknown;
 
-/** A body on its way to a parser, kept as it passes. Reads nothing before it is read itself: multipart parsers take `request.raw` instead. */
+/** Keeps a body on its way to a parser. Reads only when it is read, because multipart parsers read `request.raw` instead. */
 class BodyCopy extends Readable implements KeptBody {
   readonly payload: Readable = this;
   readonly #source: Readable;
   readonly #kept: KeptChunks;
-  /** Whether the beginning is still unread. */
+  /** Whether no part of the source had been read before. */
   readonly #isWhole: boolean;
   #started = false;
   #complete = false;
@@ -273,17 +273,17 @@ class BodyCopy extends Readable implements KeptBody {
     return complete ? this.#kept.all() : null;
   }
 
-  /** As a request does: a client that hangs up is an error only for listeners of errors. */
+  /** As in a request, a client that hangs up causes an error only if there are error listeners. */
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     done(this.listenerCount("error") > 0 ? error : null);
   }
 
-  /** By which Fastify compares a decompressed body with the announced length. */
+  /** Fastify compares this with the announced length of a decompressed body. */
   get receivedEncodedLength(): unknown {
     return Reflect.get(this.#source, "receivedEncodedLength");
   }
 
-  // Not an async generator under `Readable.from`, which costs four times as much.
+  // `Readable.from` with an async generator costs four times as much.
   override _read(): void {
     const source = this.#source;
     if (this.#started) {

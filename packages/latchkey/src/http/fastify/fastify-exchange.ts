@@ -1,6 +1,6 @@
 /**
- * One request's way through Fastify's pipeline. Answers are captured where Fastify hands the serialised payload to its
- * `onSend` hooks, and wait there; hooks that come later act on what is sent.
+ * One protected request in Fastify's pipeline. An answer is captured when Fastify passes the serialised payload to its `onSend`
+ * hooks, and waits there until it is confirmed; later hooks act on what is sent.
  */
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from "node:http";
 import { pipeline, Readable } from "node:stream";
@@ -26,29 +26,29 @@ interface Run {
   readonly report: (error: unknown) => void;
 }
 
-/** The payload that waits, and what lets Fastify go on with it. */
+/** The payload that waits, and the callback that lets Fastify continue. */
 interface Waiting {
   readonly reply: FastifyAnswer;
   readonly payload: unknown;
   readonly done: SendDone;
-  /** What the raw response had by then: it is given back clean when the hold ends. */
+  /** The raw response's head at that time, because releasing the response resets it. */
   readonly head: Head;
 }
 
-/** Under which a run's reply keeps its run: a WeakMap of every request is a burden on the garbage collector. */
+/** The property of a reply that holds its run. A WeakMap of all requests would burden the garbage collector. */
 const runKey = Symbol("latchkey.run");
 
 export class FastifyExchange {
   readonly #reply: FastifyAnswer;
   readonly #hold: LazyBuffering;
-  /** The headers before the first run; null: there was none. */
+  /** The headers before the first run; null: no run has begun. */
   #prepared: FastifyHeaders | null = null;
-  /** The run whose answer counts; null where answers pass. */
+  /** The run whose answer counts; null: answers pass untouched. */
   #current: Run | null = null;
   #closed = false;
-  /** Other code than a run has answered: a time-out, for instance. */
+  /** Other code has answered, for instance a time-out. */
   #isTaken = false;
-  /** What goes out instead of a payload that no run has made. */
+  /** The answer that replaces a payload which no run has produced. */
   #substitute: { readonly answer: Reply; readonly prepared: FastifyHeaders } | null = null;
 
   constructor(reply: FastifyAnswer, limitBytes: number) {
@@ -57,8 +57,7 @@ export class FastifyExchange {
   }
 
   /**
-   * Runs a handler as Fastify would, on a clean reply of its own. What it does with that reply when the run is over goes
-   * nowhere.
+   * Runs a handler as Fastify would, on its own clean reply. After the run that reply has no effect.
    */
   run(handle: (reply: FastifyAnswer) => unknown, report: (error: unknown) => void): Promise<Reply> {
     beforeHandler(() => {
@@ -76,7 +75,7 @@ export class FastifyExchange {
   ): Promise<void> {
     const run: Run = { own: null, waiting: null, late, report };
     this.#current = run;
-    // Status, serializer, trailers and the like are properties that Fastify sets on the reply: they end with the run.
+    // Fastify sets status, serializer, trailers and the like as properties of the reply, so they end with the run.
     const own: FastifyAnswer & { [runKey]?: Run } = beforeHandler(() => this.#ownReply());
     own[runKey] = run;
     run.own = own;
@@ -87,18 +86,18 @@ export class FastifyExchange {
 
   #ownReply(): FastifyAnswer {
     const own = ownReply(this.#reply, this.#hold.res);
-    // What is on the request's reply is another answer's.
+    // The request's reply has the headers of another answer.
     if (this.#isTaken) restoreHeaders(own, this.#prepared ?? {});
     return own;
   }
 
-  /** Other code answers the request; the run goes on with a response that is discarded. */
+  /** Other code answers the request; the run continues on a response that is discarded. */
   #moveRun(raw: ServerResponse): void {
     this.#isTaken = true;
     if (this.#current?.own) Reflect.set(this.#current.own, "raw", raw);
   }
 
-  /** Whether this is not an answer of the handler's, but a time-out's or the like. */
+  /** Whether this answer is not the handler's, but for instance a time-out's. */
   #takes({ raw }: FastifyAnswer): boolean {
     if (this.#isTaken || this.#closed || this.#substitute !== null) return this.#isTaken;
     if (this.#current === null) return true;
@@ -107,7 +106,7 @@ export class FastifyExchange {
     return true;
   }
 
-  /** The `onSend` hook. What runs send that are over already is never answered. */
+  /** The `onSend` hook. Never continues payloads from runs that are over. */
   onSend(reply: FastifyAnswer & { [runKey]?: Run }, payload: unknown, done: SendDone): void {
     if (reply[runKey] === undefined && this.#takes(reply)) {
       if (!this.#isTaken) this.#hold.leave();
@@ -127,14 +126,14 @@ export class FastifyExchange {
     }
   }
 
-  /** From here on answers pass untouched: an error's, or those of a handler that runs unprotected. */
+  /** From now on answers pass untouched: error answers, or those of a handler that runs unprotected. */
   open(): void {
     this.#hold.release(false);
     this.#restoreHeaders();
     this.#current = null;
   }
 
-  /** Resolves when an answer of other code has gone out. */
+  /** Resolves once an answer of other code has been sent. */
   async left(): Promise<void> {
     if (this.#isTaken) await new Promise((resolve) => this.#reply.then(resolve, resolve));
   }
@@ -143,7 +142,7 @@ export class FastifyExchange {
     if (this.#prepared !== null && !this.#isTaken) restoreHeaders(this.#reply, this.#prepared);
   }
 
-  /** Sends what a submission ended with, through the hooks that come later. */
+  /** Sends the outcome of a submission through the later hooks. */
   close(answered: Answered): void {
     const { kind, reply } = answered;
     const waiting = this.#current?.waiting ?? null;
@@ -166,12 +165,12 @@ export class FastifyExchange {
     } else if (kind === "latchkey") {
       this.#current = null;
       this.#substitute = { answer: reply, prepared };
-      // Earlier hooks see it, and Fastify names no type of its own.
+      // Set before `send`, so that earlier hooks see them and Fastify adds no content type.
       setStatus(this.#reply, reply);
       setFields(reply.headers, (name, value) => this.#reply.header(name, value));
       this.#reply.send(reply.body.byteLength === 0 ? undefined : asBuffer(reply.body));
     } else {
-      // It was given past Fastify, on the raw response; or by Fastify's last resort for errors.
+      // The handler answered on the raw response, or Fastify's fallback for errors did.
       this.#reply.hijack();
       sendHandlerReply(this.#reply.raw, reply);
     }
@@ -182,18 +181,18 @@ export class FastifyExchange {
       run.report(new LatchkeyError("answer-twice"));
       return;
     }
-    // It waits long enough for its producer to fill its buffer anew.
+    // A copy, because the producer may reuse its buffer while the payload waits.
     const kept = Buffer.isBuffer(payload) ? Buffer.from(payload) : payload;
     run.waiting = { reply, payload: kept, done, head: readHead(reply.raw) };
     try {
       deliver(run.late, reply, payload, () => deliver(run.late, reply, kept));
     } catch (error) {
-      // A header that cannot be sent: no caller above this hook would end the attempt.
+      // A header cannot be sent. No caller of this hook would end the attempt, so destroy the response.
       reply.raw.destroy(error instanceof Error ? error : new Error(String(error)));
     }
   }
 
-  /** Gives a reply status and headers. Those about content that hooks may have added for other bytes go. */
+  /** Sets a reply's status and headers. Removes content headers that hooks may have added for other bytes. */
   #setHead(reply: FastifyAnswer, answer: Reply, prepared: FastifyHeaders): void {
     setStatus(reply, answer);
     const there = reply.getHeaders();
@@ -208,8 +207,8 @@ export class FastifyExchange {
 }
 
 /**
- * What Fastify's later hooks get. Without a body nothing at all, as from a handler that sends nothing: plugins would digest
- * and compress empty bytes. An empty answer that has a type was sent as text or bytes.
+ * The payload for Fastify's later hooks. An empty answer becomes undefined, as from a handler that sends nothing, because
+ * plugins would digest and compress empty bytes; with a content type it was sent as text or bytes, so it becomes empty text.
  */
 function payloadOf({ body, headers }: Reply): string | Buffer | undefined {
   const typed = headers.some(([name]) => name.toLowerCase() === "content-type");
@@ -218,13 +217,13 @@ function payloadOf({ body, headers }: Reply): string | Buffer | undefined {
   return textOf(bytes) ?? bytes;
 }
 
-/** Not by `reply.code`, which knows no status above 599. */
+/** Not through `reply.code`, which refuses a status above 599. */
 function setStatus({ raw }: FastifyAnswer, { status, statusText }: Reply): void {
   raw.statusCode = status;
   if (statusText !== undefined) raw.statusMessage = statusText;
 }
 
-/** Hands a payload over, or writes it to the raw response, which is held then, as Fastify does at the end of its pipeline. */
+/** Takes a payload as the run's answer, or writes it to the held raw response, as Fastify does at the end of its pipeline. */
 function deliver(late: LateRun, reply: FastifyAnswer, given: unknown, again = () => {}): void {
   const { raw } = reply;
   let payload = given;
@@ -256,7 +255,7 @@ function headOf({ statusCode, statusMessage }: ServerResponse, given: Fields): O
 
 type Fields = readonly (readonly [name: string, value: FastifyHeaders[string]])[];
 
-/** Reads as one with `undefined` and `null`: a payload that Fastify can send once more. */
+/** Whether Fastify can send this payload a second time. */
 function isWhole(payload: unknown): payload is string | Buffer | null | undefined {
   return payload === undefined || payload === null || typeof payload === "string" || Buffer.isBuffer(payload);
 }
@@ -275,7 +274,7 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** What handlers mostly do with a reply, none of which needs the raw response held. */
+/** The usual members of a reply. None of them touches the raw response, so it need not be held. */
 const untouching: ReadonlySet<PropertyKey> = new Set([
   "code",
   "getHeader",
@@ -297,8 +296,8 @@ const untouching: ReadonlySet<PropertyKey> = new Set([
 const settingStatus: ReadonlySet<PropertyKey> = new Set(["code", "redirect", "status", "statusCode"]);
 
 /**
- * A run's reply as its handler sees it: once the run is over, it answers no request any more. Whatever else than the usual is
- * asked of it, decorators above all, may lead to the raw response, so that is held from then on.
+ * The handler's view of a run's reply: once the run is over, it has no effect. Any other member, such as a decorator, may lead
+ * to the raw response, so reading one holds that response.
  */
 function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
   const view: FastifyAnswer = new Proxy(own, {
@@ -324,7 +323,7 @@ function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
   return view;
 }
 
-/** Where an answer was given, `then` only says so. */
+/** Includes `then` once an answer was given, because it then only reports that. */
 function isUntouching(reply: FastifyAnswer, name: PropertyKey): boolean {
   return untouching.has(name) || typeof name === "symbol" || (name === "then" && reply.sent);
 }

@@ -1,7 +1,7 @@
-/** Fastify as Latchkey sees it. Apps keep their own types by annotating `tenant: (request: FastifyRequest) => …`. */
+/** The part of Fastify that Latchkey uses. Apps keep their own types by annotating `tenant: (request: FastifyRequest) => …`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** A value of any shape, as Fastify leaves its own where an app has not said which. */
+/** Any value: Fastify's own types for values that an app has not typed. */
 type Loose = ReturnType<JSON["parse"]>;
 
 /** An instance: the app, or a plugin's. */
@@ -14,10 +14,10 @@ export interface FastifyApp {
   ): unknown;
 }
 
-/** Lets Fastify go on with what a hook has made of a payload. */
+/** Lets Fastify continue with the payload that a hook has returned. */
 export type SendDone = (error: Error | null, payload?: unknown) => void;
 
-/** What the adapter itself needs of a request. */
+/** The part of a request that the adapter needs. */
 export interface FastifyMessage {
   readonly raw: IncomingMessage;
   readonly method: string;
@@ -25,26 +25,26 @@ export interface FastifyMessage {
   readonly body: unknown;
 }
 
-/** What the adapter itself needs of a reply. */
+/** The part of a reply that the adapter needs. */
 export interface FastifyAnswer {
   readonly raw: ServerResponse;
   readonly request: Loose;
   readonly log: Loose;
   readonly sent: boolean;
   getHeaders(): FastifyHeaders;
-  // Fastify's own methods return replies whose types depend on the route's.
+  // Fastify's own methods return replies whose types depend on the route.
   code(status: Loose): Loose;
   header(name: string, value: Loose): Loose;
   hijack(): Loose;
   removeHeader(name: string): Loose;
   send(payload?: Loose): Loose;
-  // Declared as a property: an object with a method of this name would be taken for a promise.
+  // A property and not a method, because TypeScript would take an object with such a method for a promise.
   readonly then: Loose;
 }
 
 export type FastifyHeaders = Readonly<Record<string, number | string | string[] | undefined>>;
 
-/** A request, where the app has not said which. */
+/** A request, if the app has not annotated its own type. */
 export interface FastifyRequest extends FastifyMessage {
   readonly body: Loose;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -57,7 +57,7 @@ export interface FastifyRequest extends FastifyMessage {
   readonly url: string;
 }
 
-/** A reply, where the app has not said which. */
+/** A reply, if the app has not annotated its own type. */
 export interface FastifyReply extends FastifyAnswer {
   readonly log: Loose;
   statusCode: number;

@@ -23,14 +23,14 @@ import type {
   FastifyRequest,
 } from "./fastify-types.ts";
 
-/** A handler for the route: it gets `tx` (under `transaction`) and `attempt`, and answers as a Fastify handler does. */
+/** A protected handler: it receives `tx` (under `transaction`) and `attempt`, and answers as a Fastify handler does. */
 export type FastifyHandler<Req, Rep, Tx, E extends Execution> = (
   request: Req,
   reply: Rep,
   context: HandlerContext<Tx, E>,
 ) => unknown;
 
-/** Protects one route. What it returns is the route's handler; hooks up to `preHandler` come before it. */
+/** Protects one route. Returns the route's handler; hooks up to `preHandler` run before it. */
 export type FastifyProtect<R extends FastifyMessage, Tx> = <
   E extends Execution,
   Req extends FastifyMessage = R,
@@ -45,9 +45,9 @@ export type FastifyProtect<R extends FastifyMessage, Tx> = <
  * Makes `protect(operation, handler)` for the routes of a Fastify instance and of the plugins in it. Call it before
  * registering them.
  *
- * The answer is captured after serialisation, by an `onSend` hook that this call adds: hooks that were there earlier act
- * on what is stored, those added later (compression, cookies …) on each answer as it is sent, first or replayed. Every
- * hook runs once for each request. A handler that throws is rolled back and its error goes to Fastify's error handler.
+ * The answer is captured after serialisation, by an `onSend` hook that this call adds. Hooks added before it act on the stored
+ * answer; those added later (compression, cookies …) act on each answer as it is sent, first or replayed. Every hook runs once
+ * for each request. A handler that throws is rolled back and its error goes to Fastify's error handler.
  *
  * Bytes of the body are kept while content type parsers read them; Fastify's own `bodyLimit` comes first. A parser that
  * reads `request.raw` instead (multipart) leaves nothing for the fingerprint.
@@ -60,7 +60,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
   options: HttpOptions<R>,
 ): FastifyProtect<R, Tx> {
   const exchange = createExchange<R, Tx>(latchkey, options);
-  // A property of the request: a WeakMap of every request is a burden on the garbage collector.
+  // A property of the request, because a WeakMap of all requests burdens the garbage collector.
   const exchangeKey = Symbol("latchkey.exchange");
   const bodies = keepBodies(app);
   app.addHook("onSend", (request, reply, payload, done) => {
@@ -98,9 +98,9 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
         return reply as unknown as Promise<void>;
       }
       exchange.open();
-      // An outcome of operations without `tx` alone, whose whole context is the attempt.
+      // Only operations without `tx` have this outcome, and their whole context is the attempt.
       const result = run(reply, { attempt: outcome.attempt } as HandlerContext<Tx, E>);
-      // A handler that returns nothing at all will send; Fastify waits for the reply, not for this promise.
+      // A handler that returns undefined will call `send`; then Fastify must wait for the reply, not for this promise.
       return (result === undefined ? reply : result) as Promise<void>;
     }
     bodies.keepFor(protectedHandler);
@@ -108,7 +108,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
   };
 }
 
-/** Serves one operation that owns its work. What it returns is the route's handler. */
+/** Serves one operation that owns its work. Returns the route's handler. */
 export type FastifyServe<R extends FastifyMessage> = <
   E extends Execution,
   I,
@@ -122,8 +122,8 @@ export type FastifyServe<R extends FastifyMessage> = <
 
 /**
  * Makes `serve(operation, toInput)` for the routes of a Fastify instance and of the plugins in it: `toInput` makes the
- * operation's input of a request, and the operation's `run` answers. Call it before registering the routes. What `toInput`
- * throws goes to Fastify's error handler, and nothing is stored. Hooks act on every answer as it is sent, first or replayed.
+ * operation's input from a request, and the operation's `run` answers. Call it before registering the routes. If `toInput`
+ * throws, the error goes to Fastify's error handler and nothing is stored. Hooks act on every answer, first or replayed.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -156,9 +156,9 @@ export function fastifyServe<Tx, R extends FastifyMessage = FastifyRequest>(
 }
 
 /**
- * Makes the handler of the status resource, which says what became of a request that was answered 202:
+ * Makes the handler of the status resource, which returns the outcome of a request that was answered 202:
  * `app.get("/operations/:id", status)`, with authorisation in a hook before it. Give it the options of the routes that answer
- * 202. To everybody but the request's own tenant and principal it answers 404.
+ * 202. Callers with another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */

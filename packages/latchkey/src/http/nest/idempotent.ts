@@ -22,16 +22,14 @@ type Loose = ReturnType<JSON["parse"]>;
 type Decorate = (target: object, method: string | symbol, descriptor: TypedPropertyDescriptor<Loose>) => void;
 
 /**
- * Protects a method: `@Post() @Idempotent("orders.create")`. Defines the operation on the app's latchkey, once, when the
- * app starts; name and options are those of `latchkey.operation`. With `run` among the options the operation owns its
- * work: the method returns its input, and `run` answers (see `nestServe`). The name is part of every stored key: one that
- * is changed later forgets them.
+ * Protects a method: `@Post() @Idempotent("orders.create")`. Defines the operation on the app's latchkey, once, when the app
+ * starts; name and options are those of `latchkey.operation`. With the option `run` the operation owns its work: the method
+ * returns its input, and `run` answers (see `nestServe`). The name is part of every stored key: changing it forgets them.
  *
- * Interceptors of decorators that stand below this one surround it; those that stand above it are part of the run, as
- * are pipes.
+ * Interceptors of decorators below this one wrap it; those above it are part of the run, as are pipes.
  *
- * @param overrides what this route does differently from the `http` of `LatchkeyModule`
- * @throws {TypeError} for what is no operation; when the app starts, as `latchkey.operation` and `nestProtect` do.
+ * @param overrides this route's overrides of `http` of `LatchkeyModule`
+ * @throws {TypeError} for a value that is not an operation; when the app starts, as `latchkey.operation` and `nestProtect` do.
  */
 export function Idempotent<E extends DirectExecution, R = NestRequest>(
   name: string,
@@ -44,8 +42,8 @@ export function Idempotent<I, E extends Execution, R = NestRequest>(
   overrides?: RouteOptions<R>,
 ): Decorate;
 /**
- * Protects a method with an operation that is defined elsewhere: the operation itself, or the token (a symbol) of a
- * provider that gives it. For operations of several routes, and for those whose `run` needs providers.
+ * Protects a method with an operation that is defined elsewhere: the operation itself, or the token (a symbol) of its
+ * provider. For operations of several routes, and for those whose `run` needs providers.
  */
 export function Idempotent<R = NestRequest>(
   operation: Operation | symbol,
@@ -87,8 +85,8 @@ function operationName(operation: string | symbol | Operation): string {
 }
 
 /**
- * Makes a method the status resource: `@Get("operations/:id") @IdempotencyStatus()`. The method's body never runs. The
- * `http` of `LatchkeyModule` says in `statusPath` where it is.
+ * Makes a method the status resource: `@Get("operations/:id") @IdempotencyStatus()`. The method's body never runs. Set
+ * `statusPath` in the `http` of `LatchkeyModule` to its path.
  */
 export function IdempotencyStatus(): Decorate {
   return (_target, _method, { value }) =>
@@ -99,11 +97,11 @@ export function IdempotencyStatus(): Decorate {
 }
 
 /**
- * Gives a parameter of a protected method its context, or with a name that member of it: `@IdempotencyContext("tx") tx`,
- * `@IdempotencyContext() { tx, attempt }`. The type is yours to say: `PgTx<pg.Pool>`, `Attempt`,
+ * Passes the context of a protected method to a parameter, or one member of it: `@IdempotencyContext() { tx, attempt }`,
+ * `@IdempotencyContext("tx") tx`. Annotate the type yourself: `PgTx<pg.Pool>`, `Attempt`,
  * `HandlerContext<PgTx<pg.Pool>, "transaction">`.
  *
- * @throws {TypeError} at the request, in a method that is not protected, or for a member that its execution has not.
+ * @throws {TypeError} at the request, in a method that is not protected, or for a member that its execution does not have.
  */
 export function IdempotencyContext(
   member?: keyof HandlerContext<unknown, "transaction">,
@@ -127,12 +125,12 @@ interface Decorated {
   readonly interceptor: object;
 }
 
-/** What `@Idempotent` was put on and no app has looked at yet. */
+/** Methods with `@Idempotent` that no app has checked yet. */
 const decorated = new Set<Decorated>();
 
 /**
- * Nest reads what stands on the class once it is whole. Where another decorator has replaced the method in between, or the
- * method is no route, the interceptor is never called, and requests would run unprotected.
+ * Nest reads the metadata when the class is complete. If another decorator has replaced the method, or the method is not a
+ * route, the interceptor is never called and requests would run unprotected.
  *
  * @throws {TypeError} for the first such method, when an app starts.
  */
@@ -148,14 +146,14 @@ export function requireProtected(): void {
       );
     }
     if (!isRoute(standing)) {
-      throw new TypeError(`${name} protects nothing: the method is no route of a controller`);
+      throw new TypeError(`${name} protects nothing: the method is not a route of a controller`);
     }
   }
 }
 
 const places = new Map<string, number>();
 
-/** Controllers of one name, such as those of two versions, are distinguished by a number. */
+/** A number distinguishes controllers with the same name, such as those of two versions. */
 function placeOf(target: object, method: string | symbol): string {
   const place = `${target.constructor.name}.${String(method)}`;
   const count = (places.get(place) ?? 0) + 1;
@@ -163,7 +161,7 @@ function placeOf(target: object, method: string | symbol): string {
   return count === 1 ? place : `${place}#${count}`;
 }
 
-/** A class, so that Nest makes it where its controller is and gives it what the app provides. */
+/** Makes a class, so that Nest instantiates it with its controller and injects the app's providers. */
 function interceptorClass(
   make: (routes: LatchkeyRoutes, provided: unknown) => NestInterceptor,
   tokens: readonly symbol[],

@@ -1,4 +1,4 @@
-/** Nest, on Express and on Fastify: the module and its decorators, and the interceptors that they are made of. */
+/** Nest, on Express and on Fastify: the module and its decorators, and the interceptors that they use. */
 export { IdempotencyContext, IdempotencyStatus, Idempotent } from "./idempotent.ts";
 export { type NestProtect, type NestServe, nestContext, nestProtect, nestServe, nestStatus } from "./nest.ts";
 export {

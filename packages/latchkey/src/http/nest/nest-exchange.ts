@@ -1,7 +1,6 @@
 /**
- * One request's way through Nest. Nest answers by itself with what its interceptors have made of a handler's value, once
- * for each request: so the value is given to it inside the attempt, and what it then writes to the held response is the
- * answer.
+ * One protected request in Nest. Nest itself answers, once for each request, with the handler's value after the interceptors.
+ * So the value is passed to Nest inside the attempt, and what Nest then writes to the held response is the answer.
  */
 import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
@@ -19,12 +18,12 @@ import { parseJsonBody } from "../protocol/request-body.ts";
 import type { NestCallHandler, NestHost, NestObserver, NestPlace, NestStream } from "./nest-types.ts";
 
 /**
- * Where a request and its answer are.
+ * Finds Node's request and response of an execution context.
  *
  * @throws {TypeError} outside HTTP.
  */
 export function placeOf(host: NestHost): NestPlace {
-  if (host.getType() !== "http") throw new TypeError("Latchkey protects HTTP routes of Nest, nothing else");
+  if (host.getType() !== "http") throw new TypeError("Latchkey protects only HTTP routes of Nest");
   const http = host.switchToHttp();
   const request = http.getRequest();
   const response = http.getResponse();
@@ -37,21 +36,21 @@ export class NestExchange {
   readonly #host: NestHost;
   readonly #place: NestPlace;
   readonly #isKept: boolean;
-  /** What Nest has set before the handler. */
+  /** The status that Nest set before the handler. */
   readonly #status: number;
   readonly #before: ReplyState | null;
   readonly #held: BufferedResponse<ServerResponse>;
   #released = false;
-  /** Nest has got the value or the error of a run, and is about to answer with it. */
+  /** Nest has received the value of a run and is about to answer with it. */
   #isGiven = false;
   /** Code other than the handler has answered. */
   #isTaken = false;
-  /** Takes the one value or error that Nest is given; null from then on. */
+  /** Receives the one value or error for Nest; null afterwards. */
   #nest: NestObserver | null = null;
-  /** Nest has turned away and answers by itself, for instance because an interceptor's time was over. */
+  /** Nest has unsubscribed and answers without the handler, for instance after an interceptor's time-out. */
   #left = false;
 
-  /** @param isKept whether what a handler has done stays, however its answer ends */
+  /** @param isKept whether the handler's work stays even if its answer is lost */
   constructor(host: NestHost, place: NestPlace, limitBytes: number, isKept: boolean) {
     this.#host = host;
     this.#place = place;
@@ -61,7 +60,7 @@ export class NestExchange {
     this.#held = holdResponse(place.res, {
       limitBytes,
       yields: true,
-      // Nest writes what it has been given outside the attempt.
+      // Nest writes the answer outside the attempt's async context.
       isHandlers: () => this.#isGiven || insideAttempt(),
       onLeave: () => {
         this.#isTaken = true;
@@ -69,7 +68,7 @@ export class NestExchange {
     });
   }
 
-  /** Everything, as the Observable that Nest wants. */
+  /** Submits the request and returns the Observable that Nest expects. */
   take<Tx, E extends Execution, S extends NestStream>(
     next: NestCallHandler<S>,
     enter: (context: HandlerContext<Tx, E>) => void,
@@ -81,7 +80,7 @@ export class NestExchange {
         .then(async (outcome) => {
           if (outcome.kind === "pass") {
             this.#release();
-            // An outcome of operations without `tx` alone, whose whole context is the attempt.
+            // Only operations without `tx` have this outcome, and their whole context is the attempt.
             const context: { readonly attempt: Attempt } = { attempt: outcome.attempt };
             enter(context as HandlerContext<Tx, E>);
             this.#give(await lastOf(next.handle()));
@@ -100,7 +99,7 @@ export class NestExchange {
     let isMade = true;
     const reply = await this.#held.run(async () => {
       if (this.#nest === null) {
-        const message = "The transaction would have to run again, and Nest has answered already";
+        const message = "The transaction would have to run again, but Nest has already answered";
         throw new CannotRunAgain("rolled_back", { message });
       }
       requireUnread(this.#place.message);
@@ -110,7 +109,7 @@ export class NestExchange {
       });
       const value = await this.#handle(next);
       if (!this.#left) {
-        // Fastify's reply has meanwhile had another answer's headers.
+        // Fastify's reply has the headers of another answer.
         if (this.#isTaken) this.#restoreReply();
         this.#give(value);
       } else if (!this.#place.res.writableEnded) {
@@ -118,13 +117,13 @@ export class NestExchange {
         isMade = false;
       }
     }, report);
-    // A reply of Fastify's has meanwhile had another answer's headers.
+    // With `@Res()` on Fastify, the reply has mixed in another answer's headers.
     const isMixed = this.#isTaken && this.#place.reply !== null && answersItself(this.#host);
     if (isMade && !isMixed) return reply;
     return { status: reply.status, headers: [], body: new Uint8Array(0), bodyMissing: true };
   }
 
-  /** Nest has answered, with a time-out for instance: the response is its own from now on. */
+  /** Nest has answered, for instance with a time-out: from now on it owns the response. */
   #leave(): void {
     if (this.#nest === null) return;
     this.#left = true;
@@ -137,9 +136,9 @@ export class NestExchange {
   }
 
   /**
-   * Only Nest and its interceptors can make an answer of a value, and they do it once.
+   * Ends a run without an answer from Nest, which turns only one value into an answer.
    *
-   * @throws {LatchkeyError} `answer-missing` where what the handler has done is undone.
+   * @throws {LatchkeyError} `answer-missing` if the handler's work is rolled back.
    */
   #endWithoutNest(value: unknown): void {
     if (isStreamable(value)) value.getStream().destroy();
@@ -150,7 +149,7 @@ export class NestExchange {
     this.#place.res.end();
   }
 
-  /** Pipes come before the handler: where they reject its parameters, nothing has happened. */
+  /** Pipes run before the handler: if they reject its parameters, nothing was executed. */
   #handle(next: NestCallHandler<NestStream>): Promise<unknown> {
     const { request } = this.#place;
     return lastOf(next.handle()).catch((error: unknown) => {
@@ -173,11 +172,11 @@ export class NestExchange {
     const rejected = failure instanceof NotExecuted && Reflect.get(request, rejectedByPipes) === true;
     const error = rejected ? failure.cause : failure;
     this.#release();
-    // The request has been answered; the attempt's event tells of the error.
+    // The request has been answered; the attempt's event reports the error.
     if (this.#left) return;
     this.#restoreReply();
     if (this.#nest !== null) this.#nest.error(error);
-    // Nest's exception filters have a second entrance, for errors of middleware.
+    // Nest's exception filters also accept errors of middleware.
     else if (reply === null) next(error);
     else reply.send(error);
     this.#nest = null;
@@ -194,7 +193,7 @@ export class NestExchange {
   #send(outcome: Answered): void {
     const { res } = this.#place;
     if (this.#left) return;
-    // Fastify lays its own headers over the raw response's only when it sends.
+    // Fastify copies its headers to the raw response only when it sends.
     for (const [name, value] of Object.entries(this.#before?.headers ?? {})) {
       if (value !== undefined) res.setHeader(name, value);
     }
@@ -213,7 +212,7 @@ export class NestExchange {
   }
 }
 
-/** Nest's mark on a request, for interceptors; since Nest 12, and in 11.2.10. */
+/** Nest's mark on a request for interceptors, since 11.2.10 and 12. */
 const rejectedByPipes = Symbol.for("nestjs:rejected-by-pipes");
 
 function ignore(): void {}
@@ -223,7 +222,7 @@ function isStreamable(value: unknown): value is { getStream(): Readable } {
   return typeof value === "object" && value !== null && "getStream" in value;
 }
 
-/** What Nest is given where no handler has run: the answer's value, so that interceptors find what they are used to. */
+/** The answer's value for Nest when no handler has run, so that interceptors get their usual input. */
 function valueIn({ headers, body }: Reply): unknown {
   const type = headers.find(([name]) => name.toLowerCase() === "content-type")?.[1] ?? null;
   try {
@@ -233,7 +232,7 @@ function valueIn({ headers, body }: Reply): unknown {
   }
 }
 
-/** An Observable of the class that Nest itself uses; `subscribed` returns what to do when Nest turns away. */
+/** Makes an Observable of Nest's own class; `subscribed` returns a function that is called when Nest unsubscribes. */
 function observable<S extends NestStream>(like: S, subscribed: (nest: NestObserver) => () => void): S {
   const { constructor: Observable } = like as unknown as {
     readonly constructor: new (subscribed: (nest: NestObserver) => () => void) => S;
@@ -255,19 +254,19 @@ export function lastOf(stream: NestStream): Promise<unknown> {
   });
 }
 
-/** Whether Nest leaves the answer to the handler, as it does for `@Res()` without `passthrough` and for `@Next()`. */
+/** Whether the handler answers itself, with `@Res()` without `passthrough` or with `@Next()`. */
 function answersItself(host: NestHost): boolean {
   const read: unknown = Reflect.get(Reflect, "getMetadata");
   if (typeof read !== "function") return false;
   const controller = host.getClass();
   const name = nameOf(host.getHandler(), controller.prototype);
   const parameters = Object.keys(read("__routeArguments__", controller, name) ?? {});
-  // Nest's numbers for the response and for `next`.
+  // Nest's `RouteParamtypes` for the response and for `next`.
   const takesResponse = parameters.some((key) => key.startsWith("1:") || key.startsWith("2:"));
   return takesResponse && read("__responsePassthrough__", controller, name) !== true;
 }
 
-/** A decorator may have put a function of another name in the method's place. */
+/** The method's name, found by its function, because a decorator may have replaced it by one with another name. */
 function nameOf(handler: object, prototype: object): string {
   for (let each: object | null = prototype; each !== null; each = Object.getPrototypeOf(each)) {
     for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(each))) {

@@ -1,7 +1,6 @@
 /**
- * What Nest's decorators leave on classes and methods, and where Nest looks for it. These names are not documented by Nest;
- * they have not changed since Nest 5, Nest's own packages and others depend on them, and the tests run on 11 and 12
- * (docs/decisions/034).
+ * The metadata that Nest's decorators put on classes and methods. Nest does not document these names; they have not changed
+ * since Nest 5, Nest's own packages and others depend on them, and the tests run on 11 and 12 (docs/decisions/034).
  */
 
 /** Interceptors, on a method's function. */
@@ -10,9 +9,9 @@ const interceptors = "__interceptors__";
 const routePath = "path";
 /** Parameters of a route's method, on the controller, by method. */
 const routeArguments = "__routeArguments__";
-/** Makes a parameter one of `createParamDecorator`'s. */
+/** Marks a parameter of `createParamDecorator`. */
 const customArgument = "__customRouteArgs__";
-/** Constructor parameters that are named by token, on a class. */
+/** Constructor parameters with injection tokens, on a class. */
 const constructorTokens = "self:paramtypes";
 /** Extensions of an operation in the OpenAPI document, on a method's function. */
 const openApiExtensions = "swagger/apiExtension";
@@ -37,7 +36,7 @@ function defineMetadata(key: string, value: unknown, target: object, property?: 
   (define as Define)(key, value, target, property);
 }
 
-/** As `@UseInterceptors(interceptor)`. */
+/** Like `@UseInterceptors(interceptor)`. */
 export function useInterceptor(method: object, interceptor: object): void {
   const before = (readMetadata(interceptors, method) ?? []) as readonly object[];
   defineMetadata(interceptors, [...before, interceptor], method);
@@ -54,13 +53,13 @@ export function isRoute(method: object): boolean {
   return readMetadata(routePath, method) !== undefined;
 }
 
-/** As `@Inject(token)` on each constructor parameter, in order. */
+/** Like `@Inject(token)` on each constructor parameter, in order. */
 export function injectTokens(target: object, tokens: readonly unknown[]): void {
   const named = tokens.map((param, index) => ({ index, param }));
   defineMetadata(constructorTokens, named, target);
 }
 
-/** As a decorator made by `createParamDecorator(factory)`. */
+/** Like a decorator made by `createParamDecorator(factory)`. */
 export function useParameter(
   {
     target,
@@ -76,7 +75,7 @@ export function useParameter(
   defineMetadata(routeArguments, { ...(before as object | undefined), ...added }, target.constructor, method);
 }
 
-/** As `@ApiExtension(key, value)` of `@nestjs/swagger`. */
+/** Like `@ApiExtension(key, value)` of `@nestjs/swagger`. */
 export function useOpenApiExtension(method: object, key: string, value: string): void {
   const before = readMetadata(openApiExtensions, method) as object | undefined;
   defineMetadata(openApiExtensions, { [key]: value, ...before }, method);

@@ -1,4 +1,4 @@
-/** `LatchkeyModule`: a latchkey in a Nest app, with its routes, its worker and its end. */
+/** `LatchkeyModule`: a latchkey in a Nest app, with its routes, worker and shutdown. */
 
 import type { CloseOptions } from "../../execution/lifecycle.ts";
 import { checkOptions, type OptionNames } from "../../known-options.ts";
@@ -10,7 +10,7 @@ import { LatchkeyRoutes } from "./nest-routes.ts";
 import { LatchkeyHealthIndicator, LatchkeyService } from "./nest-service.ts";
 import type { NestRequest } from "./nest-types.ts";
 
-/** A value of any shape, as Nest leaves providers and tokens. */
+/** Any value, like Nest's own types of providers and tokens. */
 type Loose = ReturnType<JSON["parse"]>;
 
 /** The token of the app's latchkey: `@Inject(LATCHKEY) latchkey: Latchkey<PgTx<pg.Pool>>`. */
@@ -19,16 +19,16 @@ export const LATCHKEY: unique symbol = Symbol("LATCHKEY");
 const OPTIONS = Symbol("LATCHKEY_OPTIONS");
 
 export interface LatchkeyModuleOptions<Tx, R = NestRequest> {
-  /** Made by `createLatchkey`; the app closes it. */
+  /** From `createLatchkey`. The module closes it when the app ends. */
   readonly latchkey: Latchkey<Tx>;
-  /** On whose behalf requests run, and everything else that HTTP adapters take. */
+  /** The options of HTTP adapters, such as `tenant`. */
   readonly http: HttpOptions<R>;
   /**
-   * Options of the worker that runs in this process from `onApplicationBootstrap` on. `false`: none, because another
-   * process has it, or because this one is frozen between requests. Default: one, without options.
+   * Options of the worker that this process starts in `onApplicationBootstrap`. `false`: no worker, because another process has
+   * one or because this one is frozen between requests. Default: a worker with default options.
    */
   readonly worker?: WorkerOptions | false;
-  /** How long the app's end waits for what is under way. Default 25 seconds. */
+  /** How long the app's shutdown waits for running work. Default 25 seconds. */
   readonly shutdown?: CloseOptions;
 }
 
@@ -40,20 +40,20 @@ const optionNames = {
 } as const satisfies OptionNames<LatchkeyModuleOptions<never>>;
 
 interface ModuleScope {
-  /** Whether controllers of every module can be protected without importing this one. Default true. */
+  /** Whether controllers in all modules can be protected without importing this module. Default true. */
   readonly isGlobal?: boolean;
 }
 
-/** What a class has that gives the options, for `useClass` and `useExisting`. */
+/** A class that provides the options, for `useClass` and `useExisting`. */
 export interface LatchkeyOptionsFactory<Tx, R = NestRequest> {
   createLatchkeyOptions(): LatchkeyModuleOptions<Tx, R> | Promise<LatchkeyModuleOptions<Tx, R>>;
 }
 
-/** One of `useFactory`, `useClass` and `useExisting`, as in other modules of Nest's. */
+/** One of `useFactory`, `useClass` and `useExisting`, as in Nest's own modules. */
 export interface LatchkeyAsyncOptions<Tx, R = NestRequest> extends ModuleScope {
-  /** Modules that export what is injected. */
+  /** Modules that export the injected providers. */
   readonly imports?: Loose[];
-  /** Tokens of what `useFactory` takes, in order. */
+  /** Tokens of the arguments of `useFactory`, in order. */
   readonly inject?: Loose[];
   readonly useFactory?: (
     ...injected: Loose[]
@@ -71,7 +71,7 @@ const asyncNames = {
   useExisting: true,
 } as const satisfies OptionNames<LatchkeyAsyncOptions<never>>;
 
-/** What Nest calls a dynamic module. */
+/** Nest's dynamic module. */
 export interface NestDynamicModule {
   module: new () => object;
   global: boolean;
@@ -81,9 +81,9 @@ export interface NestDynamicModule {
 }
 
 /**
- * Gives a Nest app its latchkey: the provider `LATCHKEY`, what `@Idempotent` needs, a worker that is started and stopped
- * with the app, and `LatchkeyHealthIndicator`. Import it once, in the root module. For SIGTERM to end the app in order,
- * call `app.enableShutdownHooks()`; close pools in `onApplicationShutdown`, which comes after Latchkey.
+ * Adds a latchkey to a Nest app: the provider `LATCHKEY`, the providers that `@Idempotent` needs, a worker that starts and stops
+ * with the app, and `LatchkeyHealthIndicator`. Import it once, in the root module. Call `app.enableShutdownHooks()`, so that
+ * SIGTERM shuts the app down in order; close pools in `onApplicationShutdown`, which runs after Latchkey's shutdown.
  */
 // biome-ignore lint/complexity/noStaticOnlyClass: Nest's modules are classes.
 export class LatchkeyModule {
@@ -97,10 +97,10 @@ export class LatchkeyModule {
   }
 
   /**
-   * As `forRoot`, with options that need providers, such as a pool.
+   * Like `forRoot`, for options that need providers, such as a pool.
    *
-   * @throws {TypeError} for unknown options, and unless it is exactly one of `useFactory`, `useClass` and `useExisting`;
-   * the app does not start when what they give is out of range.
+   * @throws {TypeError} for unknown options, and unless exactly one of `useFactory`, `useClass` and `useExisting` is set; the
+   * app does not start if the options that it returns are out of range.
    */
   static forRootAsync<Tx, R = NestRequest>(options: LatchkeyAsyncOptions<Tx, R>): NestDynamicModule {
     checkOptions("LatchkeyModule.forRootAsync", options, asyncNames);
@@ -167,16 +167,14 @@ function dynamicModule(global: boolean, imports: Loose[], optionsFrom: Loose[]):
   };
 }
 
-/** @throws {TypeError} with a sentence for each, where JavaScript has no types that say it. */
+/** @throws {TypeError} with a specific message, for apps in JavaScript, which have no types. */
 function checkModuleOptions(what: string, options: unknown): void {
   checkOptions(what, options, optionNames);
   const { latchkey, http } = options as Partial<LatchkeyModuleOptions<never>>;
   if (typeof latchkey !== "object" || latchkey === null || typeof latchkey.operation !== "function") {
-    throw new TypeError(`${what}: latchkey is missing: pass what createLatchkey returned`);
+    throw new TypeError(`${what}: latchkey is missing: pass the result of createLatchkey`);
   }
   if (typeof http !== "object" || http === null) {
-    throw new TypeError(
-      `${what}: http is missing: say on whose behalf requests run, \`http: { tenant: … }\``,
-    );
+    throw new TypeError(`${what}: http is missing: set the tenant of requests, \`http: { tenant: … }\``);
   }
 }

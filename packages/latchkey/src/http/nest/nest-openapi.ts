@@ -1,4 +1,4 @@
-/** Documents of `@nestjs/swagger`. */
+/** Descriptions in documents of `@nestjs/swagger`. */
 import type { LatchkeyRoutes } from "./nest-routes.ts";
 
 /** Provided by `LatchkeyModule`: `app.get(LatchkeyOpenApi).describe(SwaggerModule.createDocument(app, config))`. */
@@ -10,10 +10,10 @@ export class LatchkeyOpenApi {
   }
 
   /**
-   * Describes every method with `@Idempotent`, as `describeIdempotency` of `latchkey/openapi` does. What `@ApiResponse`,
-   * `@ApiHeader` and the plugin of `@nestjs/swagger` say stays. Returns a copy.
+   * Describes every method with `@Idempotent`, as `describeIdempotency` of `latchkey/openapi` does. Keeps the descriptions of
+   * `@ApiResponse`, `@ApiHeader` and the plugin of `@nestjs/swagger`. Returns a copy.
    *
-   * @throws {TypeError} when it is no document of OpenAPI 3.
+   * @throws {TypeError} when it is not an OpenAPI 3 document.
    */
   describe<D extends object>(document: D): D {
     return this.#routes.describe(document);

@@ -11,27 +11,27 @@ import { type RouteContext, resolveRoute } from "../protocol/route.ts";
 import { type NestProtect, type NestServe, nestProtect, nestServe, nestStatus } from "./nest.ts";
 import type { NestInterceptor, NestMessage } from "./nest-types.ts";
 
-/** What one `@Idempotent` says. */
+/** The arguments of one `@Idempotent`. */
 export interface RouteDefinition {
-  /** Where the decorator is: `OrdersController.create`. */
+  /** The decorated method: `OrdersController.create`. */
   readonly place: string;
-  /** A name to define, an operation, or the token of a provider that gives one. */
+  /** A name to define, an operation, or the token of an operation's provider. */
   readonly operation: string | symbol | Operation;
   readonly options: OperationOptions;
   readonly overrides: RouteOptions<never>;
 }
 
-/** Operations by the decorator that defines them: several apps in a process, as in tests, may share one latchkey. */
+/** Operations by the decorator that defines them, because several apps in a process, as in tests, may share one latchkey. */
 const definitions = new WeakMap<Latchkey<never>, Map<RouteDefinition, Operation>>();
 
-/** Provided by `LatchkeyModule` to the interceptors that Nest makes for decorators. */
+/** Provided by `LatchkeyModule` to the interceptors of decorators. */
 export class LatchkeyRoutes {
   readonly #latchkey: Latchkey<never>;
   readonly #http: HttpOptions<never>;
   readonly #protect: NestProtect<NestMessage>;
   readonly #serve: NestServe<NestMessage>;
   readonly #made = new Map<RouteDefinition, NestInterceptor>();
-  /** By the place of their decorator. */
+  /** By the place of the decorator. */
   readonly #contexts = new Map<unknown, RouteContext>();
   #status: NestInterceptor | null = null;
 
@@ -39,17 +39,17 @@ export class LatchkeyRoutes {
   constructor(latchkey: Latchkey<never>, http: HttpOptions<never>) {
     this.#latchkey = latchkey;
     this.#http = http;
-    // The app has said of which type its requests are; here it makes no difference.
+    // The type of the app's requests makes no difference here.
     const options = http as HttpOptions<NestMessage>;
     this.#protect = nestProtect(latchkey, options);
     this.#serve = nestServe(latchkey, options);
   }
 
   /**
-   * Nest makes an interceptor again for each module that uses a controller; the operation is defined once.
+   * Returns the same interceptor each time, because Nest asks for one in each module that uses a controller.
    *
-   * @param provided what the token gives, where the definition is a token
-   * @throws {TypeError} when an option is out of range, or the token gives no operation.
+   * @param provided the token's provider, if the definition is a token
+   * @throws {TypeError} when an option is out of range, or the token provides no operation.
    */
   interceptorFor(definition: RouteDefinition, provided: unknown): NestInterceptor {
     const made = this.#made.get(definition) ?? this.#make(definition, provided);
@@ -63,7 +63,7 @@ export class LatchkeyRoutes {
     return this.#status;
   }
 
-  /** @throws {TypeError} when it is no document of OpenAPI 3. */
+  /** @throws {TypeError} when it is not an OpenAPI 3 document. */
   describe<D extends object>(document: D): D {
     return describeDocument(document, ({ operation }) => {
       const context = this.#contexts.get(operation[openApiMarker]);
@@ -90,7 +90,7 @@ export class LatchkeyRoutes {
     if (typeof operation === "object") return operation;
     if (typeof operation === "symbol") {
       if (isOperation(provided)) return provided;
-      throw new TypeError(`@Idempotent on ${place}: the provider ${String(operation)} gives no operation`);
+      throw new TypeError(`@Idempotent on ${place}: the provider ${String(operation)} is not an operation`);
     }
     const defined = definitions.get(this.#latchkey) ?? new Map<RouteDefinition, Operation>();
     definitions.set(this.#latchkey, defined);
@@ -101,7 +101,7 @@ export class LatchkeyRoutes {
   }
 }
 
-/** On operations of documents of `@nestjs/swagger`: where their decorator is, and then what is chosen for them. */
+/** In documents of `@nestjs/swagger`, an operation has the decorator's place here until `describe` replaces it by the settings. */
 export const openApiMarker = "x-idempotency";
 
 export function isOperation(value: unknown): value is Operation {

@@ -1,4 +1,4 @@
-/** Latchkey's part in the life of a Nest app. */
+/** Latchkey's part in a Nest app's lifecycle. */
 
 import type { CloseOptions } from "../../execution/lifecycle.ts";
 import type { Latchkey } from "../../latchkey.ts";
@@ -6,12 +6,12 @@ import { withLimit } from "../../time/time-limit.ts";
 import type { Worker, WorkerOptions } from "../../workers/worker.ts";
 import { requireProtected } from "./idempotent.ts";
 
-/** How Latchkey does, without what errors say: that may name hosts and values. */
+/** The health of Latchkey, without error messages, which may contain hosts and values. */
 export interface LatchkeyHealth {
   readonly status: "up" | "down";
   readonly storeAnswers: boolean;
   readonly worker: "off" | "running" | "late" | "stopping";
-  /** Services of the worker that have not come round lately. */
+  /** Services of the worker whose last round is too long ago. */
   readonly late: readonly string[];
 }
 
@@ -29,7 +29,7 @@ export class LatchkeyService {
     this.#shutdown = shutdown;
   }
 
-  /** Every operation and effect of the app's providers is defined by now. */
+  /** Runs when every operation and effect of the app's providers is defined. */
   onApplicationBootstrap(): void {
     requireProtected();
     if (this.#workerOptions === false) return;
@@ -37,9 +37,9 @@ export class LatchkeyService {
   }
 
   /**
-   * Before the app's last hook, `onApplicationShutdown`, in which pools are closed: there the order between modules would
-   * decide, and a pool waits for ever for the connection on which the worker listens. Requests that come until the server
-   * is closed are answered 503 with `Retry-After`.
+   * Runs before the app's last hook, `onApplicationShutdown`, in which apps close their pools. In that hook the order of modules
+   * would decide, and a pool would wait forever for the connection on which the worker listens. Until the server is closed,
+   * requests get 503 with `Retry-After`.
    */
   async beforeApplicationShutdown(): Promise<void> {
     await this.#latchkey.close(this.#shutdown);
@@ -72,10 +72,10 @@ export class LatchkeyHealthIndicator {
   }
 
   /**
-   * `down` when the store does not answer within 2 seconds, while the app shuts down, and when a service of its worker has
-   * not come round lately. Never rejects.
+   * `down` when the store does not answer within 2 seconds, when the app shuts down, and when the last round of one of the
+   * worker's services is too long ago. Never rejects.
    *
-   * @param key the name in the health check's answer; default `latchkey`
+   * @param key the name in the health check's result; default `latchkey`
    */
   async isHealthy<K extends string = "latchkey">(key?: K): Promise<Record<K, LatchkeyHealth>> {
     const health = await this.#service.health();

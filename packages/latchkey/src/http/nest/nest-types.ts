@@ -1,11 +1,11 @@
-/** Nest as Latchkey sees it. Apps keep their own types by annotating `tenant: (request: Request) => …`. */
+/** The part of Nest that Latchkey uses. Apps keep their own types by annotating `tenant: (request: Request) => …`. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyAnswer } from "../fastify/fastify-types.ts";
 
-/** A value of any shape, as Nest leaves its own. */
+/** Any value, like Nest's own `any`. */
 type Loose = ReturnType<JSON["parse"]>;
 
-/** What Nest calls an execution context. */
+/** Nest's execution context. */
 export interface NestHost {
   getType(): string;
   getClass(): { readonly prototype: Loose };
@@ -13,12 +13,12 @@ export interface NestHost {
   switchToHttp(): { getRequest(): Loose; getResponse(): Loose; getNext(): Loose };
 }
 
-/** The rest of a request's way to its handler; each `handle()` goes it once more, when it is subscribed to. */
+/** The rest of the pipeline up to the handler. Each subscription to `handle()` runs it once more. */
 export interface NestCallHandler<S> {
   handle(): S;
 }
 
-/** An Observable, as Nest makes them. */
+/** An Observable. */
 export interface NestStream {
   subscribe(observer: NestObserver): unknown;
 }
@@ -29,19 +29,19 @@ export interface NestObserver {
   complete(): void;
 }
 
-/** What `@UseInterceptors` takes. */
+/** An argument of `@UseInterceptors`. */
 export interface NestInterceptor {
   intercept<S extends NestStream>(host: NestHost, next: NestCallHandler<S>): S;
 }
 
-/** What the adapter itself needs of a request: Express's own, or Fastify's, which has Node's in `raw`. */
+/** The part of a request that the adapter needs: Express's own, or Fastify's, which has Node's in `raw`. */
 export interface NestMessage {
   readonly originalUrl: string;
   readonly method: string;
   body?: unknown;
 }
 
-/** A request, where the app has not said which. */
+/** A request, if the app has not annotated its own type. */
 export interface NestRequest extends NestMessage {
   body: Loose;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
@@ -50,7 +50,7 @@ export interface NestRequest extends NestMessage {
   readonly params: Loose;
   readonly query: Loose;
   readonly url: string;
-  /** What guards leave there. */
+  /** Set by guards. */
   readonly user?: Loose;
 }
 
@@ -61,6 +61,6 @@ export interface NestPlace {
   readonly res: ServerResponse;
   /** Null on Express. */
   readonly reply: FastifyAnswer | null;
-  /** Express's way to its error handlers. */
+  /** Passes an error to Express's error handlers. */
   readonly next: Loose;
 }

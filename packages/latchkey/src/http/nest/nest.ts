@@ -25,15 +25,15 @@ export type NestProtect<R extends NestMessage> = <E extends Execution>(
 const contexts = new WeakMap<object, HandlerContext<unknown, Execution>>();
 
 /**
- * Makes `protect(operation)` for the route handlers of a Nest app. Guards come before it. Pipes, the handler and the
- * interceptors named after it are one run: a throw in them rolls back and goes to the exception filters, and they may run
- * again. The interceptors before it, `@HttpCode`, `@Header`, `@Redirect`, `@Render` and `@Res` act on what is captured;
- * the answer is what Nest writes to the response, which is held until it is confirmed. For a replay Nest answers too, and
- * what it writes is thrown away.
+ * Makes `protect(operation)` for the route handlers of a Nest app. Guards run before it. Pipes, the handler and the
+ * interceptors named after it are one run: an error in them rolls back and goes to the exception filters, and they may run
+ * again. The interceptors before it, `@HttpCode`, `@Header`, `@Redirect`, `@Render` and `@Res` act on the captured answer,
+ * which is what Nest writes to the response, held until it is confirmed. For a replay Nest answers too, but what it writes is
+ * discarded.
  *
- * Create the app with `rawBody: true`, so that the fingerprint sees what was sent. Limits: a COMMIT that fails with a
- * serialization failure after Nest has answered cannot run again and becomes 503, to be retried; where a handler returns
- * an Observable, Nest does not answer a client that has hung up, and the run fails; no server-sent events.
+ * Create the app with `rawBody: true`, so that the fingerprint covers the body as sent. Limits: if a COMMIT fails with a
+ * serialization failure after Nest has answered, the run cannot be repeated and the client gets 503, to retry; if a handler
+ * returns an Observable, Nest does not answer a client that has hung up, and the run fails; no server-sent events.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -48,7 +48,7 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
     const interceptor: NestInterceptor = {
       intercept(host, next) {
         const place = placeOf(host);
-        // Before the response is held.
+        // Must be checked before the response is held.
         requireHttp1(place.message);
         const { request } = place;
         const turn = new NestExchange(host, place, answerHoldBytes, operation.execution !== "transaction");
@@ -71,12 +71,12 @@ export type NestServe<R extends NestMessage> = <E extends Execution, I>(
 ) => NestInterceptor;
 
 /**
- * Makes `serve(operation)` for the route handlers of a Nest app: what the handler returns is the operation's input, and the
- * operation's `run` answers. Guards come before it; pipes, the handler and the interceptors named after it make the input.
- * What they throw goes to the exception filters, and nothing is stored. What Nest makes of the answer for interceptors before
- * it is thrown away, as for a replay under `nestProtect`.
+ * Makes `serve(operation)` for the route handlers of a Nest app: the handler returns the operation's input, and the operation's
+ * `run` answers. Guards run before it; pipes, the handler and the interceptors named after it make the input. Their errors go
+ * to the exception filters, and nothing is stored. What Nest writes for interceptors before it is discarded, as for a replay
+ * under `nestProtect`.
  *
- * Nest checks no types of decorators: annotate the method, `charge(@Body() body: ChargeDto): InputOf<typeof charge>`.
+ * Decorators do not check types: annotate the method, `charge(@Body() body: ChargeDto): InputOf<typeof charge>`.
  *
  * @throws {TypeError} when an option is missing or out of range; `serve`, when the operation has no `run`.
  */
@@ -117,7 +117,7 @@ function incomingOf({ request, message }: NestPlace, host: NestHost): Incoming {
   };
 }
 
-/** Routes with one path are distinguished by their version (in a header, say), or by the host of their controller. */
+/** Routes with the same path differ in their version, for instance in a header, or in the host of their controller. */
 function variantOf(host: NestHost): string | undefined {
   const [handler, controller] = [host.getHandler(), host.getClass()];
   const read: unknown = Reflect.get(Reflect, "getMetadata");
@@ -133,7 +133,7 @@ const remedy =
   'Create the app with `NestFactory.create(AppModule, { rawBody: true })`, or opt in to `fingerprint: "parsed"`.';
 
 /**
- * Gives a protected handler its `tx` and `attempt`. Make it a parameter decorator with Nest's own
+ * Returns the `tx` and `attempt` of a protected handler. Make it a parameter decorator with Nest's own
  * `createParamDecorator(nestContext)`; the parameter's type is `HandlerContext<Tx, "transaction">`.
  *
  * @throws {TypeError} in a handler that is not protected.
@@ -141,15 +141,13 @@ const remedy =
 export function nestContext(_data: unknown, host: NestHost): HandlerContext<unknown, Execution> {
   const context = contexts.get(host.switchToHttp().getRequest());
   if (context !== undefined) return context;
-  throw new TypeError(
-    "Only handlers that are protected have a context: @UseInterceptors(protect(operation))",
-  );
+  throw new TypeError("Only protected handlers have a context: @UseInterceptors(protect(operation))");
 }
 
 /**
- * Makes the status resource, which says what became of a request that was answered 202: `@Get("operations/:id")` and
- * `@UseInterceptors(status)` on a method of any name, whose body never runs. Guards come before it. Give it the options of the
- * routes that answer 202. To everybody but the request's own tenant and principal it answers 404.
+ * Makes the status resource, which returns the outcome of a request that was answered 202: `@Get("operations/:id")` and
+ * `@UseInterceptors(status)` on a method of any name, whose body never runs. Guards run before it. Give it the options of the
+ * routes that answer 202. Callers with another tenant or principal get 404.
  *
  * @throws {TypeError} when an option is missing or out of range.
  */
@@ -172,5 +170,5 @@ export function nestStatus<Tx, R extends NestMessage = NestRequest>(
   };
 }
 
-/** For what Nest makes of the answer for other interceptors, which is thrown away. */
+/** Limit for Nest's own writing of the answer, which is discarded. */
 const holdBytes = 32 * 1024 * 1024;

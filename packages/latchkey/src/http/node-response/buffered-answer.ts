@@ -1,25 +1,25 @@
-/** The answer of one run of a handler, as it comes in through a held response. */
+/** The answer of one run of a handler, collected through a held response. */
 import type { ServerResponse } from "node:http";
 import { Writable } from "node:stream";
 import { LatchkeyError } from "../../errors.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { linesOf, readHead } from "./head.ts";
 
-/** Notified when what can be read of an answer has changed by itself. */
+/** Notified when an answer's state changes without a method call on the response. */
 export interface AnswerWatcher {
   changed(answer: HeldAnswer): void;
 }
 
 export class HeldAnswer {
-  /** The error that a second answer was refused with. */
+  /** The error with which a second answer was refused. */
   second: LatchkeyError | null = null;
-  /** Not a closure: with one on each answer, requests stay in memory until the old generation is collected. */
+  /** An object and not a closure: with a closure, requests stay in memory until the old generation is collected. */
   watcher: AnswerWatcher | null = null;
   readonly #limitBytes: number;
   readonly #chunks: Buffer[] = [];
   #size = 0;
   #head: Omit<Reply, "body"> | null = null;
-  /** Made on first use: an answer given in one piece needs no stream. */
+  /** Created on first use, because an answer in one piece needs no stream. */
   #stream: Writable | null = null;
   #wholeGiven = false;
   #body: Uint8Array | null = null;
@@ -29,7 +29,7 @@ export class HeldAnswer {
     this.#limitBytes = limitBytes;
   }
 
-  /** Takes the body; it finishes as soon as it is ended. */
+  /** Receives the body, and finishes as soon as it is ended. */
   get stream(): Writable {
     this.#stream ??= this.#openStream();
     return this.#stream;
@@ -47,12 +47,12 @@ export class HeldAnswer {
     return this.#stream?.destroyed ?? false;
   }
 
-  /** As a stream's own. */
+  /** Like a stream's own `emit`. */
   emit(event: string, args: readonly unknown[]): boolean {
     return this.#stream?.emit(event, ...args) ?? false;
   }
 
-  /** Ends the answer, with the arguments of a stream's own `end`. */
+  /** Ends the answer, with the arguments of a stream's `end`. */
   end(args: readonly unknown[]): void {
     const whole = this.#stream === null ? wholeBody(args) : null;
     if (whole === null || whole.byteLength > this.#limitBytes) {
@@ -62,7 +62,7 @@ export class HeldAnswer {
     this.#takeWhole(whole);
   }
 
-  /** Gives head and body at once. False: it is being written or listened to already, or too long, and it must be written. */
+  /** Gives head and body in one step. False: the body must be written, because it is too long or the stream is in use. */
   give(head: Omit<Reply, "body">, chunk: unknown): boolean {
     if (this.#stream !== null || this.headSent || this.ended) return false;
     const whole = wholeBody([chunk]);
@@ -84,7 +84,7 @@ export class HeldAnswer {
       write: (chunk: Buffer, _encoding, done) => {
         this.#size += chunk.byteLength;
         if (this.#size > this.#limitBytes) return done(new LatchkeyError("answer-too-large"));
-        // A producer may reuse its buffer as soon as this chunk was accepted.
+        // A copy, because a producer may reuse its buffer once the chunk was accepted.
         this.#chunks.push(Buffer.from(chunk));
         done();
       },
@@ -109,13 +109,13 @@ export class HeldAnswer {
     return this.#head !== null;
   }
 
-  /** From here on status and headers stand. */
+  /** Fixes status and headers. */
   sendHead(res: ServerResponse): void {
     const { statusCode: status, statusMessage: statusText, headers } = readHead(res);
     this.#head = checkedHead({ status, headers: linesOf(headers), ...(statusText ? { statusText } : {}) });
   }
 
-  /** Whether these bytes are this answer's own, as `reply` gave them. */
+  /** Whether these are the bytes that this answer's `reply` returned. */
   isBody(bytes: Uint8Array): boolean {
     return bytes === this.#body;
   }
@@ -151,18 +151,18 @@ export class HeldAnswer {
   }
 }
 
-/** @throws {RangeError} when the status is none. */
+/** @throws {RangeError} when the status is invalid. */
 export function checkedHead(head: Omit<Reply, "body">): Omit<Reply, "body"> {
   const { status } = head;
   if (Number.isInteger(status) && status >= 100 && status <= 999) return head;
   throw new RangeError(`Invalid status code: ${status}`);
 }
 
-/** The bytes that `end` was given as a whole; null where only a stream knows what to make of the arguments. */
+/** The bytes of `end` if it was given the whole body; null if the arguments need a stream. */
 export function wholeBody([chunk, encoding, callback]: readonly unknown[]): Buffer | null {
   const plain = encoding === undefined || encoding === null || encoding === "utf8";
   if (!plain || callback !== undefined) return null;
   if (chunk === undefined || chunk === null) return Buffer.alloc(0);
-  // Bytes are copied: who has ended an answer may use its buffer again.
+  // A copy, because the handler may reuse its buffer after ending the answer.
   return typeof chunk === "string" || chunk instanceof Uint8Array ? Buffer.from(chunk as string) : null;
 }

@@ -1,27 +1,27 @@
 /**
- * The prototypes that are laid between held responses and their own ones. Other code may keep one and put it back when the
- * hold is over, or lay another under it: a held prototype acts on responses that are held, and lets all others through.
+ * Held prototypes, inserted between held responses and their own prototypes. Other code may keep one and set it again after the
+ * hold, or insert another beneath it, so a held prototype acts only on responses that are held.
  */
 import type { ServerResponse } from "node:http";
 
-/** Under which a response keeps its overlay while it is held. */
+/** The property that holds a response's overlay while it is held. */
 export const overlayKey = Symbol("latchkey.overlay");
 
-/** What a run's view of a response has there once the run is over: methods that were bound to it do nothing from then on. */
+/** Replaces the overlay in a run's view after the run: methods that were bound to the view then do nothing. */
 export const runOver = Symbol("latchkey.runOver");
 
 export type Method = (this: ServerResponse, ...args: never[]) => unknown;
 
-/** The held prototype over each prototype, and all that there are. */
+/** The held prototype for each prototype, and the set of all held prototypes. */
 const heldOver = new WeakMap<object, object>();
 const heldPrototypes = new WeakSet<object>();
 
-/** Whether a response, or what stands for one, is held. */
+/** Whether a response, or a view of one, is held. */
 export function isHeld(res: ServerResponse): boolean {
   return Reflect.get(res, overlayKey) !== undefined;
 }
 
-/** A method of a held prototype: on a response that is not held, the one beneath. */
+/** Makes a method of a held prototype, which calls the method beneath if the response is not held. */
 export function whileHeld(name: string, method: Method): Method {
   return function (...args) {
     const overlay: unknown = Reflect.get(this, overlayKey);
@@ -30,7 +30,7 @@ export function whileHeld(name: string, method: Method): Method {
   };
 }
 
-/** What a response has without any held prototype. */
+/** The member that a response has without held prototypes. */
 export function beneath(res: ServerResponse, name: string): unknown {
   return Reflect.get(prototypeBeneath(res), name, res);
 }
@@ -44,7 +44,7 @@ export function prototypeBeneath(res: ServerResponse): object {
   return found;
 }
 
-/** Lays the held prototype over a response's own one, which may not be the one that it was. */
+/** Inserts the held prototype over the response's current prototype, which may have changed. */
 export function coverPrototype(res: ServerResponse, descriptors: PropertyDescriptorMap): object {
   const prototype = ownPrototype(res);
   const held = heldOver.get(prototype) ?? layOver(prototype, descriptors);
@@ -59,7 +59,7 @@ function layOver(prototype: object, descriptors: PropertyDescriptorMap): object 
   return held;
 }
 
-/** Takes held prototypes away, also one that other code kept from another hold. */
+/** Removes held prototypes, also one that other code kept from another hold. */
 export function uncoverPrototype(res: object): void {
   const prototype = ownPrototype(res);
   if (prototype !== Object.getPrototypeOf(res)) Object.setPrototypeOf(res, prototype);

@@ -1,9 +1,9 @@
 /**
- * Holds a Node response: until it is released, whatever is written to it is captured and nothing reaches the socket.
+ * Holds a Node response: until it is released, everything written to it is captured and nothing reaches the socket.
  *
- * To the handler the response looks as usual, with one difference: it has no socket. It always takes bytes, it finishes
- * as soon as it is ended, and a client that hangs up does not close it. So a piped source is read to its end, and
- * `await pipeline(source, res)` does not wait for bytes that cannot leave yet.
+ * For the handler the response differs in one way: it has no socket. It always accepts bytes, finishes as soon as it is ended,
+ * and does not close when the client hangs up. So a piped source is read to its end, and `await pipeline(source, res)` does not
+ * wait for bytes that cannot be sent yet.
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -20,45 +20,45 @@ import { keepCovered, layOverlay } from "./overlay.ts";
 
 export interface BufferedResponse<Res> {
   /**
-   * Runs a handler on a clean response and captures its answer: when what it returns has settled and the answer has
-   * ended. An earlier run's answer no longer counts. A second answer throws where it is given; the first one wins, and
-   * `report` is told.
+   * Runs a handler on a clean response and captures its answer, once the handler has settled and the answer has ended. An
+   * earlier run's answer no longer counts. A second answer throws in the handler; the first one wins, and `report` gets the
+   * error.
    *
    * @throws {LatchkeyError} `answer-too-large`, `answer-missing`; and whatever the handler throws.
    */
   run(handle: (res: Res) => unknown, report: (error: unknown) => void): Promise<Reply>;
   /**
-   * Gives the response back as it was before; its headers are left as they are where they are those of this answer, which
-   * is about to be sent. What runs write from now on goes nowhere.
+   * Restores the response to its state before the hold. If `sent` is the current answer, which is sent next, its headers stay.
+   * Later writes of runs have no effect.
    *
-   * `isAnswered`: an answer of a run goes out next, whichever code sends it, and no other part of an app is asked for one. Default:
-   * whether `sent` is given.
+   * `isAnswered`: an answer of a run is sent next, by any code, and no other part of the app answers. Default: whether `sent` is
+   * given.
    */
   release(sent?: Reply, isAnswered?: boolean): void;
-  /** Notes a status that the handler has set past its view. */
+  /** Records a status that the handler has set past its view. */
   noteStatus(name: "statusCode" | "statusMessage", value: unknown): void;
   /**
-   * Leaves the response to the code that answers on it; runs go on with another one. Only where it `yields`.
+   * Leaves the response to other code that answers on it; runs continue on a detached one. Only with `yields`.
    *
-   * @param head what that one begins with. Default: what the handler has given this one
+   * @param head the detached response's head. Default: the head that the handler has set
    */
   leave(head?: Head): void;
 }
 
 export interface HoldOptions {
   readonly limitBytes: number;
-  /** Whether `req.res` of Express, too, is a run's view: only where handlers are given views. Default false. */
+  /** Whether Express's `req.res` is also a run's view. Only if handlers use views. Default false. */
   readonly lends?: boolean;
   /**
-   * Whether an error that other code than the handler answers goes to the client, as a time-out's should: only where
-   * handlers are given views. Default false.
+   * Whether the client gets an error answer of other code than the handler, such as a time-out. Only if handlers use views.
+   * Default false.
    */
   readonly yields?: boolean;
-  /** Whether what is done to the response now is the handler's, not that of other code. Default: inside an attempt. */
+  /** Whether the handler, and not other code, uses the response now. Default: inside an attempt. */
   readonly isHandlers?: () => boolean;
-  /** Called with the response that runs go on with, when this one is left. */
+  /** Called with the detached response for runs, when this one is left to other code. */
   readonly onLeave?: (detached: ServerResponse) => void;
-  /** What the response is given back with. Default: what it has now. */
+  /** The head to restore on release. Default: the current one. */
   readonly before?: Head;
 }
 
@@ -77,7 +77,7 @@ export function holdResponse<Res extends ServerResponse>(
   const uncoverSend = isStandIn(res) ? coverSend(res) : nothing;
   let comeBack = nothing;
   let hasLeft = false;
-  /** The handler goes on with a response of its own. */
+  /** Moves the handler to a detached response. */
   const leave = (given?: Head) => {
     if (hasLeft) return;
     hasLeft = true;
@@ -98,7 +98,7 @@ export function holdResponse<Res extends ServerResponse>(
   if (overlayBegan) leave();
   return {
     async run(handle, report) {
-      // The first run finds the response as it was.
+      // The first run uses the response as it is.
       const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
       if (hasRun) {
         beforeHandler(() => {
@@ -134,7 +134,7 @@ export function holdResponse<Res extends ServerResponse>(
       uncoverSend();
       overlay.remove(isAnswered);
       comeBack();
-      // It is another's, whose answer may still be on its way.
+      // The response belongs to other code, whose answer may still be in progress.
       if (hasLeft) return;
       if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
       else restoreHead(res, before);
@@ -148,7 +148,7 @@ function nothing(): void {}
 
 export const emptyHead: Head = { statusCode: 200, statusMessage: "", sendDate: true, headers: [] };
 
-/** What tests use in a response's place may keep the body that `send` is given to itself, past `write` and `end`. */
+/** Routes `send` to `end`, because stand-ins for responses in tests may store its body past `write` and `end`. */
 function coverSend(res: ServerResponse): () => void {
   const send: unknown = Reflect.get(res, "send");
   if (typeof send !== "function") return nothing;
@@ -160,13 +160,13 @@ function coverSend(res: ServerResponse): () => void {
 }
 
 export function wroteToSocket(): LatchkeyError {
-  const message = "The handler wrote to the socket, past the response that is held for it";
+  const message = "The handler wrote to the socket, past the held response";
   return new LatchkeyError("answer-twice", { message });
 }
 
 /**
- * How much was written to the connection so far; null where that is not known: a pipelined response has no connection
- * until its turn comes, an encrypted one may write on its own account, and a stand-in for one does not count.
+ * How many bytes were written to the connection so far. Null if unknown: a pipelined response has no connection until its turn,
+ * an encrypted connection may write by itself, and a stand-in does not count.
  */
 export function bytesOn(socket: Socket | null): number | null {
   if (socket === null || socket.destroyed || "encrypted" in socket) return null;
@@ -174,12 +174,12 @@ export function bytesOn(socket: Socket | null): number | null {
   return bytesWritten ?? null;
 }
 
-/** A response as a handler sees it whose run is over. */
+/** The view of a handler whose run is over. */
 export function revokedView<Res extends ServerResponse>(res: Res): Res {
   return new Proxy(res, new RunView<Res>(() => false, new Helpers(res), null));
 }
 
-/** The response as one run's handler sees it. Once the run is over, it answers no request any more. */
+/** One run's view of the response. Once the run is over, it has no effect. */
 class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
   readonly #isLive: () => boolean;
   readonly #helpers: Helpers<Res>;
@@ -206,7 +206,7 @@ class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
     return Reflect.set(this.#helpers.res, name, value);
   }
 
-  /** A mounted Express app gives responses its own. */
+  /** A mounted Express app sets its own prototype on responses. */
   setPrototypeOf(_target: Res, prototype: object | null): boolean {
     if (!this.#isLive()) return true;
     const target = this.#helpers.res;
@@ -217,11 +217,11 @@ class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
 }
 
 /**
- * The functions that runs set on a response: helpers that they wrap (`res.json` of Express) or add. They lead to the view of
- * their run, where they would answer no request later on.
+ * The functions that runs set on a response: helpers that they wrap (`res.json` of Express) or add. They lead to their run's
+ * view, so after the run they would have no effect and must be removed.
  */
 class Helpers<Res extends ServerResponse> {
-  /** What runs see through their views. */
+  /** The response behind the runs' views. */
   res: Res;
   #replaced: Map<PropertyKey, Replaced> | null = null;
 
@@ -230,7 +230,7 @@ class Helpers<Res extends ServerResponse> {
   }
 
   replace(name: PropertyKey): void {
-    // The overlay sees to those that it covers.
+    // The overlay itself handles the methods that it covers.
     if (answeringMethods.has(name) || this.#replaced?.has(name)) return;
     this.#replaced ??= new Map();
     const own = Object.getOwnPropertyDescriptor(this.res, name);
@@ -238,9 +238,9 @@ class Helpers<Res extends ServerResponse> {
   }
 
   /**
-   * After a run that has failed.
+   * Removes the functions after a failed run.
    *
-   * @returns what runs had set
+   * @returns the functions that were removed
    */
   takeBack(): ReadonlyMap<PropertyKey, unknown> {
     const set = new Map<PropertyKey, unknown>();
@@ -252,7 +252,7 @@ class Helpers<Res extends ServerResponse> {
     return set;
   }
 
-  /** After the run whose answer is sent: what it has added may be for middleware that looks when the response is finished. */
+  /** For the run whose answer is sent: keeps added functions, which middleware may read when the response finishes. */
   unwrap(): void {
     for (const [name, { own, isAdded }] of this.#replaced ?? []) if (!isAdded) this.#put(name, own);
   }

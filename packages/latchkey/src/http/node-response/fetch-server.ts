@@ -1,11 +1,11 @@
-/** Requests of the Fetch form under which `@hono/node-server` has Node's own message. */
+/** Finds Node's message under the Fetch requests of `@hono/node-server`. */
 import type { IncomingMessage } from "node:http";
 import type { BodyReading } from "../protocol/incoming.ts";
 import { announcesBody, readBytes } from "./node-messages.ts";
 
 /**
- * Node's own message under a request that no code has read yet; null elsewhere. That package keeps it in a property of the
- * request, beside the real `Request` once one was needed.
+ * Node's message under a request that no code has read yet; null otherwise. That package keeps the message in a property of the
+ * request, and creates a real `Request` in another one when needed.
  */
 export function untouchedMessage(request: Request): IncomingMessage | null {
   let message: IncomingMessage | null = null;
@@ -18,7 +18,7 @@ export function untouchedMessage(request: Request): IncomingMessage | null {
   return !message.readableDidRead && announcesBody(message) ? message : null;
 }
 
-/** Some platforms have no class for it. */
+/** Checks properties, because some platforms do not have the class. */
 function isMessage(value: unknown): value is IncomingMessage {
   return (
     typeof value === "object" &&
@@ -30,13 +30,12 @@ function isMessage(value: unknown): value is IncomingMessage {
 }
 
 /**
- * Reads a body past the request. The bytes stay in the message, for handlers that give it to code of Node's (a proxy, a
- * multipart parser), and in its `rawBody`, where that package looks first: the request stays unread, and no web stream is made
- * for it.
+ * Reads the body from the message. The bytes stay in the message, for handlers that pass it to Node code (a proxy, a multipart
+ * parser), and are put in its `rawBody`, where that package looks first. So the request stays unread without a web stream.
  */
 export async function readUnder(message: IncomingMessage, limitBytes: number): Promise<BodyReading> {
   const reading = await readBytes(message, limitBytes, "unread");
-  // By assignment: V8 keeps an assigned property fast, and a defined one slow.
+  // Assigned, because V8 keeps an assigned property fast and a defined one slow.
   if (reading.kind === "bytes") Reflect.set(message, "rawBody", reading.bytes);
   return reading;
 }

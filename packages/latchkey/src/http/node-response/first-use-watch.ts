@@ -1,6 +1,6 @@
 /**
- * A Node response that should not be used yet: a first use is noticed before it has any effect, and buffering can begin then.
- * For adapters whose handlers hardly ever use it: watching costs a fifth of holding.
+ * Watches a Node response for its first use, and reports it before it has any effect, so that holding can begin then. For
+ * adapters whose handlers rarely use the response: watching costs a fifth of holding.
  */
 import { ServerResponse } from "node:http";
 import { heldMethods } from "./held-methods.ts";
@@ -9,13 +9,13 @@ import { hasNodesMethods, looksPristine, looksWatched, methodNames, putWatched }
 export interface ResponseWatch {
   /** Makes the response report itself as ended. Returns false if other code has modified it. */
   showAnswered(): boolean;
-  /** Whether the response has begun all the same, past its methods. */
+  /** Whether the response has begun past its methods. */
   hasBegun(): boolean;
   /**
-   * Leaves the response as it was. `isSent`: it is sent next, and keeps Node's own methods where the watching ones lay: V8
-   * gives up the shape of a response that a property is deleted from.
+   * Ends the watch and restores the response. `isSent`: it is sent next, so the watching methods are replaced by Node's and not
+   * deleted, because V8 gives up a response's shape when a property is deleted.
    *
-   * @returns the methods that other code has put on the response meanwhile; they are removed
+   * @returns the methods that other code has put on the response meanwhile, which are removed
    */
   stop(isSent: boolean): ReadonlyMap<string, unknown>;
 }
@@ -23,8 +23,8 @@ export interface ResponseWatch {
 /**
  * Watches a response until it is used or `stop` is called.
  *
- * @param onUse called once, before the method that was used; it must stop the watch
- * @returns null when the response has methods of its own, which must be seen to before they are used: it is not watched
+ * @param onUse called once, before the used method runs; it must stop the watch
+ * @returns null if the response has its own methods: it is not watched, and must be held before they are used
  */
 export function watchResponse(response: ServerResponse, onUse: () => void): ResponseWatch | null {
   const res = response as Watched;
@@ -38,7 +38,7 @@ export function watchResponse(response: ServerResponse, onUse: () => void): Resp
   return null;
 }
 
-/** Under which a response keeps its watch. */
+/** The property of a response that holds its watch. */
 const watchKey = Symbol("latchkey.watch");
 
 interface NodeState {
@@ -51,10 +51,10 @@ type Watched = Omit<ServerResponse, "writable"> &
   ServerResponse &
   NodeState & { [watchKey]?: Watch | undefined };
 
-/** By which Node's parts know that a head has been sent. */
+/** Any text: Node takes it to mean that the head has been sent. */
 const shownHeader = "watched";
 
-/** What may lie on a response, from the last to the first: V8 undoes the property that was added last. */
+/** The names to delete from a response, last one first, because V8 can undo the property that was added last. */
 const coveredNames = [
   ...methodNames.watched,
   ...methodNames.others.filter((name) => !methodNames.watched.includes(name)),
@@ -66,7 +66,7 @@ class Watch implements ResponseWatch {
   readonly #res: Watched;
   readonly #prototype: object;
   readonly #onUse: () => void;
-  /** What is Node's; null while that is what is shown. */
+  /** Node's values while others are shown; null: they are not replaced. */
   #real: NodeState | null = null;
 
   constructor(res: Watched, onUse: () => void) {
@@ -88,14 +88,14 @@ class Watch implements ResponseWatch {
 
   hasBegun(): boolean {
     const { _header } = this.#res;
-    // Empty text is what stand-ins for responses begin with.
+    // Boolean, because stand-ins for responses begin with empty text.
     return Boolean(_header === shownHeader ? this.#real?._header : _header);
   }
 
   stop(isSent: boolean): ReadonlyMap<string, unknown> {
     const res = this.#res;
     if (res[watchKey] === this) res[watchKey] = undefined;
-    // Unless Node has written to it meanwhile.
+    // Restores Node's values, unless Node has written to the response meanwhile.
     if (this.#real !== null && res._header === shownHeader) Object.assign(res, this.#real);
     this.#real = null;
     return isSent && this.#isUntouched() && putWatched(res, ServerResponse.prototype) ? none : this.#clear();
@@ -127,7 +127,7 @@ const watchingMethods: Readonly<Record<string, unknown>> = Object.fromEntries(
   methodNames.watched.map((name) => [name, watching(name)]),
 );
 
-/** Other code may keep such a method, or wrap it, beyond its watch: then it is the held one, or Node's. */
+/** Other code may keep or wrap such a method beyond the watch: then it acts as the held method or Node's. */
 function watching(name: string) {
   return function (this: Watched, ...args: unknown[]): unknown {
     this[watchKey]?.notice();

@@ -1,4 +1,4 @@
-/** Status and headers of a Node response, as a whole. */
+/** Reads, sets and restores the status and headers of a Node response. */
 import { OutgoingMessage, type ServerResponse } from "node:http";
 import type { HeaderEntry } from "../protocol/capture.ts";
 
@@ -16,24 +16,24 @@ export function readHead(res: ServerResponse): Head {
 }
 
 /**
- * Whether it is what unit tests use in a response's place. A framework may have given it the prototype of its own responses:
- * what it lacks are the properties that Node's constructor sets, so the prototype's methods fail on it.
+ * Whether the object is a stand-in for a response, as in unit tests. A framework may have given it the prototype of its own
+ * responses, whose methods fail because the properties that Node's constructor sets are missing.
  */
 export function isStandIn(res: object): boolean {
   return !("outputData" in res);
 }
 
-/** As they were written. */
+/** Header names as they were written. */
 function rawNames(res: ServerResponse): readonly string[] {
   if (isStandIn(res)) return res.getHeaderNames();
-  // Missing in the types of ServerResponse, there since Node 15.
+  // Exists since Node 15, but not in the types of ServerResponse.
   const { getRawHeaderNames = res.getHeaderNames } = res as ServerResponse & {
     getRawHeaderNames?(): string[];
   };
   return getRawHeaderNames.call(res);
 }
 
-/** Whether these lines are what the response has already, in this order; names that `except` holds (in lower case) aside. */
+/** Whether the response already has exactly these lines in this order, apart from names that `except` accepts (lower case). */
 export function hasLines(
   res: ServerResponse,
   lines: readonly HeaderEntry[],
@@ -51,29 +51,29 @@ export function hasLines(
   return at === lines.length;
 }
 
-/** Brings a response back to an earlier head. One that has been sent stays. */
+/** Restores an earlier head of a response, unless its head has been sent. */
 export function restoreHead(res: ServerResponse, head: Head): void {
   if (res.headersSent) return;
-  // Not the response's own methods: they may be held, or wrapped by a middleware that counts calls.
+  // Not the response's own methods, which may be held, or wrapped by middleware that counts calls.
   const { removeHeader, setHeader } = isStandIn(res) ? res : OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);
   restoreStatus(res, head);
 }
 
-/** Brings back everything of an earlier head but its headers. */
+/** Restores an earlier head without its headers. */
 export function restoreStatus(res: ServerResponse, { statusCode, statusMessage, sendDate }: Head): void {
   if (res.headersSent) return;
   res.statusCode = statusCode;
-  // Setting it would add a property to a response that never had one.
+  // Compared first, because setting it would add a property to a response that never had one.
   if (res.statusMessage !== statusMessage) res.statusMessage = statusMessage;
-  // Removing a Date header turns Node's own off.
+  // Removing a Date header turns off Node's own.
   res.sendDate = sendDate;
 }
 
-/** Fields as field lines: one for each of several values. */
+/** Turns fields into field lines, one for each value. */
 export function linesOf(fields: readonly (readonly [name: string, value: unknown])[]): HeaderEntry[] {
-  // Not by `flatMap`, which takes several times as long.
+  // `flatMap` takes several times as long.
   const lines: HeaderEntry[] = [];
   for (const [name, value] of fields) {
     if (Array.isArray(value)) for (const each of value) lines.push([name, String(each)]);
@@ -82,7 +82,7 @@ export function linesOf(fields: readonly (readonly [name: string, value: unknown
   return lines;
 }
 
-/** What `writeHead(status, reason?, headers?)` sets; headers are an object, a flat list or a list of pairs. */
+/** Sets what `writeHead(status, reason?, headers?)` sets; headers are an object, a flat list or a list of pairs. */
 export function setHead(res: ServerResponse, status: number, rest: readonly unknown[]): void {
   const [reason, given] = typeof rest[0] === "string" ? [rest[0], rest[1]] : [undefined, rest[0] ?? rest[1]];
   res.statusCode = status;
@@ -91,7 +91,7 @@ export function setHead(res: ServerResponse, status: number, rest: readonly unkn
     setFields(linesOf(pairsOf(given)), (name, value) => res.setHeader(name, value));
 }
 
-/** Sets each field once: lines of one name together, at the place of the first. */
+/** Sets each field once: lines with the same name together, at the place of the first. */
 export function setFields(
   lines: readonly HeaderEntry[],
   set: (name: string, value: string | string[]) => void,
@@ -103,7 +103,7 @@ export function setFields(
   for (const [name, values] of groupLines(lines)) set(name, values.length === 1 ? (values[0] ?? "") : values);
 }
 
-/** More lines than these are grouped without looking. */
+/** Above this number, lines are grouped without looking for repeats first. */
 const comparedLinesMax = 16;
 
 function hasRepeats(lines: readonly HeaderEntry[]): boolean {

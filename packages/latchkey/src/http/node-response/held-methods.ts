@@ -1,7 +1,6 @@
 /**
- * What a Node response has in place of its own methods and properties while it is held. All that would touch the socket
- * acts on a `HeldAnswer`; all else (status, headers before they are sent, `locals`, what middleware has added) is the
- * response's own.
+ * The methods and properties of a Node response while it is held. Those that would touch the socket act on a `HeldAnswer`;
+ * all others (status, headers before they are sent, `locals`, additions of middleware) are the response's own.
  */
 import type { ServerResponse } from "node:http";
 import type { Bystander } from "../protocol/bystander.ts";
@@ -17,7 +16,7 @@ import {
 } from "./buffered-prototype.ts";
 import { setHead } from "./head.ts";
 
-/** What Node keeps in properties of its own on each response, and goes on writing. */
+/** Node's private properties of each response, which Node continues to write during a hold. */
 interface NodeState {
   _header: string | null;
   destroyed: boolean;
@@ -27,24 +26,24 @@ interface NodeState {
 
 export type Held = ServerResponse & NodeState & Record<PropertyKey, unknown>;
 
-/** What a held response is known by: whose answer is being given, and what is shown in the place of what is Node's. */
+/** The state of a held response. */
 export interface Overlay {
   readonly res: Held;
   current: HeldAnswer;
-  /** What is Node's, and what is shown in its place. A property that no longer shows it has been written by Node. */
+  /** Node's values, and the values shown instead. If a property differs from the shown value, Node has written it. */
   readonly real: NodeState;
   readonly shown: NodeState;
-  /** What the response had of its own under the names that are covered: mostly methods that middleware has wrapped. */
+  /** The response's own properties under the covered names: mostly methods that middleware has wrapped. */
   readonly covered: Map<string, unknown>;
-  /** The same as it was defined, where it cannot be assigned. */
+  /** Their descriptors, for properties that cannot be assigned. */
   readonly defined: Map<string, PropertyDescriptor>;
-  /** Null where the handler works on the response itself, so that nothing tells its answer from another. */
+  /** Null if the handler works on the response itself, so that its answer cannot be distinguished from other code's. */
   readonly bystander: Bystander | null;
-  /** The prototype that is laid over the response's own one. */
+  /** The prototype that covers the response's own. */
   held: object;
 }
 
-/** Shows a change of the answer that is being given, and of no other. */
+/** Shows changes of the current answer, but not of earlier ones. */
 export class Watcher implements AnswerWatcher {
   readonly #overlay: Overlay;
 
@@ -58,7 +57,7 @@ export class Watcher implements AnswerWatcher {
   }
 }
 
-/** Notes what Node has written to its properties, and shows the held answer's state in them again. */
+/** Saves the values that Node has written to its properties, and shows the held answer's state again. */
 export function show({ res, real, shown, current }: Overlay): void {
   noteWritten(res, real, shown);
   res._header = shown._header = current.headSent ? heldHeader : null;
@@ -74,10 +73,10 @@ export function noteWritten(res: NodeState, real: NodeState, shown: NodeState): 
   if (res.writable !== shown.writable) real.writable = res.writable;
 }
 
-/** By which Node's parts and some middleware know that the head has been sent. */
+/** Any text: Node and some middleware take it to mean that the head has been sent. */
 const heldHeader = "held";
 
-/** The response's own, or the view that a handler has of it: both lead to the same overlay. */
+/** The overlay of a held response or of a handler's view of it. Restores the held prototype if it was replaced. */
 export function overlayOf(res: ServerResponse): Overlay {
   const overlay = Reflect.get(res, overlayKey) as Overlay;
   if (Object.getPrototypeOf(overlay.res) !== overlay.held)
@@ -89,17 +88,17 @@ function answerOf(res: ServerResponse): HeldAnswer {
   return overlayOf(res).current;
 }
 
-/** What the response would do without the overlay. */
+/** The member that the response would have without the overlay. */
 export function original({ res, covered, held }: Overlay, name: string): unknown {
   return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
 }
 
-/** Through the response's own method: middleware inside the hold may have wrapped it, to add headers at the last moment. */
+/** Calls the response's own method, because middleware inside the hold may have wrapped it to add headers last. */
 function sendImplicitHead(res: ServerResponse): void {
   if (!answerOf(res).headSent) res.writeHead(res.statusCode);
 }
 
-/** Whether code other than the handler begins an answer; then the response is not buffered any more. */
+/** Whether code other than the handler begins an answer; if so, the response is no longer held. */
 function isTaken(res: ServerResponse, status: number): boolean {
   const { bystander, current } = overlayOf(res);
   return bystander !== null && !current.headSent && !current.ended && bystander.takes(res, status);
@@ -110,7 +109,7 @@ function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): Se
   const overlay = overlayOf(this);
   const answer = overlay.current;
   answer.requireHeadUnsent();
-  // As Node does: a status may be text.
+  // Like Node, accepts a status as text.
   setHead(this, Math.trunc(Number(status)), rest);
   answer.sendHead(overlay.res);
   show(overlay);
@@ -139,16 +138,16 @@ function write(this: ServerResponse, ...args: unknown[]): unknown {
   return Reflect.apply(answer.stream.write, answer.stream, args);
 }
 
-/** What HTTP allows before and after an answer. All of it may be left out, and here it would tell too early. */
+/** Drops informational responses and trailers: HTTP allows that, and sending them would reveal an unconfirmed answer. */
 function drop(this: ServerResponse, ...args: unknown[]): void {
   const done = args.at(-1);
   if (typeof done === "function") queueMicrotask(() => done());
 }
 
-/** Node emits its own events on the response it knows, whose listeners were there before it was held. */
+/** Node emits its own events on the response itself, whose listeners were added before it was held. */
 function emit(this: ServerResponse, event: string, ...args: unknown[]): boolean {
   const overlay = overlayOf(this);
-  // A client that hangs up destroys the response, which Node says right before.
+  // If the client hangs up, Node marks the response as destroyed right before this.
   if (event === "close") show(overlay);
   const heard = !nodeEvents.has(event) && overlay.current.emit(event, args);
   return Reflect.apply(original(overlay, "emit") as Method, overlay.res, [event, ...args]) === true || heard;
@@ -228,7 +227,7 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   closed: ({ stream }) => stream.closed,
   errored: ({ stream }) => stream.errored,
   headersSent: ({ headSent }) => headSent,
-  // Libraries watch the socket, through the request too, and stop a source whose client has hung up.
+  // Null, because libraries watch the socket, also through the request, and stop a source when the client hangs up.
   connection: () => null,
   socket: () => null,
   writableCorked: ({ stream }) => stream.writableCorked,
@@ -240,7 +239,7 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
   writableObjectMode: ({ stream }) => stream.writableObjectMode,
 };
 
-/** Made once, for all responses. */
+/** Created once for all responses. */
 export const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ...Object.entries(methods).map(
     ([name, method]) =>
@@ -250,7 +249,7 @@ export const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ["__onFinished", { value: undefined, writable: true, configurable: true }],
 ]);
 
-/** On a response that is not held, each is the one beneath. */
+/** On a response that is not held, each acts as the method beneath. */
 export const heldMethods: Readonly<Record<string, unknown>> = Object.create(null, descriptors);
 
 function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
@@ -262,12 +261,12 @@ function accessor(name: string, read: (answer: HeldAnswer) => unknown): Property
     set(this: ServerResponse, value: unknown) {
       if (!isHeld(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
       const { res, held } = overlayOf(this);
-      // A pipelined response gets its socket when its turn comes.
+      // Node assigns the socket of a pipelined response when its turn comes.
       if (name === "socket" || name === "connection")
         Reflect.set(Object.getPrototypeOf(held), name, value, res);
     },
   };
 }
 
-/** Methods through which a handler could still reach another answer. */
+/** Methods through which a handler could still affect another answer after its run. */
 export const answeringMethods: ReadonlySet<PropertyKey> = new Set(Object.keys(methods));

@@ -1,6 +1,6 @@
 /**
- * Buffering of a Node response that begins when the response is first used. Until then the response is watched, and an answer can be
- * given without it: for frameworks that hand their answers over before they write them.
+ * Holds a Node response only from its first use. Until then the response is watched, and an answer can be given without it.
+ * For frameworks that pass their answers to a hook before they write them.
  */
 import type { ServerResponse } from "node:http";
 import type { Reply } from "../protocol/capture.ts";
@@ -22,20 +22,20 @@ export class LazyBuffering {
   #res: ServerResponse;
   /** The response was answered before the first run. */
   #isTaken = false;
-  /** The response before the first run; null: there was none. */
+  /** The head before the first run; null: no run has begun. */
   #before: Head | null = null;
   #watch: ResponseWatch | null = null;
   #held: BufferedResponse<ServerResponse> | null = null;
   #current: LateRun | null = null;
 
-  /** @param onLeave called with the response that runs go on with, when other code answers on this one */
+  /** @param onLeave called with the detached response for the runs, when other code answers on this one */
   constructor(res: ServerResponse, limitBytes: number, onLeave: (res: ServerResponse) => void) {
     this.#res = res;
     this.limitBytes = limitBytes;
     this.#onLeave = onLeave;
   }
 
-  /** The response of the runs. */
+  /** The response that runs use. */
   get res(): ServerResponse {
     return this.#res;
   }
@@ -43,7 +43,7 @@ export class LazyBuffering {
   /**
    * Runs a handler on a clean response and captures its answer, as `BufferedResponse.run` does.
    *
-   * @throws as that does.
+   * @throws as `BufferedResponse.run` does.
    */
   async run(handle: (run: LateRun) => unknown, report: (error: unknown) => void): Promise<Reply> {
     const run = new LateRun(this, report);
@@ -65,7 +65,7 @@ export class LazyBuffering {
     return reply;
   }
 
-  /** Ends a run that another one is to follow. */
+  /** Ends a run before the next one. */
   endRun(): void {
     this.#current = null;
     this.#watch?.stop(false);
@@ -77,15 +77,15 @@ export class LazyBuffering {
     return this.#current === run;
   }
 
-  /** Shows to those who look at the response that an answer has been given. False: it has to be given through the response. */
+  /** Makes the response report that it was answered. False: the answer must be given through the response. */
   showAnswered(): boolean {
     return this.#watch?.showAnswered() ?? false;
   }
 
-  /** The response, held from now on. */
+  /** Holds the response from now on. */
   hold(): BufferedResponse<ServerResponse> {
     const { res, limitBytes } = this;
-    // By the handler, past its methods: then the answer is still its own.
+    // Begun past its methods, which only the handler does, so the answer is the handler's.
     const hasBegun = this.#watch?.hasBegun() === true;
     const left = this.#watch?.stop(false);
     this.#watch = null;
@@ -98,12 +98,12 @@ export class LazyBuffering {
         this.#onLeave(detached);
       },
     });
-    // A run's own, which go with it.
+    // Set again while held, so that they are removed with the run.
     for (const [name, method] of left ?? []) Reflect.set(res, name, method);
     return this.#held;
   }
 
-  /** Leaves the response to the code that answers on it, in the middle of a run or before the first one. */
+  /** Leaves the response to other code that answers on it, during a run or before the first one. */
   leave(): void {
     const { res } = this;
     const { statusCode, statusMessage } = res;
@@ -113,7 +113,7 @@ export class LazyBuffering {
     }
     this.#current.hold();
     this.#held?.leave();
-    // The answer's own, which is not sent yet.
+    // These belong to the other code's answer, which is not sent yet.
     res.statusCode = statusCode;
     if (statusMessage !== undefined) res.statusMessage = statusMessage;
   }
@@ -124,12 +124,12 @@ export class LazyBuffering {
     this.hold().leave(emptyHead);
   }
 
-  /** Notes a status that the current run's handler has set on the response itself. */
+  /** Records a status that the current run's handler has set on the response itself. */
   noteStatus(name: "statusCode" | "statusMessage", value: unknown): void {
     this.#held?.noteStatus(name, value);
   }
 
-  /** Gives the response back as it was before. `isAnswered`: an answer of a run is sent next. */
+  /** Restores the response to its state before the runs. `isAnswered`: an answer of a run is sent next. */
   release(isAnswered: boolean): void {
     const before = this.#before;
     this.#current = null;
@@ -148,7 +148,7 @@ export class LateRun {
   readonly #hold: LazyBuffering;
   readonly #report: (error: unknown) => void;
   readonly #answer = Promise.withResolvers<Reply>();
-  /** Gives an answer that was given without the response to the response, once that is held. */
+  /** Repeats an answer through the response, if it was given without it and the response is held later. */
   #giveAgain: (() => void) | null = null;
   #status: Partial<Pick<ServerResponse, "statusCode" | "statusMessage">> = {};
   /** Null while the response is not held for this run. */
@@ -167,7 +167,7 @@ export class LateRun {
     return this.#hold.isCurrent(this);
   }
 
-  /** The run's view of the response. Without it being asked for, the response is not held. */
+  /** Returns the run's view of the response, which is held from this call on. */
   hold(): ServerResponse {
     if (this.#held !== null) return this.#held.view;
     const { res } = this.#hold;
@@ -187,7 +187,7 @@ export class LateRun {
     return view;
   }
 
-  /** Notes the status that the response has now: the handler's. */
+  /** Records the response's current status as the handler's. */
   noteStatus(): void {
     const { statusCode, statusMessage } = this.#hold.res;
     this.#status = { statusCode, ...(statusMessage && { statusMessage }) };
@@ -201,10 +201,10 @@ export class LateRun {
   }
 
   /**
-   * Takes a whole answer. False: it must be given through the response, since that is held, or the answer is too long.
+   * Takes a whole answer. False: it must be given through the response, because that is held or the answer is too long.
    *
-   * @param again gives it through the response, if that is held later on
-   * @throws {RangeError} when the status is none
+   * @param again gives the answer through the response if that is held later
+   * @throws {RangeError} when the status is invalid
    */
   give(head: Omit<Reply, "body">, chunk: unknown, again: () => void): boolean {
     if (this.#held !== null) return false;
@@ -217,13 +217,13 @@ export class LateRun {
     return true;
   }
 
-  /** The answer, once the handler has done its part. */
+  /** The answer. Call this once the handler has settled. */
   ended(): Promise<Reply> {
     this.#held?.handled.resolve();
     return this.#answer.promise;
   }
 
-  /** What becomes of an error of the handler. */
+  /** Rethrows a handler's error, or passes it to the held response's run. */
   failed(error: unknown): Promise<Reply> {
     if (this.#held === null) throw error;
     this.#held.handled.reject(error);

@@ -1,6 +1,6 @@
 /**
- * The methods of a response that a hold covers, each written out: V8 compiles `res.end` to the read of a known place, and
- * gives up the shape of an object that gets more than a dozen properties under computed names.
+ * The methods of a response that a hold covers. Each is written out, because V8 compiles `res.end` to a read of a known place,
+ * and gives up the shape of an object with more than a dozen properties under computed names.
  */
 import { ServerResponse } from "node:http";
 
@@ -21,7 +21,7 @@ const usedFirst = [
 ] as const;
 
 const others = [
-  // Where the package `on-finished` keeps those who wait for the socket's end.
+  // The package `on-finished` keeps its listeners here.
   "__onFinished",
   "addListener",
   "addTrailers",
@@ -43,7 +43,7 @@ const others = [
   "writeHeader",
 ] as const;
 
-/** What is watched besides those that are used first: all else that leaves something on a response. */
+/** Watched in addition to `usedFirst`: all other methods that change a response. */
 const watchedToo = [
   "addListener",
   "addTrailers",
@@ -57,10 +57,10 @@ const watchedToo = [
 
 const assigned: readonly string[] = [...usedFirst, "statusCode", "statusMessage"];
 
-/** Whether a prototype, seen before, is without accessors under the names that are assigned. */
+/** Whether a known prototype has no accessors under the assigned names. */
 const plain = new WeakMap<object, boolean>();
 
-/** Whether a prototype has Node's methods, so that they may as well lie on a response for as long as it is sent. */
+/** Whether a prototype has Node's methods, so that a response can keep copies of them while it is sent. */
 export function hasNodesMethods(prototype: object): boolean {
   let isPlain = plain.get(prototype);
   if (isPlain === undefined) {
@@ -78,7 +78,7 @@ function hasAccessor(prototype: object, name: string): boolean {
   return false;
 }
 
-/** Whether a response has Node's methods under all names that may be covered, be they its own or its prototype's. */
+/** Whether a response has Node's methods under all names that may be covered, its own or its prototype's. */
 export function looksPristine(response: object): boolean {
   const node = ServerResponse.prototype;
   return hasUsedFirst(response, node) && hasWatchedToo(response, node) && hasNodesRest(response);
@@ -122,7 +122,7 @@ function hasNodesRest(response: object): boolean {
   );
 }
 
-/** Lays all methods that are watched on a response, as `putUsedFirst` does. */
+/** Assigns all watched methods to a response, as `putUsedFirst` does. */
 export function putWatched(response: object, methods: object): boolean {
   return putUsedFirst(response, methods) && putWatchedToo(response, methods);
 }
@@ -145,7 +145,7 @@ function putWatchedToo(response: object, methods: object): boolean {
   }
 }
 
-/** Those that lie on a held response itself, and those that its prototype covers unless it has some of its own. */
+/** `usedFirst` are put on a held response itself; its prototype covers `others`, unless the response has its own. */
 export const methodNames: {
   readonly usedFirst: readonly string[];
   readonly others: readonly string[];
@@ -174,8 +174,8 @@ function hasUsedFirst(response: object, methods: object): boolean {
 }
 
 /**
- * Lays methods on a response by assigning them, which keeps its shape. False: some are not there as they are given, since
- * something cannot be assigned or is an accessor.
+ * Assigns methods to a response, which keeps its shape. False: some could not be assigned, because a property is read-only or
+ * an accessor.
  */
 export function putUsedFirst(response: object, methods: object): boolean {
   try {

@@ -1,4 +1,4 @@
-/** Bodies of requests that Node received, also those that other code has read. */
+/** Reads the bodies of Node's requests, also those that other code has read. */
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { exactJson } from "../../fingerprint/parsed-value.ts";
@@ -7,27 +7,27 @@ import type { BodyReading } from "../protocol/incoming.ts";
 import { isPlaceholder, parsedReading, parseJsonBody } from "../protocol/request-body.ts";
 import { announcesBody, badRequest, readBytes, requireHttp1 } from "./node-messages.ts";
 
-/** Where a framework keeps a request's body: Node's own message, or an object of the framework's beside it. */
+/** The object on which a framework keeps a request's body: Node's message, or the framework's own request. */
 export interface BodyHolder {
   body?: unknown;
-  /** The bytes, or the text they are in UTF-8, as some parsers and platforms leave them. */
+  /** The bytes, or their UTF-8 text, as some parsers and platforms keep them. */
   rawBody?: unknown;
 }
 
 const rawBodyKey = Symbol.for("latchkey.rawBody");
 
-/** Keeps the bytes of a body beside the message that they came with. */
+/** Keeps the bytes of a body on their message. */
 export function keepBytes(message: IncomingMessage, bytes: Uint8Array): void {
-  // By assignment: V8 keeps an assigned property fast, and a defined one slow.
+  // Assigned, because V8 keeps an assigned property fast and a defined one slow.
   Reflect.set(message, rawBodyKey, bytes);
 }
 
 /**
- * Reads a request's body unless it was read already, and leaves it where the framework's handlers look for it: JSON as its value,
- * anything else as its bytes. Else finds what is kept of it.
+ * Reads a request's body, and puts it where the framework's handlers look for it: JSON as its value, anything else as its
+ * bytes. If other code has read the body, uses what that code has kept.
  *
- * @param remedy what to do where a parser has kept no bytes
- * @throws {Error} with `status` 400 when the request ends early, or its JSON is none
+ * @param remedy what the service can change if a parser has kept no bytes
+ * @throws {Error} with `status` 400 when the request ends early, or its JSON is invalid
  */
 export function readHeldBody(
   message: IncomingMessage,
@@ -35,7 +35,7 @@ export function readHeldBody(
   limitBytes: number,
   remedy: string,
 ): BodyReading | Promise<BodyReading> {
-  // Before what a parser has kept, which may be half of a body.
+  // Checked first, because a parser may have kept half of an HTTP/2 body.
   requireHttp1(message);
   const kept =
     keptBytes(message, holder) ?? standInBytes(message, holder.body ?? Reflect.get(message, "body"));
@@ -49,7 +49,7 @@ export function readHeldBody(
   return readAndGive(message, holder, limitBytes);
 }
 
-/** A multipart parser has been here, and left files where it leaves them. */
+/** Uses the fields and files of a multipart parser that has already read the body. */
 async function readUpload(message: IncomingMessage, holder: BodyHolder): Promise<BodyReading> {
   const holders = holder === message ? [message] : [holder, message];
   const value = await uploadedForm(holder.body, holders);
@@ -59,14 +59,14 @@ async function readUpload(message: IncomingMessage, holder: BodyHolder): Promise
 }
 
 const multipartRemedy =
-  "A multipart parser (multer, FileInterceptor …) has read it and keeps no bytes. Let it run inside the protected handler " +
-  '(in Nest: `@UseInterceptors(protect(operation), FileInterceptor("file"))`), where it finds the request unread; or opt in ' +
-  'to `fingerprint: "parsed"`, which covers its fields and files.';
+  "A multipart parser (multer, FileInterceptor …) has read it and kept no bytes. Run it inside the protected handler, where " +
+  'the request is unread (in Nest: `@UseInterceptors(protect(operation), FileInterceptor("file"))`); or opt in to ' +
+  '`fingerprint: "parsed"`, which covers its fields and files.';
 
 const notCovered =
-  "A multipart parser has handed files to a storage that keeps neither their bytes nor a local path, or has left what it read " +
-  "elsewhere or in a form that is not known here, so that two uploads cannot be told apart. Let it run inside the protected " +
-  "handler, where it finds the request unread.";
+  "A multipart parser has passed files to a storage that keeps neither their bytes nor a local path, or has kept the upload " +
+  "in an unknown place or form, so different uploads could look the same. Run it inside the protected handler, where the " +
+  "request is unread.";
 
 async function readAndGive(
   message: IncomingMessage,
@@ -79,8 +79,8 @@ async function readAndGive(
 }
 
 /**
- * The body of a request that tests or a platform have made of a plain object, which has a value and nothing to read; null
- * for those that can be read.
+ * The body of a request that tests or a platform made from a plain object, with a value but no stream; null if the request
+ * can be read.
  */
 export function standInBytes(message: IncomingMessage, body: unknown): Uint8Array | null {
   if (canBeRead(message)) return null;
@@ -89,13 +89,13 @@ export function standInBytes(message: IncomingMessage, body: unknown): Uint8Arra
   return Buffer.from(typeof body === "string" ? body : exactJson(body), "utf8");
 }
 
-/** A framework may have given a plain object the prototype of its own requests, whose `read` finds no stream there. */
+/** A method `read` is not enough: a framework may have given a plain object the prototype of its own requests. */
 function canBeRead(message: IncomingMessage): boolean {
   const read: unknown = Reflect.get(message, "read");
   return typeof read === "function" && ("_readableState" in message || read !== Readable.prototype.read);
 }
 
-/** The bytes kept by a parser's hook, or by the platform: some cloud functions read the body first. */
+/** The bytes that a parser's hook or the platform has kept: some cloud functions read the body first. */
 function keptBytes(message: IncomingMessage, holder: BodyHolder): Uint8Array | null {
   const kept: unknown = Reflect.get(message, rawBodyKey) ?? holder.rawBody;
   if (kept instanceof Uint8Array) return kept;
@@ -103,12 +103,13 @@ function keptBytes(message: IncomingMessage, holder: BodyHolder): Uint8Array | n
 }
 
 /**
- * JSON as its value, anything else (compressed JSON too) as the bytes. The message itself can be read once more.
+ * Puts the body on its holder: JSON as its value, anything else, such as compressed JSON, as bytes. The message itself can be
+ * read once more.
  *
- * Takes the place of what parsers leave that have not read: `{}` for another media type than theirs.
+ * Replaces the placeholder of a parser that has not read the body, such as `{}` for another media type.
  */
 function giveBody(message: IncomingMessage, holder: BodyHolder, bytes: Uint8Array): void {
-  // What body parsers of Express 4 look at before they read.
+  // Body parsers of Express 4 check this before they read.
   Object.defineProperty(message, "_body", { value: true, configurable: true, writable: true });
   if (holder.body !== undefined && (bytes.byteLength === 0 || !isPlaceholder(holder.body))) return;
   try {

@@ -1,4 +1,4 @@
-/** Reading Node's requests and writing Node's responses, for every adapter on `node:http`. */
+/** Reads Node's requests and writes Node's responses, for every adapter on `node:http`. */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import type { Readable } from "node:stream";
@@ -8,8 +8,8 @@ import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
 import { hasLines, isStandIn, setFields } from "./head.ts";
 
 /**
- * The field lines of a header, from the raw headers: `req.headers` joins repeated lines, and two lines `"a` and `b"`
- * become one valid String there. Requests that something else than `node:http` has made may have no raw headers.
+ * The field lines of a header, from the raw headers, because `req.headers` joins repeated lines: `"a` and `b"` would become
+ * one valid String. Requests that were not created by `node:http` may have no raw headers.
  */
 export function headerLines(
   req: Partial<Pick<IncomingMessage, "rawHeaders">> & Pick<IncomingMessage, "headers">,
@@ -20,7 +20,7 @@ export function headerLines(
   const lines: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const found = rawHeaders[index] ?? "";
-    // The length first: this loop runs over every header for every name that is asked for.
+    // Length first, because this loop visits every header for every name.
     if (found.length === wanted.length && found.toLowerCase() === wanted)
       lines.push(rawHeaders[index + 1] ?? "");
   }
@@ -30,8 +30,8 @@ export function headerLines(
 }
 
 /**
- * Refuses messages of `node:http2`: their heads need not announce a body, so that a fingerprint would miss it; a body that
- * was cut off ends as a whole one does; and their responses cannot be held.
+ * Refuses messages of `node:http2`: their heads need not announce a body, so a fingerprint could miss it; a truncated body ends
+ * like a complete one; and their responses cannot be held.
  *
  * @throws {TypeError} for HTTP/2.
  */
@@ -40,7 +40,7 @@ export function requireHttp1({ httpVersionMajor }: IncomingMessage): void {
 }
 
 const http2Refused =
-  "Messages of `node:http2` cannot be protected: let a proxy speak HTTP/2 to clients, and HTTP/1.1 to this server";
+  "Messages of `node:http2` cannot be protected: use a proxy that speaks HTTP/2 to clients and HTTP/1.1 to this server";
 
 /**
  * Whether the request's head announces a body.
@@ -53,10 +53,10 @@ export function announcesBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Reads a request's body. One over the limit is read to its end without being kept, so that the answer can be
- * delivered: a client does not listen while it sends.
+ * Reads a request's body. One over the limit is read to its end and discarded, so that the answer arrives: clients do not
+ * listen while they send.
  *
- * @param afterwards `unread`: the bytes are given back to the stream, for the next reader: a proxy, a multipart parser
+ * @param afterwards `unread`: puts the bytes back into the stream for the next reader, such as a proxy or a multipart parser
  * @throws {Error} with `status` 400 when the request ends early.
  */
 export function readBytes(
@@ -85,7 +85,7 @@ export function readBytes(
         }
         chunks.push(chunk);
       }
-      // Before `end` is emitted, which cannot be taken back.
+      // Must stop before `end` is emitted, which cannot be undone.
       if (afterwards === "unread" && size > 0 && hasArrived(req)) onEnd();
     };
     const onEnd = () => {
@@ -103,7 +103,7 @@ export function readBytes(
   });
 }
 
-/** Whether nothing more will come into a stream. Node tells it only when the last byte has been read. */
+/** Whether all bytes have arrived. Node's public properties report it only after the last byte was read. */
 function hasArrived(req: IncomingMessage): boolean {
   const state = stateOf(req);
   return state !== null && Reflect.get(state, "ended") === true;
@@ -119,26 +119,26 @@ const givenBackKey = Symbol("latchkey.givenBack");
 function giveBack(req: IncomingMessage, bytes: Buffer): void {
   unread(req, bytes);
   Reflect.set(req, givenBackKey, bytes.byteLength);
-  // Then Node itself throws away, after the answer, what no handler has read.
+  // With this, Node discards unread bytes itself after the answer.
   Reflect.set(req, "_consumed", false);
 }
 
-/** Puts bytes back, before `end` was emitted. */
+/** Puts bytes back into a stream that has not emitted `end`. */
 function unread(req: Readable, bytes: Buffer): void {
   req.unshift(bytes);
-  // `fetch` takes no stream for a body that was read from: `readableDidRead`.
+  // Resets `readableDidRead`: `fetch` refuses a body that was read from.
   const state = stateOf(req);
   if (state !== null) Reflect.set(state, "dataEmitted", false);
 }
 
-/** What has arrived of a body that was not read; it stays unread. Null: nothing. */
+/** The bytes of an unread body that have arrived; they stay unread. Null: none. */
 export function peekBytes(req: Readable): Buffer | null {
   const chunk: Buffer | null = req.read();
   if (chunk !== null) unread(req, chunk);
   return chunk;
 }
 
-/** Whether a reader has begun to read what was put back. */
+/** Whether a reader has begun to read the bytes that were put back. */
 export function isReadAgain(req: IncomingMessage | undefined): boolean {
   const given: unknown = req === undefined ? null : Reflect.get(req, givenBackKey);
   if (req === undefined || typeof given !== "number") return false;
@@ -150,7 +150,7 @@ export function badRequest(message: string, type: string, cause: unknown): Error
   return Object.assign(new Error(message, { cause }), { status: 400, statusCode: 400, expose: true, type });
 }
 
-/** Sends a handler's own answer: these headers and no others. */
+/** Sends a handler's own answer with exactly these headers. */
 export function sendHandlerReply(res: ServerResponse, reply: Reply): void {
   const { sendDate } = res;
   const there = hasLines(res, reply.headers, isFraming);
@@ -162,7 +162,7 @@ export function sendHandlerReply(res: ServerResponse, reply: Reply): void {
   endReply(res, reply);
 }
 
-/** Sends an answer of Latchkey's: headers that this response has already stay, unless the reply has the same. */
+/** Sends an answer of Latchkey's. The response's headers stay, unless the reply has the same names. */
 export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
   res.statusCode = reply.status;
   setFields(reply.headers, (name, value) => res.setHeader(name, value));
@@ -170,26 +170,26 @@ export function sendLatchkeyReply(res: ServerResponse, reply: Reply): void {
 }
 
 function endReply(res: ServerResponse, reply: Reply): void {
-  // Node does not count by itself any more once a Content-Length has been removed, as a handler's may have been.
+  // Node no longer adds it once a Content-Length was removed, as a handler's may have been.
   if (mayHaveBody(res)) res.setHeader("Content-Length", reply.body.byteLength);
   endWith(res, reply.body);
 }
 
-/** Longer bodies are not copied. */
+/** Longer bodies are not copied to text. */
 const oneWriteMaxBytes = 16_384;
 
 function endWith(res: ServerResponse, { buffer, byteOffset, byteLength }: Uint8Array): void {
   if (byteLength === 0) return void res.end();
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
-  // Text in a row with the head leaves in one piece, bytes in two. Middleware that wraps `end` expects bytes, and what
-  // stands for a socket under Lambda's wrappers takes all text for UTF-8.
+  // Node sends text in one write with the head, but bytes in a second one. Middleware that wraps `end` expects bytes, and
+  // stand-ins for sockets, such as in Lambda's wrappers, take all text for UTF-8.
   if (isStandIn(res)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
   const wrapped = res.end !== ServerResponse.prototype.end;
   if (wrapped || byteLength > oneWriteMaxBytes || !hasRealSocket(res)) res.end(bytes);
   else res.end(bytes.toString("latin1"), "latin1");
 }
 
-/** A pipelined response has no socket until its turn comes. */
+/** A pipelined response has no socket until its turn, but will get a real one. */
 function hasRealSocket({ socket }: ServerResponse): boolean {
   return socket === null || socket instanceof Socket;
 }

@@ -1,13 +1,13 @@
 /**
- * Lays the held methods and properties over a Node response, and takes them away again.
+ * Puts the held methods and properties on a Node response, and removes them again.
  *
- * They lie on a prototype between the response and its own one, made once for each: V8 takes a prototype that it has seen
- * before as a known shape, while an object whose properties are redefined one by one is slow from then on, everywhere. What
- * Node keeps in properties of the response itself gets other values while it is held.
+ * They are on a prototype between the response and its own prototype, created once for each. V8 knows the shape of a prototype
+ * that it has seen before, but an object whose properties are redefined one by one stays slow everywhere. The properties that
+ * Node keeps on the response itself have other values during the hold.
  *
- * Frameworks swap prototypes too (a mounted Express app does). So a few methods, by which a response is used first, lie on
- * the response itself, and put the held prototype back above whatever is there then. A handler's view does not replace
- * them: the response itself can be reached past it, by `req.next`, Fastify's `reply.raw` or what middleware has kept.
+ * Frameworks, such as a mounted Express app, also replace prototypes. So the few methods with which every use of a response
+ * begins are on the response itself, and insert the held prototype again over the current one. A handler's view alone is not
+ * enough: handlers can reach the response past it, by `req.next`, Fastify's `reply.raw` or references that middleware kept.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -35,20 +35,20 @@ import {
 import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./method-table.ts";
 
 export interface LaidOverlay {
-  /** Sets whose answer is being given from now on, and takes away what an earlier run has put over the response's methods. */
+  /** Makes this the current answer, and removes methods that an earlier run has put on the response. */
   begin(answer: HeldAnswer): void;
-  /** Lets the request, too, lead to a run's view: Express keeps its response there. */
+  /** Sets `req.res` to a run's view, because Express keeps the response there. */
   lend(view: ServerResponse): void;
-  /** Whether the real response has begun, past everything laid over it. */
+  /** Whether the real response has begun, past the overlay. */
   hasBegun(): boolean;
   /** The real socket. */
   socket(): Socket | null;
-  /** `isAnswered`: the response is sent next, and goes to no other part of an app, whose methods it would need. */
+  /** `isAnswered`: the response is sent next, and no other part of the app needs its own methods. */
   remove(isAnswered: boolean): void;
 }
 
 const usedFirst: ReadonlySet<string> = new Set(methodNames.usedFirst);
-/** The names that may be covered on the response itself, and the same from the last to the first. */
+/** The names that may be covered on the response itself, and the same in reverse order. */
 const ownNames = [...methodNames.usedFirst, ...methodNames.others];
 const ownNamesBack = ownNames.toReversed();
 
@@ -61,13 +61,13 @@ function withoutSocket(req: IncomingMessage): IncomingMessage {
 }
 
 /**
- * Looks beforehand whether a response can be held, so that nothing is begun for one that cannot.
+ * Checks before admission that a response can be held, so that nothing begins for one that cannot.
  *
- * @throws {TypeError} when it is held already, or cannot be.
+ * @throws {TypeError} when it is already held, or cannot be held.
  */
 export function requireHoldable(res: ServerResponse): void {
   requireFree(res);
-  // Nearly all are as Node has made them, which this tells at a glance.
+  // Nearly all responses are unmodified, which this check finds out quickly.
   if (!looksPristine(res)) readOwnMethods(res);
 }
 
@@ -77,8 +77,8 @@ function requireFree(res: ServerResponse): void {
 }
 
 /**
- * What a response has of its own under the names that will be covered, read before anything is changed: it is held as a
- * whole or not at all.
+ * Reads the response's own properties under the names to cover. This comes before any change, so that a response is held
+ * completely or not at all.
  *
  * @throws {TypeError} when it cannot be held.
  */
@@ -86,7 +86,7 @@ function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined
   const covered = new Map<string, unknown>();
   const defined = new Map<string, PropertyDescriptor>();
   for (const name of ownNames) {
-    // Most are not there, which this tells faster than a description does.
+    // Faster than reading a descriptor, and most names are absent.
     if (!Object.hasOwn(res, name)) continue;
     const own = Object.getOwnPropertyDescriptor(res, name) ?? {};
     covered.set(name, Reflect.get(res, name));
@@ -101,12 +101,12 @@ function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined
 }
 
 const heldTwice =
-  "This response is held for another operation already: a handler cannot be protected inside a protected handler, nor " +
+  "This response is already held for another operation: a handler cannot be protected inside a protected handler, nor " +
   "behind `expressRecord`. Mount `expressRecord` over the other routes only, or protect each route once.";
 
 /**
- * Gives the answer of a held response at once, as `writeHead` and `end` would. False: they must be used, since somebody
- * has wrapped them, writes already or listens.
+ * Gives the answer of a held response in one step, as `writeHead` and `end` would. False: these must be called, because other
+ * code has wrapped them, listens, or has begun to write.
  */
 export function giveAnswer(res: ServerResponse, head: Omit<Reply, "body">, chunk: unknown): boolean {
   const overlay = overlayOf(res);
@@ -120,12 +120,12 @@ function isWrapped({ res, covered }: Overlay, name: string): boolean {
   return covered.has(name) || (Object.hasOwn(res, name) && res[name] !== descriptors[name]?.value);
 }
 
-/** Puts the buffering prototype back where other code has given the response another one. */
+/** Restores the held prototype if other code has replaced it. */
 export function keepCovered(res: ServerResponse): void {
   if (isHeld(res)) overlayOf(res);
 }
 
-/** @throws {TypeError} when the response is held already, or cannot be; then it is as it was. */
+/** @throws {TypeError} when the response is already held, or cannot be held; it is then unchanged. */
 export function layOverlay(
   response: ServerResponse,
   first: HeldAnswer,
@@ -135,7 +135,7 @@ export function layOverlay(
   const { covered, defined } = readOwnMethods(response);
   const res = response as Held;
   const { _header, destroyed, finished, writable } = res;
-  // What tests use in a response's place may have none.
+  // A stand-in for a response in tests may have none.
   const req: IncomingMessage | undefined = res.req;
   const real = { _header, destroyed, finished, writable };
   const overlay: Overlay = {
@@ -171,7 +171,7 @@ export function layOverlay(
     },
     hasBegun() {
       noteWritten(res, real, overlay.shown);
-      // Empty text is what stand-ins for responses begin with, those of Lambda's wrappers for instance.
+      // Boolean, because stand-ins for responses, such as Lambda's wrappers, begin with empty text.
       return Boolean(real._header);
     },
     socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
@@ -181,14 +181,14 @@ export function layOverlay(
       Object.assign(res, real);
       if (req !== undefined) Reflect.set(res, "req", req);
       if (!(keepsShape && isAnswered && removeFast(overlay))) removeOwn(overlay);
-      // Not deleted: a shape is given up when any but the last property goes, and the response still has to be sent.
+      // Not deleted: V8 gives up the shape if any but the last property is deleted, and the response is still to be sent.
       res[overlayKey] = undefined;
       uncoverPrototype(res);
     },
   };
 }
 
-/** Lays the methods on the response itself that lie there, and no others. */
+/** Puts exactly the methods on the response itself that belong there, and removes others. */
 function layOwn({ res, covered, defined }: Overlay): void {
   for (const name of ownNames) {
     const value: unknown = descriptors[name]?.value;
@@ -199,7 +199,7 @@ function layOwn({ res, covered, defined }: Overlay): void {
 }
 
 function removeOwn({ res, covered, defined }: Overlay): void {
-  // In the opposite order: V8 undoes the property that was added last, and gives up the shape for any other.
+  // In reverse order: V8 can undo the property that was added last, and gives up the shape for any other.
   for (const name of ownNamesBack) {
     if (!Object.hasOwn(res, name)) continue;
     const own = defined.get(name);
@@ -210,8 +210,8 @@ function removeOwn({ res, covered, defined }: Overlay): void {
 }
 
 /**
- * The same as `layOwn`, for a response that has nothing of its own there, before its prototype is covered: in Node 22 each
- * property that comes after that costs more than the whole hold. False: `layOwn` has to do it.
+ * Like `layOwn`, for a response without own methods. Must run before the prototype is covered: in Node 22 each property that
+ * is added afterwards costs more than the whole hold. False: use `layOwn`.
  */
 function layFast({ res }: Overlay): boolean {
   if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, heldMethods)) return false;
@@ -221,8 +221,8 @@ function layFast({ res }: Overlay): boolean {
 }
 
 /**
- * Leaves Node's methods where the held ones lay: V8 gives up the shape of a response that a property is deleted from. False:
- * a run has left something else there, or the prototype is another now.
+ * Replaces the held methods by Node's, because V8 gives up a response's shape when a property is deleted. False: a run has left
+ * other methods, or the prototype has changed.
  */
 function removeFast({ res, held }: Overlay): boolean {
   if (Object.getPrototypeOf(res) !== held || !hasNodesMethods(prototypeBeneath(res))) return false;

@@ -1,4 +1,4 @@
-/** The exchange over a held Node response, for every adapter whose handlers answer through one. */
+/** Runs the exchange over a held Node response, for every adapter whose handlers answer through one. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Execution } from "../../engine/classify.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
@@ -12,15 +12,14 @@ import { requireHoldable } from "./overlay.ts";
 
 export interface HeldPlace<Res> extends HoldOptions {
   readonly res: Res;
-  /** Whether `sendOutcome` follows: then an answer's headers stay where they are. Default false. */
+  /** Whether `sendOutcome` follows, so that an answer's headers stay on the response. Default false. */
   readonly sends?: boolean;
 }
 
 /**
- * Submits a request whose handler answers through `res`. The response is held from the first run on, and free again
- * when this settles.
+ * Submits a request whose handler answers through `res`. The response is held from the first run until this settles.
  *
- * @param handle runs the handler; its `view` of the response goes nowhere once the run is over
+ * @param handle runs the handler; after the run its `view` of the response has no effect
  * @throws {TypeError} when the response is held for another operation, or cannot be held
  */
 export async function submitHeld<R, Tx, E extends Execution, Res extends ServerResponse>(
@@ -51,20 +50,20 @@ export async function submitHeld<R, Tx, E extends Execution, Res extends ServerR
 }
 
 /**
- * A stream is read once: what a run has read of the request is not there for the next one.
+ * A stream can be read only once, so another run would miss the bytes that an earlier one has read.
  *
  * @throws {CannotRunAgain} when an earlier run has read it.
  */
 export function requireUnread(req: IncomingMessage | undefined): void {
   if (!isReadAgain(req)) return;
   const message =
-    "The transaction would have to run again, and the handler has read the request's stream. Read the body that the adapter gives instead.";
+    "The transaction would have to run again, but the handler has read the request's stream. Read the adapter's body instead.";
   throw new CannotRunAgain("rolled_back", { message });
 }
 
-/** Sends what a submission ended with. */
+/** Sends the outcome of a submission. */
 export function sendOutcome(res: ServerResponse, outcome: Answered): void {
-  // Middleware has answered meanwhile, with a time-out for instance.
+  // Middleware has answered meanwhile, for instance with a time-out.
   if (res.headersSent) return;
   if (outcome.kind === "handler") sendHandlerReply(res, outcome.reply);
   else sendLatchkeyReply(res, outcome.reply);

@@ -103,7 +103,9 @@ describe("what a caller is told", () => {
   test("whether keys come too fast or are too many is told", async () => {
     const over = { kind: "too_many_keys", retryAfterMs: 1_000 } as const;
     expect(text(await told({ ...over, because: "newKeys" }))).toContain("in this time");
-    expect(text(await told({ ...over, because: "activeKeys" }))).toContain("allowed at a time");
+    expect(text(await told({ ...over, because: "activeKeys" }))).toContain(
+      "maximum number of idempotency keys",
+    );
   });
 
   test("other errors go to the framework", async () => {

@@ -190,7 +190,7 @@ function fingerprintsOf(
   };
   const made = body.kind === "parsed" ? ofParsed(request, options) : fingerprint(request, options);
   if (variant !== undefined) {
-  // Matches records from before fingerprints covered variants.
+    // Matches records from before fingerprints covered variants.
     const headers = linesOf(incoming, options.headers);
     return { fingerprint: made, earlier: () => fingerprint({ ...request, headers }, options) };
   }

@@ -60,7 +60,7 @@ export function checkAgainstMemory(age: AgeRules, operation: string, forgetAfter
   if (maxMs + toleranceMs <= forgetAfterMs) return;
   throw new TypeError(
     `Operation ${operation} forgets keys after ${forgetAfterMs} ms, before requestAge refuses their requests: ` +
-    `maxMs (${maxMs}) plus toleranceMs (${toleranceMs}) must not exceed that`,
+      `maxMs (${maxMs}) plus toleranceMs (${toleranceMs}) must not exceed that`,
   );
 }
 
