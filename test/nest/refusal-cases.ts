@@ -62,7 +62,7 @@ export function refusalCases(nest: Nest): void {
     common.Controller()(NoRoute);
     for (const [controller, message] of [
       [Replaced, /Replaced\.create protects nothing: a decorator above it has replaced the method/],
-      [NoRoute, /NoRoute\.create protects nothing: the method is no route/],
+      [NoRoute, /NoRoute\.create protects nothing: the method is not a route/],
     ] as const) {
       const Root = rootOf(nest, [controller], LatchkeyModule.forRoot(given()));
       await expect(startApp(nest, "Express", Root)).rejects.toThrow(message);

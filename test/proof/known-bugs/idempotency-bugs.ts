@@ -71,7 +71,10 @@ export const idempotencyBugs: readonly KnownBug[] = [
         `packages/latchkey-conformance/src/http-conformance/failures.ts`,
         "failures: a throw rolls back, the framework answers it, and the key runs again",
       ),
-      at(`${src}/http/express/express.holding.test.ts`, "a file is kept whole though the client has hung up"),
+      at(
+        `${src}/http/express/express.holding.test.ts`,
+        "a file is stored completely even if the client has hung up",
+      ),
     ],
   },
   {

@@ -25,7 +25,7 @@ export const neighbourBugs: readonly KnownBug[] = [
       at(`${neighbours}/timeouts.test.ts`, "Fastify's handlerTimeout for a whole server"),
       at(
         `${src}/http/nest/nest.test.ts`,
-        "a lease goes on when Nest has answered; a retry learns that it has ended",
+        "a lease continues when Nest has answered; a retry learns that it has ended",
       ),
     ],
     why: "The client gets the time-out's answer, and the end of the handler is stored.",

@@ -27,7 +27,7 @@ interface Surroundings {
   readonly options?: OperationOptions;
 }
 
-/** `/run` protected, everything else not. Errors are answered with their message. */
+/** Only `/run` is protected. Errors are answered with their message. */
 async function serve(handler: Handler, { before, options }: Surroundings = {}) {
   const service = httpService();
   const protect = nodeProtect(service.latchkey, { tenant: (req) => req.headers["x-tenant"] as string });
@@ -114,7 +114,7 @@ describe("nodeProtect", () => {
     expect([answer.header("x-run"), answer.body.toString()]).toEqual(["2", '{"amount":1}']);
   });
 
-  test("a body that somebody has read is an error that says so", async () => {
+  test("a body that other code has read is an error with the remedy", async () => {
     const { call } = await serve((_req, res) => res.end(), {
       before: async (req) => {
         for await (const _ of req);
@@ -134,7 +134,7 @@ describe("nodeProtect", () => {
     expect((await fetch(url, init)).status).toBe(413);
   });
 
-  test("without a key, where none is needed, the handler answers for itself", async () => {
+  test("without a key, if none is required, the handler answers directly", async () => {
     const { latchkey, lease } = httpService();
     const protect = nodeProtect(latchkey, { singleTenant: true });
     const listener = protect(lease({ key: "optional" }), (_req, res, { body, attempt }) => {

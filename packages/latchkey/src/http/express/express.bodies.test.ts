@@ -1,4 +1,4 @@
-/** Request bodies on Express, parsed before or by Latchkey. */
+/** Request bodies on Express, parsed before Latchkey or by it. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { PassThrough, Readable } from "node:stream";
@@ -23,14 +23,14 @@ describe("bodies", () => {
     });
   });
 
-  test("a body that somebody has read and thrown away is the same error", async () => {
+  test("a body that other code has read and discarded is the same error", async () => {
     const drain: express.RequestHandler = (req, _res, next) => void req.resume().on("end", () => next());
     const { call } = await serveHandler(echo, { before: [drain] });
     expect((await call()).json()).toMatchObject({ code: "body-consumed" });
     expect((await call({ body: "" })).status, "there was nothing to read").toBe(201);
   });
 
-  test("`parsed` takes what the parser made", async () => {
+  test("`parsed` uses the parser's value", async () => {
     const { call } = await serveHandler(echo, {
       before: [express.json()],
       settings: { fingerprint: "parsed" },
@@ -55,7 +55,7 @@ describe("bodies", () => {
     expect((await call({ key })).json()).toEqual({ amount: 1, receivedAs: 1 });
   });
 
-  test("the hook works for every parser", async () => {
+  test("keepRawBody works for every parser", async () => {
     const parsers = [
       express.json({ verify: keepRawBody }),
       express.urlencoded({ verify: keepRawBody }),
@@ -128,7 +128,7 @@ describe("bodies", () => {
     expect((await answer).status).toBe(413);
   });
 
-  test("a body that is announced as too large is refused before it comes", async () => {
+  test("a body that is announced as too large is refused before it arrives", async () => {
     const { latchkey, define, adapterOptions } = arrange();
     const app = express().post("/run", expressProtect(latchkey, adapterOptions())(define(), echo));
     const { url, close } = await listen(app);
@@ -158,7 +158,7 @@ describe("bodies", () => {
     expect(String(answer)).toMatch(/^HTTP\/1\.1 201 .*\{"a":1\}$/su);
   });
 
-  test("a request that ends early is stored nowhere", async () => {
+  test("a request that ends early is not stored", async () => {
     const errored = deferred<{ type: string }>();
     const { latchkey, define, adapterOptions, events } = arrange();
     const protect = expressProtect(latchkey, adapterOptions());

@@ -1,4 +1,4 @@
-/** What a protected Express handler sends is held until it is committed. */
+/** The answer of a protected Express handler is held until it is committed. */
 
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
@@ -94,7 +94,7 @@ describe("holding", () => {
     "the response that the request knows": (req) => req.res as Response,
   };
 
-  test.each(Object.keys(handsOn))("an app to which a handler hands %s is held, too", async (which) => {
+  test.each(Object.keys(handsOn))("an app to which a handler passes %s is held, too", async (which) => {
     let runs = 0;
     let sentEarly = false;
     const handler: Handler = async (req, res) => {
@@ -121,7 +121,7 @@ describe("holding", () => {
     }
   });
 
-  test("what a handler passes on to an app that is mounted later is held", async () => {
+  test("the answer of a later app to which a handler passes the request is held", async () => {
     const { latchkey, memory, define, adapterOptions } = arrange();
     const protect = expressProtect(latchkey, adapterOptions());
     const protectedRoute = protect(define({ transactionLimitMs: 2_000 }), async (req, _res, { tx }) => {
@@ -138,7 +138,7 @@ describe("holding", () => {
     expect(memory.rows("orders")).toHaveLength(1);
   });
 
-  test("methods that a run has wrapped are not those of the next one", async () => {
+  test("methods that a run has wrapped are restored for the next one", async () => {
     let runs = 0;
     const handler: Handler = (_req, res) => {
       const end = res.end;
@@ -152,7 +152,7 @@ describe("holding", () => {
     expect([answer.status, answer.header("x-a"), `${answer.body}`, runs]).toEqual([201, "1", "done", 2]);
   });
 
-  test("a header whose value is an object is its text", async () => {
+  test("a header whose value is an object is sent as text", async () => {
     const handler: Handler = (_req, res) => {
       res.setHeader("Location", new URL("https://shop.example/") as unknown as string);
       res.end();
@@ -236,7 +236,7 @@ describe("holding", () => {
     expect(reported).toMatchObject([{ error: { code: "answer-twice" } }]);
   });
 
-  test("writing after the end throws where it happens; ending again without content does not", async () => {
+  test("writing after the end throws in the handler; ending again without content does not", async () => {
     const errors: unknown[] = [];
     const { call } = await serveHandler((_req, res) => {
       res.end("done");
@@ -286,7 +286,7 @@ describe("holding", () => {
     }
   });
 
-  test("a file is kept whole though the client has hung up", async () => {
+  test("a file is stored completely even if the client has hung up", async () => {
     const started = deferred<void>();
     const { latchkey, define, adapterOptions } = arrange();
     const protect = expressProtect(latchkey, adapterOptions());
@@ -338,7 +338,7 @@ describe("holding", () => {
     expect(Buffer.concat(received).toString()).toMatch(/200 OK.*answer 1.*200 OK.*answer 2$/su);
   });
 
-  test("a handler that writes to the socket itself is found out before anything is committed", async () => {
+  test("a handler that writes to the socket itself is detected before anything is committed", async () => {
     const told = deferred<unknown>();
     const handler: Handler = (req, res, { tx }) => {
       tx.insert("orders", { id: 1 });

@@ -1,4 +1,4 @@
-/** What an Express handler's run leaves behind (bound methods, wrapped helpers, listeners) answers nobody once the run is over. */
+/** Leftovers of an Express handler's run (bound methods, wrapped helpers, listeners) have no effect once the run is over. */
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from "express";
 import { describe, expect, test } from "vitest";
 import { arrange, type Handler, serve, serveHandler } from "../../../../../test/support/express-app.ts";
@@ -32,7 +32,7 @@ describe("methods that a run has bound", () => {
     expect([answer.status, answer.header("x-late"), `${answer.body}`]).toEqual([201, null, '{"run":2}']);
   });
 
-  test.each(Object.entries(ways))("do not touch what an error is answered with: %s", async (_way, bind) => {
+  test.each(Object.entries(ways))("do not touch an error's answer: %s", async (_way, bind) => {
     let leftover: () => unknown = () => undefined;
     const onError: ErrorRequestHandler = async (error, _req, res, _next) => {
       leftover();
@@ -54,7 +54,7 @@ describe("helpers that a run has wrapped", () => {
     res[name] = ((body: unknown) => own(body)) as typeof own;
   };
 
-  test.each(["json", "send"] as const)("are not those of the next one: %s", async (name) => {
+  test.each(["json", "send"] as const)("are restored for the next run: %s", async (name) => {
     let runs = 0;
     const handler: Handler = (_req, res) => {
       runs += 1;
@@ -67,7 +67,7 @@ describe("helpers that a run has wrapped", () => {
     expect([answer.status, `${answer.body}`]).toEqual([201, '{"runs":2}']);
   });
 
-  test.each(["json", "send"] as const)("are not those of an error handler: %s", async (name) => {
+  test.each(["json", "send"] as const)("are restored for an error handler: %s", async (name) => {
     const { call } = await serveHandler((_req, res) => {
       wrap(res, name);
       throw new Error("no");
@@ -76,7 +76,7 @@ describe("helpers that a run has wrapped", () => {
     expect([answer.status, answer.json().message]).toEqual([500, "no"]);
   });
 
-  test("that middleware had wrapped before are there again", async () => {
+  test("are restored to middleware's wrappers", async () => {
     const wrapped = (_req: unknown, res: Response, next: () => void) => {
       const json = res.json.bind(res);
       res.json = (body: object) => json({ ...body, wrapped: true });
@@ -94,7 +94,7 @@ describe("helpers that a run has wrapped", () => {
   });
 });
 
-test("what a run adds to its response is there when the answer has gone out", async () => {
+test("properties that a run adds to its response are still there when the answer was sent", async () => {
   const seen: unknown[] = [];
   const before: RequestHandler = (_req, res, next) => {
     res.on("finish", () => seen.push(Reflect.get(res, "auditOf")));
@@ -108,7 +108,7 @@ test("what a run adds to its response is there when the answer has gone out", as
   expect(seen).toEqual([auditOf]);
 });
 
-test("where an app answers through the response itself, requests lead to it", async () => {
+test("`req.res` is the response itself if the app answers through it", async () => {
   const { latchkey, adapterOptions } = arrange();
   const operation = latchkey.operation("run", { execution: "lease" });
   const app = express().use(expressRecord(latchkey, adapterOptions())(operation));
@@ -120,7 +120,7 @@ test("where an app answers through the response itself, requests lead to it", as
 test.each<{ from: string; held: (req: Request, res: Response) => Response | undefined }>([
   { from: "Latchkey", held: (_req, res) => res },
   { from: "its request", held: (req) => req.res },
-])("a handler that comes too late answers nobody, with the response from $from", async ({ held }) => {
+])("a handler that ends too late has no effect, with the response from $from", async ({ held }) => {
   const late = deferred<void>();
   const answered = deferred<void>();
   const handler: Handler = async (req, view) => {

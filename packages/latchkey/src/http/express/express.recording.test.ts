@@ -29,7 +29,7 @@ describe("a mount that records", () => {
     return { call: await serve(app), events };
   }
 
-  test("keeps what the app answers, and answers for it the next time", async () => {
+  test("stores the app's answer, and replays it the next time", async () => {
     const { call } = await serveMount();
     for (const method of ["POST", "PATCH"]) {
       const key = newKey();
@@ -55,7 +55,7 @@ describe("a mount that records", () => {
   };
 
   test.each(Object.keys(mounted))("holds what a mounted app answers %s", async (name) => {
-    // A mounted app swaps the response's prototype for its own one.
+    // A mounted app replaces the response's prototype by its own.
     const { call, events } = await serveMount({}, (app) => {
       app.use(express().all("/other", (_req, _res, next) => next()));
       app.use(express().all("/mounted", (req, res) => void mounted[name]?.(req, res)));
@@ -116,7 +116,7 @@ describe("a mount that records", () => {
     expect(errors).toMatchObject([{ name: "TypeError", message: expect.stringContaining("expressRecord") }]);
   });
 
-  test("other methods need no key, and one they have is not used", async () => {
+  test("requests with other methods need no key, and theirs is not used", async () => {
     const { call, events } = await serveMount();
     for (const method of ["GET", "PUT", "DELETE"]) {
       expect((await call({ key: null, method })).status).toBe(201);
@@ -128,7 +128,7 @@ describe("a mount that records", () => {
     expect(events).toEqual([]);
   });
 
-  test("says so where it is asked to, and covers the methods it is told to", async () => {
+  test("marks ignored keys with `markIgnored`, and covers `methods`", async () => {
     const { call } = await serveMount({ markIgnored: true, methods: ["delete"] });
     expect((await call({ method: "POST" })).header("idempotency-status")).toBe("ignored");
     expect((await call({ method: "POST", key: null })).header("idempotency-status")).toBeNull();
@@ -174,7 +174,7 @@ describe("a mount that records", () => {
     expect([retry.status, retry.body.toString()]).toEqual([201, "all of it"]);
   });
 
-  test("keeps what middleware inside it makes of an answer", async () => {
+  test("stores an answer as middleware inside it has changed it", async () => {
     const order: string[] = [];
     const { call } = await serveMount({}, (app) => {
       app.use("/inside", (_req, res, next) => {
@@ -223,7 +223,7 @@ describe("a mount that records", () => {
     }
   });
 
-  test("can give nobody a transaction", () => {
+  test("refuses operations that run in a transaction", () => {
     const { latchkey, define, adapterOptions } = arrange();
     const record = expressRecord(latchkey, adapterOptions());
     expect(() => record(define() as never)).toThrow(TypeError);

@@ -93,7 +93,7 @@ describe("answering", () => {
     }
   });
 
-  test("headers of this request's middleware are sent with a replay too, the answer's own win", async () => {
+  test("headers of this request's middleware are sent with a replay too, but the answer's own take precedence", async () => {
     let requests = 0;
     const before: express.RequestHandler = (_req, res, next) => {
       res.set("X-Request-Id", `r-${++requests}`).set("Cache-Control", "no-cache");
@@ -109,7 +109,7 @@ describe("answering", () => {
     expect([first.header("cache-control"), replay.header("cache-control")]).toEqual(["private", "private"]);
   });
 
-  test("a header that the handler takes away is not sent, except Node's own date", async () => {
+  test("a header that the handler removes is not sent, except Node's own date", async () => {
     const { call } = await serveHandler(
       (_req, res) => {
         res.removeHeader("X-Before");
@@ -192,7 +192,7 @@ describe("routes", () => {
     expect((await call(own)).header("idempotent-replayed")).toBe("true");
   });
 
-  test("options that make no sense are refused at once", () => {
+  test("invalid options are refused at construction", () => {
     const { latchkey, define } = arrange();
     const tenant = () => "t";
     const refused = (options: object) => () =>
@@ -212,7 +212,7 @@ describe("routes", () => {
     expect(() => protect(define(), echo as never, { bodyLimitBytes: -1 })).toThrow(TypeError);
   });
 
-  test("a service without tenants says so", async () => {
+  test("a service without tenants sets `singleTenant`", async () => {
     const { latchkey, define } = arrange();
     const protect = expressProtect(latchkey, { singleTenant: true });
     const call = await serve(

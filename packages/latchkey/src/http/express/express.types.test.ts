@@ -50,7 +50,7 @@ test("a lease has no tx", () => {
   protect(leased, (_req, res, { tx }) => res.json(tx));
 });
 
-test("whose request it is has no default", () => {
+test("the tenant has no default", () => {
   // @ts-expect-error neither `tenant` nor `singleTenant`
   const refused = () => expressProtect(latchkey, {});
   // @ts-expect-error both

@@ -48,7 +48,7 @@ export class FastifyExchange {
   #closed = false;
   /** Other code has answered, for instance a time-out. */
   #isTaken = false;
-  /** The answer that replaces a payload which no run has produced. */
+  /** Latchkey's own answer, which replaces the payload after the earlier hooks. */
   #substitute: { readonly answer: Reply; readonly prepared: FastifyHeaders } | null = null;
 
   constructor(reply: FastifyAnswer, limitBytes: number) {

@@ -1,4 +1,4 @@
-/** Request bodies on Fastify, whoever parses them. */
+/** Request bodies on Fastify, with every kind of parser. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { PassThrough, type Readable } from "node:stream";
@@ -50,7 +50,7 @@ describe("bodies", () => {
     expect((await call({ body: "x", contentType: "text/csv" })).status).toBe(415);
   });
 
-  test("one that a hook has unpacked counts unpacked", async () => {
+  test("one that a hook has decompressed counts decompressed", async () => {
     const unpack = (app: FastifyInstance) =>
       void app.addHook("preParsing", async (request, _reply, payload) => {
         if (request.headers["content-encoding"] !== "gzip") return payload;
@@ -129,7 +129,7 @@ describe("bodies", () => {
     });
   });
 
-  test("a parser that reads past the payload leaves nothing, and the error says so", async () => {
+  test("a parser that reads past the payload leaves no bytes, which is an error with the remedy", async () => {
     const rawParser = (app: FastifyInstance) => {
       app.addContentTypeParser("multipart/form-data", (_request, _payload, done) => done(null));
       app.addContentTypeParser("text/own", async (request: FastifyRequest) => {
@@ -167,7 +167,7 @@ describe("bodies", () => {
     expect((await call({ ...own, body: "one" })).header("idempotent-replayed")).toBe("true");
   });
 
-  test("one whose beginning somebody has read leaves nothing: the rest is another body", async () => {
+  test("one whose beginning was already read is an error, because the rest is another body", async () => {
     const { call } = await serve(echo, {
       before: (app) =>
         void app.addHook("onRequest", async ({ raw }) => {
@@ -211,7 +211,7 @@ describe("bodies", () => {
       await reading.promise;
       socket.destroy();
       await gone.promise;
-      // An error that nobody listens for would end the process.
+      // An error without a listener would end the process.
       await nextTurn();
       expect((await call()).status).toBe(200);
     },
@@ -223,7 +223,7 @@ describe("bodies", () => {
     expect([answer.status, answer.json().code]).toEqual([413, "payload-too-large"]);
   });
 
-  test("one over Fastify's limit, and one that is no JSON, are Fastify's to refuse", async () => {
+  test("Fastify itself refuses one over its own limit, and invalid JSON", async () => {
     const { call, events } = await serve(echo);
     expect((await call({ body: `"${"x".repeat(2 * 1024 * 1024)}"` })).json().code).toBe(
       "FST_ERR_CTP_BODY_TOO_LARGE",
@@ -235,7 +235,7 @@ describe("bodies", () => {
 
 describe("a handler that a hook has wrapped", () => {
   const echo: Handler = async ({ body }) => ({ received: body ?? null });
-  /** As instrumentation does, for every route. */
+  /** Wraps every route's handler, as instrumentation does. */
   const wrapEach = (app: FastifyInstance): void =>
     void app.addHook("onRoute", (route) => {
       const { handler } = route;
@@ -259,7 +259,7 @@ describe("a handler that a hook has wrapped", () => {
     expect(errors).toEqual([]);
   });
 
-  test("routes with one path and other constraints are told apart", async () => {
+  test("routes with one path and different constraints are distinguished", async () => {
     const { latchkey, operation } = httpService();
     const versions = fastify();
     wrapEach(versions);
@@ -279,7 +279,7 @@ describe("a handler that a hook has wrapped", () => {
     await versions.close();
   });
 
-  test("a large body of a route that may be none of ours reaches its handler", async () => {
+  test("a large body of a route that may be unprotected reaches its handler", async () => {
     const app = fastify();
     wrapEach(app);
     app.addContentTypeParser("application/octet-stream", (_request, payload, done) => done(null, payload));

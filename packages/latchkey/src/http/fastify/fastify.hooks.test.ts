@@ -17,7 +17,7 @@ describe("hooks", () => {
     "onResponse",
   ] as const;
 
-  test("may hide what every reply has", async () => {
+  test("may hide members that every reply has", async () => {
     const { call } = await serve(async () => ({ made: true }), {
       before: (app) =>
         void app.addHook("onRequest", async (_request, reply) => {
@@ -69,7 +69,7 @@ describe("hooks", () => {
   const gzip = [["Accept-Encoding", "gzip"]] as const;
   const identity = [["Accept-Encoding", "identity"]] as const;
 
-  test("that come later act on each answer as it is sent", async () => {
+  test("added later act on each answer as it is sent", async () => {
     const { call } = await serve(async () => ({ text: "long" }), { after: compress });
     const key = newKey();
     const first = await call({ key, headers: gzip });
@@ -81,7 +81,7 @@ describe("hooks", () => {
     expect(bare.body.toString()).toBe('{"text":"long"}');
   });
 
-  test("that came earlier act on what is stored, and on no replay again", async () => {
+  test("added earlier act on the stored answer, and not again on replays", async () => {
     const wrap = (app: FastifyInstance) => {
       compress(app);
       app.addHook("onSend", async (_request, reply, payload) => {
@@ -128,7 +128,7 @@ describe("hooks", () => {
     expect(answers[2]?.header("content-type")).toBe("application/problem+json");
   });
 
-  test("that refuse come before admission, and so does validation", async () => {
+  test("that refuse run before admission, and so does validation", async () => {
     let allowed = true;
     const { call, events } = await serve(async () => ({ secret: 1 }), {
       schema: { body: { type: "object", required: ["amount"] } },
@@ -146,7 +146,7 @@ describe("hooks", () => {
     expect((await call({ key })).body.toString()).toBe("no");
   });
 
-  test("that fail after the answer is kept cost this answer, not the record", async () => {
+  test("that fail after the answer is stored replace this answer, but not the record", async () => {
     let failures = 1;
     const { call } = await serve(async () => "kept", {
       after: (app) =>

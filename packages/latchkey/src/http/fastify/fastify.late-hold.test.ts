@@ -8,7 +8,7 @@ import { type Handler, serve } from "../../../../../test/support/fastify-app.ts"
 import { serializationFailure } from "../../../../../test/support/http-service.ts";
 import { newKey } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 
-/** Keeps what a hook has seen of the last request's reply. */
+/** Keeps the last request's reply as a hook saw it. */
 function keeping() {
   let kept: FastifyReply | null = null;
   const hook = (app: FastifyInstance) =>
@@ -67,7 +67,7 @@ describe("a response that a hook has kept", () => {
     expect(memory.rows("orders")).toHaveLength(1);
   });
 
-  test("says that the answer was given, before it is confirmed", async () => {
+  test("reports that the answer was given, before it is confirmed", async () => {
     const seen: unknown[] = [];
     const { call } = await serve(
       async (_request, reply) => {
@@ -144,7 +144,7 @@ describe("a response that a hook has kept", () => {
     expect([response.status, response.json(), response.header("x-failed")]).toEqual([200, { runs: 2 }, null]);
   });
 
-  test("is as it was for the error that a handler ends with", async () => {
+  test("is restored for the answer to a handler's error", async () => {
     const { call } = await serve(
       async (_request, reply) => {
         reply.code(202).header("X-Failed", "1");
@@ -170,7 +170,7 @@ describe("a response that a hook has kept", () => {
     expect(memory.rows("orders")).toEqual([]);
   });
 
-  test("answers nobody when the run is over", async () => {
+  test("has no effect when the run is over", async () => {
     let late: () => void = () => {};
     let runs = 0;
     const { call } = await serve(async (_request, reply) => {
@@ -228,7 +228,7 @@ describe("a decorator", () => {
   });
 });
 
-test("methods that middleware has wrapped are held as they are, and used once for each answer", async () => {
+test("methods that middleware has wrapped are held, and called once for each answer", async () => {
   let ends = 0;
   const wrap = (app: FastifyInstance) =>
     void app.addHook("onRequest", async (_request, { raw }) => {

@@ -1,4 +1,4 @@
-/** Runs of a protected Fastify handler: repeated, failed, too late, or with nobody waiting. */
+/** Runs of a protected Fastify handler: repeated, failed, too late, or after the client has hung up. */
 import { PassThrough } from "node:stream";
 import fastify, { type FastifyInstance, type FastifyReply } from "fastify";
 import { describe, expect, test } from "vitest";
@@ -49,7 +49,7 @@ describe("a run", () => {
     expect(answer.header("set-cookie")).toBe("run=2");
   });
 
-  test("that has answered and is repeated all the same sends its last answer, through later hooks once", async () => {
+  test("that has answered and is still repeated sends its last answer, once through later hooks", async () => {
     let runs = 0;
     let sends = 0;
     const { call, memory } = await serve(
@@ -73,7 +73,7 @@ describe("a run", () => {
     expect([runs, sends]).toEqual([2, 1]);
   });
 
-  test("may set headers on the raw response: they go out, first and replayed", async () => {
+  test("may set headers on the raw response: they are sent, first and replayed", async () => {
     const { call } = await serve(
       async (_request, reply) => {
         reply.raw.setHeader("Link", ["</a>", "</b>"]);
@@ -97,7 +97,7 @@ describe("a run", () => {
     expect(replay.header("idempotent-replayed")).toBe("true");
   });
 
-  test("that has answered in vain leaves nothing of its answer to the problem", async () => {
+  test("whose answer is discarded leaves none of its headers on the problem", async () => {
     let sends = 0;
     const { call } = await serve(
       async (_request, reply) => reply.code(201).header("X-Handler", "1").send({}),
@@ -112,7 +112,7 @@ describe("a run", () => {
     expect([answer.header("x-handler"), sends]).toEqual([null, 1]);
   });
 
-  test("whose answer is still under way in a hook when it is repeated does not answer", async () => {
+  test("whose answer is still in a hook when it is repeated does not answer", async () => {
     const gate = deferred<void>();
     let runs = 0;
     const { call } = await serve(
@@ -170,7 +170,7 @@ describe("a run", () => {
     expect((await call({ key })).body.toString()).toBe("early");
   });
 
-  test("that comes too late answers nobody", async () => {
+  test("that ends too late has no effect", async () => {
     const late = deferred<void>();
     const answered = deferred<void>();
     const { call } = await serve(
@@ -199,7 +199,7 @@ describe("a run", () => {
     ]);
   });
 
-  test("that is repeated gets nothing of what its first try still writes to the raw response", async () => {
+  test("that is repeated is not affected by later writes of its first try to the raw response", async () => {
     let runs = 0;
     const leftovers: (() => unknown)[] = [];
     const { call } = await serve(async (_request, reply) => {
@@ -268,7 +268,7 @@ describe("a run", () => {
     expect(cookies).toEqual(["a=1", "b=1", "run=2"]);
   });
 
-  test("whose time Fastify's own limit has ended, before it has begun even, ends as the handler ends", async () => {
+  test("ends as the handler ends after Fastify's own time limit has passed, even before it began", async () => {
     const { latchkey, lease, reported } = httpService();
     const app = fastify({ handlerTimeout: 20 });
     const timedOut = deferred<void>();
@@ -313,7 +313,7 @@ describe("a run", () => {
       protect(operation(), async (_request, reply, { tx }) => {
         await tx.insert("orders", {});
         answer(reply as FastifyReply);
-        // Timers end in the order of their times, so Fastify's has ended by then.
+        // Timers fire in the order of their times, so Fastify's has fired by then.
         setTimeout(late.resolve, limitMs + 1);
         return reply;
       }),
@@ -359,7 +359,7 @@ describe("a run", () => {
     expect((await call({ key })).body.toString()).toBe("half whole");
   });
 
-  test("goes on when the client has hung up, streams too", async () => {
+  test("continues when the client has hung up, also with streams", async () => {
     const source = new PassThrough();
     const started = deferred<void>();
     const gone = deferred<void>();

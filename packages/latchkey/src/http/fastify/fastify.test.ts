@@ -9,7 +9,7 @@ import { listen } from "../../../../../test/support/listen.ts";
 import { newKey, send } from "../../../../latchkey-conformance/src/http-conformance/client.ts";
 import { fastifyProtect } from "./fastify.ts";
 
-test("bytes go out as they were sent, whatever their buffer is filled with next", async () => {
+test("bytes are sent as given, even if their buffer is reused", async () => {
   const buffer = Buffer.from("first");
   const { call } = await serve(
     (_request, reply) => {
@@ -22,7 +22,7 @@ test("bytes go out as they were sent, whatever their buffer is filled with next"
   for (const _ of [1, 2]) expect((await call({ key })).body.toString()).toBe("first");
 });
 
-describe("a first answer is what Fastify alone would have sent", () => {
+describe("a first answer is the same as Fastify's alone", () => {
   const answers: Record<string, Handler> = {
     "an Express app, past Fastify": (request, reply) => {
       reply.hijack();
@@ -111,7 +111,7 @@ describe("a first answer is what Fastify alone would have sent", () => {
     expect(replay.header("content-type")).toBe(first.header("content-type"));
   });
 
-  test("as the schema of its status writes it", async () => {
+  test("serialised by the schema of its status", async () => {
     const only = (name: string) => ({ type: "object", properties: { [name]: { type: "string" } } });
     const schema = { response: { 201: only("shown"), "4xx": only("reason") } };
     const handler: Handler = async ({ body }, reply) => {
@@ -155,7 +155,7 @@ describe("a first answer is what Fastify alone would have sent", () => {
     expect(first?.header("content-length")).toBe(String('{"hidden":true}'.length));
   });
 
-  test("as the handler for what is not found has it", async () => {
+  test("from the not-found handler", async () => {
     const { call } = await serve(async (_request, reply) => {
       reply.callNotFound();
       return reply;
@@ -215,7 +215,7 @@ describe("instances", () => {
     }
   });
 
-  test("without a key, where none is needed, Fastify answers for itself", async () => {
+  test("without a key, if none is required, Fastify answers as usual", async () => {
     const { latchkey, lease } = httpService();
     const app = fastify();
     const protect = fastifyProtect(app, latchkey, { singleTenant: true });

@@ -43,7 +43,7 @@ test("a request's target is its address without origin and fragment, as parsing 
     ["https://user@api.example:8443//a", "//a"],
   ] as const;
   for (const [url, target] of targets) {
-    // Platforms may hand over what they have not parsed.
+    // Platforms may pass addresses that they have not parsed.
     expect(targetOf({ url } as Request), url).toBe(target);
     const { pathname, search } = new URL(url);
     expect(pathname + search).toBe(target);
@@ -89,7 +89,7 @@ describe("fetchProtect", () => {
     expect(read).toEqual([{ amount: 1 }, { amount: 1 }]);
   });
 
-  test("what the platform passes beside the request reaches the handler, and so does its own request", async () => {
+  test("the platform's further arguments reach the handler, and so does its own request", async () => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const operation = latchkey.operation("run", { writes: "none" });
     const protect = fetchProtect(latchkey, { singleTenant: true });
@@ -100,7 +100,7 @@ describe("fetchProtect", () => {
     expect(await response.json()).toEqual(["7", "https://api.example/run?a=1"]);
   });
 
-  test("a body that was read before is an error that says what to do", async () => {
+  test("a body that was already read is an error with the remedy", async () => {
     const handler = protectedBy(() => new Response("done"));
     const request = post(newKey(), json({ amount: 1 }));
     await request.text();
@@ -118,7 +118,7 @@ describe("fetchProtect", () => {
     expect((await handler(post(newKey(), { body: "1234567890" }))).status).toBe(200);
   });
 
-  test("a body over the cap is read to its end all the same, so that its sender comes to listen", async () => {
+  test("a body over the cap is still read to its end, so that the sender reads the answer", async () => {
     const handler = protectedBy(() => new Response("done"), {}, { bodyLimitBytes: 10 });
     const { promise: read, resolve } = Promise.withResolvers<void>();
     let left = 20;
@@ -181,7 +181,7 @@ describe("fetchProtect", () => {
     await expect(protectedBy(() => new Response(broken()))(post(newKey()))).rejects.toThrow("source failed");
   });
 
-  test("without a key, where none is needed, the handler answers by itself", async () => {
+  test("without a key, if none is required, the handler answers directly", async () => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const operation = latchkey.operation("run", { execution: "lease", key: "optional" });
     const protect = fetchProtect(latchkey, { singleTenant: true });

@@ -119,7 +119,7 @@ describe("honoProtect", () => {
     expect(await response.json()).toEqual({ amount: 1 });
   });
 
-  test("a handler that throws leaves nothing of itself on Hono's answer", async () => {
+  test("a handler that throws leaves no traces on Hono's answer", async () => {
     const app = appWith(
       (c) => {
         c.header("X-Handler", "1");
@@ -203,7 +203,7 @@ describe("honoProtect", () => {
     expect((await post(app, '"a, b"')).status).toBe(200);
   });
 
-  test("without a key, where none is needed, the handler answers by itself", async () => {
+  test("without a key, if none is required, the handler answers directly", async () => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const operation = latchkey.operation("run", { execution: "lease", key: "optional" });
     const protect = honoProtect(latchkey, { singleTenant: true });
@@ -222,7 +222,7 @@ describe("honoProtect", () => {
     ]);
   });
 
-  describe("a run that is over answers nobody", () => {
+  describe("a run that is over has no effect", () => {
     const leftovers: Record<string, (c: Context) => unknown> = {
       "a header": (c) => c.header("X-Late", "1"),
       "a cookie": (c) => c.header("Set-Cookie", "late=1", { append: true }),
@@ -234,7 +234,7 @@ describe("honoProtect", () => {
       },
     };
 
-    test.each(Object.entries(leftovers))("the next run has not %s", async (_what, leave) => {
+    test.each(Object.entries(leftovers))("the next run's answer does not have %s", async (_what, leave) => {
       const left: Context[] = [];
       const app = appWith((c) => {
         left.push(c);
@@ -251,7 +251,7 @@ describe("honoProtect", () => {
       expect(await answer.json()).toEqual({ run: 2 });
     });
 
-    test.each(Object.entries(leftovers))("an error's answer has not %s", async (_what, leave) => {
+    test.each(Object.entries(leftovers))("an error's answer does not have %s", async (_what, leave) => {
       let left: Context | null = null;
       const app = appWith(
         (c) => {

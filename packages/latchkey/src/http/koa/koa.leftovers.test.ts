@@ -1,11 +1,11 @@
-/** What a Koa handler's run leaves behind answers nobody once the run is over, nor does what middleware has handed it. */
+/** Leftovers of a Koa handler's run have no effect once the run is over, nor do helpers that middleware gave it. */
 import type { Context, Middleware } from "koa";
 import { expect, test } from "vitest";
 import { serializationFailure } from "../../../../../test/support/http-service.ts";
 import { serve } from "../../../../../test/support/koa-app.ts";
 import { deferred } from "../../../../../test/support/until.ts";
 
-/** Middleware that has asked for the cookies before, as sessions do. */
+/** Middleware that has already read `ctx.cookies`, as sessions do. */
 const asksForCookies: Middleware = (ctx, next) => {
   ctx.cookies.get("session");
   return next();
@@ -27,7 +27,7 @@ test("a cookie that a run sets is in its answer, beside those of middleware", as
   expect(answer.header("set-cookie")).toBe("before=1; path=/; httponly, own=2; path=/; httponly");
 });
 
-test("a cookie that a run sets when it is over is not in the next one's answer", async () => {
+test("a cookie that a run sets after its end is not in the next run's answer", async () => {
   const leftovers: (() => void)[] = [];
   const { call } = await serve(
     (ctx) => {
@@ -71,7 +71,7 @@ test("a cookie that a handler sets too late is not in the error's answer", async
   ]);
 });
 
-/** A helper as plugins give one to every context: it closes over the app's own. */
+/** A helper that a plugin adds to every context; it closes over the app's own context. */
 const givesHelper: Middleware = (ctx, next) => {
   ctx.created = (body: unknown) => {
     ctx.status = 201;
@@ -88,7 +88,7 @@ test("an answer through a helper that closes over the app's context is the run's
   }
 });
 
-test("what a rolled-back run has answered through such a helper is not the error's answer", async () => {
+test("a rolled-back run's answer through such a helper is not the error's answer", async () => {
   const rescue: Middleware = async (ctx, next) => {
     await next().catch(() => {
       ctx.status = 503;

@@ -17,7 +17,7 @@ import { koaProtect } from "./koa.ts";
 const plain = { target: "/plain", body: "", contentType: null };
 const bodyOf = (ctx: Context) => (ctx.request as { body?: unknown }).body;
 
-describe("a first answer is what Koa alone would have sent", () => {
+describe("a first answer is the same as Koa's alone", () => {
   const answers: Record<string, Handler> = {
     "an object": (ctx) => {
       ctx.body = { a: [1, null] };
@@ -123,7 +123,7 @@ describe("the middleware before", () => {
     ctx.set("Content-Encoding", "gzip");
   };
 
-  test("acts on every answer as it is sent: compressed for those who take it, the stored bytes are not", async () => {
+  test("acts on every answer as it is sent: compressed if the client accepts that, while the stored bytes are not", async () => {
     const { call } = await serve(
       (ctx) => {
         ctx.body = { text: "long" };
@@ -164,7 +164,7 @@ describe("the middleware before", () => {
     expect(answers[2]?.header("content-type")).toBe("application/problem+json");
   });
 
-  test("sets headers that the handler may take away", async () => {
+  test("sets headers that the handler may remove", async () => {
     const { call } = await serve(
       (ctx) => {
         ctx.remove("X-Before");
@@ -182,7 +182,7 @@ describe("the middleware before", () => {
     expect((await call()).header("x-before")).toBeNull();
   });
 
-  test("catches what the handler throws, on a context as it was, after the rollback", async () => {
+  test("catches the handler's error on an unchanged context, after the rollback", async () => {
     let seen: unknown;
     const rescue: Middleware = async (ctx, next) => {
       ctx.set("X-Before", "1");
@@ -217,7 +217,7 @@ describe("the middleware before", () => {
     expect(errors).toHaveLength(1);
   });
 
-  test("shares `ctx.state` with the handler, and nothing else that it sets", async () => {
+  test("shares `ctx.state` with the handler, but no other properties that it sets", async () => {
     const look: Middleware = async (ctx, next) => {
       ctx.state.account = "a";
       await next();
@@ -253,7 +253,7 @@ describe("a run", () => {
     expect(seen).toEqual(Array(2).fill([404, undefined, undefined, { amount: 1 }]));
   });
 
-  test("that comes too late answers nobody", async () => {
+  test("that ends too late has no effect", async () => {
     const late = deferred<void>();
     const answered = deferred<void>();
     const rescue: Middleware = async (ctx, next) => {
@@ -301,7 +301,7 @@ describe("a run", () => {
     expect([second.status, second.body.toString()]).toEqual([200, "half whole"]);
   });
 
-  test("goes on when the client has hung up, streams too", async () => {
+  test("continues when the client has hung up, also with streams", async () => {
     const source = new PassThrough();
     const started = deferred<void>();
     const gone = deferred<void>();
@@ -342,7 +342,7 @@ describe("bodies", () => {
     ctx.body = { received: bodyOf(ctx) ?? null };
   };
 
-  test("a parser's text is what counts, whatever middleware does to the value", async () => {
+  test("the parser's text counts, whatever middleware does to the value", async () => {
     let count = 0;
     const change: Middleware = async (ctx, next) => {
       Object.assign(bodyOf(ctx as Context) as object, { receivedAs: ++count });
@@ -356,7 +356,7 @@ describe("bodies", () => {
     expect((await call({ key, body: '{"amount":2}' })).status).toBe(422);
   });
 
-  test("a parser that kept nothing is an error that names the fix, or what it made is taken", async () => {
+  test("a parser that kept no text is an error that names the fix, unless `parsed` uses its value", async () => {
     const before = [parserWith(() => ({}))];
     const strict = await serve(echo, { before });
     expect((await strict.call()).status).toBe(500);
@@ -370,7 +370,7 @@ describe("bodies", () => {
     expect((await parsed.call({ key, body: '{"a":2,"b":2}' })).status).toBe(422);
   });
 
-  test("without a parser, JSON comes parsed, anything else as bytes, and what is no JSON is refused", async () => {
+  test("without a parser, JSON comes parsed, anything else as bytes, and invalid JSON is refused", async () => {
     const { call } = await serve((ctx) => {
       const body = bodyOf(ctx);
       ctx.body = body instanceof Uint8Array ? { bytes: body.length } : { body: body ?? "none" };
@@ -382,7 +382,7 @@ describe("bodies", () => {
   });
 });
 
-test("without a key, where none is needed, Koa answers for itself", async () => {
+test("without a key, if none is required, Koa answers as usual", async () => {
   const { latchkey, lease } = httpService();
   const protect = koaProtect(latchkey, { singleTenant: true });
   const app = new Koa();

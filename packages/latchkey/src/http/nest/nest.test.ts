@@ -48,7 +48,7 @@ import type { MemoryTransaction } from "../../stores/memory.ts";
 import { nestContext, nestProtect } from "./nest.ts";
 
 type Context = HandlerContext<MemoryTransaction, "transaction">;
-/** What both platforms' responses have of what handlers use here. */
+/** The part of both platforms' responses that these handlers use. */
 interface AnyResponse {
   status(code: number): this;
   header(name: string, value: string): this;
@@ -73,7 +73,7 @@ afterEach(async () => {
 });
 
 interface Surroundings {
-  /** Decorators of the method, besides the route's and the protecting one. */
+  /** Further decorators of the method. */
   readonly decorate?: readonly MethodDecorate[];
   /** Interceptors named after the protecting one. */
   readonly inner?: readonly NestInterceptor[];
@@ -89,14 +89,14 @@ interface Surroundings {
   readonly distant?: boolean;
 }
 
-/** Gives the handler up after a moment. */
+/** Abandons the handler after a moment. */
 const impatient = (answer: () => Observable<unknown>) =>
   intercepting((stream) => stream.pipe(timeout(50), catchError(answer)));
 
 const platforms = ["Express", "Fastify"] as const;
 type Platform = (typeof platforms)[number];
 
-/** `/run` protected, `/plain` not. */
+/** `/run` is protected, `/plain` is not. */
 async function serve(platform: Platform, handler: Handler, around: Surroundings = {}) {
   const { refusedCommits = 0, distant = false, rawBody = true, globals } = around;
   const service = httpService({ refusedCommits, distant });
@@ -157,7 +157,7 @@ const text = (...texts: string[]) =>
   new StreamableFile(Readable.from(texts.map((each) => Buffer.from(each))));
 
 describe.each(platforms)("Nest on %s", (platform) => {
-  describe("a first answer is what Nest alone would have sent", () => {
+  describe("a first answer is the same as Nest's alone", () => {
     const answers: Record<string, [Handler, Surroundings?]> = {
       "an object, as a promise": [async () => ({ a: [1, null] })],
       "a text": [() => "grüß"],
@@ -271,7 +271,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect(seen).toEqual(["failed on purpose"]);
     });
 
-    test("pipes, is no execution: under a lease too the key stays free", async () => {
+    test("pipes, is not an execution: the key stays free, also under a lease", async () => {
       let starts = 0;
       const { call } = await serve(platform, ({ count }) => ({ starts: ++starts, count }), {
         count: true,
@@ -311,7 +311,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect(memory.rows("orders")).toEqual([{ runs: 2 }]);
     });
 
-    test("a serialization failure at COMMIT, is past Nest's answer: the caller is told to retry", async () => {
+    test("a serialization failure at COMMIT, comes after Nest's answer: the client gets 503, to retry", async () => {
       let runs = 0;
       const { call, memory } = await serve(
         platform,
@@ -386,7 +386,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       }
     });
 
-    test("global interceptors see replays and problems end as they see answers end", async () => {
+    test("global interceptors see replays and problems complete like answers", async () => {
       const seen: unknown[] = [];
       const { call } = await serve(platform, () => ({ a: 1 }), {
         globals: (app) =>
@@ -415,7 +415,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       ]);
     });
 
-    test("an interceptor whose patience ends answers for the handler, which is rolled back", async () => {
+    test("an interceptor with a time-out answers for the handler, which is rolled back", async () => {
       const late = deferred<void>();
       let runs = 0;
       const { call, memory } = await serve(
@@ -447,7 +447,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect((await call({ key })).json()).toEqual({ runs: 2 });
     });
 
-    test("an interceptor whose patience ends may answer by itself; what the handler throws later is told", async () => {
+    test("an interceptor with a time-out may answer itself; a later error of the handler is reported", async () => {
       const late = deferred<void>();
       const { call, reported } = await serve(
         platform,
@@ -466,7 +466,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
 
     const tooLate = () => throwError(() => new RequestTimeoutException("too slow"));
 
-    test("a lease goes on when Nest has answered; a retry learns that it has ended", async () => {
+    test("a lease continues when Nest has answered; a retry learns that it has ended", async () => {
       const late = deferred<void>();
       let runs = 0;
       const { call, reported } = await serve(
@@ -493,7 +493,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect([runs, reported()]).toEqual([1, []]);
     });
 
-    test("middleware whose time is over answers the client; what the handler returns is stored whole", async () => {
+    test("middleware with a time-out answers the client; the handler's value is stored completely", async () => {
       const late = deferred<void>();
       const { call, reported } = await serve(
         platform,
@@ -542,7 +542,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       late.resolve();
       await until(async () => (await call({ key })).status === 202, { what: "the lease has ended" });
       const { header, body } = await call({ key });
-      // On Fastify its reply has meanwhile had another answer's headers.
+      // On Fastify the reply has another answer's headers by then.
       const isWhole = platform === "Express";
       expect([header("location"), body.toString()]).toEqual(isWhole ? ["/1", '{"done":true}'] : [null, ""]);
       expect(reported()).toEqual([]);
@@ -565,7 +565,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
       expect([retry.header("idempotent-replayed"), retry.body.toString()]).toEqual(["true", "all of it"]);
     });
 
-    test("is not answered where the handler returns an Observable: rolled back, and the key runs again", async () => {
+    test("gets no answer if the handler returns an Observable: rolled back, and the key runs again", async () => {
       let runs = 0;
       const started = deferred<void>();
       const gone = deferred<void>();
@@ -594,7 +594,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
   });
 
   describe("bodies", () => {
-    test("the bytes count where the app keeps them, and their lack is an error that names the fix", async () => {
+    test("the bytes count if the app keeps them; without them it is an error that names the fix", async () => {
       const echo: Handler = ({ req }) => ({ received: req.body });
       const { call } = await serve(platform, echo);
       const key = newKey();
@@ -616,7 +616,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
     });
   });
 
-  test("without a key, where none is needed, Nest answers for itself", async () => {
+  test("without a key, if none is required, Nest answers as usual", async () => {
     const { call } = await serve(
       platform,
       ({ context, res }) => {
@@ -638,7 +638,7 @@ describe.each(platforms)("Nest on %s", (platform) => {
     expect((await failing.call({ key: null })).status).toBe(400);
   });
 
-  test("a context outside a protected handler is a mistake", async () => {
+  test("reading a context outside a protected handler throws", async () => {
     class Routes {
       run(_context: unknown): string {
         return "never";

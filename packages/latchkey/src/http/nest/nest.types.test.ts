@@ -10,7 +10,7 @@ const latchkey = createLatchkey({ store: memoryStore() });
 const transactional = latchkey.operation("types.transaction", { execution: "transaction" });
 const leased = latchkey.operation("types.lease", { execution: "lease" });
 
-test("what it returns is for Nest's own decorators, on either platform", () => {
+test("its results fit Nest's own decorators, on either platform", () => {
   const onExpress = nestProtect(latchkey, { tenant: (req: Request) => req.get("x-tenant") });
   const onFastify = nestProtect(latchkey, { tenant: (request: FastifyRequest) => request.hostname });
   expectTypeOf(UseInterceptors(onExpress(transactional), onFastify(leased))).toExtend<MethodDecorator>();

@@ -1,4 +1,4 @@
-/** What a hold leaves on a response, whatever was there before it and whatever a run has done to it. */
+/** A hold leaves no traces on a response, whatever was on it before and whatever a run has done to it. */
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => u
   return Buffer.from(reply.body).toString();
 }
 
-/** Those among the covered methods that are not the prototype's. */
+/** The covered methods that differ from the prototype's. */
 function foreign(res: ServerResponse, prototype: object = ServerResponse.prototype): readonly string[] {
   const names = [...methodNames.usedFirst, ...methodNames.others];
   return names.filter((name) => Reflect.get(res, name) !== Reflect.get(prototype, name));
@@ -31,7 +31,7 @@ describe("after a hold, a response has its own methods", () => {
     "an accessor": (value) => ({ get: () => value, set() {}, configurable: true }),
   };
 
-  test.each(Object.keys(redefinitions))("where a run has made one %s", async (kind) => {
+  test.each(Object.keys(redefinitions))("if a run has made one %s", async (kind) => {
     const res = responseOf();
     const { write } = ServerResponse.prototype;
     const wrapper = function (this: ServerResponse, ...args: unknown[]) {
@@ -74,7 +74,7 @@ describe("after a hold, a response has its own methods", () => {
     },
   );
 
-  test("where a mounted app has others, whose prototype is taken away again", async () => {
+  test("if a mounted app has others, whose prototype is removed again", async () => {
     const mounted: object = Object.create(ServerResponse.prototype, {
       setHeader: {
         value(this: ServerResponse, name: string, value: string) {

@@ -15,7 +15,7 @@ afterEach(async () => {
 const limitBytes = 1_000;
 const report = () => {};
 
-/** Lets `act` have a real response, and answers with what it says. */
+/** Passes a real response to `act`, and returns its result. */
 async function withResponse(act: (res: ServerResponse) => unknown): Promise<string> {
   const { url, close } = await listen(async (_req, res) => {
     try {
@@ -39,7 +39,7 @@ async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => u
   }
 }
 
-/** Whether V8 keeps an object's properties in known places, where they are read several times as fast. */
+/** Whether V8 keeps an object's properties in known places, which makes reading several times as fast. */
 function hasShape(value: object): boolean {
   setFlagsFromString("--allow-natives-syntax");
   try {
@@ -49,13 +49,13 @@ function hasShape(value: object): boolean {
   }
 }
 
-test("every method that is covered is known by its name", () => {
+test("every covered method is in the table of methods", () => {
   const { usedFirst, others } = methodNames;
   expect([...usedFirst, ...others].sort()).toEqual([...answeringMethods, "__onFinished"].sort());
 });
 
 describe("a held response", () => {
-  test("keeps bytes as they were written, whatever their buffer is filled with next", async () => {
+  test("keeps bytes as written, even if their buffer is reused", async () => {
     const said = await withResponse(async (res) => {
       const buffer = Buffer.alloc(2);
       const { text } = await holdOnce(res, async (view) => {
@@ -118,7 +118,7 @@ describe("a held response", () => {
     "is held already": (res) => void holdResponse(res, { limitBytes }),
   };
 
-  test.each(Object.keys(unfit))("leaves one alone that %s", (name) => {
+  test.each(Object.keys(unfit))("refuses and does not change one that %s", (name) => {
     const res = new ServerResponse({ method: "GET", httpVersionMajor: 1, httpVersionMinor: 1 } as never);
     unfit[name]?.(res);
     const before = [Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)];
@@ -126,7 +126,7 @@ describe("a held response", () => {
     expect([Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)]).toEqual(before);
   });
 
-  test("is free after the hold, even where somebody has kept its prototype", async () => {
+  test("is free after the hold, even if other code has kept its prototype", async () => {
     const said = await withResponse(async (res) => {
       const own = Object.getPrototypeOf(res);
       let kept: object = own;
@@ -146,7 +146,7 @@ describe("a held response", () => {
     expect(said).toBe("again");
   });
 
-  test("takes the prototype of an earlier hold for the one beneath", async () => {
+  test("treats the prototype of an earlier hold as the one beneath", async () => {
     const said = await withResponse(async (res) => {
       const own: object = Object.getPrototypeOf(res);
       let kept: object = own;
@@ -166,7 +166,7 @@ describe("a held response", () => {
     expect(said).toBe("twice");
   });
 
-  test("keeps its shape, also when its answer goes out", async () => {
+  test("keeps its shape, also when its answer is sent", async () => {
     const shapes: boolean[] = [];
     const said = await withResponse(async (res) => {
       const held = holdResponse(res, { limitBytes });

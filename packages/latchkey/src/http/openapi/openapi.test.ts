@@ -53,7 +53,7 @@ async function described(
 const codesIn = (response: Loose) =>
   [...String(response?.description).matchAll(/`([a-z-]+)`/gu)].map(([, code]) => code);
 
-describe("what is described", () => {
+describe("the description", () => {
   test.each(["3.0.3", "3.1.1", "3.2.0"])("is valid in OpenAPI %s", async (openapi) => {
     const latchkey = one();
     const operation = latchkey.operation("orders.create");
@@ -142,7 +142,7 @@ describe("what is described", () => {
     expect("Idempotency-Key" in post.responses[201].headers).toBe(policy.echoKey);
   });
 
-  test("202 of what is deferred, and of what is in progress", async () => {
+  test("has 202 for deferred operations, and for `inProgress: 202`", async () => {
     const latchkey = one();
     const deferred = latchkey.operation("reports.create", { execution: "deferred", version: "1", run });
     const leased = latchkey.operation("charges.create", { execution: "lease", version: "1", run });
@@ -155,7 +155,7 @@ describe("what is described", () => {
     expect(codesIn(now.responses[409])).toEqual(["outcome-unknown"]);
   });
 
-  test("the service's own envelope of problems is shown as it is", async () => {
+  test("shows problems in the service's own format", async () => {
     const latchkey = one();
     const renderProblem = ({ code }: { code: string }) => ({
       body: JSON.stringify({ error: code }),
@@ -168,8 +168,8 @@ describe("what is described", () => {
   });
 });
 
-describe("what a document says itself stays:", () => {
-  test("responses of the same status, and those that it refers to", async () => {
+describe("a document's own descriptions are kept:", () => {
+  test("responses with the same status, and referenced ones", async () => {
     const latchkey = one();
     const own = {
       ...plain,
@@ -229,7 +229,7 @@ describe("what a document says itself stays:", () => {
     expect(post.parameters).toEqual(own.parameters);
   });
 
-  test("a document without the route's neighbours is given back as it is", () => {
+  test("operations without a protected route are unchanged", () => {
     const document = documentOf(plain);
     expect(describeIdempotency(document, { latchkey: one(), http, routes: {} })).toEqual(document);
   });
@@ -251,7 +251,7 @@ test.each<[string, Loose, Loose, string]>([
   expect(() => describeIdempotency(document, { latchkey, http, routes: all })).toThrow(message);
 });
 
-test("what a Fastify app answers is what its document says", async () => {
+test("a Fastify app's answers match its document", async () => {
   const latchkey = one();
   const placeOrder = latchkey.operation("orders.create", { writes: "none" });
   const options = {

@@ -5,7 +5,7 @@ const body = Buffer.from("body");
 const reply = (headers: readonly HeaderEntry[], status = 200): Reply => ({ status, headers, body });
 const usual = checkStoredHeaders([]);
 
-describe("what is stored of an answer", () => {
+describe("the stored part of an answer", () => {
   test("headers that belong to it, line by line, in order and as written", () => {
     const headers: HeaderEntry[] = [
       ["Link", "</a>"],
@@ -76,13 +76,13 @@ describe("what is stored of an answer", () => {
     expect(storedForm(reply([["Location", "a\tgrüß"]]), usual).omitted).toBeNull();
   });
 
-  test("an interim status is no answer to keep", () => {
+  test("an interim status is not stored", () => {
     expect(storedForm(reply([], 103), usual).omitted).toBe("not-storable");
   });
 });
 
-describe("what an answer is without its framing", () => {
-  test("length, encoding of the transfer and trailers are the server's", () => {
+describe("an answer without its framing", () => {
+  test("has no length, transfer encoding or trailers", () => {
     const headers: HeaderEntry[] = [
       ["Content-Length", "4"],
       ["transfer-encoding", "chunked"],

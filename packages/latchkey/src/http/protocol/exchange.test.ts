@@ -26,7 +26,7 @@ function incoming(overrides: Partial<Incoming> & { headers?: Record<string, stri
   };
 }
 
-/** An exchange whose attempts end as told, without a store. */
+/** An exchange without a store, whose attempts have the given ends. */
 function exchangeTold(result: Result | Error, policy?: typeof stripe, settings = {}) {
   const real = createLatchkey({ store: memoryStore(), ...(policy === undefined ? {} : { policy }) });
   const execute = async () => {
@@ -62,7 +62,7 @@ const replyOf = (outcome: Outcome): Reply => {
   return outcome.reply;
 };
 
-describe("what a caller is told", () => {
+describe("the answer to a caller", () => {
   const problems: readonly (readonly [
     Result | Error,
     status: number,
@@ -83,7 +83,7 @@ describe("what a caller is told", () => {
     [{ kind: "commit_in_doubt", retryAfterMs: 2000 }, 503, "commit-in-doubt", "2"],
     [new StoreError("not_sent"), 503, "store-unavailable", "1"],
     [new StoreError("rolled_back"), 503, "store-unavailable", "1"],
-    // Whatever the doubt was about: no handler ran, or all it did was rolled back.
+    // With any certainty: no handler ran, or all its work was rolled back.
     [new StoreError("in_doubt"), 503, "store-unavailable", "1"],
   ];
   test.each(problems)("%j: %i %s", async (result, status, code, retryAfter) => {
@@ -92,7 +92,7 @@ describe("what a caller is told", () => {
     expect(reply.headers.find(([name]) => name === "Retry-After")?.[1]).toBe(retryAfter);
   });
 
-  test("why a key is misused is not told", async () => {
+  test("does not reveal why a key is misused", async () => {
     const [fingerprint, principal] = await Promise.all([
       told({ kind: "key_misuse", because: "fingerprint" }),
       told({ kind: "key_misuse", because: "principal" }),
@@ -100,7 +100,7 @@ describe("what a caller is told", () => {
     expect(text(principal)).toBe(text(fingerprint));
   });
 
-  test("whether keys come too fast or are too many is told", async () => {
+  test("tells keys that come too fast from too many stored keys", async () => {
     const over = { kind: "too_many_keys", retryAfterMs: 1_000 } as const;
     expect(text(await told({ ...over, because: "newKeys" }))).toContain("in this time");
     expect(text(await told({ ...over, because: "activeKeys" }))).toContain(
@@ -108,14 +108,14 @@ describe("what a caller is told", () => {
     );
   });
 
-  test("other errors go to the framework", async () => {
+  test("is the framework's for other errors", async () => {
     const submit = exchangeTold(new LatchkeyError("attempt-limit"));
     await expect(submit({}, incoming(), async () => answered)).rejects.toMatchObject({
       code: "attempt-limit",
     });
   });
 
-  test("a store error of the handler's own is the handler's error", async () => {
+  test("is the framework's for a store error that the handler itself threw", async () => {
     const own = new StoreError("not_sent");
     const latchkey = createLatchkey({ store: memoryStore() });
     const exchange = createExchange(latchkey, { singleTenant: true });
@@ -123,7 +123,7 @@ describe("what a caller is told", () => {
     await expect(submit({}, incoming(), () => Promise.reject(own))).rejects.toBe(own);
   });
 
-  test("a tombstone is marked, without headers that describe bytes it lacks", async () => {
+  test("marks a tombstone, without headers that describe missing bytes", async () => {
     const answer = {
       status: 201,
       headers: [
@@ -154,7 +154,7 @@ describe("what a caller is told", () => {
     expect(await names(undefined, true)).toContain("X-Should-Retry");
   });
 
-  test("an answer that the handler did not give is sent as it is", async () => {
+  test("is sent unchanged if the handler did not give it", async () => {
     const answer = { ...answered, omitted: null };
     const reply = await told({ kind: "executed", recordId: "r", answer, stored: false, expiresAt: null });
     expect(reply.status).toBe(200);
@@ -168,7 +168,7 @@ describe("the order of checks", () => {
   };
   const bytes: BodyReading = { kind: "bytes", bytes: new Uint8Array(0) };
 
-  test("the body is read before the caller goes on, when tenant and principal are no promises", async () => {
+  test("the body is read synchronously if tenant and principal are not promises", async () => {
     const order: string[] = [];
     const { exchange, operation } = lease(order, { principal: () => "p" });
     const outcome = exchange.route(operation)(
@@ -225,7 +225,7 @@ describe("the order of checks", () => {
     await expect(submit({}, unread, async () => answered)).rejects.toMatchObject({ code: "tenant-missing" });
   });
 
-  test("a retry of a request that an earlier version has recorded is the same request", async () => {
+  test("a retry of a request that an earlier version recorded is the same request", async () => {
     const store = memoryStore();
     const latchkey = createLatchkey({ store });
     const operation = latchkey.operation("run", { execution: "lease" });
@@ -264,7 +264,7 @@ describe("the order of checks", () => {
     }
   });
 
-  test("a service whose ids look like credentials may say so", async () => {
+  test("a service can allow ids that look like credentials", async () => {
     const latchkey = createLatchkey({ store: memoryStore(), allowCredentialIdentities: true });
     const exchange = createExchange(latchkey, { tenant: () => "Bearer token" });
     const submit = exchange.route(latchkey.operation("run", { execution: "lease" }));
@@ -285,7 +285,7 @@ describe("the order of checks", () => {
     expect(kinds.map(({ kind }) => kind)).toEqual(["handler", "handler"]);
   });
 
-  test("a principal is a text or nothing", async () => {
+  test("a principal is a string, null or undefined", async () => {
     const { exchange, operation } = lease();
     for (const principal of ["", 7] as string[]) {
       const submit = exchange.route(operation, { principal: () => principal });
@@ -293,7 +293,7 @@ describe("the order of checks", () => {
     }
   });
 
-  test("a mount judges the method before anything else", async () => {
+  test("a mount checks the method first", async () => {
     const order: string[] = [];
     const { exchange, operation } = lease(order);
     const outcome = await exchange.mount(operation)({}, incoming({ method: "GET" }), async () => answered);
@@ -301,8 +301,8 @@ describe("the order of checks", () => {
   });
 });
 
-describe("a request without a key where none is needed", () => {
-  test("passes under a lease, whatever became of its body", async () => {
+describe("a request without a key, if none is required", () => {
+  test("passes under a lease, in whatever state its body is", async () => {
     const { exchange, latchkey } = lease();
     const submit = exchange.route(latchkey.operation("optional", { execution: "lease", key: "optional" }));
     const call = incoming({
@@ -316,7 +316,7 @@ describe("a request without a key where none is needed", () => {
     outcome.attempt.release();
   });
 
-  test("is not met by a client that guesses the key it ran under", async () => {
+  test("cannot be replayed by a client that guesses its key", async () => {
     const ports = manualPorts();
     const store = memoryStore({ now: () => 1_000_000 });
     const latchkey = createLatchkey({
@@ -331,7 +331,7 @@ describe("a request without a key where none is needed", () => {
     }
   });
 
-  test("runs in a transaction of its own, whose record is forgotten at once", async () => {
+  test("runs in its own transaction, whose record is forgotten at once", async () => {
     let now = 1_000_000;
     const store = memoryStore({ now: () => now });
     const latchkey = createLatchkey({ store });
@@ -345,7 +345,7 @@ describe("a request without a key where none is needed", () => {
   });
 });
 
-describe("until when an answer is kept", () => {
+describe("the header with an answer's expiry", () => {
   const expiresAt = Date.UTC(2026, 0, 2, 0, 0, 0);
   const expires = (reply: Reply) =>
     reply.headers.filter(([name]) => name.toLowerCase() === "idempotency-expires").map(([, value]) => value);
@@ -369,13 +369,13 @@ describe("until when an answer is kept", () => {
     },
   );
 
-  test("not where it is not asked for", async () => {
+  test("is not sent by default", async () => {
     const call = kept({});
     expect(expires(await call())).toEqual([]);
     expect(expires(await call())).toEqual([]);
   });
 
-  test("not on answers that are not kept, nor on problems", async () => {
+  test("is not on answers that are not stored, nor on problems", async () => {
     const call = kept(on, { key: "optional" });
     const released: Reply = { ...answered, status: 429 };
     expect(expires(await call({}, released))).toEqual([]);
@@ -385,7 +385,7 @@ describe("until when an answer is kept", () => {
     expect([misuse.status, expires(misuse)]).toEqual([422, []]);
   });
 
-  test("a tombstone has it too", async () => {
+  test("is on tombstones, too", async () => {
     const call = kept(on, { answerLimitBytes: 1 });
     await call({}, { ...answered, body: Buffer.from("large") });
     const replay = await call();
@@ -393,7 +393,7 @@ describe("until when an answer is kept", () => {
     expect(expires(replay)).toEqual(["Fri, 02 Jan 2026 00:00:00 GMT"]);
   });
 
-  test("a header's name is checked", () => {
+  test("must have a valid name", () => {
     expect(() => kept({ expiresHeader: "a b" })).toThrow(TypeError);
     expect(() => kept({ expiresHeader: true })).toThrow(TypeError);
   });
@@ -422,7 +422,7 @@ describe("a request's age", () => {
     return { call, starts: () => starts };
   }
 
-  test("is judged before the body is read, and nothing runs", async () => {
+  test("is checked before the body is read, and nothing runs", async () => {
     const { call, starts } = aged();
     const readBody = () => Promise.reject(new Error("it must not be read"));
     expect(await call({ headers: sent(61_000), readBody })).toEqual({ kind: "latchkey", status: 412 });
@@ -435,20 +435,20 @@ describe("a request's age", () => {
     expect(await call({})).toEqual({ kind: "latchkey", status: 201 });
   });
 
-  test("does not matter without a key, nor where no limit is set", async () => {
+  test("does not matter without a key or without a limit", async () => {
     const headers = { "idempotency-key": [] as unknown as string, ...sent(86_400_000) };
     expect(await aged({ key: "optional" }).call({ headers })).toEqual({ kind: "pass" });
     expect(await aged({}, false).call({ headers: sent(86_400_000) })).toMatchObject({ kind: "handler" });
   });
 
-  test("has to end before the key is forgotten: found at construction", () => {
+  test("must have a limit below the key's retention, checked at construction", () => {
     expect(() => aged({ retentionMs: 60_000 })).toThrow(/forgets keys/u);
     expect(() => aged({}, { maxMs: 1, header: "a b" })).toThrow(TypeError);
   });
 });
 
 describe("a key's scope", () => {
-  test("path: one key on two paths is two keys, and the query makes no third", async () => {
+  test("path: one key on two paths is two keys, whatever the query", async () => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const operation = latchkey.operation("items.refund", { execution: "lease", keyScope: "path" });
     const submit = createExchange(latchkey, { singleTenant: true }).route(operation);
@@ -463,13 +463,13 @@ describe("a key's scope", () => {
     for (const path of ["/items/1", "/items/2", "/items/a", long, `${long}2`])
       expect([path, await call(path)]).toEqual([path, ["handler", 200]]);
     for (const path of ["/items/1", "/items/2", long]) expect(await call(path)).toEqual(["latchkey", 200]);
-    // The same path to servers and proxies: a retry that is written otherwise must not run.
+    // Servers and proxies treat these as the same path: a retry in another spelling must not run.
     for (const target of ["/items/1?dry=1", "/items/2/", "/items/%61"])
       expect([target, await call(target)]).toEqual([target, ["latchkey", 422]]);
   });
 });
 
-describe("what fails before the handler", () => {
+describe("a failure before the handler", () => {
   test.each(["lease", "transaction"] as const)("leaves the key free under %s", async (execution) => {
     const latchkey = createLatchkey({ store: memoryStore() });
     const writes = execution === "transaction" ? { writes: "none" as const } : {};

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { formatHttpDate, parseHttpDate } from "./http-date.ts";
 
 const example = "Sun, 06 Nov 1994 08:49:37 GMT";
-/** 1000-01-01 to 9999-12-31, in seconds. Earlier years are ones that nobody sends. */
+/** 1000-01-01 to 9999-12-31, in seconds. Clients do not send earlier years. */
 const second = fc.integer({ min: -30_610_224_000, max: 253_402_300_799 });
 
 describe("HTTP dates", () => {
@@ -12,7 +12,7 @@ describe("HTTP dates", () => {
     expect(formatHttpDate(784_111_777_000)).toBe(example);
   });
 
-  test("a fraction of a second is left out: what is promised is never later than what is true", () => {
+  test("a fraction of a second is dropped, so that the date is never later than the time", () => {
     expect(formatHttpDate(784_111_777_999)).toBe(example);
   });
 

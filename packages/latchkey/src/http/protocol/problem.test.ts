@@ -14,7 +14,7 @@ const header = (reply: Reply, name: string) =>
 const body = (reply: Reply) => JSON.parse(Buffer.from(reply.body).toString("utf8"));
 
 describe("problems", () => {
-  test.each(codes)("%s has what RFC 9457 and the contract ask for", (code) => {
+  test.each(codes)("%s has the members of RFC 9457 and of the HTTP contract", (code) => {
     const reply = problemReply(code, {}, ietf, settings());
     expect(reply.status).toBe(problemTypes[code].status);
     expect(body(reply)).toEqual({
@@ -78,7 +78,7 @@ describe("problems", () => {
     ).toBe(undefined);
   });
 
-  test("an occurrence has its own detail, and refers to the record where it may", () => {
+  test("an occurrence can have its own detail and a reference to the record", () => {
     const reply = problemReply(
       "in-progress",
       { detail: "Just now.", operationRef: "id-1" },
@@ -91,7 +91,7 @@ describe("problems", () => {
     );
   });
 
-  test("should-retry headers are the service's choice before the policy's", () => {
+  test("the service's choice about should-retry headers overrides the policy's", () => {
     const on = problemReply("outcome-unknown", {}, ietf, settings({ shouldRetryHeaders: true }));
     expect([header(on, "Stripe-Should-Retry"), header(on, "X-Should-Retry")]).toEqual(["false", "false"]);
     const off = problemReply("outcome-unknown", {}, stripe, settings({ shouldRetryHeaders: false }));
@@ -131,7 +131,7 @@ describe("problems", () => {
     expect(rendered).toEqual({ error: { type, code: stripeCode, message: "Now." } });
   });
 
-  test("type and documentation can have addresses of the service's own", () => {
+  test("type and documentation can have the service's own addresses", () => {
     const own = problemReply("expired", {}, ietf, settings({ problemBase: "https://api.example/problems#" }));
     expect(body(own).type).toBe("https://api.example/problems#expired");
     expect(header(own, "Link")).toBe('<https://api.example/problems#expired>; rel="describedby"');
@@ -141,7 +141,7 @@ describe("problems", () => {
     );
   });
 
-  test("the service's own envelope replaces body and content type, nothing else", () => {
+  test("the service's own format replaces only body and content type", () => {
     const renderProblem = () => ({ body: new Uint8Array([1, 2]), contentType: "application/octet-stream" });
     const reply = problemReply("in-progress", { retryAfterMs: 1 }, ietf, settings({ renderProblem }));
     expect([reply.status, header(reply, "Content-Type"), header(reply, "Retry-After")]).toEqual([

@@ -26,19 +26,19 @@ const status = (record: LatchkeyRecord | null, now = 0, principal: string | null
   statusOf(record, principal, now, resumes);
 
 describe("a record, to its own caller", () => {
-  test("that is to be started waits, until nobody claims it any more", () => {
+  test("that is pending waits, until workers no longer claim it", () => {
     const waiting = { kind: "waiting", state: "pending", recordId: "id", decision: runs };
     expect(status(pending, 9)).toEqual(waiting);
     expect(status(pending, 10)).toEqual({ kind: "decided", decision: { kind: "timeout", recordId: "id" } });
   });
 
-  test("that runs is running, also when its lease has ended", () => {
+  test("that runs is running, even after its lease has ended", () => {
     const waiting = { kind: "waiting", state: "running", recordId: "id", decision: runs };
     expect(status(running, 9)).toEqual(waiting);
     expect(status(running, 99)).toEqual(waiting);
   });
 
-  test("whose attempt has ended early waits where a worker goes on, and not where only a request does", () => {
+  test("whose attempt has ended early waits if a worker resumes it, but not if only a request does", () => {
     expect(status(retryable)).toMatchObject({ kind: "waiting", state: "pending" });
     expect(status(retryable, 0, "ada", false)).toEqual({ kind: "stopped", recordId: "id", decision: runs });
   });
@@ -53,13 +53,13 @@ describe("a record, to its own caller", () => {
     expect(status(purged, 20)).toEqual({ kind: "absent" });
   });
 
-  test("whose outcome is unknown says when it is asked next", () => {
+  test("whose outcome is unknown has the time of its next look-up", () => {
     const decision = { kind: "unknown", recordId: "id", reconcileAfter: 9 };
     expect(status(unknown)).toEqual({ kind: "decided", decision });
   });
 });
 
-test("there is no record to anybody else", () => {
+test("other callers see no record", () => {
   for (const record of [null, pending, running, retryable, completed, purged, unknown]) {
     for (const principal of ["bob", null]) expect(status(record, 0, principal)).toEqual({ kind: "absent" });
   }

@@ -20,7 +20,7 @@ describe("a request's age", () => {
     expect(judged(ago(ms))).toBe(verdict);
   });
 
-  test("is accepted in one unbroken span of time", () => {
+  test("is accepted in one continuous span of time", () => {
     fc.assert(
       fc.property(fc.integer({ min: -200, max: 200 }), (seconds) => {
         const accepted = seconds >= -10 && seconds <= 60;
@@ -29,7 +29,7 @@ describe("a request's age", () => {
     );
   });
 
-  test("is nobody's guess: repeated, joined or malformed is refused", () => {
+  test("is refused if repeated, joined or malformed", () => {
     expect(judged(ago(0), ago(0))).toBe("invalid-request-date");
     expect(judged(`${ago(0)}, ${ago(0)}`)).toBe("invalid-request-date");
     expect(judged("")).toBe("invalid-request-date");
@@ -53,7 +53,7 @@ test.each([
   expect(() => resolveRequestAge(option)).toThrow(TypeError);
 });
 
-test("an operation that forgets keys sooner is refused", () => {
+test("an operation that forgets keys earlier is refused", () => {
   expect(() => checkAgainstMemory(age, "a", 70_000)).not.toThrow();
   expect(() => checkAgainstMemory(age, "a", 69_999)).toThrow(/forgets keys/u);
 });

@@ -1,4 +1,4 @@
-/** What a served route decides without a framework. */
+/** The decisions of a served route, without a framework. */
 import { expect, test } from "vitest";
 import { StoreError } from "../../errors.ts";
 import { createLatchkey, type Latchkey } from "../../latchkey.ts";
@@ -70,7 +70,7 @@ test("the input is made after every other check, and before anything is stored",
   expect(outcome).toMatchObject({ kind: "latchkey", reply: { status: 200 } });
 });
 
-test("a route is made of an operation of the same latchkey, and of options that are in range", () => {
+test("a route needs an operation of the same latchkey, and valid options", () => {
   const [here, there] = [createLatchkey({ store: memoryStore() }), createLatchkey({ store: memoryStore() })];
   const operation = define(there, async (body) => ({ body }));
   expect(() => createServing(here, single)(operation)).toThrow(TypeError);
@@ -78,7 +78,7 @@ test("a route is made of an operation of the same latchkey, and of options that 
   expect(() => createServing(there, {} as HttpOptions<string>)).toThrow(TypeError);
 });
 
-test("work whose store is away is refused for now, and goes on with the same key", async () => {
+test("work is refused while the store is down, and continues later with the same key", async () => {
   const latchkey = createLatchkey({ store: memoryStore() });
   let runs = 0;
   const operation = define(latchkey, async (body) => {

@@ -1,4 +1,4 @@
-/** What `serve(operation, toInput)` takes and gives, on every framework. */
+/** Parameters and results of `serve(operation, toInput)` on every framework. */
 import { createServer } from "node:http";
 import { UseInterceptors } from "@nestjs/common";
 import express, { type Request as ExpressRequest } from "express";
@@ -37,7 +37,7 @@ const bare = latchkey.operation("types.bare", { execution: "lease" });
 const options = { singleTenant: true } as const;
 const account = "a";
 
-test("an operation says what it takes", () => {
+test("an operation has the type of its input", () => {
   expectTypeOf<InputOf<typeof leased>>().toEqualTypeOf<Charge>();
   expectTypeOf<InputOf<typeof transactional>>().toEqualTypeOf<Charge>();
 });

@@ -37,7 +37,7 @@ describe("statusPath", () => {
     expect(() => resolve({ statusPath })).toThrow(/statusPath: .* is not a path/u);
   });
 
-  test("is nowhere by default, which a deferred operation cannot bear", () => {
+  test("has no default, so a deferred operation requires it", () => {
     expect(resolve({}).statusPath).toBeNull();
     const latchkey = createLatchkey({ store: memoryStore() });
     const run = async () => ({ status: 201 });
@@ -56,7 +56,7 @@ describe("inProgress", () => {
       expect(() => resolve({ inProgress })).toThrow(TypeError);
   });
 
-  test("202 needs a status resource, and a record that is there before its transaction ends", () => {
+  test("202 needs a status resource, and a record that exists before the work ends", () => {
     const statusPath = "/operations";
     expect(() => route("lease", { inProgress: 202 })).toThrow(/needs statusPath/u);
     expect(() => route("transaction", { inProgress: 202, statusPath })).toThrow(/in a transaction/u);

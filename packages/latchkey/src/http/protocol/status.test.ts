@@ -1,4 +1,4 @@
-/** What the status resource decides without a framework. */
+/** The decisions of the status resource, without a framework. */
 import { describe, expect, test } from "vitest";
 import { StoreError } from "../../errors.ts";
 import { createLatchkey, type LatchkeyOptions } from "../../latchkey.ts";
@@ -60,7 +60,7 @@ describe("the id", () => {
     expect(asked).toEqual([]);
   });
 
-  test("is looked for under no tenant that a store could not tell from another", async () => {
+  test("is not looked up for a tenant that a store could not distinguish from another", async () => {
     const { ask, asked } = service();
     expect(await ask("a\0b")).toEqual({ status: 404, code: "not-found" });
     expect(asked).toEqual([]);
@@ -71,7 +71,7 @@ test("HEAD is answered without a body", async () => {
   expect(await service().ask("t", `/operations/${id}`, "HEAD")).toEqual({ status: 404, code: null });
 });
 
-test("a store that is away is reported, and not asked any more once the circuit is open", async () => {
+test("a store that is down is reported, and no longer called once the circuit breaker is open", async () => {
   const { ask, asked, events } = service({ circuitBreaker: { failureThreshold: 2, openMs: 60_000 } });
   for (let round = 0; round < 4; round++) {
     expect(await ask("down")).toEqual({ status: 503, code: "store-unavailable" });
@@ -81,7 +81,7 @@ test("a store that is away is reported, and not asked any more once the circuit 
   expect(events.some(({ type }) => type === "circuit_opened")).toBe(true);
 });
 
-test("a limit is counted by tenant and reported; a limiter that fails limits nobody", async () => {
+test("a limit is counted by tenant and reported; a limiter that fails lets requests pass", async () => {
   const counted: string[] = [];
   const consume = (tenant: string) => {
     counted.push(tenant);
@@ -97,7 +97,7 @@ test("a limit is counted by tenant and reported; a limiter that fails limits nob
   expect(events.map(({ type }) => type)).toEqual(["too_many_keys", "limiter_error"]);
 });
 
-test("whose request it is has to be said, and is asked first", async () => {
+test("the tenant is required and determined first", async () => {
   const { latchkey, asked } = service();
   expect(() => createStatus(latchkey, {} as never)).toThrow(TypeError);
   const ask = createStatus(latchkey, { tenant: () => null });

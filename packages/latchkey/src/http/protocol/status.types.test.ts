@@ -1,4 +1,4 @@
-/** Where the status resource of every framework can be mounted. */
+/** The status resource fits every framework's routes. */
 import { createServer } from "node:http";
 import { UseInterceptors } from "@nestjs/common";
 import express, { type Request as ExpressRequest } from "express";
@@ -63,7 +63,7 @@ test("Nest: an interceptor", () => {
   expectTypeOf(UseInterceptors(nestStatus(latchkey, options))).toExtend<MethodDecorator>();
 });
 
-test("whose status it is has no default", () => {
+test("the tenant has no default", () => {
   // @ts-expect-error neither `tenant` nor `singleTenant`
   const refused = () => expressStatus(latchkey, {});
   expectTypeOf(refused).toBeFunction();
