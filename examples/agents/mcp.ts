@@ -25,7 +25,7 @@ pool.on("error", console.error);
 const latchkey = createLatchkey({ store: postgresStore({ pool }) });
 const refundOrder = latchkey.operation("orders.refund");
 const protect = mcpProtect(latchkey, {
-  // Who has the token, never who the model says it is.
+  // The owner of the token, never whoever the model claims to be.
   tenant: (context: ServerContext) => context.http?.authInfo?.clientId,
 });
 
@@ -49,7 +49,7 @@ function shop(): McpServer {
   return server;
 }
 
-/** Stands in for your own identity provider. */
+/** A placeholder for your own identity provider. */
 const verifier = {
   async verifyAccessToken(token: string) {
     if (token !== "secret") throw new Error("unknown token");

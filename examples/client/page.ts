@@ -1,4 +1,4 @@
-/** The page of the form. It runs in a browser; of the browser it names only what it needs. */
+/** The page of the form. It runs in a browser; the types cover only the parts of the browser that it uses. */
 import { createClient, LatchkeyClientError } from "latchkey-client";
 
 interface FormElement {
@@ -20,7 +20,7 @@ const client = createClient({
   },
 });
 
-/** New for every form: this page's until its order is placed. */
+/** New for every form: this page keeps it until its order is placed. */
 let intent = crypto.randomUUID();
 
 async function show(sent: Promise<Response>): Promise<void> {
@@ -32,7 +32,7 @@ async function show(sent: Promise<Response>): Promise<void> {
     if (response.ok) intent = crypto.randomUUID();
   } catch (error) {
     const code = error instanceof LatchkeyClientError ? error.code : "failed";
-    status.textContent = `Not known yet (${code}). Press the button again.`;
+    status.textContent = `The outcome is not known yet (${code}). Press the button again.`;
   }
 }
 
@@ -49,7 +49,7 @@ document.querySelector("form").onsubmit = (event) => {
   );
 };
 
-// What a reload has interrupted.
+// Resumes what a reload has interrupted.
 for (const { intent: open, isResumable } of await client.pending()) {
   if (isResumable) void show(client.resume(open));
 }

@@ -38,7 +38,7 @@ app.get("/orders", (_req: Request, res: Response) => void res.json(store.rows("o
 app.post(
   "/orders",
   protect(createOrder, async (req, res, { tx, attempt }) => {
-    console.log(`an order of ${req.body.item} is begun`);
+    console.log(`an order of ${req.body.item} has started`);
     await pause(slowMs);
     await tx.insert("orders", { id: attempt.id, item: req.body.item });
     res.status(201).json({ id: attempt.id, item: req.body.item });

@@ -1,6 +1,6 @@
 /**
- * The brokers of a run: those that the environment names, or processes of its own, which can be killed. How to start one is
- * what this repository's tests know.
+ * The brokers of a run: the ones named in the environment, or processes of its own, which can be killed. The helpers of this
+ * repository's tests start them.
  */
 import { type Broker, startNats, startRabbitmq } from "../../test/support/private-brokers.ts";
 import { releaseAll } from "../../test/support/resources.ts";
@@ -9,11 +9,11 @@ import type { Settings } from "./settings.ts";
 export interface Brokers {
   readonly rabbitmq: Broker;
   readonly nats: Broker;
-  /** Ends what was started here, and removes its files. */
+  /** Ends the brokers that were started here, and removes their files. */
   release(): Promise<void>;
 }
 
-/** Null where a program is missing, which has been reported then. */
+/** Null if a program is missing; this has been reported. */
 export async function brokersOf({ rabbitmqUrl, natsUrl }: Settings): Promise<Brokers | null> {
   const [rabbitmq, nats] = await Promise.all([
     rabbitmqUrl === null ? startRabbitmq() : { url: rabbitmqUrl, own: null },
@@ -24,7 +24,7 @@ export async function brokersOf({ rabbitmqUrl, natsUrl }: Settings): Promise<Bro
   return null;
 }
 
-/** So many orders in a hundred are shipped when a broker is killed, and started again on its files. */
+/** The percentages of shipped orders at which a broker is killed, and started again on its files. */
 const moments = [
   { percent: 20, name: "rabbitmq" },
   { percent: 45, name: "nats" },
@@ -32,10 +32,10 @@ const moments = [
 ] as const;
 
 /**
- * Kills those brokers that are our own.
+ * Kills the brokers that were started for this run.
  *
- * @param shipped waits until so many orders in a hundred are
- * @returns how often
+ * @param shipped waits until this percentage of orders is shipped
+ * @returns the number of kills
  */
 export async function killBrokers(
   brokers: Brokers,

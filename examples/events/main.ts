@@ -1,7 +1,7 @@
 /**
- * Orders travel to shipping over RabbitMQ, what was shipped comes back over NATS. With `CHAOS=1` messages are sent twice,
- * shipping is killed at the worst moments, and so are the brokers, where they were started for this run. What is printed at
- * the end was read from the tables. Exits with 0 only when every order was shipped exactly once.
+ * Orders travel to shipping over RabbitMQ, and shipments are reported back over NATS. With `CHAOS=1` messages are sent twice,
+ * shipping is killed at the worst moments, and so are the brokers if they were started for this run. The report at the end is
+ * read from the tables. Exits with 0 only if every order was shipped exactly once.
  */
 import { AckPolicy, jetstreamManager, RetentionPolicy } from "@nats-io/jetstream";
 import { connect, nanos } from "@nats-io/transport-node";
@@ -16,7 +16,7 @@ import { Shippers } from "./shippers.ts";
 
 const settings = readSettings(process.env);
 const { run, orders: count, chaos } = settings;
-/** So many messages in a hundred are sent a second time. */
+/** The percentage of messages that are sent a second time. */
 const repeatedPercent = 20;
 /** How long NATS waits for an acknowledgement before it delivers again. */
 const ackWaitMs = 10_000;
@@ -34,7 +34,7 @@ async function runWith(brokers: Brokers): Promise<void> {
   rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
   const nats = await connect({ servers: brokers.nats.url, maxReconnectAttempts: -1 });
   await declare({ rabbit, nats });
-  // Sooner killed, it would have forgotten its queue, and confirmed messages with it.
+  // If it were killed earlier, it would have lost its queue, and confirmed messages with it.
   if (chaos) await brokers.rabbitmq.own?.wrote(orderQueue(run));
 
   const shippers = new Shippers(run, { RABBITMQ_URL: brokers.rabbitmq.url, NATS_URL: brokers.nats.url });
@@ -65,7 +65,7 @@ async function declare({ rabbit, nats }: Connections): Promise<void> {
   await manager.consumers.add(name, consumer);
 }
 
-/** Under chaos some orders are placed twice, and their messages sent twice. */
+/** Under chaos some orders are placed twice, and their messages are sent twice. */
 async function place(service: Awaited<ReturnType<typeof startOrders>>, rabbit: Connection): Promise<void> {
   const again = rabbit.createPublisher({ confirm: true, maxAttempts: 10 });
   for (let id = 1; id <= count; id += 1) {

@@ -1,4 +1,4 @@
-/** The order service: keeps orders, announces each over RabbitMQ, and hears over NATS what was shipped. */
+/** The order service: stores orders, announces each over RabbitMQ, and receives shipments over NATS. */
 import { jetstream } from "@nats-io/jetstream";
 import type { NatsConnection } from "@nats-io/transport-node";
 import { createLatchkey } from "latchkey";
@@ -39,7 +39,7 @@ export async function startOrders(pool: pg.Pool, { rabbit, nats }: Connections, 
   const worker = latchkey.startWorker();
   return {
     duplicates: () => duplicates,
-    /** Answers the id of the message that announces it. The same order placed again changes nothing. */
+    /** Returns the id of the message that announces it. Placing the same order again changes nothing. */
     place: async (order: Order) => {
       const request = { tenant: "shop", key: `${run}-${order.id}`, input: order };
       const placed = await latchkey.run(create, request, async ({ tx, attempt }) => {

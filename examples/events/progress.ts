@@ -1,4 +1,4 @@
-/** How far a run is, and what came of it, as the tables tell. */
+/** The progress and the result of a run, read from the tables. */
 import { setTimeout as pause } from "node:timers/promises";
 import type pg from "pg";
 import type { Connection } from "rabbitmq-client";
@@ -6,7 +6,7 @@ import { orderQueue, type Settings } from "./settings.ts";
 
 const limitMs = 120_000;
 
-/** What the tables do not tell. */
+/** What the tables do not contain. */
 export interface Accidents {
   readonly deaths: number;
   readonly kills: number;
@@ -24,7 +24,7 @@ export class Progress {
     this.#settings = settings;
   }
 
-  /** Waits until so many orders in a hundred are shipped. */
+  /** Waits until this percentage of orders is shipped. */
   async shipped(percent: number): Promise<void> {
     await until(async () => {
       const { shipped } = await this.#counts();
@@ -32,7 +32,7 @@ export class Progress {
     });
   }
 
-  /** Waits until every order is marked as shipped, and nothing waits in the queue. False: it took too long. */
+  /** Waits until every order is marked as shipped and the queue is empty. False: it took too long. */
   async allMarked(): Promise<boolean> {
     const { run, orders } = this.#settings;
     return until(async () => {
@@ -43,7 +43,7 @@ export class Progress {
     });
   }
 
-  /** Prints it. True: each order was shipped and marked once. */
+  /** Prints the report. True: each order was shipped and marked once. */
   async report({ deaths, kills, duplicates }: Accidents): Promise<boolean> {
     const { orders, shipments, shipped, markedTwice } = await this.#counts();
     const executedTwice = shipments - shipped + markedTwice;
@@ -66,7 +66,7 @@ export class Progress {
         (select count(distinct order_id)::int from shipments where run = $1) as shipped`,
       [this.#settings.run],
     );
-    if (rows[0] === undefined) throw new Error("counting brought no row");
+    if (rows[0] === undefined) throw new Error("the count returned no row");
     return rows[0];
   }
 }
@@ -82,7 +82,7 @@ interface Counts {
 
 async function until(isSo: () => Promise<boolean>): Promise<boolean> {
   for (const end = Date.now() + limitMs; Date.now() < end; await pause(50)) {
-    // A broker that is down is asked again.
+    // If a broker is down, ask again.
     if (await isSo().catch(() => false)) return true;
   }
   return false;

@@ -1,4 +1,4 @@
-/** What the example takes from its environment. */
+/** The example's settings from its environment. */
 export interface Settings {
   readonly databaseUrl: string;
   /** Null: RabbitMQ is started for this run, and NATS likewise. */
@@ -11,11 +11,11 @@ export interface Settings {
    * that were started for this run.
    */
   readonly chaos: boolean;
-  /** Names the queue and the stream of this run, which shipping processes are told. */
+  /** Identifies the queue and the stream of this run; passed to the shipping processes. */
   readonly run: string;
 }
 
-/** @throws {TypeError} when there is no database, or a number is none. */
+/** @throws {TypeError} if there is no database, or a number is invalid. */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const databaseUrl = env.DATABASE_URL;
   if (!databaseUrl)
@@ -38,10 +38,10 @@ export interface Order {
   readonly product: string;
 }
 
-/** @throws {TypeError} for what is no order: its message is a dead letter. */
+/** @throws {TypeError} if the message is not an order: it becomes a dead letter. */
 export function readOrder({ body }: { readonly body: Uint8Array }): Order {
   const { id, product } = JSON.parse(Buffer.from(body).toString("utf8"));
-  if (!Number.isSafeInteger(id) || typeof product !== "string") throw new TypeError("this is no order");
+  if (!Number.isSafeInteger(id) || typeof product !== "string") throw new TypeError("this is not an order");
   return { id, product };
 }
 
@@ -50,7 +50,7 @@ export const orderQueue = (run: string): string => `orders-${run}`;
 /** The stream, subject and consumer of shipments in JetStream. */
 export const shippedSubject = (run: string): string => `shipped-${run}`;
 
-/** Nothing here keeps a shipment from happening twice: that is Latchkey's part. */
+/** Nothing in these tables prevents a second shipment: Latchkey does that. */
 export const tables = `
   create table if not exists orders (id integer, run text, product text, shipped integer not null default 0);
   create table if not exists shipments (order_id integer, run text)`;

@@ -17,7 +17,7 @@ export class Shippers {
     this.#env = { ...process.env, ...urls, EVENTS_RUN: run };
   }
 
-  /** One worker, and so many that ship. */
+  /** Starts one worker, and this number of processes that ship. */
   start(shipping: number): void {
     this.#startOne("worker");
     for (let started = 0; started < shipping; started += 1) this.#startOne("consumer");
@@ -26,11 +26,11 @@ export class Shippers {
   #startOne(part: "worker" | "consumer"): void {
     const child = spawn(process.execPath, [...process.execArgv, script], {
       env: { ...this.#env, SHIPPING_PART: part },
-      // The last one tells it when this process is gone.
+      // The last one is the channel by which it notices that this process has ended.
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
     this.#running.add(child);
-    if (child.stdout === null) throw new TypeError("There is no pipe");
+    if (child.stdout === null) throw new TypeError("The process has no pipe");
     createInterface({ input: child.stdout }).on("line", (line) => {
       if (line === "duplicate") this.duplicates += 1;
     });

@@ -1,6 +1,6 @@
 /**
- * The shipping service: takes orders from RabbitMQ, ships each, and tells of it over NATS, by its outbox. With
- * `SHIPPING_PART=worker` this process works off the outbox, else it ships.
+ * The shipping service: receives orders from RabbitMQ, ships each, and reports it over NATS through its outbox. With
+ * `SHIPPING_PART=worker` this process delivers the outbox, otherwise it ships.
  */
 import { jetstream } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
@@ -15,7 +15,10 @@ import { type Order, orderQueue, readOrder, readSettings, shippedSubject } from 
 const settings = readSettings(process.env);
 const { run, chaos, rabbitmqUrl, natsUrl } = settings;
 if (rabbitmqUrl === null || natsUrl === null) throw new TypeError("Set RABBITMQ_URL and NATS_URL");
-/** So many shipments kill this process, under `CHAOS=1`. Counted, so that no run is spared by luck. */
+/**
+ * The number of shipments after which this process is killed under `CHAOS=1`. Counted instead of random, so that it happens
+ * in every run.
+ */
 const lifetime = 30;
 let executed = 0;
 
@@ -31,7 +34,7 @@ const latchkey = createLatchkey({
     if (type === "replayed") console.log("duplicate");
     if (type !== "executed") return;
     executed += 1;
-    // Right after the COMMIT, before the broker has heard of it: the worst moment.
+    // Right after the COMMIT, before the broker is notified: the worst moment.
     if (chaos && executed === lifetime) process.kill(process.pid, "SIGKILL");
   },
 });
@@ -39,7 +42,7 @@ const shipped = natsRelay(latchkey, "orders.shipped", {
   jetstream: jetstream(nats),
   subject: (_order: Order) => shippedSubject(run),
 });
-/** Declares the queue whenever it connects: a RabbitMQ that is killed soon after it was declared may have forgotten it. */
+/** Declares the queue on every connection: a RabbitMQ that is killed soon after the declaration may have lost it. */
 const consumer = { queueOptions: { durable: true } };
 
 /** Ships orders. */
@@ -55,11 +58,11 @@ function consume() {
   );
 }
 
-// One process can do both. Here the worker is apart, because what a killed one was delivering waits for its lease.
+// One process can do both. Here the worker is separate, because deliveries of a killed worker wait for its lease.
 if (process.env.SHIPPING_PART === "worker") latchkey.startWorker();
 else consume();
 
-// Whoever has started it was killed.
+// The parent process was killed.
 process.once("disconnect", () => process.exit(1));
 process.once("SIGTERM", async () => {
   await latchkey.close();

@@ -12,7 +12,7 @@ export class Database implements OnApplicationShutdown {
     this.pool.on("error", console.error);
   }
 
-  /** Latchkey has ended before: it closes in `beforeApplicationShutdown`. */
+  /** Latchkey has ended by then: it closes in `beforeApplicationShutdown`. */
   async onApplicationShutdown(): Promise<void> {
     await this.pool.end();
   }

@@ -19,7 +19,7 @@ class Order extends NewOrder {
 export class OrdersController {
   constructor(private readonly database: Database) {}
 
-  /** The order, and the key under which it is not made again, are committed together. */
+  /** The order and its key are committed together. */
   @Post()
   @Idempotent("orders.create", { waitMs: 5_000 })
   async create(@Body() { item }: NewOrder, @IdempotencyContext("tx") tx: PgTx<pg.Pool>): Promise<Order> {

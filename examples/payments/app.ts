@@ -1,4 +1,4 @@
-/** A payments API whose POST can be retried: one charge, one answer, however often it arrives. */
+/** A payments API whose POST can be retried: one charge and one answer, however often the request arrives. */
 import express, { type Express, type Request } from "express";
 import { createLatchkey, type EventListener, type Latchkey, type Store } from "latchkey";
 import { expressProtect, expressServe, keepRawBody } from "latchkey/express";
@@ -11,7 +11,7 @@ import type { Settings } from "./settings.ts";
 import { addTrouble } from "./trouble.ts";
 import { withoutLatchkey } from "./without-latchkey.ts";
 
-/** Who may call, and for which account. A real service asks its authentication instead. */
+/** Who may call, for which account. A real service uses its authentication instead. */
 const accounts = new Map([
   ["demo-token", "account-1"],
   ["other-token", "account-2"],
@@ -40,7 +40,7 @@ export function createApp(options: AppOptions): {
   return { app, latchkey };
 }
 
-/** Payments stay inside our database: the row, the answer and the order to send a receipt commit together. */
+/** Payments stay inside our database: the row, the answer and the receipt to send commit together. */
 function addPayments(
   app: Express,
   latchkey: Latchkey<Database>,
@@ -55,7 +55,7 @@ function addPayments(
     protect(createPayment, async (req, res, { tx, attempt }) => {
       const { amount, currency = "EUR" } = req.body ?? {};
       if (!isAmount(amount) || !isCurrency(currency)) {
-        attempt.release(); // Nothing happened: the caller may mend the request and use the key again.
+        attempt.release(); // Nothing happened: the caller may correct the request and use the key again.
         res.status(400).json({
           error: `amount must be a whole number from 1 to ${amountMax} (minor units), currency three capital letters`,
         });
@@ -84,7 +84,7 @@ function addPayments(
   });
 }
 
-/** Charges go to a provider: steps are written down around the call, and a retry goes on after the last one. */
+/** Charges go to a provider: steps are stored around the call, and a retry continues after the last one. */
 function addCharges(
   app: Express,
   latchkey: Latchkey<Database>,
@@ -139,7 +139,7 @@ function toCharge(req: Request): ChargeInput {
   return { account: accountOf(req), amount, currency, order };
 }
 
-/** What Postgres keeps as an `integer`. */
+/** The maximum of Postgres' `integer`. */
 const amountMax = 2_147_483_647;
 
 function isAmount(value: unknown): value is number {

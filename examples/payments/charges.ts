@@ -1,12 +1,12 @@
 /**
- * Charging a card: the work leaves the database, so the operation owns it, in steps. Whatever dies in the middle, the next
- * attempt goes on after the last step that is written down.
+ * Charging a card: the work leaves the database, so the operation owns it, in steps. If a process dies in the middle, the
+ * next attempt continues after the last stored step.
  */
 import { type Effect, EffectRefused, NotExecuted, type RunAnswer, type StepAttempt } from "latchkey";
 import type { Database } from "./database.ts";
 import type { Charge } from "./provider-ledger.ts";
 
-/** What a client asks for. `order` is the client's own name for it. */
+/** The client's request. `order` is the client's own name for it. */
 export interface ChargeInput {
   readonly account: string;
   readonly amount: number;
@@ -47,7 +47,7 @@ export function chargeWork(provider: Effect<ProviderInput, Charge>) {
   };
 }
 
-/** Sends one charge to the provider, under the key that it is to know it by. */
+/** Sends one charge to the provider, under the key by which the provider recognises it. */
 export async function sendCharge(
   providerUrl: string,
   input: ProviderInput,
@@ -60,13 +60,13 @@ export async function sendCharge(
     signal,
   });
   if (response.status === 402) throw new EffectRefused({ message: "the card was declined" });
-  // The provider promises that a 503 comes before anything happens; a 500 would prove nothing.
+  // The provider guarantees that a 503 is sent before anything happens; a 500 would prove nothing.
   if (response.status === 503) throw new NotExecuted({ message: "the provider is down" });
   if (response.status !== 201) throw new Error(`the provider answered ${response.status}`);
   return (await response.json()) as Charge;
 }
 
-/** True when no connection came about, so that nothing can have arrived. */
+/** True if no connection was established, so that nothing can have arrived. */
 export function neverArrived(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : null;
   return cause instanceof Error && "code" in cause && cause.code === "ECONNREFUSED";

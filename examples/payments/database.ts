@@ -1,8 +1,11 @@
-/** Where the example keeps its payments: Postgres when DATABASE_URL says so, else an embedded one in ./.latchkey. */
+/**
+ * Where the example stores its payments: in Postgres if DATABASE_URL is set, otherwise in an embedded database in
+ * ./.latchkey.
+ */
 import { join } from "node:path";
 import type { Store } from "latchkey";
 
-/** What the example needs of a database: the part that `pg` and PGlite have in common. */
+/** The part of a database that the example needs, which `pg` and PGlite have in common. */
 export interface Database {
   query(text: string, values?: unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
 }
@@ -14,7 +17,7 @@ export interface OpenDatabase {
   close(): Promise<void>;
 }
 
-// `demo_`: DATABASE_URL may still lead to a database that has a table `payments` of its own.
+// `demo_`: DATABASE_URL may point to a database that already has a table `payments`.
 const createPayments = `create table if not exists demo_payments (
   id integer generated always as identity primary key,
   account text not null,
@@ -34,7 +37,7 @@ const createCharges = `create table if not exists demo_charges (
   created_at timestamptz not null default now()
 )`;
 
-/** @param folder where `.latchkey` with the embedded one is; default: the current folder */
+/** @param folder that contains `.latchkey` with the embedded database; default: the current folder */
 export async function openDatabase(url: string | undefined, folder = "."): Promise<OpenDatabase> {
   const opened = url === undefined ? await openEmbedded(folder) : await openPostgres(url);
   await opened.query(createPayments);
@@ -46,7 +49,7 @@ async function openPostgres(connectionString: string): Promise<OpenDatabase> {
   const { default: pg } = await import("pg");
   const { migratePostgres, postgresStore } = await import("latchkey/postgres");
   const pool = new pg.Pool({ connectionString, connectionTimeoutMillis: 3_000 });
-  // pg ends the process when an idle connection is lost and nobody listens; the pool opens another by itself.
+  // pg ends the process if an idle connection is lost and there is no listener; the pool opens another one.
   pool.on("error", (error) => console.error(`Lost a database connection: ${error.message}`));
   await migratePostgres(pool);
   return {

@@ -1,6 +1,6 @@
 /**
  * The payments API for the command line: `npm run latchkey -- list --config examples/payments/latchkey.config.ts`. The
- * embedded database belongs to one process, so the API has to be stopped first; with DATABASE_URL it may run.
+ * embedded database belongs to one process, so stop the API first; with DATABASE_URL it may keep running.
  */
 import { defineConfig } from "latchkey";
 import { createApp } from "./app.ts";

@@ -1,5 +1,5 @@
 /**
- * What the simulated provider knows: one line of JSON for everything it did, appended and synced before it answers. It is
+ * The memory of the simulated provider: one line of JSON for everything it did, appended and synced before it answers. It is
  * read back at the start, so a kill at any moment loses nothing that was answered.
  */
 import {
@@ -14,12 +14,12 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 
-/** What a charge was asked for. Amounts are in minor units, such as cents. */
+/** A request for a charge. Amounts are in minor units, such as cents. */
 export interface ChargeRequest {
   readonly amount: number;
   readonly currency: string;
   readonly description: string;
-  /** What the caller can find and close the charge by. */
+  /** The name by which the caller can find and close the charge. */
   readonly reference: string | null;
 }
 
@@ -27,7 +27,7 @@ export interface Charge extends ChargeRequest {
   readonly id: string;
 }
 
-/** `key` is the `Idempotency-Key` it came with; null: none, so nothing recognises a repetition. */
+/** `key` is the `Idempotency-Key` of the request; null: none, so a repetition is not recognised. */
 export type LedgerEntry =
   | { readonly did: "charge"; readonly key: string | null; readonly charge: Charge }
   | { readonly did: "refuse"; readonly key: string | null; readonly request: ChargeRequest }
@@ -35,7 +35,9 @@ export type LedgerEntry =
 
 export interface Ledger {
   readonly entries: readonly LedgerEntry[];
-  /** Returns when the line is on disk. Synchronous, so that nothing happens between a look and the line it leads to. */
+  /**
+   * Returns when the line is on disk. Synchronous, so that nothing happens between a look and the line that results from it.
+   */
   append(entry: LedgerEntry): void;
   close(): void;
 }
@@ -43,7 +45,7 @@ export interface Ledger {
 export function openLedger(path: string): Ledger {
   mkdirSync(dirname(path), { recursive: true });
   const { entries, length } = readWhole(path);
-  // A line that a kill cut short was never answered: it did not happen.
+  // A line that a kill truncated was never answered: it did not happen.
   if (existsSync(path)) truncateSync(path, length);
   const file = openSync(path, "a");
   return {
@@ -57,12 +59,12 @@ export function openLedger(path: string): Ledger {
   };
 }
 
-/** What the ledger in this file says, also while a provider writes to it. */
+/** Reads the ledger in this file, even while a provider writes to it. */
 export function readLedger(path: string): readonly LedgerEntry[] {
   return readWhole(path).entries;
 }
 
-/** `length`: bytes of the whole lines. */
+/** `length`: bytes of the complete lines. */
 function readWhole(path: string): { entries: LedgerEntry[]; length: number } {
   const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0);
   const length = bytes.lastIndexOf("\n") + 1;

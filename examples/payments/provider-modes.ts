@@ -2,7 +2,7 @@
 
 export const modes = {
   ok: "charges and answers",
-  refuse: "refuses for good: 402, nothing is charged",
+  refuse: "refuses permanently: 402, nothing is charged",
   slow: "waits `slowMs`, then charges and answers",
   "time-out-after-charging": "charges, then never answers",
   down: "503 before anything happens",
@@ -18,7 +18,7 @@ export interface Behaviour {
 
 export const wellBehaved: Behaviour = { mode: "ok", slowMs: 2_000 };
 
-/** Null when it is not a behaviour. What is left out stays as in `from`. */
+/** Null if it is not a behaviour. Fields that are missing are taken from `from`. */
 export function behaviourOf(value: unknown, from: Behaviour): Behaviour | null {
   const { mode = from.mode, slowMs = from.slowMs } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (!isMode(mode) || !Number.isSafeInteger(slowMs) || Number(slowMs) < 0) return null;

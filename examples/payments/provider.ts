@@ -14,7 +14,7 @@ import { type Charge, type ChargeRequest, type Ledger, openLedger } from "./prov
 import { type Behaviour, behaviourOf, type Mode, modes, wellBehaved } from "./provider-modes.ts";
 import { wholeNumber } from "./settings.ts";
 
-/** What it tells on stdout as it happens. */
+/** The signals that it writes to stdout. */
 type Signal = ({ readonly signal: "charged" } & Charge) | { readonly signal: "waiting" };
 
 interface Reply {
@@ -50,7 +50,7 @@ function createProvider(ledger: Ledger, tell: (signal: Signal) => void): Express
   });
 
   app.put("/mode", (req, res) => {
-    // Else a client that was busy for 5 s may send on a connection that Node is about to close.
+    // Otherwise a client that was busy for 5 s may send on a connection that Node is about to close.
     res.set("connection", "close");
     const next = behaviourOf(req.body, behaviour);
     if (next === null) return refuseMode(res);
@@ -77,7 +77,7 @@ async function answerCharge(
   if (mode !== "time-out-after-charging") send(res, reply);
 }
 
-/** Looks, decides and writes without a pause in between: two requests with one key cannot both charge. */
+/** Looks up, decides and writes without a pause in between: two requests with one key cannot both charge. */
 function decide(ledger: Ledger, req: Request, mode: Mode, tell: (signal: Signal) => void): Reply {
   const key = req.get("idempotency-key") ?? null;
   const request = requestOf(req.body, key);
@@ -106,7 +106,7 @@ function repeat(ledger: Ledger, key: string, request: ChargeRequest): Reply | nu
     if (entry.did === "close" || entry.key !== key) continue;
     const { id, ...first } = entry.did === "charge" ? entry.charge : { id: null, ...entry.request };
     if (!isDeepStrictEqual(first, request)) {
-      return { status: 422, body: { error: "this key came with another charge" } };
+      return { status: 422, body: { error: "this key was used for another charge" } };
     }
     return { ...(id === null ? refusal : { status: 201, body: { id, ...first } }), replayed: true };
   }

@@ -1,6 +1,6 @@
 /**
- * Receipts leave after their payment has committed: they are written into the outbox with it, and a worker sends them, also
- * when the process that took the payment is gone.
+ * Receipts are sent after their payment has committed: they are written to the outbox with it, and a worker sends them, even
+ * if the process that took the payment is gone.
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -25,13 +25,13 @@ export function defineReceipt<Tx>(latchkey: Latchkey<Tx>, mail: MailService): Ef
   });
 }
 
-/** A mail service as real ones are: it recognises a message by its id, and sends it once. */
+/** A mail service like real ones: it recognises a message by its id, and sends it once. */
 export interface MailService {
   send(receipt: SentReceipt): SentReceipt;
   sentTo(account: string): readonly SentReceipt[];
 }
 
-/** @param path of a file with a line for each receipt. */
+/** @param path of a file with one line per receipt. */
 export function openMailService(path: string): MailService {
   mkdirSync(dirname(path), { recursive: true });
   const sent = (): readonly SentReceipt[] =>

@@ -1,4 +1,4 @@
-/** Reports take their time: the request is answered 202 at once, a worker makes the report, and the client fetches it. */
+/** Reports take time: the request is answered with 202 at once, a worker creates the report, and the client fetches it. */
 import type { Express, Request } from "express";
 import type { Latchkey } from "latchkey";
 import { expressServe, expressStatus } from "latchkey/express";

@@ -16,15 +16,15 @@ const mail = openMailService("./.latchkey/receipts.jsonl");
 const history = createHistory();
 const { app, latchkey } = createApp({ ...database, ...settings, mail, onEvent: history.onEvent });
 const consolePath = "/console";
-// New for every start. A real service asks its own authentication: `consoleHandler({ authorize })`.
+// New for every start. A real service uses its own authentication: `consoleHandler({ authorize })`.
 const consoleToken = randomBytes(24).toString("base64url");
 let serveConsole: RequestListener = (_req, res) => res.writeHead(503).end();
-// Not `app.listen`: Express 5 calls its callback for errors too.
+// Not `app.listen`: Express 5 also calls its callback for errors.
 const server = createServer((req, res) =>
   req.url === consolePath || req.url?.startsWith(`${consolePath}/`) ? serveConsole(req, res) : app(req, res),
 );
 server.listen(settings.port, "127.0.0.1", () => {
-  // Sends receipts, makes reports, and takes up what a process that died has left.
+  // Sends receipts, creates reports, and resumes the work of processes that died.
   const worker = settings.workers ? { worker: latchkey.startWorker() } : {};
   const options = {
     latchkey,
@@ -64,7 +64,7 @@ function settingsOrExit() {
 }
 
 function greeting(url: string, description: string): string {
-  // A new key for every start: yesterday's payment would be replayed.
+  // A new key for every start; otherwise yesterday's payment would be replayed.
   const key = `order-${Date.now().toString(36)}`;
   const pay = (amount: number) =>
     `  curl -i ${url}/payments -H 'Authorization: Bearer demo-token' -H 'Content-Type: application/json' \\

@@ -1,4 +1,4 @@
-/** What the example takes from its environment. */
+/** The example's settings from its environment. */
 export interface Settings {
   /** 0: any free port. */
   readonly port: number;
@@ -6,15 +6,15 @@ export interface Settings {
   readonly databaseUrl: string | undefined;
   /** `PROVIDER_URL`: where charges go. Null: there is no `POST /charges`. */
   readonly providerUrl: string | null;
-  /** `LEASE_MS`: how long the key of a charge stays locked when its process has died. */
+  /** `LEASE_MS`: how long the key of a charge stays locked after its process has died. */
   readonly leaseMs: number;
-  /** Unless `WORKERS=off`: this process also takes up what others have left. */
+  /** True unless `WORKERS=off`: this process also resumes the work of others. */
   readonly workers: boolean;
   /** `ALSO_WITHOUT_LATCHKEY=1`: also `POST /charges-without-latchkey`, for comparison. Never in a real service. */
   readonly compare: boolean;
 }
 
-/** @throws {TypeError} for what cannot be meant. Its message does not repeat the URL, which may hold a password. */
+/** @throws {TypeError} for invalid values. Its message does not repeat the URL, which may contain a password. */
 export function readSettings(env: NodeJS.ProcessEnv): Settings {
   const { DATABASE_URL, PROVIDER_URL } = env;
   const port = wholeNumber(env, "PORT", 3_000, 0, 65_535);

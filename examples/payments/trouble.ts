@@ -1,4 +1,4 @@
-/** Trouble on request, so that the console has something to show: an outcome that is unknown, and a dead letter. */
+/** Trouble on request, so that the console has something to show: an unknown outcome, and a dead letter. */
 import type { Express, Request } from "express";
 import { EffectRefused, type Latchkey } from "latchkey";
 import { expressProtect, expressServe } from "latchkey/express";
@@ -11,7 +11,7 @@ export function addTrouble(app: Express, latchkey: Latchkey<Database>, accountOf
   addDead(app, latchkey, accountOf);
 }
 
-/** A bank that takes the order and does not answer. It cannot be asked, so only a person can find out what happened. */
+/** A bank that receives the order and does not answer. It cannot be asked, so only a person can find out what happened. */
 function addUnknown(app: Express, latchkey: Latchkey<Database>, tenant: AccountOf): void {
   const bank = latchkey.effect<{ readonly amount: number }, { readonly id: string }>("bank.transfer", {
     deduplication: "none",
@@ -36,7 +36,7 @@ function addUnknown(app: Express, latchkey: Latchkey<Database>, tenant: AccountO
   );
 }
 
-/** A mail server that refuses an address for good. */
+/** A mail server that permanently refuses an address. */
 function addDead(app: Express, latchkey: Latchkey<Database>, tenant: AccountOf): void {
   const mail = latchkey.effect<{ readonly to: string }, null>("mail.send", {
     deduplication: "none",

@@ -1,4 +1,4 @@
-/** For comparison: the same work as `POST /charges`, in steps that nobody remembers. */
+/** For comparison: the same work as `POST /charges`, in steps that are not stored. */
 import { randomUUID } from "node:crypto";
 import type { ChargeInput, Steps } from "./charges.ts";
 import type { Database } from "./database.ts";
@@ -11,7 +11,7 @@ export function withoutLatchkey<A>(
 ): (input: ChargeInput) => Promise<A> {
   const steps: Steps = {
     phase: (_name, local) => local({ query }),
-    // A key that a retry could find again would have to be written down before; nobody does that here.
+    // A retry could only find a key that was stored beforehand; nothing does that here.
     call: (_name, { settings }, input) =>
       settings.execute(input, { key: randomUUID(), signal: AbortSignal.timeout(timeoutMs) }),
     finish: (_name, local) => local({ query }),

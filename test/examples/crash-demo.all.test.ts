@@ -53,7 +53,7 @@ test.each(["the embedded database", "Postgres"])("on %s it ends with one charge"
   expect(crash).toContain("record: in_progress, attempt 1");
   expect(crash).toContain("step payment_recorded is finished");
   expect(crash).toMatch(/step charged is started, key lk_\S+, sent 1×/u);
-  expect(crash).toContain("no record of what was under way");
+  expect(crash).toContain("no record of the charge in progress");
 
   const after = section(out, 4);
   expect(charges(after, "with")).toEqual(charges(before, "with"));
@@ -80,6 +80,6 @@ test("a database that is not there is said plainly, and nothing is left running"
   const { out, errors, code } = await demo("postgres://postgres@127.0.0.1:1/none");
   expect({ out, code }).toEqual({ out: "", code: 1 });
   expect(errors).toContain("Cannot open the database");
-  expect(errors).toContain("The demo cannot go on: a process ended before");
+  expect(errors).toContain("The demo cannot continue: a process ended before");
   expect(errors).not.toMatch(/^\s+at /mu);
 });

@@ -1,4 +1,4 @@
-/** A client that does what clients should: it retries with the same key, when it was told to. */
+/** A well-behaved client: it retries with the same key, when the answer says so. */
 import { setTimeout as pause } from "node:timers/promises";
 
 export interface Purchase {
@@ -16,7 +16,7 @@ export interface Got {
   readonly body: string;
 }
 
-/** Null: the connection was lost, so the client knows nothing. */
+/** Null: the connection was lost, so the client does not know what happened. */
 export async function buy(appUrl: string, { order, key, path }: Purchase): Promise<Got | null> {
   try {
     const response = await fetch(appUrl + path, {
@@ -43,7 +43,7 @@ export async function buy(appUrl: string, { order, key, path }: Purchase): Promi
 
 const triesMax = 15;
 
-/** Retries while the answer says when to come again. */
+/** Retries as long as the answer says when to retry. */
 export async function buyPatiently(
   appUrl: string,
   purchase: Purchase,

@@ -1,7 +1,7 @@
 /**
- * A charge, a crash at the worst moment, a retry: with Latchkey, and beside it the same handler without. Everything that is
- * printed was read from the provider's ledger, from our tables, or from an answer. Exits with 0 only when the charge
- * through Latchkey happened exactly once.
+ * A charge, a crash at the worst moment, a retry: with Latchkey, and next to it the same handler without. Everything that is
+ * printed was read from the provider's ledger, from our tables, or from an answer. Exits with 0 only if the charge through
+ * Latchkey happened exactly once.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,10 +11,12 @@ import { chargesOf, say, sayAnswer, sayLedger, sayTables } from "./narrator.ts";
 import { type Started, start } from "./processes.ts";
 import { readTables } from "./tables.ts";
 
-/** How long the key of the dead process stays locked. A real service takes longer, such as 30 seconds. */
+/** How long the key of the dead process stays locked. A real service uses more, such as 30 seconds. */
 const leaseMs = 2_000;
 
-/** How the provider behaves after the crash; `forgetful` shows that one charge depends on the provider's word. */
+/**
+ * How the provider behaves after the crash; `forgetful` shows that one charge depends on the provider keeping its promise.
+ */
 const modeAfterwards = process.env.DEMO_PROVIDER || "ok";
 const databaseUrl = process.env.DATABASE_URL || undefined;
 const folder = mkdtempSync(join(tmpdir(), "latchkey-crash-demo-"));
@@ -53,7 +55,7 @@ async function startApp(providerUrl: string): Promise<Place> {
     PROVIDER_URL: providerUrl,
     LEASE_MS: String(leaseMs),
     ALSO_WITHOUT_LATCHKEY: "1",
-    // A worker would take the charge up as well; here it is to be the customer's retry.
+    // A worker would also continue the charge; here the customer's retry shall do it.
     WORKERS: "off",
   });
   const [, url = ""] = await app.line(/API on (http:\S+), keeping/u);
@@ -69,7 +71,7 @@ async function setMode(providerUrl: string, mode: string): Promise<void> {
   if (!response.ok) throw new Error(`the provider does not know the mode ${mode}`);
 }
 
-/** From the first request to the moment at which the provider knows of both charges and the app of none. */
+/** From the first request to the moment when the provider has made both charges and the app has received no answer. */
 async function crash(provider: Place, app: Place): Promise<void> {
   await setMode(provider.url, "time-out-after-charging");
   const answers: Promise<Got | null>[] = [];
@@ -85,7 +87,7 @@ async function crash(provider: Place, app: Place): Promise<void> {
 
   await app.process.end("SIGKILL");
   const heard = (await Promise.all(answers)).filter((got) => got !== null);
-  if (heard.length > 0) throw new Error("the app answered, although nobody had answered it");
+  if (heard.length > 0) throw new Error("the app answered, although the provider had not");
   say(
     "",
     `3. The app is killed (kill -9 of process ${app.process.pid}). Both customers lose their connection.`,
@@ -143,7 +145,7 @@ function times(count = 0): string {
 }
 
 const kept = await main().catch((error: Error) => {
-  console.error(`The demo cannot go on: ${error.message}`);
+  console.error(`The demo cannot continue: ${error.message}`);
   return false;
 });
 process.exit(kept ? 0 : 1);

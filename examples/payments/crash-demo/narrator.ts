@@ -1,4 +1,4 @@
-/** What the demo prints, each line from where it can be checked. */
+/** What the demo prints, each line from a source that can be checked. */
 import { type Charge, readLedger } from "../provider-ledger.ts";
 import type { Got, Purchase } from "./client.ts";
 import { type OurTables, short } from "./tables.ts";
@@ -7,7 +7,7 @@ export function say(...lines: readonly string[]): void {
   for (const line of lines) console.log(line);
 }
 
-/** What the provider has charged for an order, with the keys that came along. */
+/** The provider's charges for an order, with the keys that came with them. */
 export function chargesOf(
   ledger: string,
   { order }: Purchase,
@@ -33,7 +33,7 @@ export function sayTables(purchases: readonly Purchase[], tables: readonly OurTa
     const { record, steps, rows } = tables[index] ?? { record: null, steps: [], rows: [] };
     const indent = " ".repeat(label.length + 7);
     say(`     ${label}  ${rows.join(", ")}`);
-    if (record === null) say(`${indent}no record of what was under way`);
+    if (record === null) say(`${indent}no record of the charge in progress`);
     else say(`${indent}record: ${record}`, ...steps.map((step) => `${indent}step ${step}`));
   }
 }
@@ -43,7 +43,7 @@ export function sayAnswer({ label }: Purchase, { status, replayed, retryAfterSec
   say(`     ${label}  ${status} ${textOf(body)}${again}${replayed ? " (replayed)" : ""}`);
 }
 
-/** A problem's code says enough. */
+/** The code of a problem is sufficient. */
 function textOf(body: string): string {
   const { code } = JSON.parse(body) as { readonly code?: string };
   return code ?? body;

@@ -1,4 +1,4 @@
-/** The demo's own processes: started as a user would, killed with the demo at the latest. */
+/** The demo's processes: started as a user would start them, and killed at the latest when the demo ends. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 
 export interface Started {
   readonly pid: number;
-  /** The first match of a line of its stdout, already printed or to come. */
+  /** The first match of a line of its stdout, whether printed already or later. */
   line(pattern: RegExp): Promise<RegExpExecArray>;
   /** Sends a signal and waits for the end. */
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** No step of the demo takes longer; a machine under load gets this much. */
+/** Longer than any step of the demo takes, even on a busy machine. */
 const patienceMs = 60_000;
 const running = new Set<ChildProcess>();
 
@@ -64,7 +64,7 @@ function firstMatch(
     }
   };
   const fail = (why: string) => found.reject(new Error(`${why} before a line like ${pattern}`));
-  const timer = setTimeout(() => fail(`${patienceMs} ms went by`), patienceMs);
+  const timer = setTimeout(() => fail(`${patienceMs} ms passed`), patienceMs);
   listeners.add(look);
   look();
   void closed.then(() => fail("a process ended"));

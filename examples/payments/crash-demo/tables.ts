@@ -1,9 +1,11 @@
-/** What our own database says, read while the app is not running: an embedded database has one process at a time. */
+/**
+ * The contents of our own database, read while the app is not running: an embedded database belongs to one process at a time.
+ */
 import { type OpenDatabase, openDatabase } from "../database.ts";
 import type { Purchase } from "./client.ts";
 
 export interface OurTables {
-  /** The record's state and steps; null: Latchkey knows nothing of it. */
+  /** The record's state and steps; null: Latchkey has no record. */
   readonly record: string | null;
   readonly steps: readonly string[];
   /** Rows of the table `demo_charges` for the order. */
@@ -49,7 +51,7 @@ async function readOne({ store, query }: OpenDatabase, { order, key }: Purchase)
   };
 }
 
-/** Enough of a key to tell it apart. */
+/** Enough of a key to distinguish it from others. */
 export function short(key: string | null): string {
   return key === null ? "none" : `${key.slice(0, 11)}…`;
 }
