@@ -3,7 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 /** Linux counts in hundredths of a second. */
 const tickMicros = 10_000;
 
-/** CPU time in µs that a Postgres server's processes have used so far, those that have ended included; null where Linux' /proc is missing. */
+/**
+ * CPU time in µs that the processes of a Postgres server have used so far, including ended ones; null if Linux' /proc is
+ * missing.
+ */
 export function databaseCpuMicros(postmaster: number): number | null {
   try {
     const children = readdirSync("/proc")
@@ -22,7 +25,7 @@ export function databaseCpuMicros(postmaster: number): number | null {
 function readTimes(name: string): { pid: number; parent: number; own: number; ended: number }[] {
   try {
     const text = readFileSync(`/proc/${name}/stat`, "utf8");
-    // The second field, the program's name in parentheses, may hold spaces.
+    // The second field, the program's name in parentheses, may contain spaces.
     const fields = text
       .slice(text.lastIndexOf(")") + 2)
       .split(" ")

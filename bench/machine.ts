@@ -1,4 +1,4 @@
-/** Where the benches run, and how their Postgres is set. */
+/** The machine on which the benches run, and the settings of their Postgres. */
 import { cpus, release, totalmem, type } from "node:os";
 import type { PrivatePostgres } from "../test/support/private-postgres.ts";
 
@@ -11,7 +11,7 @@ export interface Machine {
   readonly postgres: string;
 }
 
-/** As a service would have it, not as tests want it. */
+/** Settings of a service, not of tests. */
 export const serverSettings = {
   fsync: true,
   full_page_writes: true,

@@ -1,4 +1,6 @@
-/** `npm run bench`: what protection costs over HTTP, beside the same endpoints without it and beside other libraries. */
+/**
+ * `npm run bench`: the cost of protection over HTTP, compared with the same endpoints without it and with other libraries.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { migratePostgres } from "latchkey/postgres";
@@ -73,7 +75,7 @@ async function createSchema(postgres: PrivatePostgres): Promise<void> {
   await pool.end();
 }
 
-/** @throws {TypeError} when nothing is selected */
+/** @throws {TypeError} if nothing is selected */
 function select({ only }: BenchOptions): readonly Subject[] {
   const selected = subjects.filter(
     (subject) => only.length === 0 || only.some((text) => nameOf(subject).includes(text)),

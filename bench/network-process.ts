@@ -1,6 +1,6 @@
 /**
- * A network between the servers under measurement and their database: a relay that delivers every chunk half a round trip later.
- * Node's timers have steps of a millisecond, so while something is under way it polls, which takes up to a core of its own.
+ * A network between the measured servers and their database: a relay that delivers every chunk half a round trip later.
+ * Node's timers have a resolution of a millisecond, so the relay polls while chunks are in transit, which takes up to a core.
  */
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
@@ -11,7 +11,7 @@ interface Delivery {
 
 const [port = "", roundTrip = ""] = process.argv.slice(2);
 const delayMs = Number(roundTrip) / 2;
-/** In the order in which they are due, as all are delayed alike. */
+/** In the order in which they are due, because all have the same delay. */
 const underWay: Delivery[] = [];
 let polling = false;
 

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { positive } from "./machine.ts";
 
 export interface BenchOptions {
-  /** How long the whole run takes, about. */
+  /** The approximate duration of the whole run. */
   readonly minutes: number;
   readonly rounds: number;
   readonly concurrencies: readonly number[];
@@ -10,13 +10,13 @@ export interface BenchOptions {
   readonly only: readonly string[];
   /** Whether the load generator polls instead of sleeping. */
   readonly awake: boolean;
-  /** Another checkout with this bench in it: Latchkey is measured from there too, under the same conditions. */
+  /** Another checkout that contains this bench: Latchkey is also measured from there, under the same conditions. */
   readonly against: string | null;
   /** A round trip from the servers to their database and back, in milliseconds; 0: they are on one machine. */
   readonly rttMs: number;
   /** Folder for the CPU profiles of the servers. */
   readonly profile: string | null;
-  /** Folder for `performance.md` and `performance.json`; null: the numbers go to stdout alone. */
+  /** Folder for `performance.md` and `performance.json`; null: the numbers are only written to stdout. */
   readonly out: string | null;
 }
 
@@ -27,7 +27,7 @@ With --rtt a relay puts that many milliseconds of round trip between the servers
 Without --only the results are written to docs/; with it only where --out says. With --awake the load generator polls
 instead of sleeping, which takes a core of its own: then no server pays for waking it.`;
 
-/** @throws {TypeError} when an option is unknown or out of range */
+/** @throws {TypeError} if an option is unknown or out of range */
 export function parseOptions(args: readonly string[]): BenchOptions {
   const text = { type: "string" } as const;
   const { values } = parseArgs({

@@ -1,4 +1,4 @@
-/** `npm run bench:plot`: draws what two runs of the bench say of first requests, without a network and with one. */
+/** `npm run bench:plot`: draws the results of two runs of the bench for first requests, without a network and with one. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { parse, View } from "vega";
 import { compile, type TopLevelSpec } from "vega-lite";
@@ -13,7 +13,7 @@ const names: Readonly<Record<string, string>> = {
   latchkey: "protected, default admission",
   "latchkey-optimistic": "protected, optimistic admission",
 };
-/** Read on light and on dark pages. */
+/** Readable on light and on dark pages. */
 const ink = "#808080";
 
 function rowsOf(file: string, network: string) {

@@ -1,4 +1,4 @@
-/** Medians, ratios, and how they are written down. */
+/** Medians, ratios, and their tables. */
 import { isBaselineOf, type Job, nameOf, type Subject } from "./http/subject.ts";
 import { type Machine, renderMachine } from "./machine.ts";
 import type { Entry, Measurement } from "./run.ts";
@@ -14,7 +14,7 @@ export interface RunFacts {
 
 /** One subject at one concurrency: medians over the rounds. */
 export interface Result extends Subject {
-  /** The other checkout, where one was compared. */
+  /** The other checkout, if one was compared. */
   readonly checkout: string | null;
   readonly concurrency: number;
   readonly requestsPerSecond: number;
@@ -22,9 +22,9 @@ export interface Result extends Subject {
   readonly p99Ms: number;
   readonly serverMicros: number;
   readonly databaseMicros: number | null;
-  /** Throughput against the baseline's in the same round. */
+  /** Throughput relative to the baseline in the same round. */
   readonly ratio: number;
-  /** Throughput of this checkout against the other's in the same round; null where there is no other. */
+  /** Throughput relative to the other checkout in the same round; null if there is none. */
   readonly ratioToOther: number | null;
   readonly rounds: readonly { readonly requestsPerSecond: number; readonly ratio: number }[];
 }
@@ -156,7 +156,7 @@ export function renderFacts({ date, command, machine, rounds, turnSeconds, skipp
   ].join("\n");
 }
 
-/** Puts the measured part into a page whose other text is written by hand. */
+/** Inserts the measured part into a page whose other text is written by hand. */
 export function intoPage(page: string, measured: string, part = "measured"): string {
   const [begin, end] = [`<!-- ${part}: begin -->`, `<!-- ${part}: end -->`];
   const from = page.indexOf(begin);

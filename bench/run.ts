@@ -1,10 +1,10 @@
-/** Measures subjects beside each other: in every round, at every concurrency, one after the other in short turns. */
+/** Measures subjects in turn: in every round, at every concurrency, one after the other in short turns. */
 import { setTimeout as pause } from "node:timers/promises";
 import { load, type Sample } from "./http/load.ts";
 import type { Server } from "./http/server.ts";
 import type { Subject } from "./http/subject.ts";
 
-/** A subject in the checkout that it is run from. */
+/** A subject and the checkout from which it is run. */
 export interface Entry {
   readonly subject: Subject;
   /** Null: this one. */
@@ -19,9 +19,9 @@ export interface Measurement {
   readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
-  /** CPU time of the server process for each request. */
+  /** CPU time of the server process per request. */
   readonly serverMicros: number;
-  /** CPU time of Postgres for each request; null where it cannot be told. */
+  /** CPU time of Postgres per request; null if it is not available. */
   readonly databaseMicros: number | null;
 }
 
@@ -35,20 +35,23 @@ export interface Plan {
   readonly databaseCpu: () => number | null;
 }
 
-/** Each turn is preceded by this share of its length, unmeasured; the first of each subject by five whole turns: code is compiled by then. */
+/**
+ * Before each turn, this share of its length is run without measuring; before the first turn of each subject five whole
+ * turns, after which the code is compiled.
+ */
 export const warmUpShare = 0.2;
 export const firstWarmUpTurns = 5;
-/** What the turn before has left behind, such as requests that were cut off. */
+/** Time for leftovers of the previous turn, such as requests that were cut off. */
 const settleMs = 30;
 
-/** @throws {Error} when a request is not answered with 2xx */
+/** @throws {Error} if a request is not answered with 2xx */
 export async function* measure(plan: Plan): AsyncGenerator<Measurement> {
   for (const entry of plan.entries) {
     await loadOf(plan, entry, Math.max(...plan.concurrencies), firstWarmUpTurns);
   }
   for (let round = 1; round <= plan.rounds; round++) {
     for (const concurrency of plan.concurrencies) {
-      // Every other round backwards: what drifts during a round favours nobody.
+      // Every other round in reverse order, so that a drift during a round favours no subject.
       const turns = round % 2 === 0 ? plan.entries.toReversed() : plan.entries;
       for (const entry of turns) yield await turn(plan, entry, round, concurrency);
     }

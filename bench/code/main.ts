@@ -1,7 +1,7 @@
 /**
- * `npm run bench:code`: how long the JavaScript of one request takes, the whole endpoint in one process, without a network
- * and with a Postgres that answers from records. A quarter of the turns are quicker than the first quartile: what other
- * work on the machine adds is mostly above it.
+ * `npm run bench:code`: measures the JavaScript time of one request, for the whole endpoint in one process, without a network
+ * and with a Postgres that answers from records. A quarter of the turns are faster than the first quartile, which mostly
+ * excludes the effect of other work on the machine.
  */
 import { mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -52,7 +52,7 @@ async function run(): Promise<void> {
   }
   for (const entry of entries) await turn(entry, warmUpTurns);
   for (let round = 0; round < turns; round++) {
-    // Every other round backwards: what drifts during a round favours nobody.
+    // Every other round in reverse order, so that a drift during a round favours no entry.
     for (const entry of round % 2 === 0 ? entries : entries.toReversed())
       entry.micros.push(await turn(entry, 1));
   }

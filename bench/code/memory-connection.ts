@@ -2,7 +2,7 @@
 import type { Server } from "node:http";
 import { Duplex } from "node:stream";
 
-/** One client, on a connection of its own. */
+/** One client on its own connection. */
 export class MemoryConnection {
   readonly #end: ServerEnd;
 
@@ -14,7 +14,7 @@ export class MemoryConnection {
   /**
    * Sends a request, and waits for the end of its answer.
    *
-   * @throws {Error} when it is not 2xx
+   * @throws {Error} if it is not 2xx
    */
   async request(bytes: Buffer): Promise<void> {
     const answer = await this.#end.exchange(bytes);
@@ -66,7 +66,7 @@ class ServerEnd extends Duplex {
   }
 }
 
-/** Every answer here says how long it is. */
+/** All answers here have a Content-Length. */
 function isWhole(answer: string): boolean {
   const head = answer.indexOf("\r\n\r\n");
   const [, length] = /\r\ncontent-length: (\d+)/iu.exec(answer) ?? [];

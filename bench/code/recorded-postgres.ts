@@ -1,6 +1,6 @@
 /**
- * Connections of `pg` that answer by themselves, with what Postgres answered to the same statements before: what is left
- * is the JavaScript on this side of the socket.
+ * Connections of `pg` that answer from recordings of what Postgres answered to the same statements: what remains is the
+ * JavaScript on this side of the socket.
  */
 import { Socket } from "node:net";
 import { Duplex } from "node:stream";
@@ -11,11 +11,11 @@ interface Message {
   readonly bytes: Buffer;
 }
 
-/** What each statement was answered with, by the type of the message and the statement's text. */
+/** The recorded answer to each statement, by the type of the message and the statement's text. */
 const recorded = new Map<string, Buffer>();
 let live = true;
 
-/** From here on nothing is sent to Postgres any more. */
+/** From now on nothing is sent to Postgres. */
 export function answerFromRecords(): void {
   live = false;
 }
@@ -29,7 +29,7 @@ export function hasAnswered(part: string): boolean {
 export class RecordedStream extends Duplex {
   readonly #socket = new Socket();
   readonly #statements = new Map<string, string>();
-  /** The statement of the last Bind. */
+  /** The statement of the last Bind message. */
   #bound = "";
   #asked: string[] = [];
   #given: Message[] = [];
@@ -86,11 +86,11 @@ export class RecordedStream extends Duplex {
     if (!last.startsWith("S") && !last.startsWith("Q")) return;
     const answer = Buffer.concat(this.#asked.map((asked) => this.#answerTo(asked)));
     this.#asked = [];
-    // In a turn of its own, as from a socket.
+    // In a separate turn of the event loop, as from a socket.
     setImmediate(() => this.push(answer));
   }
 
-  /** Answers depend on texts of statements alone: values change none here. */
+  /** Answers depend only on the texts of statements: values do not change them here. */
   #note({ type, bytes }: Message): void {
     const [first = "", second = ""] = bytes.toString("latin1", 5).split("\0", 2);
     if (type === "P") this.#statements.set(first, second);
@@ -106,7 +106,7 @@ export class RecordedStream extends Duplex {
     if (asked === "S") return readyForQuery(this.#status);
     const answer = recorded.get(asked);
     if (answer !== undefined) return answer;
-    console.error(`Postgres has not been asked before: ${asked}`);
+    console.error(`Postgres has not received this before: ${asked}`);
     process.exit(1);
   }
 
@@ -141,7 +141,7 @@ export class RecordedStream extends Duplex {
   }
 }
 
-/** The types of messages of which one ends the answer to a message of this type. */
+/** The message types that end the answer to a message of this type. */
 function ends(type: string): string {
   const types: Readonly<Record<string, string>> = {
     P: "1",

@@ -13,9 +13,9 @@ import { MemoryConnection } from "./memory-connection.ts";
 import { answerFromRecords, hasAnswered, RecordedStream } from "./recorded-postgres.ts";
 
 const connectionCount = 8;
-/** How many keys replays go round. */
+/** The number of keys that replays use in turn. */
 const replayKeyCount = 200;
-/** Until each statement of each connection has its name. */
+/** After this many requests, each statement has its name on each connection. */
 const recordedRequests = 400;
 
 const [framework, job, guard] = process.argv.slice(2) as [Framework, Job, Guard];
@@ -28,10 +28,10 @@ let sent = 0;
 
 if (job === "order") {
   await run(recordedRequests);
-  // A look-up beforehand, which one key in 260,000 gets that looks like another that was seen.
+  // A look-up in advance, which happens for one key in 260,000 that looks like another one seen before.
   const again = nextRequest();
   for (const connection of [...connections, ...connections]) await connection.request(again);
-  // Latchkey writes down a second later that these came again.
+  // Latchkey writes the repetitions a second later.
   if (guard === "latchkey" || guard === "latchkey-optimistic")
     await until(() => hasAnswered("jsonb_to_recordset"));
   answerFromRecords();
@@ -47,7 +47,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   write({ told: ask, micros: ((performance.now() - startedAt) * 1000) / count });
 });
 
-// An exit that Node notices, so that it writes the profile it was asked for.
+// An exit that Node notices, so that it writes the requested profile.
 process.once("SIGTERM", () => process.exit(0));
 
 async function run(count: number): Promise<void> {

@@ -1,4 +1,4 @@
-/** Work that is done later on top of a job queue: the job is added with what its service writes, and writes its answer. */
+/** Deferred work on a job queue: the job is added with the service's rows, and writes the answer. */
 import pg from "pg";
 import type { Asked } from "./queue.ts";
 

@@ -12,7 +12,7 @@ import type { Asked, Job, Queue } from "./queue.ts";
 const identifier = "bench";
 const requests = "bench_requests";
 const silent = new Logger(() => () => {});
-/** What its documentation measures with: a local queue, and ends of jobs in batches. */
+/** The settings with which its documentation measures: a local queue, and completions in batches. */
 const worker = {
   concurrentJobs: 24,
   localQueue: { size: 500 },

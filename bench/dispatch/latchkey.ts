@@ -5,7 +5,7 @@ import type { Asked, Job, Queue } from "./queue.ts";
 
 /** For effects that return at once: as many at a time as pg-boss fetches here. */
 const worker = { effectDispatcher: { batchSize: 500 } };
-/** So many effects ride in one business transaction while jobs are added in bulk. */
+/** The number of effects per business transaction while jobs are added in bulk. */
 const perTransaction = 100;
 
 export async function openLatchkey(connectionString: string, notify: boolean): Promise<Queue> {

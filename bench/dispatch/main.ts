@@ -1,4 +1,4 @@
-/** `npm run bench:dispatch`: how fast an outbox is worked off, and how soon a worker wakes, beside two job queues. */
+/** `npm run bench:dispatch`: how fast an outbox is delivered, and how soon a worker wakes, compared with two job queues. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join, resolve } from "node:path";

@@ -4,10 +4,10 @@ import type { Asked, Job, Queue } from "./queue.ts";
 
 const name = "bench";
 const requests = "bench-requests";
-/** Whole batches at once and no pause while they are full: its fastest way to work off a queue. */
+/** Whole batches at once and no pause while they are full: its fastest way to process a queue. */
 const options = { batchSize: 500, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 };
 
-/** @param each whether every job of a batch ends by itself, or one that fails lets the whole batch run again */
+/** @param each whether every job of a batch ends separately; otherwise one failed job makes the whole batch run again */
 export async function openPgBoss(
   connectionString: string,
   { notify, each }: { readonly notify: boolean; readonly each: boolean },

@@ -1,31 +1,31 @@
-/** What is measured: a queue on Postgres, with one worker process. */
+/** The contract of what is measured: a queue on Postgres, with one worker process. */
 
-/** What a job carries. */
+/** The content of a job. */
 export interface Job {
-  /** When it was about to be added, in milliseconds of the machine's monotonic clock; it is the same in all processes. */
+  /** When it was about to be added, in milliseconds of the machine's monotonic clock, which is the same in all processes. */
   readonly addedAtMs: number;
 }
 
-/** What a request carries, and what it is answered with. */
+/** The content of a request and of its answer. */
 export interface Asked {
   readonly name: string;
 }
 
 export interface Queue {
-  /** Makes its tables. */
+  /** Creates its tables. */
   prepare(): Promise<void>;
   /** Adds jobs, in as few transactions as it can. */
   add(jobs: readonly Job[]): Promise<void>;
-  /** Begins to work in this process; `handle` is called when a job's handler starts. */
+  /** Starts to work in this process; calls `handle` when a job's handler starts. */
   work(handle: (job: Job) => void): Promise<void>;
-  /** Begins to work on requests in this process, and on nothing else. */
+  /** Starts to work on requests in this process, and on nothing else. */
   answer(): Promise<void>;
   /**
-   * Asks for work that is done later, in one transaction; the answer is there when that has committed, which is when a
-   * service says 202. It names the request.
+   * Requests deferred work in one transaction. Resolves when that has committed, which is when a service would answer 202,
+   * with the id of the request.
    */
   request(): Promise<string>;
-  /** Reads what a repeated request, or one for the status, would be answered with; false: it is not finished. */
+  /** Reads the answer that a repeated request, or one for the status, would get; false: it is not finished. */
   isAnswered(request: string): Promise<boolean>;
   close(): Promise<void>;
 }

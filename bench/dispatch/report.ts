@@ -1,4 +1,4 @@
-/** Medians of dispatch, and how they are written down. */
+/** Medians of dispatch, and their tables. */
 import type { DispatchMeasurement } from "./run.ts";
 import type { QueueName } from "./subject.ts";
 

@@ -1,4 +1,4 @@
-/** Runs queues beside each other: in every round each works off a backlog, and is then woken for single jobs. */
+/** Runs queues in turn: in every round each processes a backlog, and is then woken for single jobs. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
@@ -8,7 +8,7 @@ import { pollsOnly, type QueueName, queues } from "./subject.ts";
 import { ask, handledAll, startWorker } from "./worker.ts";
 
 export interface DispatchPlan {
-  /** Of a Postgres that may be filled with databases. */
+  /** The URL of a Postgres in which databases may be created. */
   readonly url: string;
   readonly names: readonly QueueName[];
   readonly rounds: number;
@@ -26,17 +26,17 @@ export interface DispatchMeasurement {
   readonly jobsPerSecond: number | null;
   readonly workerMicros: number | null;
   readonly databaseMicros: number | null;
-  /** From before the call that adds a job until its handler starts, with nothing else to do. */
+  /** From before the call that adds a job until its handler starts, on an idle queue. */
   readonly wakeUpMs: readonly number[];
-  /** From before a request until its answer is read, its work done by another process, with nothing else to do. */
+  /** From before a request until its answer is read, with the work done by another process, on an idle queue. */
   readonly answeredMs: readonly number[];
 }
 
 /** Jobs in one call. */
 const bulk = 500;
-/** Single jobs do not come in step with anybody's poll. */
+/** Keeps single jobs out of step with polling. */
 const gapMs = 20;
-/** Between two looks for an answer. */
+/** Between two reads of an answer. */
 const lookEveryMs = 1;
 
 export async function* measureDispatch(plan: DispatchPlan): AsyncGenerator<DispatchMeasurement> {
@@ -75,7 +75,7 @@ async function workOff(plan: DispatchPlan, name: QueueName, url: string, queue: 
       Array.from({ length: Math.min(bulk, plan.backlog - added) }, () => ({ addedAtMs: nowMs() })),
     );
   }
-  // As it is wherever a queue has been for a while: without, pg-boss takes twice as long for a job.
+  // As in a queue that has been in use for a while: without it, pg-boss takes twice as long for a job.
   await inDatabase(url, "analyze");
   const databaseBefore = plan.databaseCpu();
   const worker = await startWorker(name, url, "jobs");

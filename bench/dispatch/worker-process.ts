@@ -1,6 +1,6 @@
 /**
- * A worker under measurement: `worker-process.ts <queue> <url> jobs|requests`. It answers each line `{"ask":n}` on stdin with
- * what it has done of the jobs so far.
+ * A worker that is measured: `worker-process.ts <queue> <url> jobs|requests`. It answers each line `{"ask":n}` on stdin with
+ * its progress so far.
  */
 import { createInterface } from "node:readline";
 import { type Job, nowMs } from "./queue.ts";
@@ -15,7 +15,7 @@ let firstAtMs = 0;
 let lastAtMs = 0;
 
 const queue = await queues[name](url);
-// Loading the code is no job's.
+// Loading the code does not count towards any job.
 const loaded = process.cpuUsage();
 const handle = ({ addedAtMs }: Job) => {
   lastAtMs = nowMs();
@@ -29,7 +29,7 @@ write({ ready: true });
 createInterface({ input: process.stdin }).on("line", (line) => {
   const { ask } = JSON.parse(line) as { ask: number };
   const { user, system } = process.cpuUsage(loaded);
-  // The rest may still be under way when it is asked how far it is.
+  // Other jobs may still be running when the progress is requested.
   const latencies = handled > 2_000 ? [] : latenciesMs;
   write({ told: ask, handled, firstAtMs, lastAtMs, cpuMicros: user + system, latenciesMs: latencies });
 });

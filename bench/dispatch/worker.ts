@@ -1,4 +1,4 @@
-/** The process of a worker under measurement, as the one that measures sees it. */
+/** The process of a measured worker, from the side of the measuring process. */
 import { join } from "node:path";
 import { spawnWorker, type WorkerLine, type WorkerProcess } from "../../test/support/processes.ts";
 import { until } from "../../test/support/until.ts";
@@ -18,7 +18,7 @@ export async function startWorker(name: QueueName, url: string, on: WorkOn): Pro
   return worker;
 }
 
-/** What it told when so many jobs were handled. */
+/** Its report once this many jobs were handled. */
 export async function handledAll(worker: WorkerProcess, count: number): Promise<WorkerLine> {
   await until(async () => Number((await ask(worker)).handled) >= count, {
     what: `${count} jobs are handled`,

@@ -38,7 +38,7 @@ export async function writeOrder(client: Pick<pg.ClientBase, "query">, order: Or
   return { id: row.id, account, item, amount };
 }
 
-/** The transaction as people write it without Latchkey. */
+/** The transaction as it is written without Latchkey. */
 export async function placeOrder(pool: pg.Pool, order: Order): Promise<PlacedOrder> {
   const client = await pool.connect();
   try {

@@ -4,7 +4,7 @@ import autocannon, { type LoadRequest } from "autocannon";
 import { accountCount } from "./jobs.ts";
 import type { Job } from "./subject.ts";
 
-/** How many keys replays go round. */
+/** The number of keys that replays use in turn. */
 const replayKeyCount = 200;
 const endLookMs = 20;
 
@@ -45,7 +45,7 @@ export async function load({ url, job, connections, seconds, awake }: LoadOption
   };
 }
 
-/** An event loop that has something to do at once never waits in the kernel. */
+/** An event loop that always has something to do never waits in the kernel. */
 function stayAwake(): () => void {
   let next = setImmediate(function again() {
     next = setImmediate(again);

@@ -1,6 +1,6 @@
 /**
- * One server under measurement: `server-process.ts <framework> <job> <guard>`. It says where it listens in one line of
- * JSON, and answers each line `{"ask":n}` on stdin with what it has used so far.
+ * One server that is measured: `server-process.ts <framework> <job> <guard>`. It writes its address as one line of JSON, and
+ * answers each line `{"ask":n}` on stdin with its usage so far.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -23,7 +23,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   write({ told: ask, cpuMicros: user + system, handled: fixedAnswerCount() });
 });
 
-// An exit that Node notices, so that it writes the profile it was asked for.
+// An exit that Node notices, so that it writes the requested profile.
 process.once("SIGTERM", () => process.exit(0));
 
 function write(line: object): void {

@@ -51,7 +51,7 @@ export async function startServer(subject: Subject, options: ServerOptions): Pro
   return server;
 }
 
-/** Every key has its answer, and going over them again runs no handler: what is measured are replays. */
+/** Every key has its answer, and requesting them again runs no handler: so the measurement consists of replays. */
 async function primed(server: Server): Promise<void> {
   const keys = await prime(server.url);
   await prime(server.url);

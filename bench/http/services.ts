@@ -11,7 +11,7 @@ const poolSize = 10;
 
 let stream: pg.PoolConfig["stream"];
 
-/** Lets connections that are opened from now on go over streams of this kind. */
+/** Makes connections that are opened from now on use streams of this kind. */
 export function connectOver(given: () => Duplex): void {
   stream = given;
 }
@@ -25,7 +25,7 @@ export function redisUrl(): string {
   return required("LATCHKEY_BENCH_REDIS");
 }
 
-/** The handlers use nothing of the pool but their `tx`, so none of its connections has to stay free for them. */
+/** The handlers use only their `tx`, so no connection of the pool has to stay free for them. */
 const transactionsMax = poolSize;
 
 export function openOrders(guard: Guard) {

@@ -10,8 +10,8 @@ export type Framework = (typeof frameworks)[number];
 export type Job = "order" | "replay";
 
 /**
- * What stands before the handler. `none` is the baseline that the others are compared with; by hand, the handler itself
- * keeps keys and answers.
+ * What is in front of the handler. `none` is the baseline for the others; with `by-hand`, the handler itself stores keys and
+ * answers.
  */
 export type Guard =
   | "none"
@@ -39,7 +39,7 @@ export interface Subject {
 
 const peers = ["node-idempotency", "express-idempotency", "powertools"] as const;
 
-/** Everything there is to measure, each baseline before what is compared with it. */
+/** All subjects, each baseline before those that are compared with it. */
 export const subjects: readonly Subject[] = frameworks.flatMap((framework) => {
   const others = framework === "express" ? peers : [];
   return [

@@ -1,4 +1,6 @@
-/** `npm run bench:inbox`: how fast an inbox works off a queue of RabbitMQ, beside a bare consumer with the same insert. */
+/**
+ * `npm run bench:inbox`: how fast an inbox processes a queue of RabbitMQ, compared with a bare consumer with the same insert.
+ */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
@@ -25,7 +27,7 @@ const batchSize = 50;
 const batchPrefetch = 4 * batchSize;
 const kinds = ["bare", "by hand", "inbox", "bare, more", "batch"] as const;
 type Kind = (typeof kinds)[number];
-/** What each does, and how often it waits for Postgres. */
+/** What each does, and its number of round trips to Postgres. */
 const about: Record<Kind, string> = {
   bare: "bare: one autocommitted insert for each message | 1",
   "by hand": "by hand: BEGIN, the id into a table of its own, the insert, COMMIT | 4",
@@ -143,7 +145,7 @@ function consumePlain(kind: Kind, pool: pg.Pool, connection: Connection, queue: 
   return () => consumer.close();
 }
 
-/** What people write who do not want a message to run twice. */
+/** A typical solution without a library to run a message once. */
 async function byHand(pool: pg.Pool, id: string, order: number): Promise<void> {
   const client = await pool.connect();
   try {

@@ -1,4 +1,4 @@
-/** First requests whose records are forgotten a second later, and the clean-up beside them, with autovacuum on. */
+/** First requests whose records are forgotten a second later, with cleaning at the same time and autovacuum on. */
 import { migratePostgres } from "latchkey/postgres";
 import { number, type Scale, table } from "./measure.ts";
 import { runTurn, startWorkers } from "./worker.ts";

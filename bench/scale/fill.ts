@@ -1,9 +1,9 @@
-/** Tables of a given size: one record that Latchkey has made, copied under other keys. */
+/** Tables of a given size: one record made by Latchkey, copied under other keys. */
 import { createLatchkey, type RunRequest } from "latchkey";
 import { migratePostgres, postgresStore } from "latchkey/postgres";
 import type pg from "pg";
 
-/** Of the filled records; what is made later is another tenant's. */
+/** The tenant of the filled records; records made later belong to another tenant. */
 export const tenant = "filled";
 
 export const requestOf = (of: string, key: string): RunRequest => ({
@@ -12,17 +12,17 @@ export const requestOf = (of: string, key: string): RunRequest => ({
   input: { amount: 500 },
 });
 
-/** Spreads numbers, so that keys come in no order of time, as those of clients do. Coprime to powers of ten. */
+/** Spreads numbers, so that keys are not ordered by time, like those of clients. Coprime to powers of ten. */
 const spread = 7_368_787;
 
-/** The key of a record by its number, which says how old it is. */
+/** The key of a record by its number, which determines its age. */
 export const keyOf = (number: number, rows: number) => `key-${(number * spread) % rows}`;
 
 /** This share of the records is due to be forgotten, those with the lowest numbers. */
 const dueShare = 0.05;
 export const dueOf = (rows: number) => Math.floor(rows * dueShare);
 
-/** What differs from record to record. */
+/** The columns that differ between records. */
 const values: Readonly<Record<string, string>> = {
   key: `'key-' || n::bigint * ${spread} % $4`,
   id: "gen_random_uuid()",
@@ -41,7 +41,7 @@ function copyOf(schema: string, columns: readonly string[]): string {
     where seed.key = 'seed'`;
 }
 
-/** At once, so that the server need not hold one transaction over all of them. */
+/** Copied per statement, so that the server need not keep one transaction for all of them. */
 const copiedAtOnce = 500_000;
 
 export async function fill(pool: pg.Pool, schema: string, rows: number): Promise<void> {
@@ -65,7 +65,7 @@ export async function fill(pool: pg.Pool, schema: string, rows: number): Promise
   await pool.query(`vacuum analyze ${schema}.records`);
 }
 
-/** The table is as large as before. */
+/** Restores the size of the table. */
 export async function removeNew(pool: pg.Pool, schema: string): Promise<void> {
   await pool.query(`delete from ${schema}.records where tenant = 'new'`);
   await pool.query(`vacuum ${schema}.records`);

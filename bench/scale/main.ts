@@ -1,4 +1,4 @@
-/** `npm run bench:scale`: what changes with the number of records, the size of answers, the number of processes, and with time. */
+/** `npm run bench:scale`: the effect of the number of records, the size of answers, the number of processes, and time. */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join, resolve } from "node:path";

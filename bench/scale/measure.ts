@@ -25,7 +25,7 @@ export interface Measured {
   readonly databaseMicros: number;
 }
 
-/** One turn: each process does its job. Percentiles are those of the process that has the highest. */
+/** One turn: each process does its job. Percentiles are those of the process with the highest. */
 export async function measure(
   scale: Scale,
   workers: readonly WorkerProcess[],
@@ -54,14 +54,14 @@ export function medians(all: readonly Measured[]): Measured {
   };
 }
 
-/** Cells in turn, forwards and backwards, so that what the machine does meanwhile meets all alike. */
+/** Cells in turn, forwards and backwards, so that changes of the machine affect all of them equally. */
 export async function alternate<Cell>(
   cells: readonly Cell[],
   rounds: number,
   turnOf: (cell: Cell) => Promise<Measured>,
 ): Promise<Map<Cell, Measured>> {
   const all = new Map<Cell, Measured[]>(cells.map((cell) => [cell, []]));
-  // A process that has just been started compiles its code.
+  // A process that was just started still compiles its code.
   for (const cell of cells) await turnOf(cell);
   for (let round = 1; round <= rounds; round += 1) {
     for (const cell of round % 2 === 0 ? cells.toReversed() : cells) {

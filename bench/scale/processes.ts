@@ -1,4 +1,4 @@
-/** The same number of requests at once, from one process or from several. */
+/** The same number of concurrent requests, from one process or from several. */
 import { fill, removeNew } from "./fill.ts";
 import { alternate, measure, measuredCells, measuredHead, number, type Scale, table } from "./measure.ts";
 import { type Job, startWorkers } from "./worker.ts";

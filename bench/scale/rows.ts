@@ -1,4 +1,4 @@
-/** Tables of different sizes side by side; and the clean-up of the largest, with and without traffic. */
+/** Tables of different sizes in turn; and cleaning of the largest, with and without traffic. */
 import { dueOf, fill, removeNew } from "./fill.ts";
 import { alternate, measure, measuredCells, measuredHead, number, type Scale, table } from "./measure.ts";
 import { type Job, runTurn, startWorkers } from "./worker.ts";

@@ -1,6 +1,6 @@
 /**
- * A process of a service under measurement: `worker-process.ts <url> <connections>`. It runs each turn that a line
- * `{"turn":n,"job":…}` on stdin asks for, and answers what it measured.
+ * A measured process of a service: `worker-process.ts <url> <connections>`. It runs each turn that a line
+ * `{"turn":n,"job":…}` on stdin requests, and answers with the measurements.
  */
 import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";
@@ -46,7 +46,7 @@ const expected: Record<Exclude<Job["kind"], "clean">, readonly string[]> = {
   again: ["executed", "replay"],
 };
 
-/** Requests one after the other on each of some connections, until the time is over. */
+/** Sends requests one after the other on each of some connections, until the time is over. */
 async function request(
   { latchkey, operation, brief }: ReturnType<typeof open>,
   job: Exclude<Job, { kind: "clean" }>,
@@ -57,7 +57,7 @@ async function request(
   const next = () => {
     sent += 1;
     if (job.kind === "replay") return filled(job.rows);
-    // A hundred keys, which the first of such turns makes.
+    // A hundred keys, which the first of these turns creates.
     return requestOf("new", `${job.prefix}-${job.kind === "again" ? sent % 100 : sent}`);
   };
   const endMs = performance.now() + job.seconds * 1_000;

@@ -1,4 +1,4 @@
-/** The processes under measurement, as the one that measures sees them. */
+/** The measured processes, from the side of the measuring process. */
 import { join } from "node:path";
 import { spawnWorker, type WorkerProcess } from "../../test/support/processes.ts";
 
@@ -8,9 +8,9 @@ interface Traffic {
   readonly schema: string;
   readonly concurrency: number;
   readonly seconds: number;
-  /** Of the answer's text. */
+  /** Size of the answer's text. */
   readonly bytes: number;
-  /** What its keys begin with. */
+  /** The prefix of its keys. */
   readonly prefix: string;
 }
 
@@ -18,7 +18,7 @@ export type Job =
   | (Traffic & { readonly kind: "first" | "brief" | "again" })
   /** Of filled records that are not due. */
   | (Traffic & { readonly kind: "replay"; readonly rows: number })
-  /** Batches of up to 1,000, with a pause after each. Those that find nothing do not count. */
+  /** Batches of up to 1,000, with a pause after each. Empty batches do not count. */
   | {
       readonly kind: "clean";
       readonly schema: string;
@@ -31,7 +31,7 @@ export interface Turn {
   readonly count: number;
   readonly tookMs: number;
   readonly cpuMicros: number;
-  /** NaN when nothing was done. */
+  /** NaN if nothing was done. */
   readonly p50Ms: number;
   readonly p99Ms: number;
 }

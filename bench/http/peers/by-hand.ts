@@ -1,6 +1,6 @@
 /**
- * What people write without a library: a table of keys and answers, written in the handler's own transaction; or a `Map`,
- * which nothing can beat and which forgets at every restart. Both take a repeated body for the same when its JSON is.
+ * A solution without a library: a table of keys and answers, written in the handler's own transaction; or a `Map`, which is
+ * the fastest possible and is lost on every restart. Both treat a repeated body as the same if its JSON is equal.
  */
 import { hash } from "node:crypto";
 import type pg from "pg";
@@ -60,7 +60,7 @@ function inMap(): AnswerOnce {
   };
 }
 
-/** Reserves the key, and fills its row in: BEGIN, four statements, COMMIT. */
+/** Reserves the key, and completes its row: BEGIN, four statements, COMMIT. */
 async function placeOrderOnce(pool: pg.Pool, request: KeyedRequest): Promise<Answer> {
   const { tenant, key, body } = request;
   const client = await pool.connect();
@@ -91,7 +91,7 @@ async function placeOrderOnce(pool: pg.Pool, request: KeyedRequest): Promise<Ans
   }
 }
 
-/** Looks first, as the handler writes nothing: a repetition costs one statement. */
+/** Reads first, because the handler writes nothing: a repetition costs one statement. */
 async function answerOnce(pool: pg.Pool, request: KeyedRequest): Promise<Answer> {
   const before = await lookUp(pool, request);
   if (before !== null) return before;
