@@ -72,8 +72,8 @@ export async function receive<R, Tx, E extends Execution>(
   incoming: Incoming,
 ): Promise<Received> {
   const check = route.latchkey.runtime.checkIdentity;
-  // What is no promise is not awaited. Where tenant and principal are known at once, the body is read before the caller goes
-  // on: other middleware may listen to its chunks, and those that came with the head would be gone a microtask later.
+  // Awaits only promises. If tenant and principal are known at once, reading the body begins synchronously: other middleware
+  // may listen to its chunks, and those that came with the head would be gone a microtask later.
   const givenTenant = tenantOf(identity, request);
   const tenant = checkTenant(check, isPromise(givenTenant) ? await givenTenant : givenTenant);
   const givenPrincipal: unknown = identity.principal?.(request);
