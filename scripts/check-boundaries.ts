@@ -12,10 +12,10 @@ import { type ModuleImport, type ModuleSyntax, readSyntax } from "./support/synt
 export interface BoundaryRules {
   /**
    * The library's floors, top to bottom. A module imports from its own floor and those below it, types included. A module
-   * on no floor is a problem, so that a new folder has to be given its place.
+   * without a floor is a problem, so that every new folder gets one.
    */
   readonly floors: readonly (readonly string[])[];
-  /** Folders that may import only their own files and what is listed here. */
+  /** Folders that may import only their own files and the ones listed here. */
   readonly closed: readonly {
     readonly folder: string;
     /** May be imported with `import type`. */
@@ -26,11 +26,11 @@ export interface BoundaryRules {
   }[];
   /** Folders of one contract and its adapters. A public file that is not `core` is an adapter. */
   readonly families: readonly { readonly folder: string; readonly core: readonly string[] }[];
-  /** Who may import adapters from outside their family. */
+  /** Modules outside a family that may import its adapters. */
   readonly assemblers: readonly string[];
-  /** Imports that break a rule for a reason. */
+  /** Imports that break a rule, each with the reason. */
   readonly exceptions: readonly { readonly from: string; readonly to: string; readonly reason: string }[];
-  /** The process's clock, timers and randomness, and who may touch them. */
+  /** The process's clock, timers and randomness, and the modules that may use them. */
   readonly ports: {
     readonly files: readonly string[];
     readonly names: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * Checks that the documents are true as far as a machine can say: every TypeScript block type-checks against the
- * sources, every link between files leads to a file and a heading, and the pages about the code name files that exist.
+ * Checks the documents as far as a machine can: every TypeScript block type-checks against the sources, every link between
+ * files leads to a file and a heading, and the pages about the code name files that exist.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import { findNameProblems } from "./support/named-files.ts";
 import { type Problem, readFiles, report, repositoryRoot } from "./support/repository.ts";
 
 const documentPattern = "{*.md,docs/**/*.md,packages/*/*.md,examples/*/*.md}";
-/** Those that tell contributors where things are. Elsewhere a name may be of the reader's own file. */
+/** Pages that tell contributors where things are. On other pages a name may refer to the reader's own file. */
 const pagesAboutTheCode = ["CONTRIBUTING.md", "docs/architecture.md"];
 
 /** Links to files or headings that do not exist. `exists` is asked for paths relative to the repository's root. */
@@ -47,8 +47,8 @@ export function findTypeProblems(snippets: readonly Snippet[]): readonly Problem
 }
 
 /**
- * Where each snippet is written: one without a name stands alone; those of a document with names share a folder. A name
- * that comes again starts a new folder, where it and those after it take the places of their namesakes.
+ * Where each snippet is written: one without a name stands alone; named ones of a document share a folder. A repeated name
+ * starts a new folder, where it and the ones after it replace those of the same names.
  */
 function layOut(snippets: readonly Snippet[]): ReadonlyMap<string, Snippet> {
   const alone = snippets.filter(({ file }) => file === undefined);
@@ -92,7 +92,7 @@ function compile(folder: string, snippets: readonly Snippet[]): readonly Problem
     noUnusedLocals: false,
     noUnusedParameters: false,
     moduleDetection: "force",
-    // As projects of Nest have them.
+    // As in projects that use Nest.
     experimentalDecorators: true,
     erasableSyntaxOnly: false,
   };
@@ -121,7 +121,7 @@ function parseCompilerOutput(output: string, places: ReadonlyMap<string, Snippet
     const where = `${places.get(file)?.document ?? file}:${line}:${column}`;
     return [[`${where} ${message}`, { where, message }] as const];
   });
-  // A file that is there in two folders has its errors twice.
+  // A file in two folders has its errors twice.
   return [...new Map(problems).values()];
 }
 

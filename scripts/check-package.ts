@@ -1,6 +1,6 @@
 /**
- * Checks the library as its users get it: builds and packs a copy, looks into the tarball with publint and attw, then
- * type-checks and runs a consumer that has nothing else installed but Node's types. Needs no network.
+ * Checks the library as its users get it: builds and packs a copy, checks the tarball with publint and attw, then type-checks
+ * and runs a consumer that has only Node's types installed. Needs no network.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -20,7 +20,7 @@ import { readMarkdown } from "./support/markdown.ts";
 import { conformanceUse, consoleUse, probeUse } from "./support/package-uses.ts";
 import { type Problem, report, repositoryRoot } from "./support/repository.ts";
 
-/** What of a published package.json matters here. */
+/** The relevant part of a published package.json. */
 export interface Manifest {
   readonly name: string;
   readonly version: string;
@@ -45,9 +45,9 @@ const probeFolder = "packages/latchkey-probe";
 /** Of the library's tarball, in bytes. */
 const sizeMax = 410_000;
 const clientFolder = "packages/latchkey-client";
-/** What every tarball must hold besides what `exports` and `bin` name. */
+/** What every tarball must contain in addition to what `exports` and `bin` name. */
 const neededFiles = ["LICENSE", "README.md", "package.json"];
-/** What no tarball may hold: sources (they would be a second copy of the library), tests, build leftovers. */
+/** What no tarball may contain: sources (they would be a second copy of the library), tests, leftovers of the build. */
 const strayFile = /^src\/|\.test\.|(?<!\.d)\.ts$|\.tsbuildinfo$|(^|\/)\./;
 
 /** Checks the packed package.json: no dependency of any kind. */
@@ -72,7 +72,7 @@ export function findContentProblems(manifest: Manifest, files: readonly string[]
   ];
 }
 
-/** Relative links of a README that lead to no file of the tarball: nobody who reads it on the registry could follow them. */
+/** Relative links of a README to files that the tarball does not have: readers on the registry could not follow them. */
 export function findReadmeProblems(readme: string, files: readonly string[]): readonly string[] {
   return readMarkdown("README.md", readme)
     .links.map(({ target }) => target.split("#")[0] ?? "")
@@ -91,8 +91,8 @@ export function consumerText(manifest: Manifest): string {
 }
 
 /**
- * Runs a program without the repository's own settings. What it printed is returned when it fails, or prints nothing
- * that `expected` matches, else undefined.
+ * Runs a program without the repository's own settings. Returns its output if it fails, or if no output matches `expected`;
+ * otherwise undefined.
  */
 function failureOf(
   program: string,
@@ -112,8 +112,8 @@ function nodeTool(path: string): string {
 }
 
 /**
- * Where `pack` works: below the repository, so that the build finds the compiler, and not below node_modules, whose files
- * it would not bundle.
+ * The working folder of `pack`: below the repository, so that the build finds the compiler, and outside node_modules, whose
+ * files it would not bundle.
  */
 export function packingFolder(): string {
   return mkdtempSync(join(repositoryRoot, ".packing-"));
@@ -312,7 +312,7 @@ function installDependencies({ dependencies = {} }: Manifest, consumer: string):
   }
 }
 
-/** The command as npx runs it, with nothing beside it but what it depends on. */
+/** Runs the command as npx does, with only its dependencies installed. */
 function probeProblems(scratch: string, consumer: string): readonly (string | undefined)[] {
   const packed = pack(scratch, probeFolder);
   if (typeof packed === "string") return [packed];

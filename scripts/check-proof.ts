@@ -1,6 +1,6 @@
 /**
- * Says when docs/proof.md is another page than its ledger and today's code make. It is apart from the other generated
- * pages: it says how far evidence is from the code, so that any change of the library's code changes it.
+ * Reports when docs/proof.md is out of date with its ledger and the code. It is separate from the other generated pages: the
+ * page says how far the evidence is from the code, so every change of the library's code changes it.
  */
 import { pagePath, renderProofPage } from "../test/proof/page.ts";
 import { findStalePages } from "./generate-docs.ts";

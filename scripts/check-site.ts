@@ -1,6 +1,6 @@
 /**
- * Builds the site of the documents and reads what came out: every page is there, every link leads to a page and a
- * heading, and nothing is loaded from elsewhere.
+ * Builds the site of the documents and checks it: every page exists, every link leads to a page and a heading, and nothing is
+ * loaded from other sites.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -41,13 +41,13 @@ function attributesOf(html: string, name: string): readonly string[] {
   );
 }
 
-/** Addresses elsewhere that a browser asks for by itself. */
+/** Addresses on other sites that a browser would request automatically. */
 function loadedFrom(html: string): readonly string[] {
   const loading = /<(?:script|img|link|iframe|source)\b[^>]*\s(?:src|href)="((?:https?:)?\/\/[^"]*)"/g;
   return [...html.matchAll(loading)].map(([, url = ""]) => url);
 }
 
-/** @throws {Error} with what VitePress printed */
+/** @throws {Error} with the output of VitePress */
 export function buildSite(folder: string): void {
   const built = spawnSync("npx", ["vitepress", "build", siteFolder, "--outDir", folder], {
     encoding: "utf8",

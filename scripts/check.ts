@@ -1,4 +1,4 @@
-/** Runs every check to its end, whatever the others say, and lists which failed. `npm run check` */
+/** Runs every check to its end, whatever the results of the others, and lists which failed. `npm run check` */
 import { spawnSync } from "node:child_process";
 
 const checks = [

@@ -1,6 +1,6 @@
 /**
- * Writes the documents that are made from tables in the code, and the modules that are made from files of SQL and Lua, or
- * with `--check` says which are out of date.
+ * Writes the documents that are generated from tables in the code, and the modules that are generated from files of SQL and
+ * Lua; with `--check` reports which are out of date.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -239,7 +239,7 @@ function page(title: string, source: string, ...blocks: readonly string[]): stri
   return `${[origin, `# ${title}`, ...blocks].join("\n\n")}\n`;
 }
 
-/** The pages whose file differs from what the code says now. */
+/** The pages that differ from what the code generates now. */
 export function findStalePages(pages: readonly GeneratedPage[]): readonly Problem[] {
   return pages
     .filter(({ path, text }) => {

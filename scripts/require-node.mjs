@@ -1,4 +1,4 @@
-// Plain JavaScript with old syntax on purpose: it must run, and explain itself, on the Node it refuses.
+// Plain JavaScript with old syntax on purpose: it must run on the Node versions that it rejects.
 // 22.18 is the first Node that runs TypeScript files without a flag.
 const oldest = [22, 18];
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);

@@ -30,7 +30,7 @@ type Schema = { readonly orders: typeof orders; readonly stock: typeof stock };
 /** A database of Drizzle's, or a transaction on it. */
 type Db = PgDatabase<NodePgQueryResultHKT, Schema, ExtractTablesWithRelations<Schema>>;
 
-/** Business code that knows nothing of Latchkey. */
+/** Business code without any knowledge of Latchkey. */
 async function takeFromStock(tx: Db, item: string): Promise<number> {
   const [row] = await tx
     .update(stock)

@@ -37,7 +37,7 @@ const store = postgresStore({ pool, transactions: mikroOrmTransactions({ orm, po
 const latchkey = createLatchkey({ store });
 const placeOrder = latchkey.operation("orders.place");
 
-/** Business code that knows nothing of Latchkey. What it changes is written with the next flush. */
+/** Business code without any knowledge of Latchkey. Its changes are written with the next flush. */
 async function takeFromStock(em: EntityManager, item: string): Promise<number> {
   const stock = await em.findOneOrFail(Stock, { item });
   stock.left -= 1;

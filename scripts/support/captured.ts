@@ -1,6 +1,7 @@
 /**
- * What HTTP adapters capture of an answer, and what they do not. The tables of docs/adapters are made from this and from the
- * registry of frameworks; `test/docs/captured.test.ts` serves every row and compares, and knows no row that is not here.
+ * What HTTP adapters capture of an answer, and what they do not. The tables of docs/adapters are generated from this and from
+ * the registry of frameworks; `test/docs/captured.test.ts` serves every row and compares, and fails for rows that are missing
+ * here.
  */
 import type { ObservedRow, Seen } from "../../test/registry/captured.ts";
 

@@ -29,7 +29,7 @@ interface Counted {
   calls: number;
 }
 
-/** Does what has to be there first, and returns the work that is followed. */
+/** Prepares the work, and returns the part that is traced. */
 export type Prepare = () => Promise<() => Promise<unknown>>;
 
 /** Turns of the event loop without a call, after which work counts as ended. */
@@ -57,7 +57,7 @@ export class Coverage {
     this.#session.disconnect();
   }
 
-  /** The files that the work enters, with what it still does after it has resolved. */
+  /** The files that the work enters, including what it still does after it has resolved. */
   async during(prepare: Prepare): Promise<readonly EnteredFile[]> {
     return this.#filesOf(await this.#count(await prepare()));
   }
@@ -75,7 +75,7 @@ export class Coverage {
 
   async #count(work: () => Promise<unknown>): Promise<readonly Counted[]> {
     const all = new Map<string, Counted>();
-    // What was called before this belongs to nobody.
+    // Earlier calls belong to no work.
     await this.#take(new Map());
     await work();
     for (let quiet = 0; quiet < quietTurns; quiet++) {

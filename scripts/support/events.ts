@@ -1,4 +1,4 @@
-/** Every event of `onEvent`: what it means, and whether it is one to wake a person for. */
+/** Every event of `onEvent`: its meaning, and whether it should alert a person. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { LatchkeyEvent } from "../../packages/latchkey/src/telemetry/events.ts";

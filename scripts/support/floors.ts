@@ -2,7 +2,7 @@
 import { rules } from "../check-boundaries.ts";
 import { renderTable } from "./sections.ts";
 
-/** What is on a floor. A path that is new in the table of floors needs a text here. */
+/** The contents of a floor. A new path in the table of floors needs a text here. */
 const contents: Readonly<Record<string, string>> = {
   "testing/": "a store with faults, for tests",
   "internal/": "what `latchkey-conformance` needs of the inside",

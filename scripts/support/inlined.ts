@@ -42,7 +42,7 @@ function keyOf(file: string): string {
   return file.replaceAll(/-([a-z])/gu, (_, letter: string) => letter.toUpperCase());
 }
 
-/** Lines that are comments, indents, and the semicolon that ends a file go: they would be sent, and packed. */
+/** Removes comment lines, indentation, and the semicolon at the end of a file: they would be sent, and packed. */
 function withoutComments(text: string): readonly string[] {
   return text
     .replace(/;\s*$/u, "")

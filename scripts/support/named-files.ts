@@ -1,7 +1,7 @@
 /** Files, folders and functions that a document about the code names. */
 import type { Problem } from "./repository.ts";
 
-/** Where a path of such a document may begin, from the repository's root. */
+/** The folders to which such a path may be relative, from the repository's root. */
 const beginnings = ["", "packages/latchkey/src/"];
 
 /**

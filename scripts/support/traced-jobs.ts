@@ -22,7 +22,7 @@ export type JobName = keyof typeof limits;
 export const jobNames = Object.keys(limits) as readonly JobName[];
 
 export interface TracedJobs {
-  /** Does whatever has to be there first, then returns the part that is followed. Each part does its work once. */
+  /** Prepares the work, then returns the part that is traced. Each part does its work once. */
   prepare(job: JobName): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
@@ -88,7 +88,7 @@ function prepareOn(
         return () => order("/transaction", key, true);
       case "delivery":
         await enqueue(key);
-        // The NOTIFY that follows the commit is no part of the delivery.
+        // The NOTIFY that follows the commit is not part of the delivery.
         await until(() => pool.waitingCount === 0 && pool.idleCount === pool.totalCount, { intervalMs: 1 });
         return async () => {
           const { delivered } = await dispatcher.runOnce();

@@ -1,4 +1,4 @@
-/** Memory stores with a mistake planted in them, so that the store suite can be seen to fail. */
+/** Memory stores with a planted mistake, to show that the store suite can fail. */
 import type { LatchkeyRecord, RecordKey } from "../../packages/latchkey/src/engine/record.ts";
 import { systemPorts } from "../../packages/latchkey/src/ports.ts";
 import type { HintSupport } from "../../packages/latchkey/src/stores/hints.ts";
@@ -22,7 +22,7 @@ import { storeConformance } from "../../packages/latchkey-conformance/src/store-
 export type BrokenStore = Store<MemoryTransaction>;
 export type BrokenSupport = TransactionSupport<MemoryTransaction>;
 
-/** A sound store and its insides, for a mistake to reach into. */
+/** A sound store and its internals, which a mistake may modify. */
 export interface Parts {
   readonly inner: BrokenStore;
   readonly support: BrokenSupport;
@@ -37,7 +37,7 @@ export interface Parts {
   now(): number;
 }
 
-/** Each part of the store that is made differently. */
+/** The parts of the store that the mistake replaces. */
 export interface Mistake {
   readonly rows?: () => MemoryRows;
   readonly effects?: () => MemoryEffects;
@@ -68,11 +68,11 @@ export function soundParts(rows = new MemoryRows(), effects = new MemoryEffects(
   return { inner, support, outbox, messages, kept, hints, rows, tables, effects, audit, now, advance };
 }
 
-/** It waits in real time, so it runs only where it matters. */
+/** It waits in real time, so it runs only for the mistakes that it is meant to detect. */
 export const slowCase =
   "transactions: the store ends a transaction that is idle for too long, which frees its key";
 
-/** What the mistakes of `store-conformance.broken-outbox.test.ts` are about. */
+/** The groups of cases for the mistakes of `store-conformance.broken-outbox.test.ts`. */
 export const effectGroups = /^(enqueue|outbox \w+|effect bytes|deliver|claim pending|lookup by id|hints):/u;
 
 type Case = readonly [name: string, run: () => Promise<void>];
@@ -122,7 +122,7 @@ export async function failuresOf(cases: readonly Case[]): Promise<ReadonlyMap<st
   return failures;
 }
 
-/** Puts another version of the record in its place. */
+/** Replaces the record by another version. */
 export function alter(
   rows: MemoryRows,
   key: RecordKey,
@@ -132,7 +132,7 @@ export function alter(
   if (row !== null) rows.put(change(row.record), restored(row));
 }
 
-/** Everything that was stored beside the record. */
+/** Everything that was stored with the record. */
 export function restored({ terms, resumeAfter, life }: MemoryRow): RowChange {
   return { terms, resumeAfter, ...life };
 }
@@ -141,10 +141,10 @@ export function currentOf(rows: MemoryRows, key: RecordKey): LatchkeyRecord | nu
   return rows.find(key)?.record ?? null;
 }
 
-/** Another promise's turn: what was read before it may be stale after it. */
+/** Yields to other promises: what was read before may be stale afterwards. */
 export const otherTurn = () => Promise.resolve();
 
-/** The record as one that runs, so that its owner may write again. */
+/** The record as a running one, so that its owner may write again. */
 export function running(record: LatchkeyRecord, now: number, expiresAt: number): LatchkeyRecord {
   const { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt } = record;
   const life = { tenant, scope, key, id, operation, fingerprint, principal, fence, createdAt };

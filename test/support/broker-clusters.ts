@@ -1,4 +1,6 @@
-/** Three nodes of NATS or of RabbitMQ as one cluster: each a process with its files, which can be killed and started again. */
+/**
+ * Three nodes of NATS or of RabbitMQ as one cluster: each is a process with its files, which can be killed and started again.
+ */
 import { appendFileSync, chmodSync, chownSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { freePort } from "./postgres-cluster.ts";
@@ -16,7 +18,7 @@ const size = 3;
 
 export type BrokerCluster = readonly PrivateBroker[];
 
-/** The nodes' places, and a port of each for the others. */
+/** The nodes' places, and a port for each on which the others reach it. */
 interface Seat extends ServerPlace {
   readonly innerPort: number;
 }
@@ -52,12 +54,12 @@ export async function startNatsCluster(): Promise<BrokerCluster | undefined> {
   return cluster;
 }
 
-/** As JetStream names its leaders. */
+/** The name by which JetStream refers to its leaders. */
 export function natsNodeName({ folder }: { readonly folder: string }): string {
   return basename(folder);
 }
 
-/** The first node is there before the others join it. */
+/** The first node runs before the others join it. */
 export async function startRabbitmqCluster(): Promise<BrokerCluster | undefined> {
   const all = await seats();
   const name = ({ folder }: Seat) => `${basename(folder).replaceAll(/[^a-zA-Z0-9]/g, "")}@localhost`;
@@ -82,7 +84,7 @@ export async function startRabbitmqCluster(): Promise<BrokerCluster | undefined>
   return cluster;
 }
 
-/** What the nodes know each other by. */
+/** The secret by which the nodes recognise each other. */
 function writeCookie(folder: string): void {
   const file = join(folder, ".erlang.cookie");
   chmodSync(folder, 0o755);

@@ -83,7 +83,7 @@ export function setUp(setting: Setting = {}) {
     return there === null ? null : memory.journal.read(key, there.id);
   };
   const types = () => events.map(({ type }) => type);
-  /** Runs `task` while time goes on. */
+  /** Runs `task` while time passes. */
   const inTime = async <T>(task: Promise<T>, ms = 30_000): Promise<T> => {
     const settled = task.then(
       (value) => ({ value }),
@@ -101,7 +101,7 @@ export function setUp(setting: Setting = {}) {
 export type Charging = Effect<ChargeInput, Charge>;
 export type Work = (attempt: Attempt, charge: Charging, input: ChargeInput) => Promise<RunAnswer>;
 
-/** A process whose `run` is given its own effect. */
+/** A process whose `run` receives its own effect. */
 export function processOf(world: ReturnType<typeof setUp>, work: Work, more: Setting = {}) {
   const started = world.start((input, attempt) => work(attempt, started.charge, input), more);
   return started;
@@ -122,10 +122,10 @@ export const threeSteps: Work = async (attempt, effect, { amount }) => {
 
 export const never = () => new Promise<never>(() => {});
 
-/** A process whose writes are not heard of any more, once it has begun a step. */
+/** A process whose writes no longer arrive once it has begun a step. */
 export const gone: Setting = {
   wrap: (store) => ({ renew: never, end: never, journal: { ...store.journal, endCall: never } }),
 };
 
-/** Nobody renews, and nothing comes back. */
+/** Renewals never return. */
 export const frozen = { wrap: () => ({ renew: () => new Promise<boolean>(() => {}) }) };

@@ -1,6 +1,6 @@
 /**
- * The contract of a client's storage, in a form that also runs in a browser: no test library, it throws where something is
- * wrong.
+ * The contract of a client's storage, in a form that also runs in a browser: it uses no test library, and throws if something
+ * is wrong.
  */
 import type { IntentRecord } from "../../packages/latchkey-client/src/intent.ts";
 import type { IntentStorage } from "../../packages/latchkey-client/src/storage.ts";

@@ -1,20 +1,20 @@
-/** Time, chance and network for tests of `latchkey-client`: pauses end at once and are written down. */
+/** Time, randomness and network for tests of `latchkey-client`: pauses end at once and are recorded. */
 import type { Ports } from "../../packages/latchkey-client/src/ports.ts";
 
 export interface ClientPorts extends Ports {
-  /** The delays of the timers that were started, without those that are held. */
+  /** The delays of the timers that were started, except held ones. */
   readonly pausesMs: number[];
-  /** Lets time pass; held timers that are due run. */
+  /** Lets time pass; runs held timers that are due. */
   advance(ms: number): void;
-  /** Whether the platform reports a network; going online wakes who waits for it. */
+  /** Whether the platform reports a network; going online wakes the waiting calls. */
   setOnline(isOnline: boolean): void;
-  /** How many wait for a network. */
+  /** The number of calls that wait for a network. */
   waitingForNetwork(): number;
 }
 
 /**
  * @param held limits, which only `advance` reaches. Default: those of attempts, of calls and of leases
- * @param fraction what is drawn. Default 0: the shortest pauses
+ * @param fraction the random number. Default 0: the shortest pauses
  */
 export function clientPorts({
   held = [30_000, 120_000, 10_000 / 3],

@@ -7,7 +7,7 @@ import { build } from "vite";
 const folder = join(import.meta.dirname, "../../packages/latchkey-console");
 const built = join(folder, "dist/client");
 
-/** Builds it when it is not there or older than a source. Others may be at it, too: who is last has built the same. */
+/** Builds it if it is missing or older than a source. Concurrent builds are harmless: all write the same. */
 export async function buildConsolePage(): Promise<void> {
   if (
     existsSync(join(built, "index.html")) &&

@@ -8,7 +8,7 @@ import { scratchDirectory } from "./scratch.ts";
 import { watchDirectory } from "./watchdog.ts";
 
 /**
- * A line from the test files to the process of Vitest's global set-up, so that what all files share starts on first
+ * A channel from the test files to the process of Vitest's global set-up, so that servers shared by all files start on first
  * use: one request (JSON) per connection over a Unix socket, one answer.
  */
 export type ControlRequest = { postgres: number };

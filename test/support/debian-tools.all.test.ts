@@ -29,7 +29,7 @@ async function build(name: string, path: string, text: string, to: string): Prom
   await run("dpkg-deb", ["--build", "--root-owner-group", root, join(to, `${name}_1_all.deb`)]);
 }
 
-/** An apt that has two packages, and writes down what it is asked for. */
+/** An apt that has two packages, and records its calls. */
 function aptWith(debs: string, script: string): string {
   const bin = folder();
   writeFileSync(join(bin, "apt-get"), `#!/bin/sh\necho "$*" >> ${bin}/asked\n${script}`, { mode: 0o755 });
@@ -57,7 +57,7 @@ describe.runIf(hasDpkg)("a program that this machine has not", () => {
     failing = aptWith(debs, "exit 100");
   });
 
-  /** In a process of its own, which finds apt in `bin` and keeps what it unpacks in `cache`. */
+  /** Runs in a separate process, which finds apt in `bin` and unpacks into `cache`. */
   async function ask(bin: string, cache: string): Promise<string | null> {
     const code = `import { unpackedTool } from ${JSON.stringify(module)};
       console.log(JSON.stringify(await unpackedTool("pgbouncer")));`;

@@ -1,6 +1,6 @@
 /**
- * Programs of Debian's that npm has not, for whoever runs tests: found on this machine, or else downloaded by apt and
- * unpacked into the tests' cache, which needs no root, installs nothing and works offline from the second time on.
+ * Debian programs that npm does not have: found on this machine, otherwise downloaded by apt and unpacked into the tests'
+ * cache, which needs no root, installs nothing and works offline from the second time on.
  */
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
@@ -12,7 +12,7 @@ import { cacheDirectory } from "./scratch.ts";
 
 interface Recipe {
   readonly package: string;
-  /** What the path of what was unpacked ends with. */
+  /** The end of the path of the unpacked file. */
   readonly file: string;
   /** Arguments with which it does nothing and succeeds; null for a library. */
   readonly probe: readonly string[] | null;
@@ -24,7 +24,7 @@ const recipes = {
   /** Refuses to run as root. */
   pgbouncer: { package: "pgbouncer", file: "pgbouncer", probe: ["--version"] },
   pgpool: { package: "pgpool2", file: "pgpool", probe: ["--version"] },
-  /** The browser in which pages are looked at. Its script in /usr/bin wants files in /etc. */
+  /** The browser for tests of pages. Its script in /usr/bin needs files in /etc. */
   chromium: { package: "chromium", file: "chromium/chromium", probe: ["--version"] },
   /** Checks and tests Prometheus' rules. */
   promtool: { package: "prometheus", file: "promtool", probe: ["--version"] },
@@ -38,14 +38,17 @@ const recipes = {
 export type DebianTool = keyof typeof recipes;
 
 const run = promisify(execFile);
-/** Package lists are 10 MB; a network that is not there says so sooner. */
+/** Package lists are 10 MB; a missing network is reported sooner. */
 const stepLimitMs = 120_000;
-/** Of another version than the system's loader, it ends every program at once. */
+/** If their version differs from the system's loader, every program ends at once. */
 const neverUnpacked = /^(libc6|libgcc-s1|gcc-\d+-base)$/;
 
 const found = new Map<DebianTool, Promise<string | null>>();
 
-/** Where it is, ready to run by every user; null: neither here nor to be had. Callers then say so with `notRun`. */
+/**
+ * Its path, executable by every user; null if it is not installed and cannot be downloaded. Callers then report that with
+ * `notRun`.
+ */
 export function debianTool(tool: DebianTool): Promise<string | null> {
   const known = found.get(tool) ?? find(tool);
   found.set(tool, known);
@@ -72,7 +75,7 @@ function libraryFolders(): readonly string[] {
   return all.flatMap((folder) => [folder, join(folder, "faketime")]);
 }
 
-/** As `debianTool`, without looking at what is installed. */
+/** Like `debianTool`, without checking what is installed. */
 export async function unpackedTool(tool: DebianTool): Promise<string | null> {
   const home = join(cacheDirectory(), "debian");
   const place = join(home, `${tool}-${process.arch}`);
@@ -92,13 +95,13 @@ export async function unpackedTool(tool: DebianTool): Promise<string | null> {
   }
 }
 
-/** The servers' user enters it too. */
+/** The servers' user also needs access. */
 function openFolder(path: string): void {
   mkdirSync(path, { recursive: true });
   chmodSync(path, 0o755);
 }
 
-/** In one step. Whoever was faster stays, unless what is there is broken: cleaners take old files out of the middle. */
+/** In one step. The first one stays, unless it is broken: cleaners remove single old files from temporary directories. */
 async function moveInto(place: string, draft: string, recipe: Recipe): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
@@ -142,7 +145,7 @@ async function unpack(recipe: Recipe, place: string): Promise<void> {
   const debs = join(place, "debs");
   openFolder(debs);
   await download(recipe, [], debs).catch(async () => {
-    // Lists that are missing, or so old that the mirror has newer files: ours are made anew beside the system's.
+    // If the lists are missing, or so old that the mirror has newer files, we create our own next to the system's.
     const own = await freshLists(join(place, "apt"));
     await download(recipe, own, debs);
   });
@@ -152,7 +155,7 @@ async function unpack(recipe: Recipe, place: string): Promise<void> {
   if (recipe.probe !== null) writeLauncher(place, recipe.file);
 }
 
-/** The package, and what it needs that this machine has not. */
+/** The package, and its dependencies that this machine does not have. */
 async function download(recipe: Recipe, lists: readonly string[], to: string): Promise<void> {
   const options = ["-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=20", ...lists];
   const apt = (command: readonly string[]) =>
@@ -179,7 +182,9 @@ function asked(): NodeJS.ProcessEnv {
   return { ...process.env, LC_ALL: "C", DEBIAN_FRONTEND: "noninteractive" };
 }
 
-/** Runs the program with the libraries and Python modules that were unpacked with it; where there are none, it needs no launcher. */
+/**
+ * Runs the program with the libraries and Python modules that were unpacked with it; if there are none, it needs no launcher.
+ */
 function writeLauncher(place: string, file: string): void {
   const program = entry(place, file);
   const all = readdirSync(place, { recursive: true, withFileTypes: true });

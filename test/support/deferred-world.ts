@@ -1,4 +1,4 @@
-/** Deferred operations: processes that accept and work off, over one memory store, one provider and one clock. */
+/** Deferred operations: processes that accept and run them, over one memory store, one provider and one clock. */
 
 import type { Codec } from "../../packages/latchkey/src/codec.ts";
 import type { Effect, EffectOptions } from "../../packages/latchkey/src/effects/effect.ts";
@@ -116,7 +116,7 @@ export function setUp(common: Setting = {}) {
     return { latchkey, operation, submit, claim, workOff, kill: faulty.kill, ...made, ...services };
   };
   const record = async () => (await memory.read(key)).record;
-  /** Runs `task` while time goes on, at most for `ms`. */
+  /** Runs `task` while time passes, at most for `ms`. */
   const inTime = async <T>(task: Promise<T>, ms = 30_000): Promise<T> => {
     task.catch(() => {});
     await ports.clock.advance(ms);
@@ -125,7 +125,7 @@ export function setUp(common: Setting = {}) {
     );
     return Promise.race([task, late]);
   };
-  /** Workers of a process, for some rounds a second apart; each round takes as long as it takes. */
+  /** Runs the workers of a process for some rounds, a second apart, however long each round takes. */
   const workOn = async (process: ReturnType<typeof start>, rounds: number) => {
     const { workOff, rescuer, reconciler, dispatcher } = process;
     const jobs = [workOff, rescuer.runOnce, reconciler.runOnce, dispatcher.runOnce];
@@ -139,7 +139,7 @@ export function setUp(common: Setting = {}) {
   return { ports, memory, ledger, events, hints, start, record, inTime, workOn, typesOf };
 }
 
-/** Lets time go on until `job` is over, but not for ever: what it waits for may be dead. */
+/** Lets time pass until `job` ends, with a limit: what it waits for may be dead. */
 async function workedOff(job: () => Promise<unknown>, clock: ManualClock): Promise<void> {
   let over = false;
   const end = () => {

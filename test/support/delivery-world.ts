@@ -24,14 +24,14 @@ import {
 export type ChargeOptions = Partial<EffectOptions<ChargeInput, Charge, MemoryTransaction>>;
 
 export interface ProcessOptions {
-  /** A clock of its own, for a process that is frozen while time goes on. */
+  /** A separate clock, for a process that is frozen while time passes. */
   readonly ports?: ManualPorts;
-  /** What becomes of each call to the store. Default: nothing unusual. */
+  /** The result of each call to the store. Default: nothing unusual. */
   readonly plan?: FaultPlan;
-  /** What becomes of each send. Default: it proceeds. */
+  /** The result of each send. Default: it proceeds. */
   readonly send?: () => SendFault | Promise<SendFault>;
   readonly effect?: ChargeOptions;
-  /** The store, as this process has it. */
+  /** The store as this process sees it. */
   readonly wrap?: (store: Store<MemoryTransaction>) => Store<MemoryTransaction>;
   readonly codec?: Codec;
   readonly dispatcher?: ServiceOptions;
@@ -43,7 +43,7 @@ export function deliveryWorld(kind: EffectKind) {
   const ledger = new DownstreamLedger({ deduplicates: kind === "provider" });
   const events: LatchkeyEvent[] = [];
 
-  /** Everything of one process; `kill` ends it: nothing of it is heard of any more. */
+  /** Starts a process; `kill` ends it: nothing that it does afterwards has an effect. */
   const start = (options: ProcessOptions = {}) => {
     const { plan = () => "proceed", send, effect = {}, dispatcher = {}, codec = identityCodec } = options;
     const faulty = faultyStore(store, plan);
@@ -87,7 +87,7 @@ export function deliveryWorld(kind: EffectKind) {
   if (outbox === null) throw new Error("The memory store has an outbox");
   const inState = (state: "pending" | "claimed" | "started" | "delivered" | "dead") =>
     outbox.list({ state, effect: null, tenant: null, limit: 1_000, after: null });
-  /** All that are not over: neither delivered nor dead. */
+  /** All that are neither delivered nor dead. */
   const open = async () =>
     (await Promise.all([inState("pending"), inState("claimed"), inState("started")])).flat();
   return { ports, store, outbox, ledger, events, start, enqueue, enqueueOrdered, inState, open };

@@ -1,7 +1,7 @@
-/** Deliveries that a test lets end one by one, and worlds with several to make. */
+/** Deliveries that a test ends one by one, and worlds with several deliveries to make. */
 import { type DeliveryWorld, deliveryWorld, type ProcessOptions } from "./delivery-world.ts";
 
-/** Sends that end when they are told to. */
+/** Sends that end when the test says so. */
 export function gated(world: DeliveryWorld, options: ProcessOptions = {}) {
   const waiting: { readonly amount: number; readonly end: () => void }[] = [];
   const execute = async ({ amount }: { readonly amount: number }, { key }: { readonly key: string }) => {

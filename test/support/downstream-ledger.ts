@@ -1,4 +1,4 @@
-/** A payment provider with a ledger of its own, inside the test: it misbehaves when told, and forgets nothing. */
+/** A payment provider with its own ledger, inside the test: it misbehaves on request, and forgets nothing. */
 import { type EffectOptions, EffectRefused } from "../../packages/latchkey/src/index.ts";
 
 export interface Charge {
@@ -11,8 +11,8 @@ export interface ChargeInput {
 }
 
 /**
- * What becomes of one send. `lost_before`: it never arrives, and nobody can know. `lost_after`: it is charged, and the reply
- * is lost. `crash_before`, `crash_after`: the caller's process dies then.
+ * The result of one send. `lost_before`: it never arrives, and the caller cannot know. `lost_after`: it is charged, and the
+ * reply is lost. `crash_before`, `crash_after`: the caller's process dies at that moment.
  */
 export type SendFault = "proceed" | "lost_before" | "lost_after" | "crash_before" | "crash_after";
 
@@ -52,7 +52,7 @@ export class DownstreamLedger {
 
 export type EffectKind = "provider" | "close" | "reopen" | "lookup" | "none";
 
-/** The effect of one process; `send` says what becomes of each send, and `crash` ends the process. */
+/** The effect of one process; `send` decides each send's result, and `crash` ends the process. */
 export function chargeEffect(
   ledger: DownstreamLedger,
   kind: EffectKind,

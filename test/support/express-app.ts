@@ -41,7 +41,7 @@ export async function serve(app: Express): Promise<(call?: HttpCall) => ReturnTy
   return (call = {}) => send(url, call);
 }
 
-/** One protected route `/run`, with whatever comes before and after it. */
+/** One protected route `/run`, with any middleware before and after it. */
 export async function serveHandler(
   handler: Handler,
   {

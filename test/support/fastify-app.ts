@@ -1,4 +1,4 @@
-/** What the tests of the Fastify adapter share: an app with one protected route and its like without protection. */
+/** Shared by the tests of the Fastify adapter: an app with one protected and one unprotected route. */
 import fastify, {
   type FastifyInstance,
   type FastifyReply,

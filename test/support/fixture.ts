@@ -1,4 +1,4 @@
-/** Fixture servers as processes of their own, and requests to them that show every byte of the answer. */
+/** Fixture servers as separate processes, and requests to them that record every byte of the answer. */
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -66,7 +66,7 @@ export interface FixtureStart {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts a process and waits until it is ready. It ends with the test file at the latest. */
+/** Starts a process and waits until it is ready. It ends at the latest with the test file. */
 export async function startFixture({ http, store, args = [], env = {} }: FixtureStart): Promise<Fixture> {
   const at = args.indexOf("--data");
   if (store === "pglite" && at >= 0) await fillPgliteFolder(join(String(args[at + 1]), "pglite"));

@@ -1,11 +1,12 @@
-/** A Postgres whose COMMITs are written, and not confirmed to anybody. */
+/** A Postgres whose COMMITs are written, but not confirmed to clients. */
 import pg from "pg";
 import type { PrivatePostgres } from "./private-postgres.ts";
 import { until } from "./until.ts";
 
 /**
- * From its return on every COMMIT waits for a standby that is not there, until `letCommitsGo` or the server is killed. A
- * reload alone is heard of by each process when it comes to it: COMMITs of the next milliseconds would still pass.
+ * After it returns, every COMMIT waits for a standby that does not exist, until `letCommitsGo` or until the server is killed.
+ * A reload alone would not do: each process notices it at a different time, and COMMITs of the next milliseconds would still
+ * be confirmed.
  */
 export async function holdCommits(postgres: PrivatePostgres): Promise<void> {
   await postgres.configure({ synchronous_standby_names: "nobody" });
@@ -16,7 +17,7 @@ export async function letCommitsGo(postgres: PrivatePostgres): Promise<void> {
   await postgres.configure({ synchronous_standby_names: "" });
 }
 
-/** Commits something, and sees whether that waits. Nothing of it waits on. */
+/** Commits something to see whether it waits, then ends that wait. */
 async function isHeld(postgres: PrivatePostgres): Promise<boolean> {
   const probe = new pg.Client({ ...postgres.connection });
   probe.on("error", () => {});

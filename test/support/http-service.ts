@@ -1,4 +1,4 @@
-/** What tests of one HTTP adapter share: a service on a memory store, and a look at answers from outside. */
+/** Shared by the tests of HTTP adapters: a service on a memory store, and access to its answers from outside. */
 import { expect } from "vitest";
 import { createLatchkey, type Latchkey } from "../../packages/latchkey/src/latchkey.ts";
 import type { Operation, OperationOptions } from "../../packages/latchkey/src/operations/operation.ts";
@@ -20,19 +20,19 @@ export interface HttpService {
   readonly latchkey: Latchkey<MemoryTransaction>;
   readonly memory: MemoryStore;
   readonly events: readonly LatchkeyEvent[];
-  /** `transaction`, and no complaint about handlers that write nothing. */
+  /** `transaction`, without a warning about handlers that write nothing. */
   readonly operation: (options?: OperationOptions) => Operation<"transaction">;
   readonly lease: (options?: OperationOptions) => Operation<"lease">;
-  /** Errors that handlers were reported for. */
+  /** Errors that were reported for handlers. */
   reported(): unknown[];
 }
 
 export interface HttpServiceOptions {
   /** How many COMMITs the database refuses with a serialization failure before it accepts them. Default 0. */
   readonly refusedCommits?: number;
-  /** Lets everything else go on between the end of a transaction and the news of it, as a network does. Default false. */
+  /** Lets other work run between the end of a transaction and its confirmation, as a network does. Default false. */
   readonly distant?: boolean;
-  /** The news of a COMMIT comes after it. Default: at once. */
+  /** Delays the confirmation of a COMMIT. Default: it is confirmed at once. */
   readonly committing?: Promise<unknown>;
 }
 
@@ -52,7 +52,7 @@ export function httpService(options: HttpServiceOptions = {}): HttpService {
   };
 }
 
-/** Where a COMMIT is refused, a handler has answered, and all the same its transaction is rolled back and runs again. */
+/** If a COMMIT is refused, the handler has answered, but its transaction is rolled back and runs again. */
 function withCommits(
   inner: MemoryStore,
   { refusedCommits = 0, distant = false, committing }: HttpServiceOptions,
@@ -92,7 +92,7 @@ export function serializationFailure(): Error {
   return Object.assign(new Error("could not serialize access"), { code: "40001" });
 }
 
-/** Server's own business, different on each connection or at each moment. */
+/** Headers of the server itself, which differ between connections or over time. */
 const ownOfConnection = new Set(["connection", "content-length", "date", "keep-alive", "transfer-encoding"]);
 
 /** Expects two answers to be the same to a client: status line, header lines in any order, body. */
@@ -106,7 +106,7 @@ function describeAnswer({ status, statusText, lines, body }: HttpAnswer): object
   return { status, statusText, lines: seen.sort(), body: body.toString("latin1").slice(0, 300) };
 }
 
-/** Sends a request and hangs up when `started` fires; repeats it until it is answered, and gives that answer. */
+/** Sends a request and disconnects when `started` fires; repeats it until it is answered, and returns that answer. */
 export async function retryAfterHangUp(
   url: string,
   started: Promise<void>,

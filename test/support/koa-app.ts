@@ -1,4 +1,4 @@
-/** What the tests of the Koa adapter share: an app with one protected route. */
+/** Shared by the tests of the Koa adapter: an app with one protected route. */
 import Koa, { type Context, type Middleware } from "koa";
 import { afterEach } from "vitest";
 import { koaProtect } from "../../packages/latchkey/src/http/koa/koa.ts";

@@ -18,7 +18,7 @@ export const submission: Submission = {
 };
 
 export const leaseMs = 3_000;
-/** How long an owner that keeps its lease insists on writing its end. */
+/** How long an owner that keeps its lease retries to write its end. */
 export const patienceMs = 10_000;
 
 export function answer(status: number, text = ""): Answer {
@@ -64,7 +64,7 @@ export function setUp(
   };
 }
 
-/** A handler that says when it has started and waits to be let go. */
+/** A handler that signals its start and waits until it is released. */
 export function gated(result: Answer | Error = answer(200, "late")) {
   const started = Promise.withResolvers<AbortSignal>();
   const gate = Promise.withResolvers<void>();

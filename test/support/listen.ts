@@ -5,11 +5,11 @@ export interface Listening {
   readonly url: string;
   /** Ends every connection. */
   close(): Promise<void>;
-  /** Resolves when the clients have ended every connection, and does not help them. */
+  /** Resolves when the clients have closed all connections, without closing any itself. */
   closeWhenIdle(): Promise<void>;
 }
 
-/** Serves on a free port of this machine alone. */
+/** Serves on a free port, reachable from this machine only. */
 export async function listen(listener: RequestListener): Promise<Listening> {
   const server = createServer(listener);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,4 +1,4 @@
-/** A broker in this process, and an adapter for it as one writes it in an hour: right, unless a mistake is planted. */
+/** A broker in this process, and a textbook adapter for it, correct unless a mistake is planted. */
 import {
   createInbox,
   type Inbox,
@@ -24,14 +24,14 @@ interface Kept {
   readonly delivered: boolean;
 }
 
-/** A delivery to one consumer; the broker forgets it when that consumer is gone. */
+/** A delivery to one consumer; the broker drops it when that consumer is gone. */
 interface Delivery extends Kept {
   settle(how: "ack" | "requeue" | "reject"): void;
 }
 
 type Take = (delivery: Delivery) => void;
 
-/** Delivers at least once, to whoever has room, oldest first. */
+/** Delivers at least once, to any consumer with capacity, oldest first. */
 class MemoryQueue {
   readonly #waiting: Kept[] = [];
   readonly #links = new Set<Link>();
@@ -73,7 +73,7 @@ class MemoryQueue {
   }
 }
 
-/** A consumer's connection. What is settled on one that is gone reaches nobody. */
+/** A consumer's connection. Settling on a closed connection has no effect. */
 class Link {
   readonly #queue: MemoryQueue;
   readonly #size: number;
@@ -100,7 +100,7 @@ class Link {
     const settle: Delivery["settle"] = (how) => {
       if (!this.#under.delete(kept)) return;
       if (how === "reject") this.#queue.aside.push(kept.message);
-      // Later in both: an adapter that goes round in circles must not keep timers from firing.
+      // Later in both cases: an adapter that loops must not keep timers from firing.
       if (how === "requeue") this.#queue.requeue([kept]);
       else this.#queue.pumpSoon();
     };
@@ -119,7 +119,7 @@ class Link {
   }
 }
 
-/** What can be wrong with an adapter. */
+/** The possible mistakes of an adapter. */
 export type AdapterMistake =
   | "acknowledges before it asks the inbox"
   | "acknowledges once the handler has ended"
@@ -270,7 +270,7 @@ class MemoryConsumer implements MessageConsumer {
     this.#link.close();
   }
 
-  /** As though the process had been killed: its attempt goes on in this one, and nothing of it is heard. */
+  /** As if the process had been killed: its attempt continues in this process, but has no effect on the broker. */
   die(): void {
     this.#link.close();
   }
@@ -281,7 +281,7 @@ class MemoryConsumer implements MessageConsumer {
   }
 }
 
-/** A queue of its own, and the adapter with or without a mistake. */
+/** A queue, and an adapter with or without a mistake. */
 export function memoryBroker(mistake: AdapterMistake | null = null): BrokerUnderTest {
   const queue = new MemoryQueue();
   const consumers: MemoryConsumer[] = [];

@@ -1,4 +1,4 @@
-/** That a RabbitMQ that is killed has what `wrote` waits for, and forgets what it would go on waiting for. */
+/** A killed RabbitMQ keeps what `wrote` has waited for, and loses what it would still wait for. */
 import { readdirSync, readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { Connection } from "rabbitmq-client";
@@ -49,7 +49,7 @@ function logOf(own: PrivateBroker): string {
   return join(own.folder, name);
 }
 
-/** Where the term behind the one with this name begins: four bytes of length, and what marks a term. */
+/** Where the term after the one with this name starts: four bytes of length, and the marker of a term. */
 function outcomeAt(text: string, name: string): number {
   return text.indexOf("bWLA", text.lastIndexOf(name)) - 4;
 }

@@ -1,4 +1,4 @@
-/** What Mnesia, where RabbitMQ keeps its queues, has in its log. */
+/** The log of Mnesia, where RabbitMQ stores its queues. */
 
 /**
  * Whether what was declared under this name outlives a kill: a transaction with it is in the log, and its outcome behind it.

@@ -2,12 +2,12 @@ import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "n
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-/** The file that collects what could not be run; test processes inherit it from the one that started them. */
+/** The file that collects what could not run; test processes inherit it from the process that started them. */
 const variable = "LATCHKEY_TEST_NOT_RUN";
 
 /**
- * Reports something that cannot be tested on this machine. Nothing is left out silently: the run ends with one summary,
- * and in CI (`CI=true`) it is a failure.
+ * Reports something that cannot be tested on this machine. Nothing is skipped silently: the run ends with one summary, and in
+ * CI (`CI=true`) it fails.
  */
 export function notRun(what: string, reason: string): void {
   const message = `${what} (${reason})`;

@@ -13,7 +13,7 @@ import { scratchDirectory, serverUser } from "./scratch.ts";
 import { until } from "./until.ts";
 
 const size = 3;
-/** Patroni's least: a leader that is silent for so long is replaced. Its default is 30. */
+/** Patroni's minimum: a leader that is silent for this long is replaced. Its default is 30. */
 const ttlSeconds = 20;
 const formingTimeoutMs = 90_000;
 
@@ -47,7 +47,7 @@ export async function startPatroni(options: PatroniOptions): Promise<PatroniClus
     const restPort = await freePort();
     nodes.push(new PatroniNode(patroni, { ...seat, bin, restPort, name: `node${index}`, store, ...options }));
   }
-  // The first makes the database, which the others copy.
+  // The first creates the database, which the others copy.
   const [first, ...others] = nodes;
   await first?.start();
   await Promise.all(others.map((node) => node.start()));
@@ -141,7 +141,7 @@ export class PatroniNode {
     return this.#server.start();
   }
 
-  /** As load balancers ask it. */
+  /** The request that load balancers send. */
   async leads(): Promise<boolean> {
     return (await fetch(`http://127.0.0.1:${this.#settings.restPort}/primary`)).ok;
   }
@@ -187,7 +187,7 @@ function configuration({ folder, port, restPort, bin, name, store, onRoleChange 
         loop_wait: 2,
         retry_timeout: 5,
         synchronous_mode: true,
-        // Without it the last node that is left acknowledges what nothing else has.
+        // Without it the last remaining node acknowledges data that no other node has.
         synchronous_mode_strict: true,
         postgresql: { use_pg_rewind: true, use_slots: true },
       },

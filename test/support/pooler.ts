@@ -1,4 +1,4 @@
-/** pgbouncer in transaction mode, or pgpool-II, before a server of ours. */
+/** pgbouncer in transaction mode, or pgpool-II, in front of one of our servers. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ export type PoolerKind = "pgbouncer" | "pgpool";
 export interface PoolerOptions {
   /** Database behind it; what it answers for has the same user and database. */
   readonly to: string;
-  /** Who may log in, beside `postgres`; pgpool lets everybody in. */
+  /** Users who may log in, in addition to `postgres`; pgpool accepts all. */
   readonly users?: readonly string[];
   /** Lines of its own configuration. */
   readonly settings?: Readonly<Record<string, string | number>>;
@@ -111,7 +111,7 @@ export class Pooler {
     this.#endings = [watchDirectory(folder), onRelease(() => this.stop())];
   }
 
-  /** Null: it is not on this machine, and not to be had. */
+  /** Null: it is not installed, and cannot be downloaded. */
   static async open(kind: PoolerKind, options: PoolerOptions): Promise<Pooler | null> {
     const program = await debianTool(kind);
     if (program === null) return null;
@@ -167,7 +167,7 @@ export class Pooler {
     }
   }
 
-  /** Connections on both sides are gone, whatever they were doing. */
+  /** Closes the connections on both sides, whatever they are doing. */
   async end(): Promise<void> {
     const child = this.#child;
     this.#child = null;

@@ -124,7 +124,7 @@ export class PrivateRedis {
     return child;
   }
 
-  /** SIGSTOP; the function that is returned lets it go on. */
+  /** SIGSTOP; returns a function that continues it. */
   async freeze(): Promise<() => void> {
     const { pid } = this;
     await freezeProcess(pid);

@@ -20,7 +20,7 @@ export interface PrivateServerRecipe {
   /** Before every start. */
   prepare(place: ServerPlace): Promise<{ readonly args: string[]; readonly env: Record<string, string> }>;
   url(place: ServerPlace): string;
-  /** Rejects or answers false until it takes clients. */
+  /** Rejects or returns false until it accepts clients. */
   answers(url: string): Promise<boolean>;
 }
 
@@ -72,7 +72,7 @@ export class PrivateServer<R extends PrivateServerRecipe = PrivateServerRecipe> 
     await this.#ending((pid) => killTree(identify(pid)));
   }
 
-  /** SIGSTOP; the function that is returned lets it go on. */
+  /** SIGSTOP; returns a function that continues it. */
   async freeze(): Promise<() => void> {
     const pid = this.#child?.pid;
     if (!pid) throw new Error("the server is not running");

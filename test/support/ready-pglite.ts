@@ -1,6 +1,6 @@
 /**
- * Databases of PGlite as new ones are. PGlite takes five seconds of a processor to make one; here the first who needs one
- * makes it, and everybody copies that.
+ * Databases of PGlite in their initial state. PGlite takes five seconds of CPU time to create one; here the first caller
+ * creates it, and all others copy it.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
@@ -30,15 +30,15 @@ export async function fillPgliteFolder(path: string): Promise<void> {
   if (existsSync(path)) return;
   await makeArchive();
   mkdirSync(path, { recursive: true });
-  // It tells of the slash before each name, which it leaves out.
+  // tar reports on stderr that it removes the leading slash of each name.
   execFileSync("tar", ["-xf", archive, "-C", path], { stdio: "pipe" });
 }
 
-/** Others may be at it, too: who is last has written the same. */
+/** Concurrent callers are harmless: all write the same. */
 async function makeArchive(): Promise<void> {
   if (existsSync(archive)) return;
   const database = new PGlite("memory://");
-  // Asked before that it never answers.
+  // A query before this would never return.
   await database.waitReady;
   const bytes = await (await database.dumpDataDir("none")).arrayBuffer();
   await database.close();

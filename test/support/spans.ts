@@ -1,4 +1,4 @@
-/** OpenTelemetry's SDK as a service has it, with its spans in memory. It is global, so files that use it run alone. */
+/** OpenTelemetry's SDK as a service configures it, with its spans in memory. It is global, so files that use it run alone. */
 import * as api from "@opentelemetry/api";
 import { InMemorySpanExporter, type ReadableSpan, SimpleSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { NodeTracerProvider } from "@opentelemetry/sdk-trace-node";
@@ -6,7 +6,7 @@ import { onRelease } from "./resources.ts";
 
 export { api };
 
-/** A span as tests look at it. */
+/** A span in the form that tests use. */
 export interface SeenSpan {
   readonly name: string;
   readonly kind: number;
@@ -17,7 +17,7 @@ export interface SeenSpan {
   readonly links: readonly string[];
   readonly attributes: ReadableSpan["attributes"];
   readonly status: ReadableSpan["status"];
-  /** All of it that a backend would get, as text. */
+  /** Everything that a backend would receive, as text. */
   readonly text: string;
 }
 

@@ -64,7 +64,7 @@ export interface Arranged {
   readonly receiver: Receiver;
   readonly events: unknown[];
   readonly reasons: string[];
-  /** How often the store was asked. */
+  /** The number of calls to the store. */
   storeCalls(): number;
   setStoreDown(down: boolean): void;
   advance(ms: number): Promise<void>;

@@ -21,11 +21,11 @@ export interface Signed {
 export interface Sender {
   readonly name: string;
   source(): WebhookSource<unknown>;
-  /** A delivery of the event `id`; without an id it is signed all the same. */
+  /** A delivery of the event `id`; without an id it is still signed. */
   deliver(id: string | null, of?: { readonly payload?: object; readonly secret?: string }): Promise<Signed>;
-  /** The headers by which it is known to be genuine. */
+  /** The headers that prove that it is genuine. */
   readonly signature: string;
-  /** What a delivery without an id is refused for: some verifiers need it. */
+  /** The reason for which a delivery without an id is refused: some verifiers need the id. */
   readonly withoutId: "missing-id" | "signature-invalid";
   /** How long it sends an event again, in milliseconds. */
   readonly windowMs: number;
@@ -37,7 +37,7 @@ const json = { "content-type": "application/json" };
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const client = new Stripe("sk_test_not_used");
 const dayMs = 24 * 60 * 60 * 1000;
-/** What other code would write otherwise: only the bytes as they came have the signature. */
+/** JSON in an unusual format: only the exact bytes match the signature. */
 const spaced = (value: object) => JSON.stringify(value, null, 3).replace("é", "\\u00e9");
 
 export const stripeSender: Sender = {

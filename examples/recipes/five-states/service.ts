@@ -1,5 +1,5 @@
 /**
- * Postgres alone: a request is written down and answered 202, a worker runs it, a status resource says what became of it.
+ * Postgres only: a request is stored and answered with 202, a worker runs it, and a status resource returns the result.
  * DATABASE_URL=postgres://… node service.ts; with WORKER=off a process answers and runs nothing.
  */
 import type { AddressInfo } from "node:net";
@@ -25,7 +25,7 @@ const latchkey = createLatchkey({
   store: postgresStore({ pool }),
   onEvent(event) {
     metrics.onEvent(event);
-    // Every key that is taken from a worker which died, or is tried again.
+    // Keys that were taken over from a worker that died, or that are retried.
     if (event.type === "taken_over") console.log(`taken over ${event.recordId}: was ${event.from}`);
   },
 });
@@ -56,7 +56,7 @@ const createReport = latchkey.operation("reports.create", {
     }),
 });
 
-/** Stands for your authentication. */
+/** A placeholder for your authentication. */
 const accounts = new Map([["acme-token", "acme"]]);
 const accountOf = (req: Request) => accounts.get(req.get("authorization")?.replace("Bearer ", "") ?? "");
 const options = { tenant: accountOf, statusPath: "/operations" };
@@ -76,7 +76,7 @@ app.post(
 );
 app.get("/operations/:id", expressStatus(latchkey, options));
 
-// The sweeper looks every second for workers that have died, the cleaner every minute for what is past its time.
+// The sweeper looks every second for workers that have died, the cleaner every minute for expired records.
 if (WORKER !== "off") {
   latchkey.startWorker({ leaseRescuer: { intervalMs: 1_000 }, recordCleaner: { intervalMs: 60_000 } });
 }

@@ -1,4 +1,4 @@
-/** The secure golden path: who may ask, what a key may be, what is written, and what goes out after the commit. */
+/** The secure golden path: who may call, what a key may be, what is stored, and what is sent after the commit. */
 import express, { type Request } from "express";
 import { createLatchkey, type HttpOptions, type LatchkeyEvent, NotExecuted } from "latchkey";
 import { encryptionCodec } from "latchkey/encryption";
@@ -23,7 +23,7 @@ export interface Charge {
   readonly reference: string;
 }
 
-/** What your authentication knows of a caller. The account is the tenant, the user the principal; a token is neither. */
+/** What your authentication knows about a caller. The account is the tenant, the user the principal; a token is neither. */
 const callers = new Map([
   ["acme-token", { account: "acme", user: "ann" }],
   ["acme-other-token", { account: "acme", user: "bob" }],
@@ -31,7 +31,7 @@ const callers = new Map([
 ]);
 const callerOf = (req: Request) => callers.get(req.get("authorization")?.replace("Bearer ", "") ?? "");
 
-/** Whose a request is, what a key may be, and what makes two requests the same. */
+/** Whose request it is, what a key may be, and what makes two requests the same. */
 const rules: HttpOptions<Request> = {
   tenant: (req) => callerOf(req)?.account,
   principal: (req) => callerOf(req)?.user,
@@ -51,7 +51,7 @@ export interface Secrets {
 export function createApp(pool: pg.Pool, providerUrl: string, secrets: Secrets) {
   const metrics = createMetrics();
   const latchkey = createLatchkey({
-    store: postgresStore({ pool }), // a store that is away answers 503, and nothing runs
+    store: postgresStore({ pool }), // if the store is unavailable, the answer is 503, and nothing runs
     keySecret: secrets.keys,
     logSecret: secrets.keys, // the same key has the same hash in all processes' logs
     codec: encryptionCodec({ keys: { first: Buffer.from(secrets.answers, "base64") }, current: "first" }),
@@ -129,7 +129,7 @@ export function createApp(pool: pg.Pool, providerUrl: string, secrets: Secrets) 
   return { app, latchkey, charge };
 }
 
-/** What wakes a person. The rest is counted in /metrics. */
+/** The events that alert a person. The rest are counted in /metrics. */
 function alertOn(event: LatchkeyEvent): void {
   switch (event.type) {
     case "effect_dead":

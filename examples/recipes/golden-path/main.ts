@@ -44,7 +44,7 @@ function serve(): void {
   });
 }
 
-/** What the provider has, by our key. Yours asks page by page, for a little more than the day that is compared. */
+/** The provider's charges, by our key. Yours would read page by page, for slightly more than the day that is compared. */
 async function* chargesAtProvider() {
   const response = await fetch(`${PROVIDER_URL}/charges`);
   for (const one of (await response.json()) as Charge[]) yield { ...one, key: one.reference ?? "" };

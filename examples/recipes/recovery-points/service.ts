@@ -104,7 +104,7 @@ const createRide = latchkey.operation("rides.create", {
   },
 });
 
-/** Stands for your authentication. */
+/** A placeholder for your authentication. */
 const accounts = new Map([["acme-token", "acme"]]);
 const accountOf = (req: Request) => accounts.get(req.get("authorization")?.replace("Bearer ", "") ?? "");
 const serve = expressServe(latchkey, { tenant: accountOf });

@@ -20,10 +20,10 @@ const day = 24 * 60 * 60 * 1000;
 
 const pool = new pg.Pool({ ...(connectionString && { connectionString }), connectionTimeoutMillis: 3_000 });
 pool.on("error", (error) => console.error(`Postgres: ${error.message}`));
-// Without its queue, a command fails at once while Redis is away, and the database is asked.
+// Without its queue, a command fails at once while Redis is unavailable, and the database is used.
 const redis = createClient({ url: REDIS_URL, disableOfflineQueue: true });
 redis.on("error", (error) => console.error(`Redis: ${error.message}`));
-redis.connect().catch(() => {}); // reported above; the client goes on trying
+redis.connect().catch(() => {}); // reported above; the client keeps trying
 const rabbit = new Connection({ url: RABBITMQ_URL });
 rabbit.on("error", (error) => console.error(`RabbitMQ: ${error.message}`));
 
@@ -54,7 +54,7 @@ const createInvoice = latchkey.operation("invoices.create", {
   leaseMs: 5_000,
 });
 
-/** Stands for your authentication. */
+/** A placeholder for your authentication. */
 const accounts = new Map([["acme-token", "acme"]]);
 const accountOf = (req: Request) => accounts.get(req.get("authorization")?.replace("Bearer ", "") ?? "");
 const protect = expressProtect(latchkey, { tenant: accountOf, inProgress: 429 });
@@ -94,7 +94,7 @@ app.post(
 );
 
 if (BENCH) {
-  // For comparison alone: the same work without a key.
+  // Only for comparison: the same work without a key.
   app.post("/orders/plain", async (req, res) => {
     const { rows } = await pool.query(insertOrder, [accountOf(req), req.body.item]);
     res.status(201).json(rows[0]);

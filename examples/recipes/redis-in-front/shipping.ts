@@ -1,5 +1,5 @@
 /**
- * The other end of the queue: each order is shipped once, however often its message comes.
+ * The other end of the queue: each order is shipped once, however often its message arrives.
  * DATABASE_URL=postgres://… RABBITMQ_URL=amqp://… node shipping.ts
  */
 import { createLatchkey } from "latchkey";
