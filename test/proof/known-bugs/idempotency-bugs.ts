@@ -72,7 +72,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "failures: a throw rolls back, the framework answers it, and the key runs again",
       ),
       at(
-        `${src}/http/express/express.holding.test.ts`,
+        `${src}/http/express/express.buffering.test.ts`,
         "a file is stored completely even if the client has hung up",
       ),
     ],
@@ -246,7 +246,7 @@ export const idempotencyBugs: readonly KnownBug[] = [
         "that runs again starts without the retention it set before",
       ),
       at(
-        `${src}/http/express/express.holding.test.ts`,
+        `${src}/http/express/express.buffering.test.ts`,
         "a run that is rolled back and repeated starts from a clean response",
       ),
     ],

@@ -7,7 +7,7 @@ import type { Operation } from "../operations/operation.ts";
 import type { OwnedOperation } from "../operations/owned-operation.ts";
 import { standInBytes } from "./node-response/node-body.ts";
 import { announcesBody, headerLines, readBytes } from "./node-response/node-messages.ts";
-import { sendOutcome, submitHeld } from "./node-response/submit.ts";
+import { sendOutcome, submitBuffered } from "./node-response/submit.ts";
 import { createExchange } from "./protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "./protocol/http-options.ts";
 import type { BodyReading, Incoming } from "./protocol/incoming.ts";
@@ -64,7 +64,7 @@ export function nodeProtect<Tx, R extends IncomingMessage = IncomingMessage>(
       const { incoming, body } = read(req);
       const answer = { res, limitBytes: answerHoldBytes, sends: true, lends: true, yields: true };
       // R is what the adapter's options know of a request, Req what this handler knows of the same one.
-      const outcome = await submitHeld(
+      const outcome = await submitBuffered(
         submit,
         req as IncomingMessage as R,
         incoming,

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import { LatchkeyError } from "../errors.ts";
 import { readRequestBytes } from "../http/fetch/fetch-messages.ts";
-import { readHeldBody } from "../http/node-response/node-body.ts";
+import { readBufferedBody } from "../http/node-response/node-body.ts";
 import type { BodyReading } from "../http/protocol/incoming.ts";
 import { checkOptions, type OptionNames } from "../known-options.ts";
 import type { Latchkey } from "../latchkey.ts";
@@ -181,7 +181,7 @@ export function expressWebhook(
   receiver: WebhookReceiver,
 ): (req: IncomingMessage, res: ServerResponse, next: (error?: unknown) => void) => void {
   const handle = async (req: NodeRequest, res: ServerResponse): Promise<void> => {
-    const reading = await readHeldBody(req, req, receiver.bodyLimitBytes, rawRemedy);
+    const reading = await readBufferedBody(req, req, receiver.bodyLimitBytes, rawRemedy);
     const answer = await answerTo(receiver, reading, {
       request: req,
       header: (name) => {

@@ -6,9 +6,9 @@ import type { Latchkey } from "../../latchkey.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
-import { keepBytes, readHeldBody } from "../node-response/node-body.ts";
+import { keepBytes, readBufferedBody } from "../node-response/node-body.ts";
 import { headerLines } from "../node-response/node-messages.ts";
-import { sendOutcome, submitHeld } from "../node-response/submit.ts";
+import { sendOutcome, submitBuffered } from "../node-response/submit.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
@@ -60,7 +60,7 @@ export function expressProtect<Tx, R extends ExpressMessage = ExpressRequest>(
         yields: true,
       };
       // R is what the adapter's options know of a request, Req what this route knows of the same one.
-      submitHeld(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
+      submitBuffered(submit, req as ExpressMessage as R, incomingOf(req), answer, (view, context) =>
         handler(req, view, context),
       )
         .then((outcome) => {
@@ -104,7 +104,7 @@ export function expressRecord<Tx, R extends ExpressMessage = ExpressRequest>(
     const recorded = (req: R, res: ServerResponse, next: ExpressNext) => {
       const limitBytes = operation.settings.answerHoldBytes;
       const answer = { res, limitBytes, sends: true };
-      submitHeld(submit, req, incomingOf(req), answer, () => next())
+      submitBuffered(submit, req, incomingOf(req), answer, () => next())
         .then((outcome) => {
           if (outcome.kind !== "pass") return sendOutcome(res, outcome);
           for (const [name, value] of outcome.headers) res.setHeader(name, value);
@@ -155,7 +155,7 @@ function incomingOf(req: ExpressMessage): Incoming {
     method: req.method ?? "",
     target: req.originalUrl,
     header: (name) => headerLines(req, name),
-    readBody: (limitBytes) => readHeldBody(req, req, limitBytes, errorCodes["body-consumed"].remedy),
+    readBody: (limitBytes) => readBufferedBody(req, req, limitBytes, errorCodes["body-consumed"].remedy),
   };
 }
 

@@ -22,7 +22,7 @@ export async function uploadedForm(
   fields: unknown,
   holders: readonly object[],
 ): Promise<{ readonly fields: unknown; readonly files: unknown } | null> {
-  const found = new Set(holders.flatMap((holder) => ["file", "files"].map((name) => heldIn(holder, name))));
+  const found = new Set(holders.flatMap((holder) => ["file", "files"].map((name) => memberOf(holder, name))));
   if (isPlaceholder(fields ?? null) && [...found].every(isPlaceholder)) return null;
   try {
     return { fields: describedField(fields ?? null, []), files: await describedFiles([...found], []) };
@@ -33,9 +33,9 @@ export async function uploadedForm(
 }
 
 /** Ignores functions, because some frameworks have methods with these names. */
-function heldIn(holder: object, name: string): unknown {
-  const held: unknown = Reflect.get(holder, name) ?? null;
-  return typeof held === "function" ? null : held;
+function memberOf(holder: object, name: string): unknown {
+  const value: unknown = Reflect.get(holder, name) ?? null;
+  return typeof value === "function" ? null : value;
 }
 
 class NotCovered extends Error {}
@@ -130,7 +130,7 @@ async function fileDigest(file: Loose): Promise<string> {
     .map((member) => file[member])
     .find((text) => typeof text === "string" && text !== "");
   if (typeof path === "string") return digestOfPath(path);
-  const bytes = byteMembers.map((member) => file[member]).find((held) => held instanceof Uint8Array);
+  const bytes = byteMembers.map((member) => file[member]).find((value) => value instanceof Uint8Array);
   if (bytes instanceof Uint8Array) return digestOf(bytes);
   throw new NotCovered();
 }

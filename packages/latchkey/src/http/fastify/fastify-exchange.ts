@@ -10,7 +10,7 @@ import { textOf } from "../fetch/fetch-messages.ts";
 import { type Head, linesOf, readHead, restoreHead, setFields } from "../node-response/head.ts";
 import { type LateRun, LazyBuffering } from "../node-response/lazy-buffering.ts";
 import { sendHandlerReply } from "../node-response/node-messages.ts";
-import { giveAnswer } from "../node-response/overlay.ts";
+import { giveAnswer } from "../node-response/response-interceptor.ts";
 import { errorStatusMin } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
@@ -223,7 +223,7 @@ function setStatus({ raw }: FastifyAnswer, { status, statusText }: Reply): void 
   if (statusText !== undefined) raw.statusMessage = statusText;
 }
 
-/** Takes a payload as the run's answer, or writes it to the held raw response, as Fastify does at the end of its pipeline. */
+/** Takes a payload as the run's answer, or writes it to the buffered raw response, as Fastify does at the end of its pipeline. */
 function deliver(late: LateRun, reply: FastifyAnswer, given: unknown, again = () => {}): void {
   const { raw } = reply;
   let payload = given;
@@ -234,7 +234,7 @@ function deliver(late: LateRun, reply: FastifyAnswer, given: unknown, again = ()
   }
   const headers = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
   if (isWhole(payload) && late.give(headOf(raw, headers), payload, again)) return;
-  late.hold();
+  late.buffer();
   if (isWhole(payload) && giveAnswer(raw, headOf(raw, headers), payload)) return;
   for (const [name, value] of headers) raw.setHeader(name, value ?? "");
   if (payload === undefined || payload === null) raw.end();
@@ -274,7 +274,7 @@ function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** The usual members of a reply. None of them touches the raw response, so it need not be held. */
+/** The usual members of a reply. None of them touches the raw response, so it need not be buffered. */
 const untouching: ReadonlySet<PropertyKey> = new Set([
   "code",
   "getHeader",
@@ -302,8 +302,8 @@ const settingStatus: ReadonlySet<PropertyKey> = new Set(["code", "redirect", "st
 function liveView(own: FastifyAnswer, late: LateRun): FastifyAnswer {
   const view: FastifyAnswer = new Proxy(own, {
     get(target, name) {
-      if (name === "raw") return late.hold();
-      if (late.isLive && !isUntouching(target, name)) late.hold();
+      if (name === "raw") return late.buffer();
+      if (late.isLive && !isUntouching(target, name)) late.buffer();
       const value: unknown = Reflect.get(target, name);
       if (typeof value !== "function") return value;
       return (...args: unknown[]) => {

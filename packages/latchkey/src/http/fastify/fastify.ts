@@ -5,7 +5,7 @@ import type { Latchkey } from "../../latchkey.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
-import { requireHoldable } from "../node-response/overlay.ts";
+import { requireBufferable } from "../node-response/response-interceptor.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Outcome } from "../protocol/outcome.ts";
@@ -84,7 +84,7 @@ export function fastifyProtect<Tx, R extends FastifyMessage = FastifyRequest>(
       const given = request as FastifyMessage as R;
       let outcome: Outcome;
       try {
-        requireHoldable(reply.raw);
+        requireBufferable(reply.raw);
         outcome = await submit(given, bodies.incomingOf(request), (context, report) =>
           exchange.run((own) => run(own, context), report),
         );

@@ -6,9 +6,9 @@ import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
 import { setFields } from "../node-response/head.ts";
-import { readHeldBody } from "../node-response/node-body.ts";
+import { readBufferedBody } from "../node-response/node-body.ts";
 import { headerLines } from "../node-response/node-messages.ts";
-import { submitHeld } from "../node-response/submit.ts";
+import { submitBuffered } from "../node-response/submit.ts";
 import { beforeHandler, createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
 import type { Incoming } from "../protocol/incoming.ts";
@@ -60,15 +60,21 @@ export function koaProtect<Tx, C extends KoaMessage = KoaContext>(
       const request = ctx as KoaMessage as C;
       let errors: DeferredErrors | null = null;
       const before = readOwn(ctx.response);
-      const outcome = await submitHeld(submit, request, incomingOf(ctx), answer, async (view, context) => {
-        const own = beforeHandler(() => {
-          if (errors === null) errors = deferErrors(ctx);
-          else restoreOwn(ctx.response, before);
-          return Object.assign(contextOfRun(ctx, view), { onerror: errors.onerror });
-        });
-        await handler(own, context);
-        respond(own);
-      })
+      const outcome = await submitBuffered(
+        submit,
+        request,
+        incomingOf(ctx),
+        answer,
+        async (view, context) => {
+          const own = beforeHandler(() => {
+            if (errors === null) errors = deferErrors(ctx);
+            else restoreOwn(ctx.response, before);
+            return Object.assign(contextOfRun(ctx, view), { onerror: errors.onerror });
+          });
+          await handler(own, context);
+          respond(own);
+        },
+      )
         .catch((error: unknown) => {
           restoreOwn(ctx.response, before);
           throw error;
@@ -116,7 +122,7 @@ function incomingOf(ctx: KoaMessage): Incoming {
     method: ctx.method,
     target: koaTarget(ctx),
     header: (name) => headerLines(ctx.req, name),
-    readBody: (limitBytes) => readHeldBody(ctx.req, ctx.request, limitBytes, remedy),
+    readBody: (limitBytes) => readBufferedBody(ctx.req, ctx.request, limitBytes, remedy),
   };
 }
 
@@ -163,8 +169,8 @@ interface DeferredErrors {
 }
 
 /**
- * Defers errors that Koa reports to a context while its response is held, mainly that the client has hung up. Koa would answer
- * them, and the held response would take that for the handler's answer.
+ * Defers errors that Koa reports to a context while its response is buffered, mainly that the client has hung up. Koa would answer
+ * them, and the buffered response would take that for the handler's answer.
  */
 function deferErrors(ctx: KoaMessage): DeferredErrors {
   const before = Object.getOwnPropertyDescriptor(ctx, "onerror");

@@ -1,6 +1,6 @@
 /**
  * One protected request in Nest. Nest itself answers, once for each request, with the handler's value after the interceptors.
- * So the value is passed to Nest inside the attempt, and what Nest then writes to the held response is the answer.
+ * So the value is passed to Nest inside the attempt, and what Nest then writes to the buffered response is the answer.
  */
 import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
@@ -9,7 +9,7 @@ import { LatchkeyError, NotExecuted } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
 import type { Attempt, HandlerContext } from "../../operations/attempt.ts";
 import { type ReplyState, readReply, restoreReply } from "../fastify/fastify-reply.ts";
-import { type BufferedResponse, holdResponse } from "../node-response/buffered-response.ts";
+import { type BufferedResponse, bufferResponse } from "../node-response/buffered-response.ts";
 import { requireUnread, sendOutcome } from "../node-response/submit.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler, CannotRunAgain, type HttpWork } from "../protocol/exchange.ts";
@@ -39,7 +39,7 @@ export class NestExchange {
   /** The status that Nest set before the handler. */
   readonly #status: number;
   readonly #before: ReplyState | null;
-  readonly #held: BufferedResponse<ServerResponse>;
+  readonly #buffered: BufferedResponse<ServerResponse>;
   #released = false;
   /** Nest has received the value of a run and is about to answer with it. */
   #isGiven = false;
@@ -57,7 +57,7 @@ export class NestExchange {
     this.#isKept = isKept;
     this.#status = place.res.statusCode;
     this.#before = place.reply === null ? null : readReply(place.reply);
-    this.#held = holdResponse(place.res, {
+    this.#buffered = bufferResponse(place.res, {
       limitBytes,
       yields: true,
       // Nest writes the answer outside the attempt's async context.
@@ -97,7 +97,7 @@ export class NestExchange {
     report: (error: unknown) => void,
   ): Promise<Reply> {
     let isMade = true;
-    const reply = await this.#held.run(async () => {
+    const reply = await this.#buffered.run(async () => {
       if (this.#nest === null) {
         const message = "The transaction would have to run again, but Nest has already answered";
         throw new CannotRunAgain("rolled_back", { message });
@@ -128,9 +128,9 @@ export class NestExchange {
     if (this.#nest === null) return;
     this.#left = true;
     const { statusCode, statusMessage } = this.#place.res;
-    this.#held.noteStatus("statusCode", statusCode);
-    if (statusMessage !== undefined) this.#held.noteStatus("statusMessage", statusMessage);
-    this.#held.leave();
+    this.#buffered.noteStatus("statusCode", statusCode);
+    if (statusMessage !== undefined) this.#buffered.noteStatus("statusMessage", statusMessage);
+    this.#buffered.leave();
     this.#place.res.statusCode = this.#status;
     this.#restoreReply();
   }
@@ -160,7 +160,7 @@ export class NestExchange {
   async #answer(outcome: Answered): Promise<void> {
     const unanswered = this.#nest !== null && !this.#left;
     if (unanswered && !answersItself(this.#host)) {
-      await this.#held.run(() => this.#give(valueIn(outcome.reply)), ignore).catch(ignore);
+      await this.#buffered.run(() => this.#give(valueIn(outcome.reply)), ignore).catch(ignore);
     }
     this.#release();
     this.#send(outcome);
@@ -203,7 +203,7 @@ export class NestExchange {
   #release(): void {
     if (this.#released) return;
     this.#released = true;
-    this.#held.release();
+    this.#buffered.release();
   }
 
   #restoreReply(): void {

@@ -5,7 +5,7 @@ import type { Latchkey } from "../../latchkey.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
 import type { Operation } from "../../operations/operation.ts";
 import type { OwnedOperation } from "../../operations/owned-operation.ts";
-import { readHeldBody } from "../node-response/node-body.ts";
+import { readBufferedBody } from "../node-response/node-body.ts";
 import { headerLines, requireHttp1 } from "../node-response/node-messages.ts";
 import { createExchange } from "../protocol/exchange.ts";
 import type { HttpOptions, RouteOptions } from "../protocol/http-options.ts";
@@ -48,7 +48,7 @@ export function nestProtect<Tx, R extends NestMessage = NestRequest>(
     const interceptor: NestInterceptor = {
       intercept(host, next) {
         const place = placeOf(host);
-        // Must be checked before the response is held.
+        // Must be checked before the response is buffered.
         requireHttp1(place.message);
         const { request } = place;
         const turn = new NestExchange(host, place, answerHoldBytes, operation.execution !== "transaction");
@@ -113,7 +113,7 @@ function incomingOf({ request, message }: NestPlace, host: NestHost): Incoming {
     target: request.originalUrl,
     variant: variantOf(host),
     header: (name) => headerLines(message, name),
-    readBody: (limitBytes) => readHeldBody(message, request, limitBytes, remedy),
+    readBody: (limitBytes) => readBufferedBody(message, request, limitBytes, remedy),
   };
 }
 

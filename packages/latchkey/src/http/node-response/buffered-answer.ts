@@ -1,4 +1,4 @@
-/** The answer of one run of a handler, collected through a held response. */
+/** The answer of one run of a handler, collected through a buffered response. */
 import type { ServerResponse } from "node:http";
 import { Writable } from "node:stream";
 import { LatchkeyError } from "../../errors.ts";
@@ -7,10 +7,10 @@ import { linesOf, readHead } from "./head.ts";
 
 /** Notified when an answer's state changes without a method call on the response. */
 export interface AnswerWatcher {
-  changed(answer: HeldAnswer): void;
+  changed(answer: BufferedAnswer): void;
 }
 
-export class HeldAnswer {
+export class BufferedAnswer {
   /** The error with which a second answer was refused. */
   second: LatchkeyError | null = null;
   /** An object and not a closure: with a closure, requests stay in memory until the old generation is collected. */

@@ -2,7 +2,7 @@
 import { IncomingMessage, ServerResponse } from "node:http";
 import { Socket } from "node:net";
 import { describe, expect, test } from "vitest";
-import { type BufferedResponse, holdResponse } from "./buffered-response.ts";
+import { type BufferedResponse, bufferResponse } from "./buffered-response.ts";
 import { hasLines } from "./head.ts";
 import { methodNames } from "./method-table.ts";
 
@@ -13,7 +13,7 @@ function responseOf(Made: Responses = ServerResponse): ServerResponse {
 }
 
 async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => unknown): Promise<string> {
-  const held: BufferedResponse<ServerResponse> = holdResponse(res, { limitBytes: 1_000 });
+  const held: BufferedResponse<ServerResponse> = bufferResponse(res, { limitBytes: 1_000 });
   const reply = await held.run(handle, () => {});
   held.release(reply);
   return Buffer.from(reply.body).toString();

@@ -3,8 +3,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInThisContext } from "node:vm";
 import { afterEach, describe, expect, test } from "vitest";
 import { listen } from "../../../../../test/support/listen.ts";
-import { holdResponse } from "./buffered-response.ts";
-import { answeringMethods } from "./held-methods.ts";
+import { answeringMethods } from "./buffered-methods.ts";
+import { bufferResponse } from "./buffered-response.ts";
 import { methodNames } from "./method-table.ts";
 
 const closing: (() => Promise<void>)[] = [];
@@ -30,7 +30,7 @@ async function withResponse(act: (res: ServerResponse) => unknown): Promise<stri
 }
 
 async function holdOnce(res: ServerResponse, handle: (view: ServerResponse) => unknown) {
-  const held = holdResponse(res, { limitBytes });
+  const held = bufferResponse(res, { limitBytes });
   try {
     const reply = await held.run(handle, report);
     return { ...reply, text: Buffer.from(reply.body).toString() };
@@ -115,14 +115,14 @@ describe("a held response", () => {
         },
       }),
     "is not extensible": (res) => void Object.preventExtensions(res),
-    "is held already": (res) => void holdResponse(res, { limitBytes }),
+    "is held already": (res) => void bufferResponse(res, { limitBytes }),
   };
 
   test.each(Object.keys(unfit))("refuses and does not change one that %s", (name) => {
     const res = new ServerResponse({ method: "GET", httpVersionMajor: 1, httpVersionMinor: 1 } as never);
     unfit[name]?.(res);
     const before = [Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)];
-    expect(() => holdResponse(res, { limitBytes })).toThrow(TypeError);
+    expect(() => bufferResponse(res, { limitBytes })).toThrow(TypeError);
     expect([Object.getPrototypeOf(res), Object.getOwnPropertyDescriptors(res)]).toEqual(before);
   });
 
@@ -169,7 +169,7 @@ describe("a held response", () => {
   test("keeps its shape, also when its answer is sent", async () => {
     const shapes: boolean[] = [];
     const said = await withResponse(async (res) => {
-      const held = holdResponse(res, { limitBytes });
+      const held = bufferResponse(res, { limitBytes });
       const reply = await held.run((view) => {
         view.writeHead(201, { "X-A": "1" }).end("held");
         shapes.push(hasShape(res));

@@ -12,11 +12,11 @@ import { insideAttempt } from "../../execution/nesting.ts";
 import { Bystander, detachedFrom, redirect } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
-import { HeldAnswer } from "./buffered-answer.ts";
-import { overlayKey, runOver } from "./buffered-prototype.ts";
+import { BufferedAnswer } from "./buffered-answer.ts";
+import { answeringMethods } from "./buffered-methods.ts";
+import { interceptionKey, runOver } from "./buffered-prototype.ts";
 import { type Head, isStandIn, readHead, restoreHead, restoreStatus } from "./head.ts";
-import { answeringMethods } from "./held-methods.ts";
-import { keepCovered, layOverlay } from "./overlay.ts";
+import { interceptResponse, keepCovered } from "./response-interceptor.ts";
 
 export interface BufferedResponse<Res> {
   /**
@@ -45,7 +45,7 @@ export interface BufferedResponse<Res> {
   leave(head?: Head): void;
 }
 
-export interface HoldOptions {
+export interface BufferOptions {
   readonly limitBytes: number;
   /** Whether Express's `req.res` is also a run's view. Only if handlers use views. Default false. */
   readonly lends?: boolean;
@@ -62,18 +62,18 @@ export interface HoldOptions {
   readonly before?: Head;
 }
 
-export function holdResponse<Res extends ServerResponse>(
+export function bufferResponse<Res extends ServerResponse>(
   res: Res,
-  options: HoldOptions,
+  options: BufferOptions,
 ): BufferedResponse<Res> {
   const { limitBytes, lends = false, yields = false, onLeave = nothing, before = readHead(res) } = options;
   const { isHandlers = insideAttempt } = options;
-  const first = new HeldAnswer(limitBytes);
-  let current: HeldAnswer | null = first;
+  const first = new BufferedAnswer(limitBytes);
+  let current: BufferedAnswer | null = first;
   let hasRun = false;
   const helpers = new Helpers(res);
   const bystander = yields ? new Bystander(res, before, isHandlers, () => leave()) : null;
-  let overlay = layOverlay(res, first, bystander);
+  let interception = interceptResponse(res, first, bystander);
   const uncoverSend = isStandIn(res) ? coverSend(res) : nothing;
   let comeBack = nothing;
   let hasLeft = false;
@@ -83,45 +83,45 @@ export function holdResponse<Res extends ServerResponse>(
     hasLeft = true;
     const own = [...helpers.takeBack()];
     uncoverSend();
-    overlay.remove(false);
+    interception.remove(false);
     const { req } = res;
-    const head = given ?? (overlayBegan || bystander === null ? emptyHead : bystander.takeHead());
+    const head = given ?? (interceptionBegan || bystander === null ? emptyHead : bystander.takeHead());
     const detached = detachedFrom(res, req, head);
     for (const [name, value] of own) Reflect.set(detached, name, value);
     helpers.res = detached;
     comeBack = redirect(res, detached, isHandlers);
-    overlay = layOverlay(detached, current ?? first);
+    interception = interceptResponse(detached, current ?? first);
     onLeave(detached);
   };
   // Middleware has answered before the handler began.
-  const overlayBegan = yields && overlay.hasBegun();
-  if (overlayBegan) leave();
+  const interceptionBegan = yields && interception.hasBegun();
+  if (interceptionBegan) leave();
   return {
     async run(handle, report) {
       // The first run uses the response as it is.
-      const answer = hasRun || current === null ? new HeldAnswer(limitBytes) : current;
+      const answer = hasRun || current === null ? new BufferedAnswer(limitBytes) : current;
       if (hasRun) {
         beforeHandler(() => {
           current = answer;
           helpers.takeBack();
-          overlay.begin(answer);
+          interception.begin(answer);
           bystander?.startRun();
           restoreHead(helpers.res, before);
         });
       }
       hasRun = true;
-      const bytesBefore = bytesOn(overlay.socket());
+      const bytesBefore = bytesOn(interception.socket());
       try {
         const view = new Proxy(res, new RunView<Res>(() => current === answer, helpers, bystander));
-        if (lends) overlay.lend(view);
+        if (lends) interception.lend(view);
         await handle(view);
       } catch (error) {
         if (error !== answer.second) throw error;
         report(error);
       }
       const reply = await answer.reply();
-      const bytesNow = bytesOn(overlay.socket()) ?? bytesBefore;
-      if (overlay.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
+      const bytesNow = bytesOn(interception.socket()) ?? bytesBefore;
+      if (interception.hasBegun() || (bytesBefore !== null && bytesNow !== bytesBefore)) {
         throw wroteToSocket();
       }
       return reply;
@@ -132,7 +132,7 @@ export function holdResponse<Res extends ServerResponse>(
       if (sent === undefined) helpers.takeBack();
       else helpers.unwrap();
       uncoverSend();
-      overlay.remove(isAnswered);
+      interception.remove(isAnswered);
       comeBack();
       // The response belongs to other code, whose answer may still be in progress.
       if (hasLeft) return;
@@ -160,7 +160,7 @@ function coverSend(res: ServerResponse): () => void {
 }
 
 export function wroteToSocket(): LatchkeyError {
-  const message = "The handler wrote to the socket, past the held response";
+  const message = "The handler wrote to the socket, past the buffered response";
   return new LatchkeyError("answer-twice", { message });
 }
 
@@ -194,7 +194,7 @@ class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
   get(_target: Res, name: PropertyKey, view: unknown): unknown {
     if (!this.#isLive()) {
       if (answeringMethods.has(name)) return () => view;
-      if (name === overlayKey) return runOver;
+      if (name === interceptionKey) return runOver;
     }
     return Reflect.get(this.#helpers.res, name);
   }
@@ -230,7 +230,7 @@ class Helpers<Res extends ServerResponse> {
   }
 
   replace(name: PropertyKey): void {
-    // The overlay itself handles the methods that it covers.
+    // The interception itself handles the methods that it covers.
     if (answeringMethods.has(name) || this.#replaced?.has(name)) return;
     this.#replaced ??= new Map();
     const own = Object.getOwnPropertyDescriptor(this.res, name);

@@ -3,7 +3,7 @@
  * adapters whose handlers rarely use the response: watching costs a fifth of holding.
  */
 import { ServerResponse } from "node:http";
-import { heldMethods } from "./held-methods.ts";
+import { bufferedMethods } from "./buffered-methods.ts";
 import { hasNodesMethods, looksPristine, looksWatched, methodNames, putWatched } from "./method-table.ts";
 
 export interface ResponseWatch {
@@ -24,7 +24,7 @@ export interface ResponseWatch {
  * Watches a response until it is used or `stop` is called.
  *
  * @param onUse called once, before the used method runs; it must stop the watch
- * @returns null if the response has its own methods: it is not watched, and must be held before they are used
+ * @returns null if the response has its own methods: it is not watched, and must be buffered before they are used
  */
 export function watchResponse(response: ServerResponse, onUse: () => void): ResponseWatch | null {
   const res = response as Watched;
@@ -127,10 +127,10 @@ const watchingMethods: Readonly<Record<string, unknown>> = Object.fromEntries(
   methodNames.watched.map((name) => [name, watching(name)]),
 );
 
-/** Other code may keep or wrap such a method beyond the watch: then it acts as the held method or Node's. */
+/** Other code may keep or wrap such a method beyond the watch: then it acts as the buffered method or Node's. */
 function watching(name: string) {
   return function (this: Watched, ...args: unknown[]): unknown {
     this[watchKey]?.notice();
-    return Reflect.apply(heldMethods[name] as (...given: unknown[]) => unknown, this, args);
+    return Reflect.apply(bufferedMethods[name] as (...given: unknown[]) => unknown, this, args);
   };
 }

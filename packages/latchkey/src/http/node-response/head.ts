@@ -54,7 +54,7 @@ export function hasLines(
 /** Restores an earlier head of a response, unless its head has been sent. */
 export function restoreHead(res: ServerResponse, head: Head): void {
   if (res.headersSent) return;
-  // Not the response's own methods, which may be held, or wrapped by middleware that counts calls.
+  // Not the response's own methods, which may be buffered, or wrapped by middleware that counts calls.
   const { removeHeader, setHeader } = isStandIn(res) ? res : OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);

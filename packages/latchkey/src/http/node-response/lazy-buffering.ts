@@ -7,9 +7,9 @@ import type { Reply } from "../protocol/capture.ts";
 import { checkedHead, wholeBody } from "./buffered-answer.ts";
 import {
   type BufferedResponse,
+  bufferResponse,
   bytesOn,
   emptyHead,
-  holdResponse,
   revokedView,
   wroteToSocket,
 } from "./buffered-response.ts";
@@ -25,7 +25,7 @@ export class LazyBuffering {
   /** The head before the first run; null: no run has begun. */
   #before: Head | null = null;
   #watch: ResponseWatch | null = null;
-  #held: BufferedResponse<ServerResponse> | null = null;
+  #buffered: BufferedResponse<ServerResponse> | null = null;
   #current: LateRun | null = null;
 
   /** @param onLeave called with the detached response for the runs, when other code answers on this one */
@@ -51,8 +51,8 @@ export class LazyBuffering {
     if (this.#isTaken) this.#leaveBefore();
     const { res } = this;
     this.#before ??= readHead(res);
-    this.#watch = this.#held === null ? watchResponse(res, () => void run.hold()) : null;
-    if (this.#watch === null) run.hold();
+    this.#watch = this.#buffered === null ? watchResponse(res, () => void run.buffer()) : null;
+    if (this.#watch === null) run.buffer();
     const bytesBefore = bytesOn(res.socket);
     try {
       await handle(run);
@@ -70,7 +70,7 @@ export class LazyBuffering {
     this.#current = null;
     this.#watch?.stop(false);
     this.#watch = null;
-    if (this.#held === null && this.#before !== null) restoreHead(this.res, this.#before);
+    if (this.#buffered === null && this.#before !== null) restoreHead(this.res, this.#before);
   }
 
   isCurrent(run: LateRun): boolean {
@@ -83,13 +83,13 @@ export class LazyBuffering {
   }
 
   /** Holds the response from now on. */
-  hold(): BufferedResponse<ServerResponse> {
+  buffer(): BufferedResponse<ServerResponse> {
     const { res, limitBytes } = this;
     // Begun past its methods, which only the handler does, so the answer is the handler's.
     const hasBegun = this.#watch?.hasBegun() === true;
     const left = this.#watch?.stop(false);
     this.#watch = null;
-    this.#held ??= holdResponse(res, {
+    this.#buffered ??= bufferResponse(res, {
       limitBytes,
       yields: !hasBegun,
       before: this.#before ?? readHead(res),
@@ -98,9 +98,9 @@ export class LazyBuffering {
         this.#onLeave(detached);
       },
     });
-    // Set again while held, so that they are removed with the run.
+    // Set again while buffered, so that they are removed with the run.
     for (const [name, method] of left ?? []) Reflect.set(res, name, method);
-    return this.#held;
+    return this.#buffered;
   }
 
   /** Leaves the response to other code that answers on it, during a run or before the first one. */
@@ -111,8 +111,8 @@ export class LazyBuffering {
       this.#isTaken = true;
       return;
     }
-    this.#current.hold();
-    this.#held?.leave();
+    this.#current.buffer();
+    this.#buffered?.leave();
     // These belong to the other code's answer, which is not sent yet.
     res.statusCode = statusCode;
     if (statusMessage !== undefined) res.statusMessage = statusMessage;
@@ -121,12 +121,12 @@ export class LazyBuffering {
   #leaveBefore(): void {
     this.#isTaken = false;
     this.#before = emptyHead;
-    this.hold().leave(emptyHead);
+    this.buffer().leave(emptyHead);
   }
 
   /** Records a status that the current run's handler has set on the response itself. */
   noteStatus(name: "statusCode" | "statusMessage", value: unknown): void {
-    this.#held?.noteStatus(name, value);
+    this.#buffered?.noteStatus(name, value);
   }
 
   /** Restores the response to its state before the runs. `isAnswered`: an answer of a run is sent next. */
@@ -134,51 +134,51 @@ export class LazyBuffering {
     const before = this.#before;
     this.#current = null;
     if (before === null) return;
-    if (this.#held === null) {
+    if (this.#buffered === null) {
       this.#watch?.stop(isAnswered);
       restoreHead(this.res, before);
     } else {
-      this.#held.release(undefined, isAnswered);
+      this.#buffered.release(undefined, isAnswered);
     }
   }
 }
 
 /** One run of a handler. */
 export class LateRun {
-  readonly #hold: LazyBuffering;
+  readonly #buffering: LazyBuffering;
   readonly #report: (error: unknown) => void;
   readonly #answer = Promise.withResolvers<Reply>();
-  /** Repeats an answer through the response, if it was given without it and the response is held later. */
+  /** Repeats an answer through the response, if it was given without it and the response is buffered later. */
   #giveAgain: (() => void) | null = null;
   #status: Partial<Pick<ServerResponse, "statusCode" | "statusMessage">> = {};
-  /** Null while the response is not held for this run. */
-  #held: {
+  /** Null while the response is not buffered for this run. */
+  #buffered: {
     readonly view: ServerResponse;
     readonly reply: Promise<Reply>;
     readonly handled: PromiseWithResolvers<void>;
   } | null = null;
 
-  constructor(hold: LazyBuffering, report: (error: unknown) => void) {
-    this.#hold = hold;
+  constructor(buffering: LazyBuffering, report: (error: unknown) => void) {
+    this.#buffering = buffering;
     this.#report = report;
   }
 
   get isLive(): boolean {
-    return this.#hold.isCurrent(this);
+    return this.#buffering.isCurrent(this);
   }
 
-  /** Returns the run's view of the response, which is held from this call on. */
-  hold(): ServerResponse {
-    if (this.#held !== null) return this.#held.view;
-    const { res } = this.#hold;
+  /** Returns the run's view of the response, which is buffered from this call on. */
+  buffer(): ServerResponse {
+    if (this.#buffered !== null) return this.#buffered.view;
+    const { res } = this.#buffering;
     if (!this.isLive) return revokedView(res);
     const handled = Promise.withResolvers<void>();
     let view = res;
-    const reply = this.#hold.hold().run((given) => {
+    const reply = this.#buffering.buffer().run((given) => {
       view = given;
       return handled.promise;
     }, this.#report);
-    this.#held = { view, reply, handled };
+    this.#buffered = { view, reply, handled };
     this.#answer.resolve(reply);
     // Callers that await these promises still see the rejection; this only prevents unhandled rejections.
     for (const each of [reply, handled.promise, this.#answer.promise]) each.catch(() => {});
@@ -189,29 +189,29 @@ export class LateRun {
 
   /** Records the response's current status as the handler's. */
   noteStatus(): void {
-    const { statusCode, statusMessage } = this.#hold.res;
+    const { statusCode, statusMessage } = this.#buffering.res;
     this.#status = { statusCode, ...(statusMessage && { statusMessage }) };
-    if (this.#held !== null) this.#noteStatus();
+    if (this.#buffered !== null) this.#noteStatus();
   }
 
   #noteStatus(): void {
     const { statusCode, statusMessage } = this.#status;
-    if (statusCode !== undefined) this.#hold.noteStatus("statusCode", statusCode);
-    if (statusMessage !== undefined) this.#hold.noteStatus("statusMessage", statusMessage);
+    if (statusCode !== undefined) this.#buffering.noteStatus("statusCode", statusCode);
+    if (statusMessage !== undefined) this.#buffering.noteStatus("statusMessage", statusMessage);
   }
 
   /**
-   * Takes a whole answer. False: it must be given through the response, because that is held or the answer is too long.
+   * Takes a whole answer. False: it must be given through the response, because that is buffered or the answer is too long.
    *
-   * @param again gives the answer through the response if that is held later
+   * @param again gives the answer through the response if that is buffered later
    * @throws {RangeError} when the status is invalid
    */
   give(head: Omit<Reply, "body">, chunk: unknown, again: () => void): boolean {
-    if (this.#held !== null) return false;
+    if (this.#buffered !== null) return false;
     const body = wholeBody([chunk]);
-    if (body === null || body.byteLength > this.#hold.limitBytes) return false;
+    if (body === null || body.byteLength > this.#buffering.limitBytes) return false;
     const reply = { ...checkedHead(head), body };
-    if (!this.#hold.showAnswered()) return false;
+    if (!this.#buffering.showAnswered()) return false;
     this.#answer.resolve(reply);
     this.#giveAgain = again;
     return true;
@@ -219,14 +219,14 @@ export class LateRun {
 
   /** The answer. Call this once the handler has settled. */
   ended(): Promise<Reply> {
-    this.#held?.handled.resolve();
+    this.#buffered?.handled.resolve();
     return this.#answer.promise;
   }
 
-  /** Rethrows a handler's error, or passes it to the held response's run. */
+  /** Rethrows a handler's error, or passes it to the buffered response's run. */
   failed(error: unknown): Promise<Reply> {
-    if (this.#held === null) throw error;
-    this.#held.handled.reject(error);
-    return this.#held.reply;
+    if (this.#buffered === null) throw error;
+    this.#buffered.handled.reject(error);
+    return this.#buffered.reply;
   }
 }

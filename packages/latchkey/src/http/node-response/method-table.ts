@@ -145,7 +145,7 @@ function putWatchedToo(response: object, methods: object): boolean {
   }
 }
 
-/** `usedFirst` are put on a held response itself; its prototype covers `others`, unless the response has its own. */
+/** `usedFirst` are put on a buffered response itself; its prototype covers `others`, unless the response has its own. */
 export const methodNames: {
   readonly usedFirst: readonly string[];
   readonly others: readonly string[];

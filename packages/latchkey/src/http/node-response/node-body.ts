@@ -29,7 +29,7 @@ export function keepBytes(message: IncomingMessage, bytes: Uint8Array): void {
  * @param remedy what the service can change if a parser has kept no bytes
  * @throws {Error} with `status` 400 when the request ends early, or its JSON is invalid
  */
-export function readHeldBody(
+export function readBufferedBody(
   message: IncomingMessage,
   holder: BodyHolder,
   limitBytes: number,

@@ -31,7 +31,7 @@ export function headerLines(
 
 /**
  * Refuses messages of `node:http2`: their heads need not announce a body, so a fingerprint could miss it; a truncated body ends
- * like a complete one; and their responses cannot be held.
+ * like a complete one; and their responses cannot be buffered.
  *
  * @throws {TypeError} for HTTP/2.
  */

@@ -1,4 +1,4 @@
-/** Runs the exchange over a held Node response, for every adapter whose handlers answer through one. */
+/** Runs the exchange over a buffered Node response, for every adapter whose handlers answer through one. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Execution } from "../../engine/classify.ts";
 import type { HandlerContext } from "../../operations/attempt.ts";
@@ -6,46 +6,46 @@ import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler, CannotRunAgain, type Submit } from "../protocol/exchange.ts";
 import type { Incoming } from "../protocol/incoming.ts";
 import type { Answered, Outcome } from "../protocol/outcome.ts";
-import { type BufferedResponse, type HoldOptions, holdResponse } from "./buffered-response.ts";
+import { type BufferedResponse, type BufferOptions, bufferResponse } from "./buffered-response.ts";
 import { isReadAgain, sendHandlerReply, sendLatchkeyReply } from "./node-messages.ts";
-import { requireHoldable } from "./overlay.ts";
+import { requireBufferable } from "./response-interceptor.ts";
 
-export interface HeldPlace<Res> extends HoldOptions {
+export interface BufferPlace<Res> extends BufferOptions {
   readonly res: Res;
   /** Whether `sendOutcome` follows, so that an answer's headers stay on the response. Default false. */
   readonly sends?: boolean;
 }
 
 /**
- * Submits a request whose handler answers through `res`. The response is held from the first run until this settles.
+ * Submits a request whose handler answers through `res`. The response is buffered from the first run until this settles.
  *
  * @param handle runs the handler; after the run its `view` of the response has no effect
- * @throws {TypeError} when the response is held for another operation, or cannot be held
+ * @throws {TypeError} when the response is buffered for another operation, or cannot be buffered
  */
-export async function submitHeld<R, Tx, E extends Execution, Res extends ServerResponse>(
+export async function submitBuffered<R, Tx, E extends Execution, Res extends ServerResponse>(
   submit: Submit<R, Tx, E>,
   request: R,
   incoming: Incoming,
-  place: HeldPlace<Res>,
+  place: BufferPlace<Res>,
   handle: (view: Res, context: HandlerContext<Tx, E>, report: (error: unknown) => void) => unknown,
 ): Promise<Outcome> {
   const { res } = place;
-  requireHoldable(res);
-  // Most requests are answered without running a handler, and need no held response.
-  let held: BufferedResponse<Res> | null = null;
+  requireBufferable(res);
+  // Most requests are answered without running a handler, and need no buffered response.
+  let buffered: BufferedResponse<Res> | null = null;
   let sent: Reply | undefined;
   let isAnswered = false;
   try {
     const outcome = await submit(request, incoming, (context, report) => {
-      if (held === null) held = beforeHandler(() => holdResponse(res, place));
+      if (buffered === null) buffered = beforeHandler(() => bufferResponse(res, place));
       else requireUnread(res.req);
-      return held.run((view) => handle(view, context, report), report);
+      return buffered.run((view) => handle(view, context, report), report);
     });
     isAnswered = outcome.kind === "handler";
     if (place.sends === true && outcome.kind === "handler") sent = outcome.reply;
     return outcome;
   } finally {
-    (held as BufferedResponse<Res> | null)?.release(sent, isAnswered);
+    (buffered as BufferedResponse<Res> | null)?.release(sent, isAnswered);
   }
 }
 

@@ -3,7 +3,7 @@
  * answer. The handler continues on a detached response, and its answer there is stored.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
-import { overlayKey, prototypeBeneath } from "../node-response/buffered-prototype.ts";
+import { interceptionKey, prototypeBeneath } from "../node-response/buffered-prototype.ts";
 import { type Head, readHead, restoreHead } from "../node-response/head.ts";
 import { methodNames } from "../node-response/method-table.ts";
 
@@ -53,7 +53,7 @@ export class Bystander {
     return true;
   }
 
-  /** Returns the handler's head and removes it from the response, which is no longer held. */
+  /** Returns the handler's head and removes it from the response, which is no longer buffered. */
   takeHead(): Head {
     const res = this.#res;
     const { statusCode, statusMessage, sendDate } = this.#before;
@@ -71,7 +71,7 @@ const notCopied: ReadonlySet<PropertyKey> = new Set<PropertyKey>([
   ...methodNames.others,
   "statusCode",
   "statusMessage",
-  overlayKey,
+  interceptionKey,
 ]);
 
 /** A copy of the response, with everything that middleware has added, but without a socket. */

@@ -1,45 +1,45 @@
 /**
- * Puts the held methods and properties on a Node response, and removes them again.
+ * Puts the buffered methods and properties on a Node response, and removes them again.
  *
  * They are on a prototype between the response and its own prototype, created once for each. V8 knows the shape of a prototype
  * that it has seen before, but an object whose properties are redefined one by one stays slow everywhere. The properties that
  * Node keeps on the response itself have other values during the hold.
  *
  * Frameworks, such as a mounted Express app, also replace prototypes. So the few methods with which every use of a response
- * begins are on the response itself, and insert the held prototype again over the current one. A handler's view alone is not
+ * begins are on the response itself, and insert the buffering prototype again over the current one. A handler's view alone is not
  * enough: handlers can reach the response past it, by `req.next`, Fastify's `reply.raw` or references that middleware kept.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Bystander } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
-import type { HeldAnswer } from "./buffered-answer.ts";
+import type { BufferedAnswer } from "./buffered-answer.ts";
+import {
+  bufferedMethods,
+  descriptors,
+  type Held,
+  type Interception,
+  interceptionOf,
+  noteWritten,
+  original,
+  show,
+  Watcher,
+} from "./buffered-methods.ts";
 import {
   coverPrototype,
-  isHeld,
-  overlayKey,
+  interceptionKey,
+  isBuffered,
   prototypeBeneath,
   uncoverPrototype,
 } from "./buffered-prototype.ts";
-import {
-  descriptors,
-  type Held,
-  heldMethods,
-  noteWritten,
-  type Overlay,
-  original,
-  overlayOf,
-  show,
-  Watcher,
-} from "./held-methods.ts";
 import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./method-table.ts";
 
-export interface LaidOverlay {
+export interface InstalledInterception {
   /** Makes this the current answer, and removes methods that an earlier run has put on the response. */
-  begin(answer: HeldAnswer): void;
+  begin(answer: BufferedAnswer): void;
   /** Sets `req.res` to a run's view, because Express keeps the response there. */
   lend(view: ServerResponse): void;
-  /** Whether the real response has begun, past the overlay. */
+  /** Whether the real response has begun, past the interception. */
   hasBegun(): boolean;
   /** The real socket. */
   socket(): Socket | null;
@@ -61,28 +61,29 @@ function withoutSocket(req: IncomingMessage): IncomingMessage {
 }
 
 /**
- * Checks before admission that a response can be held, so that nothing begins for one that cannot.
+ * Checks before admission that a response can be buffered, so that nothing begins for one that cannot.
  *
- * @throws {TypeError} when it is already held, or cannot be held.
+ * @throws {TypeError} when it is already buffered, or cannot be buffered.
  */
-export function requireHoldable(res: ServerResponse): void {
+export function requireBufferable(res: ServerResponse): void {
   requireFree(res);
   // Nearly all responses are unmodified, which this check finds out quickly.
   if (!looksPristine(res)) readOwnMethods(res);
 }
 
 function requireFree(res: ServerResponse): void {
-  if (isHeld(res)) throw new TypeError(heldTwice);
-  if (!Object.isExtensible(res)) throw new TypeError("The response is not extensible, so it cannot be held");
+  if (isBuffered(res)) throw new TypeError(bufferedTwice);
+  if (!Object.isExtensible(res))
+    throw new TypeError("The response is not extensible, so it cannot be buffered");
 }
 
 /**
- * Reads the response's own properties under the names to cover. This comes before any change, so that a response is held
+ * Reads the response's own properties under the names to cover. This comes before any change, so that a response is buffered
  * completely or not at all.
  *
- * @throws {TypeError} when it cannot be held.
+ * @throws {TypeError} when it cannot be buffered.
  */
-function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined"> {
+function readOwnMethods(res: ServerResponse): Pick<Interception, "covered" | "defined"> {
   const covered = new Map<string, unknown>();
   const defined = new Map<string, PropertyDescriptor>();
   for (const name of ownNames) {
@@ -92,7 +93,7 @@ function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined
     covered.set(name, Reflect.get(res, name));
     if (own.writable === true) continue;
     if (own.configurable !== true) {
-      const message = `The response has a \`${name}\` that cannot be redefined, so it cannot be held`;
+      const message = `The response has a \`${name}\` that cannot be redefined, so it cannot be buffered`;
       throw new TypeError(`${message}: define it with \`configurable: true\``);
     }
     defined.set(name, own);
@@ -100,37 +101,37 @@ function readOwnMethods(res: ServerResponse): Pick<Overlay, "covered" | "defined
   return { covered, defined };
 }
 
-const heldTwice =
-  "This response is already held for another operation: a handler cannot be protected inside a protected handler, nor " +
+const bufferedTwice =
+  "This response is already buffered for another operation: a handler cannot be protected inside a protected handler, nor " +
   "behind `expressRecord`. Mount `expressRecord` over the other routes only, or protect each route once.";
 
 /**
- * Gives the answer of a held response in one step, as `writeHead` and `end` would. False: these must be called, because other
+ * Gives the answer of a buffered response in one step, as `writeHead` and `end` would. False: these must be called, because other
  * code has wrapped them, listens, or has begun to write.
  */
 export function giveAnswer(res: ServerResponse, head: Omit<Reply, "body">, chunk: unknown): boolean {
-  const overlay = overlayOf(res);
-  if (isWrapped(overlay, "end") || isWrapped(overlay, "writeHead")) return false;
-  const given = overlay.current.give(head, chunk);
-  if (given) show(overlay);
+  const interception = interceptionOf(res);
+  if (isWrapped(interception, "end") || isWrapped(interception, "writeHead")) return false;
+  const given = interception.current.give(head, chunk);
+  if (given) show(interception);
   return given;
 }
 
-function isWrapped({ res, covered }: Overlay, name: string): boolean {
+function isWrapped({ res, covered }: Interception, name: string): boolean {
   return covered.has(name) || (Object.hasOwn(res, name) && res[name] !== descriptors[name]?.value);
 }
 
-/** Restores the held prototype if other code has replaced it. */
+/** Restores the buffering prototype if other code has replaced it. */
 export function keepCovered(res: ServerResponse): void {
-  if (isHeld(res)) overlayOf(res);
+  if (isBuffered(res)) interceptionOf(res);
 }
 
-/** @throws {TypeError} when the response is already held, or cannot be held; it is then unchanged. */
-export function layOverlay(
+/** @throws {TypeError} when the response is already buffered, or cannot be buffered; it is then unchanged. */
+export function interceptResponse(
   response: ServerResponse,
-  first: HeldAnswer,
+  first: BufferedAnswer,
   bystander: Bystander | null = null,
-): LaidOverlay {
+): InstalledInterception {
   requireFree(response);
   const { covered, defined } = readOwnMethods(response);
   const res = response as Held;
@@ -138,7 +139,7 @@ export function layOverlay(
   // A stand-in for a response in tests may have none.
   const req: IncomingMessage | undefined = res.req;
   const real = { _header, destroyed, finished, writable };
-  const overlay: Overlay = {
+  const interception: Interception = {
     res,
     current: first,
     real,
@@ -146,50 +147,50 @@ export function layOverlay(
     covered,
     defined,
     bystander,
-    held: res,
+    covering: res,
   };
   if (req !== undefined) Reflect.set(res, "req", withoutSocket(req));
-  res[overlayKey] = overlay;
-  const keepsShape = covered.size === 0 && layFast(overlay);
-  overlay.held = coverPrototype(res, descriptors);
-  if (!keepsShape) layOwn(overlay);
-  const watcher = new Watcher(overlay);
-  const setCurrent = (answer: HeldAnswer) => {
-    overlay.current = answer;
+  res[interceptionKey] = interception;
+  const keepsShape = covered.size === 0 && layFast(interception);
+  interception.covering = coverPrototype(res, descriptors);
+  if (!keepsShape) layOwn(interception);
+  const watcher = new Watcher(interception);
+  const setCurrent = (answer: BufferedAnswer) => {
+    interception.current = answer;
     answer.watcher = watcher;
-    show(overlay);
+    show(interception);
   };
   setCurrent(first);
   const isKept = req !== undefined && Reflect.get(req, "res") === res;
   return {
     begin(answer) {
-      layOwn(overlay);
+      layOwn(interception);
       setCurrent(answer);
     },
     lend(view) {
       if (isKept) Reflect.set(req, "res", view);
     },
     hasBegun() {
-      noteWritten(res, real, overlay.shown);
+      noteWritten(res, real, interception.shown);
       // Boolean, because stand-ins for responses, such as Lambda's wrappers, begin with empty text.
       return Boolean(real._header);
     },
-    socket: () => (original(overlay, "socket") as Socket | null | undefined) ?? null,
+    socket: () => (original(interception, "socket") as Socket | null | undefined) ?? null,
     remove(isAnswered) {
       if (isKept) Reflect.set(req, "res", res);
-      noteWritten(res, real, overlay.shown);
+      noteWritten(res, real, interception.shown);
       Object.assign(res, real);
       if (req !== undefined) Reflect.set(res, "req", req);
-      if (!(keepsShape && isAnswered && removeFast(overlay))) removeOwn(overlay);
+      if (!(keepsShape && isAnswered && removeFast(interception))) removeOwn(interception);
       // Not deleted: V8 gives up the shape if any but the last property is deleted, and the response is still to be sent.
-      res[overlayKey] = undefined;
+      res[interceptionKey] = undefined;
       uncoverPrototype(res);
     },
   };
 }
 
 /** Puts exactly the methods on the response itself that belong there, and removes others. */
-function layOwn({ res, covered, defined }: Overlay): void {
+function layOwn({ res, covered, defined }: Interception): void {
   for (const name of ownNames) {
     const value: unknown = descriptors[name]?.value;
     if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
@@ -198,7 +199,7 @@ function layOwn({ res, covered, defined }: Overlay): void {
   }
 }
 
-function removeOwn({ res, covered, defined }: Overlay): void {
+function removeOwn({ res, covered, defined }: Interception): void {
   // In reverse order: V8 can undo the property that was added last, and gives up the shape for any other.
   for (const name of ownNamesBack) {
     if (!Object.hasOwn(res, name)) continue;
@@ -213,19 +214,19 @@ function removeOwn({ res, covered, defined }: Overlay): void {
  * Like `layOwn`, for a response without own methods. Must run before the prototype is covered: in Node 22 each property that
  * is added afterwards costs more than the whole hold. False: use `layOwn`.
  */
-function layFast({ res }: Overlay): boolean {
-  if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, heldMethods)) return false;
+function layFast({ res }: Interception): boolean {
+  if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, bufferedMethods)) return false;
   for (const name of ["statusCode", "statusMessage"])
     if (!Object.hasOwn(res, name)) Reflect.set(res, name, res[name]);
   return true;
 }
 
 /**
- * Replaces the held methods by Node's, because V8 gives up a response's shape when a property is deleted. False: a run has left
+ * Replaces the buffered methods by Node's, because V8 gives up a response's shape when a property is deleted. False: a run has left
  * other methods, or the prototype has changed.
  */
-function removeFast({ res, held }: Overlay): boolean {
-  if (Object.getPrototypeOf(res) !== held || !hasNodesMethods(prototypeBeneath(res))) return false;
+function removeFast({ res, covering }: Interception): boolean {
+  if (Object.getPrototypeOf(res) !== covering || !hasNodesMethods(prototypeBeneath(res))) return false;
   if (methodNames.others.some((name) => Object.hasOwn(res, name))) return false;
   return putUsedFirst(res, ServerResponse.prototype);
 }

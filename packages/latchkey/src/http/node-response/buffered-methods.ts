@@ -1,18 +1,18 @@
 /**
- * The methods and properties of a Node response while it is held. Those that would touch the socket act on a `HeldAnswer`;
+ * The methods and properties of a Node response while it is buffered. Those that would touch the socket act on a `BufferedAnswer`;
  * all others (status, headers before they are sent, `locals`, additions of middleware) are the response's own.
  */
 import type { ServerResponse } from "node:http";
 import type { Bystander } from "../protocol/bystander.ts";
-import type { AnswerWatcher, HeldAnswer } from "./buffered-answer.ts";
+import type { AnswerWatcher, BufferedAnswer } from "./buffered-answer.ts";
 import {
   beneath,
   coverPrototype,
-  isHeld,
+  interceptionKey,
+  isBuffered,
   type Method,
-  overlayKey,
   prototypeBeneath,
-  whileHeld,
+  whileBuffered,
 } from "./buffered-prototype.ts";
 import { setHead } from "./head.ts";
 
@@ -26,10 +26,10 @@ interface NodeState {
 
 export type Held = ServerResponse & NodeState & Record<PropertyKey, unknown>;
 
-/** The state of a held response. */
-export interface Overlay {
+/** The state of a buffered response. */
+export interface Interception {
   readonly res: Held;
-  current: HeldAnswer;
+  current: BufferedAnswer;
   /** Node's values, and the values shown instead. If a property differs from the shown value, Node has written it. */
   readonly real: NodeState;
   readonly shown: NodeState;
@@ -40,27 +40,27 @@ export interface Overlay {
   /** Null if the handler works on the response itself, so that its answer cannot be distinguished from other code's. */
   readonly bystander: Bystander | null;
   /** The prototype that covers the response's own. */
-  held: object;
+  covering: object;
 }
 
 /** Shows changes of the current answer, but not of earlier ones. */
 export class Watcher implements AnswerWatcher {
-  readonly #overlay: Overlay;
+  readonly #interception: Interception;
 
-  constructor(overlay: Overlay) {
-    this.#overlay = overlay;
+  constructor(interception: Interception) {
+    this.#interception = interception;
   }
 
-  changed(answer: HeldAnswer): void {
-    const { current, res } = this.#overlay;
-    if (current === answer && res[overlayKey] === this.#overlay) show(this.#overlay);
+  changed(answer: BufferedAnswer): void {
+    const { current, res } = this.#interception;
+    if (current === answer && res[interceptionKey] === this.#interception) show(this.#interception);
   }
 }
 
-/** Saves the values that Node has written to its properties, and shows the held answer's state again. */
-export function show({ res, real, shown, current }: Overlay): void {
+/** Saves the values that Node has written to its properties, and shows the buffered answer's state again. */
+export function show({ res, real, shown, current }: Interception): void {
   noteWritten(res, real, shown);
-  res._header = shown._header = current.headSent ? heldHeader : null;
+  res._header = shown._header = current.headSent ? bufferedHeader : null;
   res.destroyed = shown.destroyed = current.destroyed;
   res.finished = shown.finished = current.ended;
   res.writable = shown.writable = current.writable;
@@ -74,23 +74,23 @@ export function noteWritten(res: NodeState, real: NodeState, shown: NodeState): 
 }
 
 /** Any text: Node and some middleware take it to mean that the head has been sent. */
-const heldHeader = "held";
+const bufferedHeader = "buffered";
 
-/** The overlay of a held response or of a handler's view of it. Restores the held prototype if it was replaced. */
-export function overlayOf(res: ServerResponse): Overlay {
-  const overlay = Reflect.get(res, overlayKey) as Overlay;
-  if (Object.getPrototypeOf(overlay.res) !== overlay.held)
-    overlay.held = coverPrototype(overlay.res, descriptors);
-  return overlay;
+/** The interception of a buffered response or of a handler's view of it. Restores the buffering prototype if it was replaced. */
+export function interceptionOf(res: ServerResponse): Interception {
+  const interception = Reflect.get(res, interceptionKey) as Interception;
+  if (Object.getPrototypeOf(interception.res) !== interception.covering)
+    interception.covering = coverPrototype(interception.res, descriptors);
+  return interception;
 }
 
-function answerOf(res: ServerResponse): HeldAnswer {
-  return overlayOf(res).current;
+function answerOf(res: ServerResponse): BufferedAnswer {
+  return interceptionOf(res).current;
 }
 
-/** The member that the response would have without the overlay. */
-export function original({ res, covered, held }: Overlay, name: string): unknown {
-  return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(held), name, res);
+/** The member that the response would have without the interception. */
+export function original({ res, covered, covering }: Interception, name: string): unknown {
+  return covered.get(name) ?? Reflect.get(Object.getPrototypeOf(covering), name, res);
 }
 
 /** Calls the response's own method, because middleware inside the hold may have wrapped it to add headers last. */
@@ -98,35 +98,35 @@ function sendImplicitHead(res: ServerResponse): void {
   if (!answerOf(res).headSent) res.writeHead(res.statusCode);
 }
 
-/** Whether code other than the handler begins an answer; if so, the response is no longer held. */
+/** Whether code other than the handler begins an answer; if so, the response is no longer buffered. */
 function isTaken(res: ServerResponse, status: number): boolean {
-  const { bystander, current } = overlayOf(res);
+  const { bystander, current } = interceptionOf(res);
   return bystander !== null && !current.headSent && !current.ended && bystander.takes(res, status);
 }
 
 function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): ServerResponse {
   if (isTaken(this, status)) return Reflect.apply(this.writeHead, this, [status, ...rest]);
-  const overlay = overlayOf(this);
-  const answer = overlay.current;
+  const interception = interceptionOf(this);
+  const answer = interception.current;
   answer.requireHeadUnsent();
   // Like Node, accepts a status as text.
   setHead(this, Math.trunc(Number(status)), rest);
-  answer.sendHead(overlay.res);
-  show(overlay);
+  answer.sendHead(interception.res);
+  show(interception);
   return this;
 }
 
 function end(this: ServerResponse, ...args: unknown[]): ServerResponse {
   if (isTaken(this, this.statusCode)) return Reflect.apply(this.end, this, args);
-  const overlay = overlayOf(this);
-  const answer = overlay.current;
+  const interception = interceptionOf(this);
+  const answer = interception.current;
   const [chunk] = args;
   const empty = chunk === undefined || chunk === null || typeof chunk === "function";
   if (answer.ended && empty) return this;
   answer.requireUnended();
   sendImplicitHead(this);
   answer.end(args);
-  show(overlay);
+  show(interception);
   return this;
 }
 
@@ -144,13 +144,16 @@ function drop(this: ServerResponse, ...args: unknown[]): void {
   if (typeof done === "function") queueMicrotask(() => done());
 }
 
-/** Node emits its own events on the response itself, whose listeners were added before it was held. */
+/** Node emits its own events on the response itself, whose listeners were added before it was buffered. */
 function emit(this: ServerResponse, event: string, ...args: unknown[]): boolean {
-  const overlay = overlayOf(this);
+  const interception = interceptionOf(this);
   // If the client hangs up, Node marks the response as destroyed right before this.
-  if (event === "close") show(overlay);
-  const heard = !nodeEvents.has(event) && overlay.current.emit(event, args);
-  return Reflect.apply(original(overlay, "emit") as Method, overlay.res, [event, ...args]) === true || heard;
+  if (event === "close") show(interception);
+  const heard = !nodeEvents.has(event) && interception.current.emit(event, args);
+  return (
+    Reflect.apply(original(interception, "emit") as Method, interception.res, [event, ...args]) === true ||
+    heard
+  );
 }
 
 const nodeEvents: ReadonlySet<string> = new Set([
@@ -165,20 +168,20 @@ const nodeEvents: ReadonlySet<string> = new Set([
 
 function headerMethod(name: string): Method {
   return function (...args) {
-    const overlay = overlayOf(this);
-    overlay.current.requireHeadUnsent();
-    overlay.bystander?.changing(this);
-    const result: unknown = Reflect.apply(original(overlay, name) as Method, overlay.res, args);
-    return result === overlay.res ? this : result;
+    const interception = interceptionOf(this);
+    interception.current.requireHeadUnsent();
+    interception.bystander?.changing(this);
+    const result: unknown = Reflect.apply(original(interception, name) as Method, interception.res, args);
+    return result === interception.res ? this : result;
   };
 }
 
 function streamMethod(name: string): Method {
   return function (...args) {
-    const overlay = overlayOf(this);
-    const { stream } = overlay.current;
+    const interception = interceptionOf(this);
+    const { stream } = interception.current;
     const result: unknown = Reflect.apply(Reflect.get(stream, name), stream, args);
-    show(overlay);
+    show(interception);
     return result === stream ? this : result;
   };
 }
@@ -222,7 +225,7 @@ function made(make: (name: string) => Method, names: readonly string[]): Record<
   return Object.fromEntries(names.map((name) => [name, make(name)]));
 }
 
-const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
+const properties: Readonly<Record<string, (answer: BufferedAnswer) => unknown>> = {
   _writableState: ({ stream }) => Reflect.get(stream, "_writableState"),
   closed: ({ stream }) => stream.closed,
   errored: ({ stream }) => stream.errored,
@@ -243,27 +246,27 @@ const properties: Readonly<Record<string, (answer: HeldAnswer) => unknown>> = {
 export const descriptors: PropertyDescriptorMap = Object.fromEntries([
   ...Object.entries(methods).map(
     ([name, method]) =>
-      [name, { value: whileHeld(name, method), writable: true, configurable: true }] as const,
+      [name, { value: whileBuffered(name, method), writable: true, configurable: true }] as const,
   ),
   ...Object.entries(properties).map(([name, read]) => [name, accessor(name, read)] as const),
   ["__onFinished", { value: undefined, writable: true, configurable: true }],
 ]);
 
-/** On a response that is not held, each acts as the method beneath. */
-export const heldMethods: Readonly<Record<string, unknown>> = Object.create(null, descriptors);
+/** On a response that is not buffered, each acts as the method beneath. */
+export const bufferedMethods: Readonly<Record<string, unknown>> = Object.create(null, descriptors);
 
-function accessor(name: string, read: (answer: HeldAnswer) => unknown): PropertyDescriptor {
+function accessor(name: string, read: (answer: BufferedAnswer) => unknown): PropertyDescriptor {
   return {
     configurable: true,
     get(this: ServerResponse) {
-      return isHeld(this) ? read(answerOf(this)) : beneath(this, name);
+      return isBuffered(this) ? read(answerOf(this)) : beneath(this, name);
     },
     set(this: ServerResponse, value: unknown) {
-      if (!isHeld(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
-      const { res, held } = overlayOf(this);
+      if (!isBuffered(this)) return void Reflect.set(prototypeBeneath(this), name, value, this);
+      const { res, covering } = interceptionOf(this);
       // Node assigns the socket of a pipelined response when its turn comes.
       if (name === "socket" || name === "connection")
-        Reflect.set(Object.getPrototypeOf(held), name, value, res);
+        Reflect.set(Object.getPrototypeOf(covering), name, value, res);
     },
   };
 }
