@@ -40,7 +40,7 @@ const scripts = {
 } as const;
 
 /** A moment of Redis's clock, and the moment of the process's clock by which it had passed. */
-interface Heard {
+interface RedisTime {
   readonly redisMs: number;
   readonly atMs: number;
 }
@@ -48,7 +48,7 @@ interface Heard {
 export class FarCache {
   readonly #options: FarOptions;
   #circuit: CircuitState = closed;
-  #heard: Heard | null = null;
+  #redisTime: RedisTime | null = null;
 
   constructor(options: FarOptions) {
     this.#options = options;
@@ -66,8 +66,8 @@ export class FarCache {
   }
 
   /** Call this before the record is read; `set` needs the result. */
-  async before(key: RecordKey): Promise<Heard | null> {
-    if (this.#heard === null) await this.#tryTo("look", key, []);
+  async before(key: RecordKey): Promise<RedisTime | null> {
+    if (this.#redisTime === null) await this.#tryTo("look", key, []);
     return this.#now();
   }
 
@@ -75,7 +75,7 @@ export class FarCache {
    * @param leftMs how long the copy may be served
    * @param from when the read began
    */
-  async set(copy: Copy, leftMs: number, from: Heard): Promise<void> {
+  async set(copy: Copy, leftMs: number, from: RedisTime): Promise<void> {
     const bytes = encodeCopy(copy, this.#options.secret);
     await this.#tryTo("keep", copy.record, [
       bytes,
@@ -93,10 +93,10 @@ export class FarCache {
   }
 
   /** The current time of Redis's clock, or slightly less. */
-  #now(): Heard | null {
-    if (this.#heard === null) return null;
+  #now(): RedisTime | null {
+    if (this.#redisTime === null) return null;
     const atMs = this.#options.clock.monotonicMs();
-    return { redisMs: this.#heard.redisMs + (atMs - this.#heard.atMs), atMs };
+    return { redisMs: this.#redisTime.redisMs + (atMs - this.#redisTime.atMs), atMs };
   }
 
   async #tryTo(script: keyof typeof scripts, key: RecordKey, args: readonly Argument[]): Promise<unknown> {
@@ -110,7 +110,7 @@ export class FarCache {
     this.#circuit = settle(this.#circuit, circuit, { ok: done.kind === "returned", begunMs }, atMs);
     if (done.kind === "returned") {
       if (Array.isArray(done.value) && typeof done.value[0] === "number") {
-        this.#heard = { redisMs: done.value[0], atMs };
+        this.#redisTime = { redisMs: done.value[0], atMs };
       }
       return done.value;
     }

@@ -25,7 +25,7 @@ export interface ReadFrom {
 export class FinishedCache implements FinishedLookup {
   readonly #parts: CacheParts;
   /** The store's clock at the latest reading, and when that was. */
-  #told: { readonly storeMs: number; readonly atMs: number } | null = null;
+  #latest: { readonly storeMs: number; readonly atMs: number } | null = null;
   #forgets = 0;
 
   constructor(parts: CacheParts) {
@@ -43,8 +43,8 @@ export class FinishedCache implements FinishedLookup {
     // `leftMs` counts from the look-up, so the time that the look-up took is subtracted.
     const leftMs = found.leftMs - (nowMs - atMs);
     if (leftMs <= 0) return null;
-    const told = this.#told === null ? 0 : this.#told.storeMs + (nowMs - this.#told.atMs);
-    const now = Math.max(copy.untilMs - leftMs, told);
+    const storeNow = this.#latest === null ? 0 : this.#latest.storeMs + (nowMs - this.#latest.atMs);
+    const now = Math.max(copy.untilMs - leftMs, storeNow);
     if (close === null && forgets === this.#forgets) near?.set(copy, leftMs, nowMs);
     return { record: copy.record, now };
   }
@@ -58,7 +58,7 @@ export class FinishedCache implements FinishedLookup {
   /** Copies the reading if its answer may be served again. Never rejects. */
   async keep({ record, now }: Reading, from: ReadFrom): Promise<void> {
     const { near, far, clock, maxAgeMs } = this.#parts;
-    this.#told = { storeMs: now, atMs: clock.monotonicMs() };
+    this.#latest = { storeMs: now, atMs: clock.monotonicMs() };
     if (record?.state !== "completed" && record?.state !== "failed") return;
     const lifeMs = Math.min(record.expiresAt - now, maxAgeMs);
     const leftMs = lifeMs - (clock.monotonicMs() - from.atMs);

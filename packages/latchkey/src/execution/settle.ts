@@ -57,7 +57,7 @@ export async function settle<Tx>(
   settlement: SettleWith,
   by: SettledBy = "webhook",
 ): Promise<SettleResult> {
-  checkSaid(target, settlement);
+  checkOutcome(target, settlement);
   const proof = proofOf(settlement, by);
   const name = lifeNameOf(target, settlement);
   const found = await findRecord(runtime, name);
@@ -80,24 +80,24 @@ export async function settle<Tx>(
 }
 
 /** @throws {TypeError} for an unknown name, and for a settlement without an outcome or with several. */
-function checkSaid(target: SettleTarget, settlement: SettleWith): void {
+function checkOutcome(target: SettleTarget, settlement: SettleWith): void {
   checkOptions("settle: the target", target, targetNames);
   checkOptions("settle: the settlement", settlement, settlementNames);
   const outcomes = Object.keys(outcomeNames).filter((name) => name in settlement);
   if (outcomes.length === 1) return;
-  const said = outcomes.length === 0 ? "none" : outcomes.join(" and ");
+  const given = outcomes.length === 0 ? "none" : outcomes.join(" and ");
   throw new TypeError(
-    `settle: the settlement must have one of completed, failed, result and notExecuted (got ${said})`,
+    `settle: the settlement must have one of completed, failed, result and notExecuted (got ${given})`,
   );
 }
 
 /** @throws {TypeError} when it does not name one life of a key, or names two calls. */
 function lifeNameOf(
   target: SettleTarget & Partial<LifesName & CallsName>,
-  { downstreamKey: said }: SettleWith,
+  { downstreamKey: given }: SettleWith,
 ): LifeName {
-  const named = target.downstreamKey ?? said;
-  if (said !== undefined && named !== said) {
+  const named = target.downstreamKey ?? given;
+  if (given !== undefined && named !== given) {
     throw new TypeError("The settlement and its target name different downstream keys");
   }
   if (target.recordId === undefined && named === undefined) {
@@ -110,7 +110,7 @@ function lifeNameOf(
 }
 
 /** A settlement with its proof. */
-interface Said {
+interface SettleRequest {
   readonly settlement: SettleWith;
   /** The downstream key of the call that it is about. */
   readonly named: string | undefined;
@@ -121,12 +121,12 @@ interface Said {
 async function settleRecord<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
-  said: Said,
+  request: SettleRequest,
 ): Promise<SettleResult> {
   const { tenant, scope, key: ownKey, id: recordId } = record;
   const key = { tenant, scope, key: ownKey };
-  const { settlement, proof } = said;
-  const note: AuditNote = { id: noteId(record, said), ...proof };
+  const { settlement, proof } = request;
+  const note: AuditNote = { id: noteId(record, request), ...proof };
   // Read after the record, so that a doubt that arose after a settlement is seen together with its audit row.
   if ((await runtime.store.settlement.audit(key)).some(({ id }) => id === note.id)) {
     const freed = "notExecuted" in settlement && record.state === "unknown";
@@ -134,20 +134,20 @@ async function settleRecord<Tx>(
   }
   const journal = await runtime.store.journal.read(key, recordId);
   if (journal === null) return { kind: "not_found" };
-  const wanted = await settlementOf(runtime, record, journal, said);
+  const wanted = await settlementOf(runtime, record, journal, request);
   if (wanted === null) {
     return record.state === "unknown"
       ? { kind: "no_such_call", recordId }
       : { kind: "not_unknown", recordId, state: record.state };
   }
-  const early = earlyOf(record, journal, wanted, note, said);
+  const early = earlyOf(record, journal, wanted, note, request);
   if (early !== null && runtime.store.early !== undefined) {
     if (await runtime.store.early.keep(key, guardOf(record), early)) {
       const about = { ...runtime.about(record.operation, key), recordId };
       runtime.emit({ ...about, type: "settlement_kept", event: wanted.event, actor: proof.actor });
       return { kind: "kept", recordId };
     }
-    return again(runtime, record, said);
+    return again(runtime, record, request);
   }
   // A concurrent repetition finds its own audit row, whatever state the record has by then.
   const guard = { id: recordId, state: "unknown", fence: record.fence } as const;
@@ -182,8 +182,8 @@ function proofOf(settlement: SettleWith, by: SettledBy): Omit<AuditNote, "id"> {
 }
 
 function checkedOperator(proof: OperatorProof): OperatorProof {
-  const said = (text: unknown) => typeof text === "string" && text.trim().length > 0;
-  if (typeof proof !== "object" || proof === null || !said(proof.operator) || !said(proof.reason)) {
+  const isGiven = (text: unknown) => typeof text === "string" && text.trim().length > 0;
+  if (typeof proof !== "object" || proof === null || !isGiven(proof.operator) || !isGiven(proof.reason)) {
     throw new TypeError("A settlement needs a proof: an operator and a reason, or the other side's promise");
   }
   return proof;
@@ -193,10 +193,10 @@ function checkedOperator(proof: OperatorProof): OperatorProof {
 async function again<Tx>(
   runtime: Runtime<Tx>,
   { id, ...key }: LatchkeyRecord,
-  said: Said,
+  request: SettleRequest,
 ): Promise<SettleResult> {
   const { record } = await runtime.store.read(key);
-  return record?.id === id ? settleRecord(runtime, record, said) : { kind: "not_found" };
+  return record?.id === id ? settleRecord(runtime, record, request) : { kind: "not_found" };
 }
 
 /**
@@ -208,7 +208,7 @@ function earlyOf(
   { steps }: Journal,
   settlement: Settlement,
   note: AuditNote,
-  { named }: Said,
+  { named }: SettleRequest,
 ): EarlySettlement | null {
   const { state, fence } = record;
   if (state !== "in_progress" && state !== "retryable") return null;
@@ -244,9 +244,9 @@ async function settlementOf<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
   journal: Journal,
-  said: Said,
+  request: SettleRequest,
 ): Promise<Settlement | null> {
-  const { settlement, named } = said;
+  const { settlement, named } = request;
   const calls = journal.steps.filter((step): step is CallStep => step.kind === "call");
   const resumeAfterMs = journal.input === null ? null : 0;
   if ("result" in settlement) {
@@ -267,7 +267,13 @@ async function settlementOf<Tx>(
   const started = calls.find(({ state }) => state === "started");
   if (named !== undefined && started?.downstreamKey !== named) return null;
   if ("notExecuted" in settlement) {
-    return notExecutedOf(runtime, record, { ...said, proof: settlement.notExecuted }, started, resumeAfterMs);
+    return notExecutedOf(
+      runtime,
+      record,
+      { ...request, proof: settlement.notExecuted },
+      started,
+      resumeAfterMs,
+    );
   }
   const given = "completed" in settlement ? settlement.completed : settlement.failed;
   const { answer, retention } = await kept(runtime, record, given);
@@ -279,7 +285,7 @@ async function settlementOf<Tx>(
 function notExecutedOf<Tx>(
   runtime: Runtime<Tx>,
   record: LatchkeyRecord,
-  { proof, named, by }: Pick<Said, "named" | "by"> & { readonly proof: NotExecutedProof },
+  { proof, named, by }: Pick<SettleRequest, "named" | "by"> & { readonly proof: NotExecutedProof },
   started: CallStep | undefined,
   resumeAfterMs: number | null,
 ): Settlement {
@@ -329,10 +335,10 @@ export async function kept<Tx>(
  * The same settlement of the same life has the same audit row, however often it is repeated. The attempt is not part of it, so
  * a repetition that is about an earlier attempt does not settle the current one.
  */
-function noteId({ id, createdAt }: LatchkeyRecord, { settlement, named, proof }: Said): string {
-  const { downstreamKey: _, ...saying } = settlement;
-  const said = JSON.stringify([id, saying, named ?? null, proof], (_key, value: unknown) =>
+function noteId({ id, createdAt }: LatchkeyRecord, { settlement, named, proof }: SettleRequest): string {
+  const { downstreamKey: _, ...outcome } = settlement;
+  const text = JSON.stringify([id, outcome, named ?? null, proof], (_key, value: unknown) =>
     value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value,
   );
-  return uuidVersion7(createdAt, createHash("sha256").update(said).digest());
+  return uuidVersion7(createdAt, createHash("sha256").update(text).digest());
 }

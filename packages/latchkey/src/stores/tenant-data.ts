@@ -67,22 +67,22 @@ export interface TenantNote {
 /** The event of the audit rows of a deletion. */
 export const tenantDeletion = "delete_tenant";
 
-export interface Standing {
-  readonly standing: "over" | "under_way" | "undecided";
+export interface SweptRow {
+  readonly status: "over" | "under_way" | "undecided";
   readonly removed: boolean;
 }
 
 /** Counts a page. A row that should have been removed and was not is being changed by another transaction. */
-export function standings(
-  rows: readonly Standing[],
+export function countRows(
+  rows: readonly SweptRow[],
   remove: TenantRemoval | null,
 ): Pick<TenantPage, "over" | "underWay" | "undecided" | "removed"> {
   const counts = { over: 0, underWay: 0, undecided: 0, removed: 0 };
-  for (const { standing, removed } of rows) {
-    const wanted = remove !== null && (standing === "over" || (standing === "undecided" && remove.undecided));
+  for (const { status, removed } of rows) {
+    const wanted = remove !== null && (status === "over" || (status === "undecided" && remove.undecided));
     if (removed) counts.removed += 1;
-    else if (standing === "under_way" || wanted) counts.underWay += 1;
-    else if (standing === "over") counts.over += 1;
+    else if (status === "under_way" || wanted) counts.underWay += 1;
+    else if (status === "over") counts.over += 1;
     else counts.undecided += 1;
   }
   return counts;

@@ -197,11 +197,11 @@ async function foundOf<Tx>(
   runtime: Runtime<Tx>,
   record: UnknownRecord,
   journal: Journal,
-  said: LookedUp,
+  found: LookedUp,
 ): Promise<Found> {
-  switch (said.kind) {
+  switch (found.kind) {
     case "completed": {
-      const completed = await kept(runtime, record, said.answer);
+      const completed = await kept(runtime, record, found.answer);
       return {
         kind: "settle",
         settlement: { event: "settle_completed", ...completed },
@@ -209,7 +209,7 @@ async function foundOf<Tx>(
       };
     }
     case "failed": {
-      const failure = { event: "settle_failed", ...(await kept(runtime, record, said.answer)) } as const;
+      const failure = { event: "settle_failed", ...(await kept(runtime, record, found.answer)) } as const;
       return {
         kind: "settle",
         settlement: { ...failure, errorCode: "looked-up" },
@@ -217,18 +217,18 @@ async function foundOf<Tx>(
       };
     }
     case "not_executed": {
-      const calls = said.proof === "downstream-deduplicates" ? "may-repeat" : "never-happened";
+      const calls = found.proof === "downstream-deduplicates" ? "may-repeat" : "never-happened";
       const started = journal.steps.find(
         (step): step is CallStep => step.kind === "call" && step.state === "started",
       );
-      const closed = said.proof === "closed-downstream" && started !== undefined;
+      const closed = found.proof === "closed-downstream" && started !== undefined;
       const reopen = closed ? reopened(record.id, started) : null;
       const settlement = { ...goOn(journal), calls, reopen } as Settlement;
-      return { kind: "settle", settlement, proof: said.proof, mayRepeat: true };
+      return { kind: "settle", settlement, proof: found.proof, mayRepeat: true };
     }
     case "still_unknown":
       return { kind: "ask_later" };
     default:
-      return said satisfies never;
+      return found satisfies never;
   }
 }

@@ -139,13 +139,13 @@ export function requireProtected(): void {
     decorated.delete(one);
     const { target, method, interceptor } = one;
     const name = `@Idempotent on ${target.constructor.name}.${String(method)}`;
-    const standing: unknown = Reflect.get(target, method);
-    if (typeof standing !== "function" || !hasInterceptor(standing, interceptor)) {
+    const current: unknown = Reflect.get(target, method);
+    if (typeof current !== "function" || !hasInterceptor(current, interceptor)) {
       throw new TypeError(
         `${name} protects nothing: a decorator above it has replaced the method. Put @Idempotent above that one, or let it copy the method's metadata`,
       );
     }
-    if (!isRoute(standing)) {
+    if (!isRoute(current)) {
       throw new TypeError(`${name} protects nothing: the method is not a route of a controller`);
     }
   }

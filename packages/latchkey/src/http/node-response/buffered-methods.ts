@@ -149,10 +149,10 @@ function emit(this: ServerResponse, event: string, ...args: unknown[]): boolean 
   const interception = interceptionOf(this);
   // If the client hangs up, Node marks the response as destroyed right before this.
   if (event === "close") show(interception);
-  const heard = !nodeEvents.has(event) && interception.current.emit(event, args);
+  const isHandled = !nodeEvents.has(event) && interception.current.emit(event, args);
   return (
     Reflect.apply(original(interception, "emit") as Method, interception.res, [event, ...args]) === true ||
-    heard
+    isHandled
   );
 }
 

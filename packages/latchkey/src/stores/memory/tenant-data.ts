@@ -3,8 +3,8 @@ import type { RecordKey, RecordState } from "../../engine/record.ts";
 import type { EffectState } from "../outbox.ts";
 import type { AuditEntry } from "../settlement.ts";
 import {
-  type Standing,
-  standings,
+  countRows,
+  type SweptRow,
   type TenantData,
   type TenantRemoval,
   type TenantSweep,
@@ -20,7 +20,7 @@ type Kept = Pick<MemoryState, "rows" | "effects" | "messages" | "audit" | "now">
 
 interface Thing {
   readonly key: RecordKey;
-  readonly standing: Standing["standing"];
+  readonly status: SweptRow["status"];
   /** For the audit row that its removal leaves; null if it leaves none. */
   readonly note: Pick<AuditEntry, "recordId" | "effectId" | "from"> | null;
   remove(): void;
@@ -33,12 +33,12 @@ export function memoryTenantData(kept: Kept): TenantData {
       const start = Number(after ?? 0);
       const page = all.slice(start, start + limit);
       const rows = page.map((thing) => ({
-        standing: thing.standing,
+        status: thing.status,
         removed: remove !== null && take(kept, thing, remove),
       }));
       const left = start + rows.filter(({ removed }) => !removed).length;
       return {
-        ...standings(rows, remove),
+        ...countRows(rows, remove),
         keys: part === "records" ? page.map(({ key }) => key) : [],
         next: start + page.length < all.length ? String(left) : null,
       };
@@ -56,8 +56,8 @@ export function memoryTenantData(kept: Kept): TenantData {
   };
 }
 
-function take(kept: Kept, { key, standing, note, remove }: Thing, removal: TenantRemoval): boolean {
-  if (standing === "under_way" || (standing === "undecided" && !removal.undecided)) return false;
+function take(kept: Kept, { key, status, note, remove }: Thing, removal: TenantRemoval): boolean {
+  if (status === "under_way" || (status === "undecided" && !removal.undecided)) return false;
   remove();
   if (note !== null) kept.audit.push(entryOf(kept, { key, ...note }, removal, kept.newId()));
   return true;
@@ -97,7 +97,7 @@ function effectsOf({ effects }: Kept, tenant: string): readonly Thing[] {
     const isDead = state === "dead";
     return {
       key: keyOf(effect),
-      standing: state === "delivered" ? "over" : isDead ? "undecided" : "under_way",
+      status: state === "delivered" ? "over" : isDead ? "undecided" : "under_way",
       note: isDead ? { recordId, effectId: id, from: state } : null,
       remove: () => effects.remove(id),
     };
@@ -108,7 +108,7 @@ function messagesOf({ messages }: Kept, tenant: string): readonly Thing[] {
   const own = messages.all().filter(({ facts }) => facts.tenant === tenant);
   return own.map(({ facts: { digest, operation: scope, key }, letter }) => ({
     key: { tenant, scope, key: key ?? "" },
-    standing: letter === null ? "over" : "undecided",
+    status: letter === null ? "over" : "undecided",
     note: letter === null ? null : { recordId: letter.id, effectId: null, from: "dead" },
     remove: () => messages.remove(digest),
   }));
@@ -122,14 +122,14 @@ function recordsOf({ rows, effects }: Kept, tenant: string): readonly Thing[] {
     const isOpen = record.state === "retryable" || record.state === "unknown";
     return {
       key: keyOf(record),
-      standing: standingOf(record.state, effectStates),
+      status: statusOf(record.state, effectStates),
       note: isOpen ? { recordId: record.id, effectId: null, from: record.state } : null,
       remove: () => rows.remove(record),
     };
   });
 }
 
-function standingOf(state: RecordState, effects: readonly EffectState[]): Standing["standing"] {
+function statusOf(state: RecordState, effects: readonly EffectState[]): SweptRow["status"] {
   const waiting = effects.filter((one) => one !== "delivered");
   const runs = state === "pending" || state === "in_progress";
   if (runs || waiting.some((one) => one !== "dead")) return "under_way";
@@ -140,7 +140,7 @@ function auditOf({ audit }: Kept, tenant: string): readonly Thing[] {
   const own = audit.filter(({ key, event }) => key.tenant === tenant && event !== tenantDeletion);
   return own.map((entry) => ({
     key: entry.key,
-    standing: "over",
+    status: "over",
     note: null,
     remove: () => void audit.splice(audit.indexOf(entry), 1),
   }));

@@ -1,6 +1,6 @@
 /** The data of one tenant on Postgres, and the removal of old audit rows. */
 import type { SqlRow } from "../../sql/transaction.ts";
-import { standings, type TenantData, type TenantSweep } from "../tenant-data.ts";
+import { countRows, type TenantData, type TenantSweep } from "../tenant-data.ts";
 import type { PostgresExecutor } from "./executor.ts";
 import { booleanOf, nullableText, textOf } from "./rows.ts";
 import { sweepOf, type tenantStatements } from "./tenant-statements.ts";
@@ -24,7 +24,7 @@ export function postgresTenantData(
       const last = rows.length < limit ? undefined : rows.at(-1);
       const own = rows.flatMap((row) => ownOf(row));
       return {
-        ...standings(own, remove),
+        ...countRows(own, remove),
         keys:
           part === "records"
             ? rows.map((row) => ({
@@ -70,16 +70,16 @@ function placeOf(row: SqlRow): Place {
 
 /** Nothing, of a row of another tenant. */
 function ownOf(row: SqlRow) {
-  const standing = nullableText(row, "standing");
+  const status = nullableText(row, "status");
   const removed = booleanOf(row, "removed");
-  switch (standing) {
+  switch (status) {
     case null:
       return [];
     case "over":
     case "under_way":
     case "undecided":
-      return [{ standing, removed } as const];
+      return [{ status, removed } as const];
     default:
-      throw new TypeError(`Column standing came back as ${standing}`);
+      throw new TypeError(`Column status came back as ${status}`);
   }
 }

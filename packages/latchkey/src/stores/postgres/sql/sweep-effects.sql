@@ -3,7 +3,7 @@ with t as materialized (select pg_catalog.clock_timestamp() as at),
 page as materialized (
   select o.id,
     case when o.tenant = :'tenant'::text then case o.state when 'delivered' then 'over' when 'dead' then
-    'undecided' else 'under_way' end end as standing
+    'undecided' else 'under_way' end end as status
   from latchkey.outbox o
   where o.id > :'after_id'::uuid
   order by o.id
@@ -13,7 +13,7 @@ free as materialized (
   from latchkey.outbox o
   where o.id = any (array(select id
     from page
-    where :'remove'::boolean and (standing = 'over' or (standing = 'undecided' and :'undecided'::boolean))))
+    where :'remove'::boolean and (status = 'over' or (status = 'undecided' and :'undecided'::boolean))))
     and o.state in ('delivered', 'dead')
   for update skip locked),
 done as (
@@ -28,7 +28,7 @@ notes as (
   from done d, t
   where d.state in ('dead')
   returning 1)
-select '' as after_scope, '' as after_key, p.id::text as after_id, p.standing,
+select '' as after_scope, '' as after_key, p.id::text as after_id, p.status,
   p.id = any (array(select id from done)) as removed
 from page p
 order by p.id;

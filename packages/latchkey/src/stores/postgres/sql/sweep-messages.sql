@@ -3,7 +3,7 @@ with t as materialized (select pg_catalog.clock_timestamp() as at),
 page as materialized (
   select m.digest,
     case when m.tenant = :'tenant'::text then case m.state when 'dead' then 'undecided' else 'over' end end as
-    standing
+    status
   from latchkey.messages m
   where m.digest > pg_catalog.decode(:'after_scope'::text, 'hex')
   order by m.digest
@@ -13,7 +13,7 @@ free as materialized (
   from latchkey.messages m
   where m.digest = any (array(select digest
     from page
-    where :'remove'::boolean and (standing = 'over' or (standing = 'undecided' and :'undecided'::boolean))))
+    where :'remove'::boolean and (status = 'over' or (status = 'undecided' and :'undecided'::boolean))))
     and (m.state <> 'dead' or :'undecided'::boolean)
   for update skip locked),
 done as (
@@ -28,7 +28,7 @@ notes as (
   from done d, t
   where d.state in ('dead')
   returning 1)
-select pg_catalog.encode(p.digest, 'hex') as after_scope, '' as after_key, null as after_id, p.standing,
+select pg_catalog.encode(p.digest, 'hex') as after_scope, '' as after_key, null as after_id, p.status,
   p.digest = any (array(select digest from done)) as removed
 from page p
 order by p.digest;

@@ -9,7 +9,7 @@ page as materialized (
       where o.record_id = r.id and o.state in ('pending', 'claimed')
       limit 1) is not null then 'under_way' when r.state in ('retryable', 'unknown')
     or (select o.id from latchkey.outbox o where o.record_id = r.id and o.state in ('dead') limit 1) is not
-    null then 'undecided' else 'over' end as standing
+    null then 'undecided' else 'over' end as status
   from latchkey.records r
   where r.tenant = :'tenant'::text and (r.scope, r.key) > (:'after_scope'::text, :'after_key'::text)
   order by r.scope, r.key
@@ -19,7 +19,7 @@ free as materialized (
   from latchkey.records r
   where r.id = any (array(select id
     from page
-    where :'remove'::boolean and (standing = 'over' or (standing = 'undecided' and :'undecided'::boolean))))
+    where :'remove'::boolean and (status = 'over' or (status = 'undecided' and :'undecided'::boolean))))
     and r.state not in ('pending', 'in_progress')
     and (r.state not in ('retryable', 'unknown') or :'undecided'::boolean)
   for update skip locked),
@@ -53,7 +53,7 @@ notes as (
   from done d, t
   where d.state in ('retryable', 'unknown')
   returning 1)
-select p.scope as after_scope, p.key as after_key, null as after_id, p.standing,
+select p.scope as after_scope, p.key as after_key, null as after_id, p.status,
   p.id = any (array(select id from done)) as removed
 from page p
 order by p.scope, p.key;
