@@ -177,7 +177,7 @@ describe.runIf(browser !== null)("the console", () => {
       const submit = page.getByRole("button", { name: "Settle: did not happen" });
       expect(await submit.isDisabled(), "a reason is needed").toBe(true);
       await page.getByLabel("Reason").fill("closed, ticket 1");
-      await page.getByText("The call charged is made again, under a new key").waitFor();
+      await page.getByText("The call “charged” is made again, under a new key").waitFor();
       await submit.click();
       await page.getByRole("heading", { name: "The state now" }).waitFor();
       await until(async () => (await rowsOf(page).count()) === 2);
@@ -235,7 +235,7 @@ describe.runIf(browser !== null)("the console", () => {
       for (const { page, go } of [ada, bob]) {
         await go("/unknown");
         await page.getByRole("link", { name: "order-88212" }).click();
-        await page.getByRole("radio", { name: /The call charged happened/u }).check();
+        await page.getByRole("radio", { name: /The call “charged” happened/u }).check();
         await page.getByLabel("Its result, as JSON").fill('{"id": "ch_1"}');
         await page.getByLabel("Reason").fill("it is in the ledger");
       }

@@ -18,7 +18,7 @@ export function Outcomes({ setOutcome, ...inner }: OutcomesProps) {
       <fieldset>
         <legend class="visually-hidden">Outcome</legend>
         {call !== null && (
-          <Choice name="call" title={`The call ${call.name} happened`} {...{ outcome, setOutcome }}>
+          <Choice name="call" title={`The call “${call.name}” happened`} {...{ outcome, setOutcome }}>
             <p>Found under its downstream key: its result is stored, and the rest runs.</p>
             <Result {...inner} />
           </Choice>
@@ -254,8 +254,8 @@ function linesAfter(
   const first = ["retryable", `Becomes retryable, ${from}`] as const;
   if (call === null) return [first];
   if (proof === "closed-downstream")
-    return [first, [null, `The call ${call} is made again, under a new key`]];
-  const again = [null, `The call ${call} is made again, under the same key`] as const;
+    return [first, [null, `The call “${call}” is made again, under a new key`]];
+  const again = [null, `The call “${call}” is made again, under the same key`] as const;
   return proof === "operator"
     ? [first, again, [null, "If the first one still arrives, the other side decides: it may happen twice"]]
     : [first, again];
