@@ -109,6 +109,11 @@ function message(order: string, change: Partial<Message> = {}): Message {
   };
 }
 
+function afterMicrotasks(count: number, run: () => void): void {
+  if (count === 0) run();
+  else queueMicrotask(() => afterMicrotasks(count - 1, run));
+}
+
 const messages = (...orders: string[]) => orders.map((order) => message(order));
 
 /** The names of committed orders, in groups that a transaction has written. */
@@ -492,6 +497,37 @@ describe("a first statement that was not waited for", () => {
     expect(await gathered(messages("a", "b"))).toEqual(["executed", "executed"]);
     expect(await committed()).toEqual([["a", "b"]]);
     await expectNoLeak(pool);
+  });
+
+  test.each([
+    ["sends nothing", null],
+    ["does the same with parameters", insert],
+  ])("and is sent as its handler answers, when the next message %s: each keeps its own", async (_, next) => {
+    // How many microtasks lie between the handler's answer and the moment from which statements are refused is not fixed.
+    for (let microtasks = 0; microtasks < 12; microtasks++) {
+      const [a, b, c] = [`a${microtasks}`, `b${microtasks}`, `c${microtasks}`] as const;
+      const own: readonly string[] = [a, b, c];
+      const accepted: string[] = [];
+      const note = (sent: Promise<unknown>, order: string) =>
+        void sent.then(() => accepted.push(order)).catch(() => {});
+      const { pool, gathered } = setUp(
+        async ({ tx, input: { order } }) => {
+          if (order === a)
+            afterMicrotasks(microtasks, () =>
+              note(tx.query(`insert into orders values ('${order}')`), order),
+            );
+          if (order === b && next !== null) note(tx.query(next, [order]), order);
+          if (order !== c) return;
+          await tx.query(insert, [order]);
+          throw new Error("it does not work");
+        },
+        { options: { tenant: `shop-${microtasks}` }, operation: { writes: "none" } },
+      );
+      expect(await gathered(messages(...own))).toEqual(["executed", "executed", "handler-failed"]);
+      const names = (await committed()).flat();
+      expect(names.filter((name) => own.includes(name))).toEqual(accepted.toSorted());
+      await expectNoLeak(pool);
+    }
   });
 
   test("and waits for a lock: its batch does not wait as long as a transaction may", async () => {

@@ -124,12 +124,17 @@ test.each([
   ["''", "doubled quotes"],
   ["E'''", "doubled quotes in escape strings"],
   ["begin;case ", "bodies"],
+  ["\n", "line breaks"],
+  ["\n ", "line breaks and spaces"],
+  ["; ", "ends of statements"],
 ])("two million characters of %j are read in linear time", (unit) => {
   const many = unit.repeat(2_000_000 / unit.length);
   // Of this thread alone, however busy the machine. In quadratic time each would take hours.
   const before = process.threadCpuUsage();
   findTransactionControl(`select commit ${many}`);
   findTransactionControl(`select commit, E'${many}`);
+  mayLeaveBehind(`insert into t values ('${many}')`);
+  mayLeaveBehind(`set a = ${many}`);
   expect(process.threadCpuUsage(before).user / 1_000).toBeLessThan(patient(3_000));
 });
 

@@ -19,8 +19,11 @@ export function findTransactionControl(sql: string): string | null {
   return suspiciousWord.test(sql) ? scan(sql, controlOf) : null;
 }
 
-/** Where one of these words may begin a statement: at the beginning, after another statement, or after a comment. */
-const suspiciousBeginning = /(?:^|;|\*\/|[\n\r])\s*(?:set|reset|declare|prepare|do|call)\b/i;
+/**
+ * Where one of these words may begin a statement: at the beginning, after another statement, or after a comment. A line break
+ * is a beginning and not skipped, because a search that skipped them would take quadratic time over many.
+ */
+const suspiciousBeginning = /(?:^|;|\*\/|[\n\r])[^\S\n\r]*(?:set|reset|declare|prepare|do|call)\b/i;
 
 const leaving: ReadonlySet<string> = new Set(["set", "reset", "declare", "prepare", "do", "call"]);
 

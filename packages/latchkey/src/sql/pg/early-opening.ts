@@ -30,6 +30,10 @@ export class EarlyOpening implements FirstPipeline {
     return this.#opening !== null;
   }
 
+  get takesRider(): boolean {
+    return !this.sent;
+  }
+
   /** Whether there is a transaction to end. */
   get opened(): boolean {
     return this.#opened;

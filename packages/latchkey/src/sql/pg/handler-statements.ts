@@ -19,7 +19,8 @@ interface PgQuery extends PgRider {
 
 /** Sent in one pipeline with the first statement: it opens the transaction, or sets the savepoint of a part of one. */
 export interface FirstPipeline {
-  readonly sent: boolean;
+  /** Whether a statement can be sent in it. */
+  readonly takesRider: boolean;
   /** Once true, statements need not wait. */
   readonly admitted: boolean;
   /**
@@ -157,7 +158,7 @@ export class HandlerStatements {
    */
   #sendFirst(args: readonly unknown[], early: FirstPipeline): Promise<unknown> | null {
     const Query = queryClassOf(this.#client);
-    if (early.sent || Query === undefined || nameable(args) === null) return null;
+    if (!early.takesRider || Query === undefined || nameable(args) === null) return null;
     const statement = this.#namedStatement(args) ?? nameable(args);
     if (statement === null) return null;
     const { text, values, config } = statement;

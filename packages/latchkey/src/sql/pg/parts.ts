@@ -93,7 +93,7 @@ export class PartedTransaction implements SentStatements {
   part(): BridgePart<PgClient> {
     const { connection, watch, repeated, mayName, rules } = this.#start;
     const options = { canSend: () => !watch.ended, blocked: this.openQueries.blocked };
-    const before = this.#statements.at(-1);
+    const before = this.#statements.findLast(({ waits }) => waits);
     const mark = new Mark(connection, options, { follows: this.#marked, before }, () => {
       this.#marked = true;
     });
@@ -147,7 +147,7 @@ export class PartedTransaction implements SentStatements {
 interface Place {
   /** Whether an earlier part's savepoint is still set, which is then released. */
   readonly follows: boolean;
-  /** The statements of the part before it. */
+  /** The statements of the last part before it that had some waiting when it began. */
   readonly before: Pick<HandlerStatements, "waits" | "queued"> | undefined;
 }
 
@@ -174,6 +174,11 @@ class Mark implements FirstPipeline {
 
   get sent(): boolean {
     return this.#opening !== null;
+  }
+
+  /** A rider would wait here for the part before without being counted among the statements that wait. */
+  get takesRider(): boolean {
+    return !this.sent && this.#place.before?.waits !== true;
   }
 
   get admitted(): boolean {
