@@ -162,7 +162,7 @@ export interface OpenService {
 }
 
 /**
- * Opens it for one command, checks that its tables exist, and closes it afterwards.
+ * Opens the service of the config, or the store alone, for one command; checks that its tables exist, and closes it afterwards.
  *
  * @throws {UsageError} for both a config and a database
  * @throws {CommandError} when the config is invalid
