@@ -25,7 +25,7 @@ pool.on("error", console.error);
 const latchkey = createLatchkey({ store: postgresStore({ pool }) });
 const refundOrder = latchkey.operation("orders.refund");
 const protect = mcpProtect(latchkey, {
-  // The owner of the token, never whoever the model claims to be.
+  // The tenant is the owner of the token. The model's arguments cannot choose it.
   tenant: (context: ServerContext) => context.http?.authInfo?.clientId,
 });
 
