@@ -60,8 +60,8 @@ function membersOf(body: unknown): Readonly<Record<string, unknown>> {
 }
 
 function shouldRetry(headers: Answer["headers"]): boolean | undefined {
-  const said = headers.get("stripe-should-retry") ?? headers.get("x-should-retry");
-  return said === null ? undefined : said === "true";
+  const shouldRetry = headers.get("stripe-should-retry") ?? headers.get("x-should-retry");
+  return shouldRetry === null ? undefined : shouldRetry === "true";
 }
 
 /** Whole seconds or an HTTP date. A date is compared with the server's own `Date`, because clients' clocks can be wrong. */

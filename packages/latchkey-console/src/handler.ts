@@ -92,8 +92,8 @@ function watchedOf<Tx>({ latchkey, worker, history }: ConsoleOptions<Tx>): Watch
 /** A broker's error is not an error of the console. */
 function orRefusal(republish: Republish): Republish {
   const unpublished = (cause: unknown) => {
-    const said = cause instanceof Error ? cause.message : String(cause);
-    const detail = `Publishing it failed: ${said}`;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const detail = `Publishing it failed: ${reason}`;
     return new Refusal(502, "Not published again. It stays dead.", detail, { cause });
   };
   return async (message) => {

@@ -54,7 +54,7 @@ export const unscheduled: ReadonlySet<StorePort> = new Set([
   "rollbackBatch",
   "abandonBatch",
   "sendHint",
-  "hearHint",
+  "receiveHint",
   "listenToHints",
 ]);
 

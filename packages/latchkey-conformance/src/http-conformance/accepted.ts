@@ -187,7 +187,7 @@ export const acceptedCases: readonly HttpCase[] = [
   ...deferred.map((each): HttpCase => ({ ...each, execution: "deferred", served: true, status: true })),
   ...chosen.map((each): HttpCase => ({ ...each, status: true })),
   {
-    name: "accepted: a duplicate of a running request is answered with 429 and told when to retry, if the route is configured so",
+    name: "accepted: a duplicate of a running request gets 429 with Retry-After, if the route is configured so",
     async run({ start }, execution) {
       const gate = createGate();
       const subject = await start({

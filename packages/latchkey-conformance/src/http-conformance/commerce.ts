@@ -130,7 +130,7 @@ const acpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "acp: a duplicate of a running request is told when to retry, and every answer echoes the key",
+    name: "acp: a duplicate of a running request gets 409 with Retry-After, and every answer echoes the key",
     async run({ start }, execution) {
       const { gate, handle } = waiting();
       const subject = await start({ execution, policy: acp, handle });
@@ -265,7 +265,7 @@ const ucpCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "ucp: a duplicate of a running request is told when to retry",
+    name: "ucp: a duplicate of a running request gets 409 with Retry-After",
     execution: "lease",
     async run({ start }) {
       const { gate, handle } = waiting();

@@ -73,11 +73,11 @@ export const optionCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "options: clients that retry every 409 are told whether to retry, if the service is configured so",
+    name: "options: a 409 says in a header whether to retry, if the service is configured so",
     execution: "lease",
     async run({ start }) {
       const handle = async () => ({ status: 500, body: "oops" });
-      const told = async (settings: object) => {
+      const shouldRetry = async (settings: object) => {
         const subject = await start({ execution: "lease", settings, handle });
         const key = newKey();
         await subject.send({ key });
@@ -85,8 +85,8 @@ export const optionCases: readonly HttpCase[] = [
         assert.equal(answer.status, 409);
         return [answer.header("stripe-should-retry"), answer.header("x-should-retry")];
       };
-      assert.deepEqual(await told({}), [null, null]);
-      assert.deepEqual(await told({ shouldRetryHeaders: true }), ["false", "false"]);
+      assert.deepEqual(await shouldRetry({}), [null, null]);
+      assert.deepEqual(await shouldRetry({ shouldRetryHeaders: true }), ["false", "false"]);
     },
   },
   ...unwanted.map(

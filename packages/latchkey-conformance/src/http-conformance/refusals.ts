@@ -33,7 +33,7 @@ export const refusalCases: readonly HttpCase[] = [
     },
   },
   {
-    name: "refusals: a duplicate of a running request is told when to retry",
+    name: "refusals: a duplicate of a running request gets 409 with Retry-After",
     async run({ start }, execution) {
       const gate = createGate();
       const subject = await start({

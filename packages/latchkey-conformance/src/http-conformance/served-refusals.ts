@@ -57,7 +57,7 @@ const all: readonly HttpCase[] = [
     },
   },
   {
-    name: "served: a duplicate of a running request is told when to retry",
+    name: "served: a duplicate of a running request gets 409 with Retry-After",
     async run({ serve }, execution) {
       const gate = createGate();
       const subject = await serve({

@@ -215,7 +215,7 @@ const all = [
     },
   },
   {
-    name: "status: a tenant over its limit of look-ups is told when to retry",
+    name: "status: a tenant over its limit of look-ups gets 429 with Retry-After",
     async run({ serve }) {
       let left = 2;
       const limiter = {

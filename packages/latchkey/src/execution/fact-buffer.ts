@@ -7,7 +7,7 @@ import type { CancelTimer, Clock } from "../ports.ts";
 import {
   type FactGroup,
   type FactKind,
-  type FactSaid,
+  type FactMeaning,
   type FactSupport,
   firstFactsMax,
   lastFactsMax,
@@ -19,14 +19,14 @@ const stopLimitMs = 500;
 /** Groups of key and kind per second: on Postgres 500 take about 15 ms of one backend. */
 const groupsMax = 500;
 
-export interface Fact extends FactSaid {
+export interface Fact extends FactMeaning {
   readonly kind: FactKind;
   readonly key: RecordKey;
   /** Null: for the key's life at the time of writing. */
   readonly recordId: string | null;
 }
 
-type Seen = FactSaid & { readonly atMs: number };
+type Seen = FactMeaning & { readonly atMs: number };
 
 interface Group {
   readonly key: RecordKey;

@@ -20,7 +20,7 @@ export function nullAttempt<Tx>(runtime: Runtime<Tx>, operation: Operation): Att
 /**
  * A submission under a key that no client can send, whose record is forgotten as soon as it is written.
  */
-export function standInSubmission<Tx>(
+export function keylessSubmission<Tx>(
   runtime: Runtime<Tx>,
   tenant: string,
   scope: string,

@@ -83,7 +83,7 @@ export class Lifecycle {
   }
 
   async #close(timeoutMs: number, closeStore: () => Promise<void>): Promise<boolean> {
-    const letEnd = this.#clock.keepAlive();
+    const releaseKeepAlive = this.#clock.keepAlive();
     // After this turn, so that new submissions are already refused.
     const ended = await withLimit(this.#clock, timeoutMs, async () => {
       await null;
@@ -94,7 +94,7 @@ export class Lifecycle {
       return stopped.every((inTime) => inTime !== false);
     });
     const given = await withLimit(this.#clock, storeLimitMs, closeStore);
-    letEnd();
+    releaseKeepAlive();
     return ended.kind === "returned" && ended.value && given.kind === "returned";
   }
 }

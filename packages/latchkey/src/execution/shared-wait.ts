@@ -46,7 +46,7 @@ export async function waiting<Tx>(
       const result =
         turn.kind === "look"
           ? await wait.look(submit)
-          : ((await wait.lastWord()) ?? (await submit(() => {})));
+          : ((await wait.finalResult()) ?? (await submit(() => {})));
       if (turn.kind === "late" || result.kind !== "in_progress") return result;
       turn = await wait.next(deadline);
     }
@@ -156,7 +156,7 @@ class SharedWait {
   }
 
   /** For a submission whose time is over. Null: nothing is known yet. */
-  async lastWord(): Promise<Result | null> {
+  async finalResult(): Promise<Result | null> {
     const seen = await this.#readTogether();
     return typeof seen === "function" ? seen() : this.#last;
   }

@@ -48,11 +48,11 @@ interface Watch {
    * Returns that are not written yet; until they are, their runs look like deaths. Includes one for a start in doubt: if that
    * start was not written after all, one more death goes uncounted.
    */
-  owed: number;
+  unwrittenReturns: number;
   /** Set between the two looks that make it a dead letter; the message is not given back in between. */
   looksAgain: boolean;
   /** Since when the message's work may be committed; on the process's monotonic clock. */
-  doubtedAtMs: number | null;
+  inDoubtSinceMs: number | null;
   /** Why it is dead, once that is decided. It does not run again. */
   burial: { readonly because: MessageDeath; readonly error: unknown } | null;
 }
@@ -137,21 +137,21 @@ export class MessageInbox<Tx, I> implements Inbox {
       counted,
       suspected: null,
       looksAgain: false,
-      owed: 0,
-      doubtedAtMs: null,
+      unwrittenReturns: 0,
+      inDoubtSinceMs: null,
       burial: null,
     };
     for (let stepMs = holdStepMinMs; ; stepMs = Math.min(stepMs * 2, holdStepMaxMs)) {
       const outcome = await this.#try(message, read, watch);
       if (outcome.kind !== "busy") return outcome.verdict;
-      // Returns that cannot be written now are written before the next judgement.
-      await this.#pay(read.facts, watch).catch(() => {});
+      // Returns that cannot be written now are written before the next decision.
+      await this.#writeReturns(read.facts, watch).catch(() => {});
       const { because } = outcome;
       const pauseMs = Math.max(outcome.afterMs ?? 0, stepMs * (0.5 + random.fraction()));
       const leftMs = deadline - clock.monotonicMs();
       if (signal.aborted) return stopping;
       // The next consumer would count an unwritten return as a death, and would start again with its first look.
-      const mayLeave = watch.owed === 0 && !watch.looksAgain;
+      const mayLeave = watch.unwrittenReturns === 0 && !watch.looksAgain;
       if (mayLeave && pauseMs > leftMs) return { settle: "give_back", because, afterMs: Math.ceil(pauseMs) };
       await pause(clock, pauseMs, signal);
     }
@@ -165,15 +165,15 @@ export class MessageInbox<Tx, I> implements Inbox {
       const { burial } = watch;
       if (burial !== null) return await this.#bury(message, read.facts, burial.because, burial.error, watch);
       if (!watch.counted) return await this.#turns.together(() => this.#run(message, read, watch));
-      await this.#pay(read.facts, watch);
+      await this.#writeReturns(read.facts, watch);
       const tally = await this.#tallies.find(read.facts);
-      switch (this.#judge(tally)) {
+      switch (this.#classify(tally)) {
         case "dead":
           return decided({ settle: "dead", because: "dead-already" });
-        case "spent":
+        case "failed-too-often":
           return await this.#bury(message, read.facts, "failed", null, watch);
-        case "killer":
-          return await this.#killer(message, read, tally, watch);
+        case "kills-its-process":
+          return await this.#confirmKills(message, read, tally, watch);
         case "suspect":
           return await this.#turns.alone(() => this.#run(message, read, watch));
         default:
@@ -186,20 +186,22 @@ export class MessageInbox<Tx, I> implements Inbox {
   }
 
   /** A message with one counted death is only suspect, because another message in the same process may have caused that. */
-  #judge(tally: MessageTally | null): "innocent" | "suspect" | "killer" | "spent" | "dead" {
-    if (tally === null) return "innocent";
+  #classify(
+    tally: MessageTally | null,
+  ): "clear" | "suspect" | "kills-its-process" | "failed-too-often" | "dead" {
+    if (tally === null) return "clear";
     if (tally.state === "dead") return "dead";
-    if (tally.failures >= this.#settings.failuresMax) return "spent";
+    if (tally.failures >= this.#settings.failuresMax) return "failed-too-often";
     const unreturned = tally.starts - tally.returns;
-    if (unreturned >= this.#settings.killsMax) return "killer";
-    return unreturned > 0 ? "suspect" : "innocent";
+    if (unreturned >= this.#settings.killsMax) return "kills-its-process";
+    return unreturned > 0 ? "suspect" : "clear";
   }
 
   /**
    * A message that has finished, or is running, did not kill its process. While another consumer tries it and finds it busy,
    * the tally counts a start without a return for that moment; so it is buried only if the tally is the same at both looks.
    */
-  async #killer(
+  async #confirmKills(
     message: Message,
     read: Readable<I>,
     tally: MessageTally | null,
@@ -244,13 +246,13 @@ export class MessageInbox<Tx, I> implements Inbox {
     if (this.#mayBeForgotten(watch)) return this.#bury(message, facts, "outcome-unknown", null);
     if (watch.counted && (await this.#start(facts, watch)) === "dead") return this.#deadAlready(facts, watch);
     const outcome = await this.#submitted(message, read, watch);
-    if (watch.counted) watch.owed += 1;
+    if (watch.counted) watch.unwrittenReturns += 1;
     switch (outcome.kind) {
       case "done":
         if (watch.counted) await this.#forget(facts);
         return decided({ settle: "ack", because: outcome.because });
       case "busy":
-        await this.#pay(facts, watch);
+        await this.#writeReturns(facts, watch);
         return outcome;
       case "failed":
         return this.#failed(message, facts, watch, outcome);
@@ -267,29 +269,29 @@ export class MessageInbox<Tx, I> implements Inbox {
     // A message that is delivered again may have failed or killed its process, so it does not share a transaction with others.
     const batches = watch.counted ? null : this.#batches;
     const outcome = await this.#submit(message, read, batches).then(outcomeOf, outcomeOfError);
-    if (outcome.kind === "busy" && outcome.mayHaveHappened) watch.doubtedAtMs ??= beganMs;
+    if (outcome.kind === "busy" && outcome.mayHaveHappened) watch.inDoubtSinceMs ??= beganMs;
     return outcome;
   }
 
   /** Whether the message's key may be forgotten, so that it would run as new. Only a long wait for its turn takes so long: `checkRemembered`. */
-  #mayBeForgotten({ doubtedAtMs }: Watch): boolean {
-    if (doubtedAtMs === null) return false;
-    return this.#runtime.ports.clock.monotonicMs() - doubtedAtMs >= rememberedMs(this.#operation);
+  #mayBeForgotten({ inDoubtSinceMs }: Watch): boolean {
+    if (inDoubtSinceMs === null) return false;
+    return this.#runtime.ports.clock.monotonicMs() - inDoubtSinceMs >= rememberedMs(this.#operation);
   }
 
   async #start(facts: MessageFacts, watch: Watch): Promise<MessageTally["state"]> {
     try {
       return (await this.#tallies.start(facts)).state;
     } catch (error) {
-      if (mayHaveHappened(error)) watch.owed += 1;
+      if (mayHaveHappened(error)) watch.unwrittenReturns += 1;
       throw error;
     }
   }
 
   /** Another consumer has buried the message since this one read its tally. */
   async #deadAlready(facts: MessageFacts, watch: Watch): Promise<Tried> {
-    watch.owed += 1;
-    await this.#pay(facts, watch);
+    watch.unwrittenReturns += 1;
+    await this.#writeReturns(facts, watch);
     return decided({ settle: "dead", because: "dead-already" });
   }
 
@@ -300,7 +302,7 @@ export class MessageInbox<Tx, I> implements Inbox {
     { because, errorCode, error }: Extract<Outcome, { kind: "failed" }>,
   ): Promise<Tried> {
     const { failures } = await this.#tallies.failed(facts, watch.counted, errorCode);
-    if (watch.counted) watch.owed -= 1;
+    if (watch.counted) watch.unwrittenReturns -= 1;
     this.#runtime.emit({ ...this.#about(facts), type: "message_failed", failures, errorCode, error });
     if (failures >= this.#settings.failuresMax) {
       return this.#bury(message, facts, because === "handler-failed" ? "failed" : because, error, watch);
@@ -329,11 +331,11 @@ export class MessageInbox<Tx, I> implements Inbox {
     return decided({ settle: "dead", because });
   }
 
-  /** Writes the returns that are owed. */
-  async #pay(facts: MessageFacts, watch: Watch): Promise<void> {
-    if (watch.owed === 0) return;
-    await this.#tallies.returned(facts, watch.owed);
-    watch.owed = 0;
+  /** Writes the returns that are not written yet. */
+  async #writeReturns(facts: MessageFacts, watch: Watch): Promise<void> {
+    if (watch.unwrittenReturns === 0) return;
+    await this.#tallies.returned(facts, watch.unwrittenReturns);
+    watch.unwrittenReturns = 0;
   }
 
   /** Removes the tally. The message has succeeded even if this fails, and a tally expires by itself. */

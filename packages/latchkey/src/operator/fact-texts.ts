@@ -1,5 +1,5 @@
 /** Facts as text. Words of a later version are shown unchanged. */
-import type { FactSaid } from "../stores/facts.ts";
+import type { FactMeaning } from "../stores/facts.ts";
 
 const repeats: Readonly<Record<string, string>> = {
   replay: "got the stored answer",
@@ -17,7 +17,7 @@ const misuses: Readonly<Record<string, string>> = {
 };
 
 /** Follows "a request that came again". */
-export function repeatText({ what, because }: FactSaid): string {
+export function repeatText({ what, because }: FactMeaning): string {
   const misuse = what === "key_misuse" && because !== null ? misuses[because] : undefined;
   if (misuse !== undefined) return `was refused: ${misuse}`;
   return repeats[what] ?? what;
@@ -33,7 +33,7 @@ const lookUps: Readonly<Record<string, string>> = {
 };
 
 /** Follows "a look-up". */
-export function lookUpText({ what, because }: FactSaid): string {
+export function lookUpText({ what, because }: FactMeaning): string {
   if (what === "person") return because === null ? "left it to a person" : `left it to a person: ${because}`;
   const text = lookUps[what] ?? what;
   return because === null ? text : `${text} (${because})`;

@@ -43,7 +43,7 @@ function createCrashSuspects(clock: Clock): CrashSuspects {
   let sinceMs: number | null = null;
   let lastedMs = 0;
   let lastTurnAtMs = 0;
-  let comeBackAtMs: number[] = [];
+  let retryAtMs: number[] = [];
   return {
     take() {
       if (sinceMs !== null) return null;
@@ -64,12 +64,12 @@ function createCrashSuspects(clock: Clock): CrashSuspects {
       return Math.round(lastTurnAtMs - now);
     },
     waits(ms) {
-      comeBackAtMs.push(clock.monotonicMs() + ms);
+      retryAtMs.push(clock.monotonicMs() + ms);
     },
     untilBackMs() {
       const now = clock.monotonicMs();
-      comeBackAtMs = comeBackAtMs.filter((at) => at > now);
-      return comeBackAtMs.length === 0 ? null : Math.min(...comeBackAtMs) - now;
+      retryAtMs = retryAtMs.filter((at) => at > now);
+      return retryAtMs.length === 0 ? null : Math.min(...retryAtMs) - now;
     },
   };
 }

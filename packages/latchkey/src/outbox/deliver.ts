@@ -21,7 +21,7 @@ import {
 import { inDeliverySpan, inLookUpSpan } from "./delivery-span.ts";
 import { finishDelivery, happened } from "./finish-delivery.ts";
 import { afterLookUp, afterSend, type DeliveryState, nextDelivery, unsentTries } from "./next-delivery.ts";
-import { inTurn } from "./one-suspect-at-a-time.ts";
+import { oneAtATime } from "./one-suspect-at-a-time.ts";
 
 /** Never rejects: a failure here costs this effect one try and does not affect the others. */
 export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
@@ -36,7 +36,7 @@ export async function deliver<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResul
 }
 
 const inDoubt = { kind: "retry", errorCode: "call-in-doubt", doubtful: true } as const;
-const inDoubtForGood = { kind: "die", errorCode: "call-in-doubt" } as const;
+const deadInDoubt = { kind: "die", errorCode: "call-in-doubt" } as const;
 
 async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResult> {
   const { all, row, effect } = delivery;
@@ -56,7 +56,7 @@ async function deliverClaimed<Tx>(delivery: Delivery<Tx>): Promise<DeliveryResul
       const input = await readInput(delivery);
       if ("kind" in input) return conclude(delivery, row, input, false);
       return isSuspect(row)
-        ? inTurn(delivery, () => send(delivery, input.value))
+        ? oneAtATime(delivery, () => send(delivery, input.value))
         : send(delivery, input.value);
     }
     default:
@@ -168,7 +168,7 @@ async function conclude<Tx>(
   switch (verdict.kind) {
     case "happened": {
       const { deduplication } = delivery.effect.settings;
-      const unstored = deduplication === "none" ? inDoubtForGood : inDoubt;
+      const unstored = deduplication === "none" ? deadInDoubt : inDoubt;
       return happened(delivery, state, verdict.value, { verdict: unstored, returned });
     }
     case "reopen": {

@@ -125,7 +125,7 @@ export class Dispatcher<Tx> {
   get #rateWaitMs(): number | null {
     const waits = this.#known()
       .filter(({ hasBacklog }) => hasBacklog)
-      .map(({ rate }) => rate?.untilRoomMs() ?? 0)
+      .map(({ rate }) => rate?.untilCapacityMs() ?? 0)
       .filter((waitMs) => waitMs > 0);
     return waits.length === 0 ? null : Math.min(...waits);
   }

@@ -1,6 +1,6 @@
 /** Shares the capacity of one dispatcher among effects. Pure. */
 
-export interface EffectRoom {
+export interface EffectCapacity {
   /** How many its own limits allow. */
   readonly own: number;
   readonly inFlight: number;
@@ -17,9 +17,9 @@ const backlogShare = 8;
  *
  * @param turn differs from round to round, so that an uneven remainder does not always go to the same effect
  */
-export function fairShare(size: number, effects: readonly EffectRoom[], turn: number): readonly number[] {
+export function fairShare(size: number, effects: readonly EffectCapacity[], turn: number): readonly number[] {
   const kept = Math.floor(size / (2 * Math.max(1, effects.length)));
-  const unused = ({ inFlight }: EffectRoom) => Math.max(0, kept - inFlight);
+  const unused = ({ inFlight }: EffectCapacity) => Math.max(0, kept - inFlight);
   const keptForAll = effects.reduce((sum, effect) => sum + unused(effect), 0);
   let left = size - effects.reduce((sum, { inFlight }) => sum + inFlight, 0);
   const most = effects.map((effect) =>

@@ -4,7 +4,7 @@ import type { Delivery, DeliveryResult } from "./delivery.ts";
 import { end } from "./delivery.ts";
 
 /** Sends a suspect if the turn is free, otherwise gives it back. */
-export async function inTurn<Tx>(
+export async function oneAtATime<Tx>(
   delivery: Delivery<Tx>,
   send: () => Promise<DeliveryResult>,
 ): Promise<DeliveryResult> {

@@ -7,7 +7,7 @@ export interface Rate {
   /** How many more may begin now. */
   room(): number;
   /** How long until there is capacity again, in milliseconds; 0 while there is. */
-  untilRoomMs(): number;
+  untilCapacityMs(): number;
   /** Takes one place. Its second restarts when the delivery begins. */
   take(): RatePlace;
 }
@@ -43,7 +43,7 @@ function createRate(clock: Clock, perSecond: number): Rate {
       forget();
       return Math.max(0, perSecond - begun.length - taken);
     },
-    untilRoomMs() {
+    untilCapacityMs() {
       forget();
       const [oldest] = begun;
       const full = begun.length + taken >= perSecond;

@@ -92,9 +92,9 @@ export class Members<Tx> {
    * stores fail.
    */
   async reachable<T>(ask: (store: Store<Tx>) => Promise<T>): Promise<readonly T[]> {
-    const turned = this.inTurn();
-    const asked = await this.ask(turned, (member) => ask(member.store));
-    return turned.flatMap((member) => (asked.has(member) ? [asked.get(member) as T] : []));
+    const rotated = this.rotated();
+    const asked = await this.ask(rotated, (member) => ask(member.store));
+    return rotated.flatMap((member) => (asked.has(member) ? [asked.get(member) as T] : []));
   }
 
   /**
@@ -103,7 +103,7 @@ export class Members<Tx> {
    *
    * @throws {StoreError} when all circuit breakers are open
    */
-  inTurn(): readonly Member<Tx>[] {
+  rotated(): readonly Member<Tx>[] {
     const all = this.all();
     const [open, usable] = [all.filter((one) => one.isOpen()), all.filter((one) => !one.isOpen())];
     for (const { guard, store } of open) guard(() => store.verify()).catch(() => {});

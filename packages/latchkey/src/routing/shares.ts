@@ -20,23 +20,23 @@ export async function shareOut<Tx, T>(
   ask: (member: Member<Tx>, shares: readonly number[]) => Promise<Used<T>>,
 ): Promise<readonly T[]> {
   const left = [...limits];
-  const got: T[] = [];
+  const results: T[] = [];
   /** For each kind, the stores that may have more of it. */
-  let hungry: readonly (readonly Member<Tx>[])[] = limits.map(() => []);
-  const turned = members.inTurn();
-  hungry = limits.map(() => turned);
+  let backlogged: readonly (readonly Member<Tx>[])[] = limits.map(() => []);
+  const rotated = members.rotated();
+  backlogged = limits.map(() => rotated);
   for (;;) {
-    const shares = sharesOf(turned, hungry, left);
-    if (shares.size === 0) return got;
+    const shares = sharesOf(rotated, backlogged, left);
+    if (shares.size === 0) return results;
     let answered: ReadonlyMap<Member<Tx>, Used<T>>;
     try {
       answered = await members.ask([...shares.keys()], (member) => ask(member, shares.get(member) ?? []));
     } catch (error) {
-      if (got.length === 0) throw error;
-      return got;
+      if (results.length === 0) throw error;
+      return results;
     }
-    for (const { value } of answered.values()) got.push(value);
-    hungry = hungry.map((those, kind) =>
+    for (const { value } of answered.values()) results.push(value);
+    backlogged = backlogged.map((those, kind) =>
       those.filter((member) => {
         const share = shares.get(member)?.[kind] ?? 0;
         const used = answered.get(member)?.used[kind] ?? 0;
@@ -49,23 +49,23 @@ export async function shareOut<Tx, T>(
 
 /** Equal shares of the remaining capacity; the remainder goes to the first stores. Stores without a share are left out. */
 function sharesOf<Tx>(
-  turned: readonly Member<Tx>[],
-  hungry: readonly (readonly Member<Tx>[])[],
+  rotated: readonly Member<Tx>[],
+  backlogged: readonly (readonly Member<Tx>[])[],
   left: readonly number[],
 ): ReadonlyMap<Member<Tx>, readonly number[]> {
   const shares = new Map<Member<Tx>, number[]>();
-  for (const [kind, those] of hungry.entries()) {
+  for (const [kind, those] of backlogged.entries()) {
     const room = Math.max(0, left[kind] ?? 0);
     for (const [at, member] of those.entries()) {
       const share = Math.floor(room / those.length) + (at < room % those.length ? 1 : 0);
       if (share === 0) continue;
-      const own = shares.get(member) ?? hungry.map(() => 0);
+      const own = shares.get(member) ?? backlogged.map(() => 0);
       own[kind] = share;
       shares.set(member, own);
     }
   }
   return new Map(
-    turned.flatMap((member) => (shares.has(member) ? [[member, shares.get(member) ?? []]] : [])),
+    rotated.flatMap((member) => (shares.has(member) ? [[member, shares.get(member) ?? []]] : [])),
   );
 }
 

@@ -15,7 +15,7 @@ export const firstFactsMax = 10;
 export const lastFactsMax = 20;
 
 /** Holds only Latchkey's own words: nothing that a client, a handler or another service has chosen. */
-export interface FactSaid {
+export interface FactMeaning {
   /** How a repeated request was answered, or what a look-up found. */
   readonly what: string;
   readonly because: string | null;
@@ -31,7 +31,7 @@ export interface FactGroup {
   readonly kind: FactKind;
   /** How many there were; `facts` may be fewer, but has the first ten and the last twenty. */
   readonly count: number;
-  readonly facts: readonly (FactSaid & { readonly agoMs: number })[];
+  readonly facts: readonly (FactMeaning & { readonly agoMs: number })[];
 }
 
 export interface KeptFacts {
@@ -39,7 +39,7 @@ export interface KeptFacts {
   /** How many there were in all. */
   readonly count: number;
   /** Oldest first. Where there were more than thirty, those between the tenth and the twentieth from the end are missing. */
-  readonly facts: readonly (FactSaid & {
+  readonly facts: readonly (FactMeaning & {
     /** Milliseconds since the Unix epoch, by the store's clock. */
     readonly at: number;
   })[];

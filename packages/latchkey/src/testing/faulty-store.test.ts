@@ -608,14 +608,14 @@ test("outboxes, waiting work, ids and hints are one point each, under names of t
     "decideEffect",
     "listenToHints",
     "sendHint",
-    "hearHint",
+    "receiveHint",
   ]);
 });
 
-test.each<readonly ["sendHint" | "hearHint", Fault]>([
+test.each<readonly ["sendHint" | "receiveHint", Fault]>([
   ["sendHint", "not_sent"],
   ["sendHint", "request_lost"],
-  ["hearHint", "request_lost"],
+  ["receiveHint", "request_lost"],
 ])("a hint that is lost (%s, %s) fails nowhere", async (port, fault) => {
   const { hints } = faultyStore(memoryStore(), once(port, fault)).store;
   const heard: string[] = [];

@@ -1,7 +1,7 @@
 /** One call of an agent's tool, from its key to its result: shared by all entry points for agents. */
 import type { DirectExecution, Execution } from "../engine/classify.ts";
 import { isLatchkeyError, LatchkeyError } from "../errors.ts";
-import { nullAttempt, standInSubmission } from "../execution/keyless.ts";
+import { keylessSubmission, nullAttempt } from "../execution/keyless.ts";
 import { scopeOf } from "../execution/scope.ts";
 import { fingerprintOf } from "../fingerprint/fingerprint.ts";
 import { parseKey } from "../key/parse-key.ts";
@@ -75,7 +75,7 @@ export async function runTool<Tx, E extends DirectExecution>(
     const { value } = await work({ attempt } as ToolContext<Tx, E>);
     return { kind: "result", value, replayed: false, status: 200 };
   }
-  const standIn = standInSubmission(latchkey.runtime, reading.tenant, scopeOf(operation));
+  const standIn = keylessSubmission(latchkey.runtime, reading.tenant, scopeOf(operation));
   const thrown: unknown[] = [];
   const attempt = async (context: HandlerContext<Tx, E>): Promise<Answer> => {
     if (submission === null) context.attempt.retain(standIn.forgetAtOnce);
@@ -104,7 +104,7 @@ export async function serveTool<Tx, E extends Execution, I>(
   const reading = readCall(latchkey, operation, call, rules);
   if (reading.kind === "refused") return reading;
   const { submission, tenant } = reading;
-  const given = submission ?? standInSubmission(latchkey.runtime, tenant, scopeOf(operation)).submission;
+  const given = submission ?? keylessSubmission(latchkey.runtime, tenant, scopeOf(operation)).submission;
   const execute = () => latchkey.executeOwned(operation, given, input);
   return conclude(latchkey, operation, given, rules.choice, [], execute);
 }

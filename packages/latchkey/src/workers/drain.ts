@@ -21,7 +21,7 @@ interface Member {
   readonly service: LookingService<unknown>;
   readonly total: Counts;
   /** The number of changes when it last found nothing. */
-  quietAt: number;
+  idleAtChange: number;
   /** Some of its work is due but has to wait, as for a rate. */
   waits: boolean;
   /** Ends its pause. */
@@ -48,7 +48,7 @@ export class Drain<Tx> {
     this.#members = services.map((service) => ({
       service,
       total: { ...(service.nothing as Counts) },
-      quietAt: -1,
+      idleAtChange: -1,
       waits: false,
       idle: new AbortController(),
     }));
@@ -60,7 +60,7 @@ export class Drain<Tx> {
 
   /** Resolves when nothing is due, or at `end`; work that was begun may then still be running. Never rejects. */
   async run(): Promise<DrainEnd> {
-    for (const member of this.#members) member.service.onRoom(() => member.idle.abort("woken"));
+    for (const member of this.#members) member.service.onCapacity(() => member.idle.abort("woken"));
     if (this.#members.length === 0) this.end("nothing_due");
     this.#serving = Promise.all(this.#members.map((member) => this.#serve(member)));
     await this.#ending.promise;
@@ -101,7 +101,7 @@ export class Drain<Tx> {
       member.idle = new AbortController();
       const looked = await this.#look(service);
       if (looked === null) {
-        member.quietAt = Number.POSITIVE_INFINITY;
+        member.idleAtChange = Number.POSITIVE_INFINITY;
         member.waits = false;
         return this.#endOrWake();
       }
@@ -112,7 +112,7 @@ export class Drain<Tx> {
         continue;
       }
       if (looked.begun.length > 0) this.#changes += 1;
-      member.quietAt = changes;
+      member.idleAtChange = changes;
       member.waits = looked.waitMs !== null;
       this.#endOrWake();
       await pause(clock, looked.waitMs ?? service.intervalMs, member.idle.signal, "background");
@@ -151,7 +151,7 @@ export class Drain<Tx> {
   /** Once nothing is running, wakes the services that have not looked since the last change. */
   #endOrWake(): void {
     if (this.#underWay.size > 0 || this.#over.signal.aborted) return;
-    const stale = this.#members.filter(({ quietAt }) => quietAt < this.#changes);
+    const stale = this.#members.filter(({ idleAtChange }) => idleAtChange < this.#changes);
     for (const { idle } of stale) idle.abort("woken");
     if (stale.length === 0 && this.#members.every(({ waits }) => !waits)) this.end("nothing_due");
   }

@@ -84,7 +84,7 @@ describe("waking", () => {
     const world = deliveryWorld("provider");
     const { dispatcher } = world.start({
       dispatcher: { intervalMs: 1_000 },
-      plan: ({ port }) => (port === "hearHint" ? "crash_before" : "proceed"),
+      plan: ({ port }) => (port === "receiveHint" ? "crash_before" : "proceed"),
     });
     void dispatcher;
     const deaf = world.start({

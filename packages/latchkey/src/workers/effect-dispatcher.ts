@@ -122,7 +122,7 @@ export function createDispatcher<Tx>(
         waitMs: dispatching.waitMs,
       };
     },
-    onRoom(listener) {
+    onCapacity(listener) {
       wake = listener;
     },
     async stop() {

@@ -53,14 +53,14 @@ export function createRescuer<Tx>(
   const { intervalMs, batchSize } = resolveServiceOptions("lease-rescuer", options, defaults);
   const atOnce = Math.min(batchSize, resumedAtOnce);
   /** Resumed attempts. A round waits for them for one interval at most, as other attempts die meanwhile. */
-  const goingOn = new Set<Promise<unknown>>();
+  const running = new Set<Promise<unknown>>();
   let wake = () => {};
   const begin = (record: LatchkeyRecord): Promise<boolean> => {
     const run = resumeOne(runtime, record).finally(() => {
-      goingOn.delete(run);
+      running.delete(run);
       wake();
     });
-    goingOn.add(run);
+    running.add(run);
     return run;
   };
   const settleDead = async (signal: AbortSignal) => {
@@ -78,7 +78,7 @@ export function createRescuer<Tx>(
     intervalMs,
     async runOnce(signal) {
       const dead = await settleDead(signal);
-      const started = await resumable(runtime, runsHere, atOnce - goingOn.size);
+      const started = await resumable(runtime, runsHere, atOnce - running.size);
       const runs = started.map(begin);
       const ran = await withLimit(runtime.ports.clock, intervalMs, () => Promise.all(runs));
       const resumed = ran.kind === "returned" ? ran.value.filter((done) => done).length : runs.length;
@@ -94,19 +94,19 @@ export function createRescuer<Tx>(
     nothing: { found: 0, rescued: 0, resumed: 0 },
     async look(signal) {
       const dead = await settleDead(signal);
-      const found = await resumable(runtime, runsHere, atOnce - goingOn.size);
+      const found = await resumable(runtime, runsHere, atOnce - running.size);
       if (signal.aborted) return { done: dead, begun: [], mayHaveMore: false, waitMs: null };
       const fresh = found.filter(({ id, fence }) => !begunBefore.has(`${id} ${fence.token}`));
       for (const { id, fence } of fresh) begunBefore.add(`${id} ${fence.token}`);
       const begun = fresh.map((record) => begin(record).then((done) => ({ resumed: done ? 1 : 0 })));
       return { done: dead, begun, mayHaveMore: dead.rescued > 0 || begun.length > 0, waitMs: null };
     },
-    onRoom(listener) {
+    onCapacity(listener) {
       wake = listener;
     },
     async stop() {
       await service.stop();
-      await Promise.all(goingOn);
+      await Promise.all(running);
     },
   };
 }

@@ -62,12 +62,12 @@ export async function askAbout<Tx>(runtime: Runtime<Tx>, record: UnknownRecord):
     return found.kind === "person" ? askOperation(runtime, operation, record, journal, found) : found;
   }
   if (journal.input !== null && resumableCodes.has(code)) {
-    return { kind: "settle", settlement: goOn(journal), proof: "no-call-in-doubt", mayRepeat: true };
+    return { kind: "settle", settlement: resumption(journal), proof: "no-call-in-doubt", mayRepeat: true };
   }
   return askOperation(runtime, operation, record, journal, { kind: "person", because: code ?? "unknown" });
 }
 
-function goOn(journal: Journal): Settlement {
+function resumption(journal: Journal): Settlement {
   return {
     event: "settle_not_executed",
     calls: "may-repeat",
@@ -92,7 +92,12 @@ async function askEffect<Tx>(
     case "provider": {
       const open = !windowIsOver(started.startedAt, effect, journal.now);
       return open
-        ? { kind: "settle", settlement: goOn(journal), proof: "downstream-deduplicates", mayRepeat: true }
+        ? {
+            kind: "settle",
+            settlement: resumption(journal),
+            proof: "downstream-deduplicates",
+            mayRepeat: true,
+          }
         : { kind: "person", because: "dedupe-window-over" };
     }
     case "lookup":
@@ -223,7 +228,7 @@ async function foundOf<Tx>(
       );
       const closed = found.proof === "closed-downstream" && started !== undefined;
       const reopen = closed ? reopened(record.id, started) : null;
-      const settlement = { ...goOn(journal), calls, reopen } as Settlement;
+      const settlement = { ...resumption(journal), calls, reopen } as Settlement;
       return { kind: "settle", settlement, proof: found.proof, mayRepeat: true };
     }
     case "still_unknown":

@@ -88,7 +88,7 @@ export function createReconciler<Tx>(
       });
       return { done: {}, begun, mayHaveMore: false, waitMs: null };
     },
-    onRoom() {},
+    onCapacity() {},
     async stop() {
       await service.stop();
       await Promise.all(underWay);

@@ -92,7 +92,7 @@ export function createPendingWork<Tx>(
       const begun = runs.map((run) => run.then(() => ({})));
       return { done: { claimed: runs.length }, begun, mayHaveMore: runs.length > 0, waitMs: null };
     },
-    onRoom(listener) {
+    onCapacity(listener) {
       wake = listener;
     },
     async stop() {

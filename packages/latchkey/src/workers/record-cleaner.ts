@@ -92,7 +92,7 @@ export function createCleaner<Tx>(
       const report = await runOnce(signal);
       return { done: report, begun: [], mayHaveMore: hasMore(report), waitMs: null };
     },
-    onRoom() {},
+    onCapacity() {},
   };
 }
 

@@ -52,7 +52,7 @@ export interface LookingService<Report> extends Service<Report> {
   /** Begins due work up to the capacity, without waiting for it to end. `signal` as in `runOnce`. */
   look(signal: AbortSignal): Promise<Look<Report>>;
   /** From now on calls `wake`, instead of the loop's own, when there is capacity again for work that may be due. */
-  onRoom(wake: () => void): void;
+  onCapacity(wake: () => void): void;
 }
 
 /** The result of a look. Its report is the sum of `done` and of the results of `begun`. */

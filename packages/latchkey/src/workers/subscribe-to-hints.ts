@@ -8,13 +8,13 @@ const retryMs = 10_000;
 export function subscribeToHints<Tx>(
   runtime: Runtime<Tx>,
   service: string,
-  hear: (hint: Hint) => void,
+  onHint: (hint: Hint) => void,
 ): () => Promise<void> {
-  const unsubscribe = runtime.hints.listen(hear);
+  const unsubscribe = runtime.hints.listen(onHint);
   const stop = new AbortController();
   const support = runtime.store.hints;
   const others =
-    support === null ? Promise.resolve() : hearOthers(runtime, service, support, hear, stop.signal);
+    support === null ? Promise.resolve() : subscribeToOthers(runtime, service, support, onHint, stop.signal);
   return async () => {
     unsubscribe();
     stop.abort();
@@ -23,16 +23,16 @@ export function subscribeToHints<Tx>(
 }
 
 /** Retries if the store cannot subscribe now; until then services poll. */
-async function hearOthers<Tx>(
+async function subscribeToOthers<Tx>(
   { ports, emit }: Runtime<Tx>,
   service: string,
   support: HintSupport,
-  hear: (hint: Hint) => void,
+  onHint: (hint: Hint) => void,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      const unsubscribe = await support.listen(hear);
+      const unsubscribe = await support.listen(onHint);
       await aborted(signal);
       return await unsubscribe();
     } catch (error) {

@@ -113,7 +113,7 @@ async function runToEnd<Tx>(
   { untilMs, signal, stopLimitMs }: Limits,
 ): Promise<WorkReport> {
   const { clock } = runtime.ports;
-  const letEnd = clock.keepAlive();
+  const releaseKeepAlive = clock.keepAlive();
   const cancelTimer = clock.startTimer(untilMs, () => drain.end("time_over"), "background");
   const abort = () => drain.end("aborted");
   signal?.addEventListener("abort", abort, { once: true });
@@ -129,7 +129,7 @@ async function runToEnd<Tx>(
   unsubscribe();
   cancelTimer();
   signal?.removeEventListener("abort", abort);
-  letEnd();
+  releaseKeepAlive();
   runtime.emit({ type: "worker_stopped", inTime });
   const report = reportOf(drain, services, ended, inTime);
   if (drain.failures.length > 0) throw new WorkFailed(report, drain.failures);

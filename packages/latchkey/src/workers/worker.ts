@@ -40,16 +40,16 @@ export function startWorker<Tx>(runtime: Runtime<Tx>, options: WorkerOptions = {
   checkOptions("startWorker", options, workerOptionNames);
   const stopLimitMs = stopLimitOf(options);
   const { pending, dispatcher, all: services } = servicesOf(runtime, options);
-  const unsubscribe = hearFor(runtime, pending, dispatcher);
+  const unsubscribe = wakeOnHints(runtime, pending, dispatcher);
   // Nothing else keeps the process alive while the database is down.
-  const letEnd = runtime.ports.clock.keepAlive();
+  const releaseKeepAlive = runtime.ports.clock.keepAlive();
   for (const service of services) service.start();
   runtime.emit({ type: "worker_started" });
   const stops = [unsubscribe, ...services.map((service) => () => service.stop())];
   let stopped: Promise<boolean> | null = null;
   return {
     stop() {
-      stopped ??= stopAll(runtime, stopLimitMs, stops).finally(letEnd);
+      stopped ??= stopAll(runtime, stopLimitMs, stops).finally(releaseKeepAlive);
       return stopped;
     },
     health: () => healthOf(runtime, services, stopped !== null),
@@ -57,7 +57,7 @@ export function startWorker<Tx>(runtime: Runtime<Tx>, options: WorkerOptions = {
 }
 
 /** Subscribes only if a service can be woken, because a store may open a connection for hints. */
-function hearFor<Tx>(
+function wakeOnHints<Tx>(
   runtime: Runtime<Tx>,
   pending: AnyService | null,
   dispatcher: AnyService | null,

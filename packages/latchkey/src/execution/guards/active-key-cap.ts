@@ -79,12 +79,12 @@ export class ActiveKeyCap {
     const tenant = known ?? { counted: null, begun: 0, roomAtMs: null, isDue: true, wasAsked: false };
     this.#tenants.delete(name);
     this.#tenants.set(name, tenant);
-    if (known === undefined) this.#makeRoom();
+    if (known === undefined) this.#evict();
     return tenant;
   }
 
   /** Full tenants are not dropped: an unknown tenant would be let through. */
-  #makeRoom(): void {
+  #evict(): void {
     if (this.#tenants.size <= tenantsMax) return;
     let oldest: string | undefined;
     for (const [name, tenant] of this.#tenants) {

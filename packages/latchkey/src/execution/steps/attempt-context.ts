@@ -96,7 +96,7 @@ export async function stepResult<Tx>(
 
 const patienceMs = 10_000;
 
-export type Insisted<T> =
+export type Retried<T> =
   | { readonly kind: "returned"; readonly value: T }
   | { readonly kind: "gave_up"; readonly error: unknown };
 
@@ -105,12 +105,12 @@ export type Insisted<T> =
  *
  * @throws errors that are not failures of the store.
  */
-export async function insist<Tx, T>(
+export async function retryWhileHeld<Tx, T>(
   runtime: Runtime<Tx>,
   held: HeldLease,
   ask: () => Promise<T>,
   limitMs: number = patienceMs,
-): Promise<Insisted<T>> {
+): Promise<Retried<T>> {
   const untilMs = runtime.ports.clock.monotonicMs() + limitMs;
   const isRetryable = (error: unknown) => error instanceof StoreError;
   const asked = await retryUntil(runtime.ports, { untilMs, signal: held.lost, isRetryable }, ask);

@@ -5,11 +5,11 @@ import type { CallEnd, CallIntent, CallStep } from "../../stores/journal.ts";
 import { backoffMs } from "../../time/backoff.ts";
 import { settleOwnCall } from "../lease/late-settlement.ts";
 import {
-  insist,
   lose,
   type OwnedRun,
   reconcileAfter,
   reportStep,
+  retryWhileHeld,
   stepResult,
   storedJson,
 } from "./attempt-context.ts";
@@ -156,7 +156,7 @@ async function tryEnd<Tx>(
     tries += 1;
     return runtime.store.journal.endCall(held.owner(), { name, generation }, callEnd);
   };
-  const ended = await insist(runtime, held, ask, limitMs);
+  const ended = await retryWhileHeld(runtime, held, ask, limitMs);
   if (ended.kind === "gave_up") return { ended: null, tries };
   if (ended.value) steps.noteOpenCall(null);
   if (ended.value && callEnd.event !== "not_executed") reportStep(run, name, "call");

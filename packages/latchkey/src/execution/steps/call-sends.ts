@@ -5,7 +5,7 @@ import { pause } from "../../ports.ts";
 import type { CallStep } from "../../stores/journal.ts";
 import { noteSent } from "../attempt-span.ts";
 import { decodeJson } from "../stored-values.ts";
-import { insist, lose } from "./attempt-context.ts";
+import { lose, retryWhileHeld } from "./attempt-context.ts";
 import {
   type Call,
   conclude,
@@ -93,7 +93,9 @@ async function start<Tx>(
   if (!held.holds()) return lose(run);
   steps.noteRecorded();
   steps.noteOpenCall(effect.name);
-  const started = await insist(runtime, held, () => runtime.store.journal.startCall(held.owner(), intent));
+  const started = await retryWhileHeld(runtime, held, () =>
+    runtime.store.journal.startCall(held.owner(), intent),
+  );
   if (started.kind === "returned") return started.value ?? lose(run);
   if (progress.inDoubt) throw started.error;
   // Nothing was sent now, but the intent may be stored.

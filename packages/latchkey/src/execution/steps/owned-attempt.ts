@@ -19,7 +19,7 @@ import { answerOfRun, failureAnswer } from "../run-answer.ts";
 import type { Runtime } from "../runtime.ts";
 import { codecContext, decodeJson } from "../stored-values.ts";
 import { PhaseEffects } from "../transaction/enqueue.ts";
-import { insist, lose, type OwnedRun, plainJson, reconcileAfter } from "./attempt-context.ts";
+import { lose, type OwnedRun, plainJson, reconcileAfter, retryWhileHeld } from "./attempt-context.ts";
 import { AwaitedAnswer, awaitsDelivery, checkAwaited } from "./awaited-answer.ts";
 import { runCall } from "./calls.ts";
 import { runPhase } from "./phases.ts";
@@ -97,7 +97,9 @@ class OwnedAttempt<Tx> implements LeasedRun {
 
   async #checkAwaited(given: AwaitedAnswer): Promise<void> {
     const { id } = this.#held.record();
-    const checked = await insist(this.#runtime, this.#held, () => checkAwaited(this.#runtime, id, given));
+    const checked = await retryWhileHeld(this.#runtime, this.#held, () =>
+      checkAwaited(this.#runtime, id, given),
+    );
     if (checked.kind === "gave_up") throw checked.error;
   }
 
@@ -106,7 +108,7 @@ class OwnedAttempt<Tx> implements LeasedRun {
     const record = this.#held.record();
     const given = this.#source.input;
     if (record.fence.attempt === 1 && given !== null) return { input: decodeJson(given), stored: [] };
-    const read = await insist(this.#runtime, this.#held, () =>
+    const read = await retryWhileHeld(this.#runtime, this.#held, () =>
       this.#runtime.store.journal.read(record, record.id),
     );
     if (read.kind === "gave_up") throw read.error;

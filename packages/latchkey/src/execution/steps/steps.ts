@@ -40,7 +40,7 @@ const nameLengthMax = 200;
 
 export class Steps {
   readonly #stored: ReadonlyMap<string, Step>;
-  readonly #asked = new Set<string>();
+  readonly #called = new Set<string>();
   #positions: number;
   #recorded: boolean;
   #running: Promise<unknown> | null = null;
@@ -74,7 +74,7 @@ export class Steps {
   /** Effect of a call that may have happened and has not ended, in this attempt or an earlier one. */
   get openCall(): string | null {
     if (this.#openCall !== null) return this.#openCall;
-    const left = this.#unasked().find((step) => step.kind === "call" && step.state === "started");
+    const left = this.#notCalled().find((step) => step.kind === "call" && step.state === "started");
     return left?.kind === "call" ? left.effect : null;
   }
 
@@ -143,7 +143,7 @@ export class Steps {
 
   /** The name of a finished step that `run` has left out, if any. */
   leftOut(): string | null {
-    return this.#unasked().find(mustBeAsked)?.name ?? null;
+    return this.#notCalled().find(mustBeCalled)?.name ?? null;
   }
 
   /**
@@ -158,7 +158,7 @@ export class Steps {
     if (this.#closed) throw new LatchkeyError("attempt-lost", { message: "The attempt is over" });
     if (this.#running !== null)
       throw new TypeError(`Step ${name}: steps run one after the other; await the previous one`);
-    if (this.#asked.has(name)) throw new TypeError(`Step ${name}: a name may be used once in an attempt`);
+    if (this.#called.has(name)) throw new TypeError(`Step ${name}: a name may be used once in an attempt`);
     const running = this.#begin(name, act);
     this.#running = running.catch(() => {});
     try {
@@ -170,11 +170,11 @@ export class Steps {
 
   async #begin<R>(name: string, act: (step: BegunStep) => Promise<R>): Promise<R> {
     const stored = this.#stored.get(name) ?? null;
-    const skipped = this.#unasked().find(
-      (step) => mustBeAsked(step) && (stored === null || step.position < stored.position),
+    const skipped = this.#notCalled().find(
+      (step) => mustBeCalled(step) && (stored === null || step.position < stored.position),
     );
     if (skipped !== undefined) this.change(`Step ${name} was called before step ${skipped.name}`);
-    this.#asked.add(name);
+    this.#called.add(name);
     return act({ name, position: stored?.position ?? this.#positions++, stored });
   }
 
@@ -184,13 +184,13 @@ export class Steps {
     return this.halt({ kind: "doubt", error, errorCode: "steps-changed", reconcileAfterMs: null });
   }
 
-  #unasked(): readonly Step[] {
-    return [...this.#stored.values()].filter(({ name }) => !this.#asked.has(name));
+  #notCalled(): readonly Step[] {
+    return [...this.#stored.values()].filter(({ name }) => !this.#called.has(name));
   }
 }
 
 /** A step that provably did not happen may be left out. */
-function mustBeAsked(step: Step): boolean {
+function mustBeCalled(step: Step): boolean {
   return step.kind === "phase" || step.state !== "not_executed";
 }
 

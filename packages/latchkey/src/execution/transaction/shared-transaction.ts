@@ -66,7 +66,7 @@ export class SharedTransaction<Tx> {
   readonly #runtime: Runtime<Tx>;
   readonly #operation: Operation;
   readonly #members: readonly BatchMember<Tx>[];
-  readonly #fates: Fate[];
+  readonly #states: Fate[];
   readonly #records: BatchedRecord[] = [];
   #effects = 0;
   #stopped = false;
@@ -75,7 +75,7 @@ export class SharedTransaction<Tx> {
     this.#runtime = runtime;
     this.#operation = operation;
     this.#members = members;
-    this.#fates = members.map(() => ({ kind: "waiting" }));
+    this.#states = members.map(() => ({ kind: "waiting" }));
   }
 
   /** No further member gets its turn; members that have run are committed. */
@@ -109,12 +109,12 @@ export class SharedTransaction<Tx> {
   }
 
   async #next(open: OpenBatch<Tx>, place: number, member: BatchMember<Tx>): Promise<Next> {
-    this.#fates[place] = { kind: "alone" };
+    this.#states[place] = { kind: "alone" };
     const admission = open.admissions[place] ?? null;
     const begun = admission === null ? null : await this.#admitted(place, member, admission);
     if (begun === null) return "on";
     const part = open.part();
-    this.#fates[place] = { kind: "running" };
+    this.#states[place] = { kind: "running" };
     try {
       const work = await begun(part);
       return await this.#after(place, part, work);
@@ -131,7 +131,7 @@ export class SharedTransaction<Tx> {
         newLife(job, retried, request.token, now),
       );
       if (admitted.kind === "ends") {
-        this.#fates[place] = { kind: "decided", ran: admitted.ran };
+        this.#states[place] = { kind: "decided", ran: admitted.ran };
         return null;
       }
       const { start } = admitted;
@@ -140,7 +140,7 @@ export class SharedTransaction<Tx> {
       return (part: TransactionPart<Tx>) =>
         inContext(() => runHandler(job, part, start.life, admission.reading.now, { result: () => admitted }));
     } catch (error) {
-      this.#fates[place] = { kind: "refused", error };
+      this.#states[place] = { kind: "refused", error };
       return null;
     }
   }
@@ -150,7 +150,7 @@ export class SharedTransaction<Tx> {
     if (part.state() === "ended") return "rollback";
     const { value: ran } = work;
     if (work.end === "abandon") {
-      this.#fates[place] = { kind: "timed_out", ran };
+      this.#states[place] = { kind: "timed_out", ran };
       return "abandon";
     }
     if (work.end === "rollback") return this.#undo(place, part, { kind: "rolled_back", value: ran });
@@ -160,7 +160,7 @@ export class SharedTransaction<Tx> {
     }
     if (work.undoWrites) await part.undo();
     const { life, answer, retention, effects } = work;
-    this.#fates[place] = { kind: "kept", ran, id: life.id };
+    this.#states[place] = { kind: "kept", ran, id: life.id };
     this.#records.push({ life, answer, retention, effects });
     this.#effects += effects.length;
     return part.leavesBehind() || this.#effects >= effectsMax ? "commit" : "on";
@@ -176,14 +176,14 @@ export class SharedTransaction<Tx> {
     } catch {
       return "rollback";
     }
-    this.#fates[place] = { kind: "undone", outcome };
+    this.#states[place] = { kind: "undone", outcome };
     return "on";
   }
 
   #failed(error: unknown): readonly BatchMember<Tx>[] {
     if (isLatchkeyError(error) && error.code === "transaction-changed")
       return this.#decide({ kind: "changed" });
-    const isOpened = this.#fates.some(({ kind }) => kind !== "waiting");
+    const isOpened = this.#states.some(({ kind }) => kind !== "waiting");
     if (isOpened) return this.#decide({ kind: "lost" });
     for (const { fail } of this.#members) fail(error);
     return [];
@@ -191,7 +191,7 @@ export class SharedTransaction<Tx> {
 
   #decide(end: End): readonly BatchMember<Tx>[] {
     return this.#members.filter((member, place) => {
-      const fate = this.#fates[place] ?? { kind: "alone" };
+      const fate = this.#states[place] ?? { kind: "alone" };
       if (fate.kind === "refused") member.fail(fate.error);
       else if (fate.kind !== "waiting") member.decide(outcomeOf(fate, end));
       return fate.kind === "waiting";

@@ -48,8 +48,8 @@ function routeEntries(route: Fields, prefix: string): readonly TableEntry[] {
     layers.filter(({ method }) => method === undefined || method === name).map(({ handle }) => handle);
   return alike(names, handlersOf).flatMap((methods) => {
     const handlers = handlersOf(methods[0] ?? "");
-    const handsOn = takesNext(handlers, 3);
-    return paths.map((each) => ({ kind: "route", methods, path: each, handlers, handsOn }) as const);
+    const callsNext = takesNext(handlers, 3);
+    return paths.map((each) => ({ kind: "route", methods, path: each, handlers, callsNext }) as const);
   });
 }
 

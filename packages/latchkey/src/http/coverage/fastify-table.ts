@@ -56,7 +56,7 @@ export function fastifyTable(app: unknown): readonly TableEntry[] | null {
       methods: (methods.length > 0 ? methods : [route.method]).map(String),
       path: textAt(route, "url") ?? textAt(route, "path") ?? "",
       handlers: [handler],
-      handsOn: null,
+      callsNext: null,
     };
   });
 }

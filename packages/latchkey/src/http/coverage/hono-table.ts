@@ -8,9 +8,11 @@ export function honoTable(app: unknown): readonly TableEntry[] | null {
     const [method, path] = [textAt(route, "method"), textAt(route, "path")];
     if (method === null || path === null || !isFields(route)) return [];
     const handlers = [innermost(route.handler)];
-    const handsOn = takesNext(handlers, 2);
+    const callsNext = takesNext(handlers, 2);
     // Hono lists middleware in the same way. Like its own `inspectRoutes`, recognise it by its parameter `next`.
-    return method === "ALL" && handsOn ? [] : [{ kind: "route", methods: [method], path, handlers, handsOn }];
+    return method === "ALL" && callsNext
+      ? []
+      : [{ kind: "route", methods: [method], path, handlers, callsNext }];
   });
 }
 

@@ -22,6 +22,6 @@ function routerTable(router: Fields): readonly TableEntry[] {
       const handlers = listAt(layer, "stack");
       const methods = listAt(layer, "methods").map(String);
       const path = textAt(layer, "path") ?? String(layer.path);
-      return { kind: "route", methods, path, handlers, handsOn: takesNext(handlers, 2) };
+      return { kind: "route", methods, path, handlers, callsNext: takesNext(handlers, 2) };
     });
 }

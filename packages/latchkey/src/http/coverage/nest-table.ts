@@ -90,7 +90,7 @@ function controllerEntries(
         methods: [methodNames[verb] ?? "ALL"],
         path: joinPaths(prefix, String(path)),
         handlers,
-        handsOn: null,
+        callsNext: null,
       })),
     );
   });

@@ -15,7 +15,7 @@ export type TableEntry =
        * Whether the next route with this method and path also gets the request. Null: such routes differ in something else, such
        * as a version, and are listed separately.
        */
-      readonly handsOn: boolean | null;
+      readonly callsNext: boolean | null;
     }
   | {
       readonly kind: "middleware";
@@ -61,11 +61,11 @@ export function readTable(entries: readonly TableEntry[]): readonly FoundRoute[]
         const protection =
           protectionIn(entry.handlers, method) ?? protectionBefore(before, entry.path, method);
         const route: FoundRoute = { method, path: entry.path, protection, opaque: null };
-        const first = entry.handsOn === null ? undefined : known.get(name);
+        const first = entry.callsNext === null ? undefined : known.get(name);
         if (first?.answers) continue;
         known.set(name, {
           at: first?.at ?? found.length,
-          answers: protection !== null || entry.handsOn !== true,
+          answers: protection !== null || entry.callsNext !== true,
         });
         if (first === undefined) found.push(route);
         else found[first.at] = route;

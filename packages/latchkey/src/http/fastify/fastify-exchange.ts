@@ -11,9 +11,9 @@ import { type Head, linesOf, readHead, restoreHead, setFields } from "../node-re
 import { type LateRun, LazyBuffering } from "../node-response/lazy-buffering.ts";
 import { sendHandlerReply } from "../node-response/node-messages.ts";
 import { giveAnswer } from "../node-response/response-interceptor.ts";
-import { errorStatusMin } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
+import { errorStatusMin } from "../protocol/middleware-answers.ts";
 import type { Answered } from "../protocol/outcome.ts";
 import { adoptReply, ownReply, restoreHeaders } from "./fastify-reply.ts";
 import type { FastifyAnswer, FastifyHeaders, SendDone } from "./fastify-types.ts";

@@ -3,7 +3,7 @@
  * all others (status, headers before they are sent, `locals`, additions of middleware) are the response's own.
  */
 import type { ServerResponse } from "node:http";
-import type { Bystander } from "../protocol/bystander.ts";
+import type { MiddlewareAnswers } from "../protocol/middleware-answers.ts";
 import type { AnswerWatcher, BufferedAnswer } from "./buffered-answer.ts";
 import {
   beneath,
@@ -38,7 +38,7 @@ export interface Interception {
   /** Their descriptors, for properties that cannot be assigned. */
   readonly defined: Map<string, PropertyDescriptor>;
   /** Null if the handler works on the response itself, so that its answer cannot be distinguished from other code's. */
-  readonly bystander: Bystander | null;
+  readonly middlewareAnswers: MiddlewareAnswers | null;
   /** The prototype that covers the response's own. */
   covering: object;
 }
@@ -100,8 +100,10 @@ function sendImplicitHead(res: ServerResponse): void {
 
 /** Whether code other than the handler begins an answer; if so, the response is no longer buffered. */
 function isTaken(res: ServerResponse, status: number): boolean {
-  const { bystander, current } = interceptionOf(res);
-  return bystander !== null && !current.headSent && !current.ended && bystander.takes(res, status);
+  const { middlewareAnswers, current } = interceptionOf(res);
+  return (
+    middlewareAnswers !== null && !current.headSent && !current.ended && middlewareAnswers.takes(res, status)
+  );
 }
 
 function writeHead(this: ServerResponse, status: number, ...rest: unknown[]): ServerResponse {
@@ -170,7 +172,7 @@ function headerMethod(name: string): Method {
   return function (...args) {
     const interception = interceptionOf(this);
     interception.current.requireHeadUnsent();
-    interception.bystander?.changing(this);
+    interception.middlewareAnswers?.changing(this);
     const result: unknown = Reflect.apply(original(interception, name) as Method, interception.res, args);
     return result === interception.res ? this : result;
   };

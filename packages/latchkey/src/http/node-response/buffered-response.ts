@@ -9,13 +9,13 @@ import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { LatchkeyError } from "../../errors.ts";
 import { insideAttempt } from "../../execution/nesting.ts";
-import { Bystander, detachedFrom, redirect } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
 import { beforeHandler } from "../protocol/exchange.ts";
+import { detachedFrom, MiddlewareAnswers, redirect } from "../protocol/middleware-answers.ts";
 import { BufferedAnswer } from "./buffered-answer.ts";
 import { answeringMethods } from "./buffered-methods.ts";
 import { interceptionKey, runOver } from "./buffered-prototype.ts";
-import { type Head, isStandIn, readHead, restoreHead, restoreStatus } from "./head.ts";
+import { type Head, isSubstitute, readHead, restoreHead, restoreStatus } from "./head.ts";
 import { interceptResponse, keepCovered } from "./response-interceptor.ts";
 
 export interface BufferedResponse<Res> {
@@ -72,10 +72,10 @@ export function bufferResponse<Res extends ServerResponse>(
   let current: BufferedAnswer | null = first;
   let hasRun = false;
   const helpers = new Helpers(res);
-  const bystander = yields ? new Bystander(res, before, isHandlers, () => leave()) : null;
-  let interception = interceptResponse(res, first, bystander);
-  const uncoverSend = isStandIn(res) ? coverSend(res) : nothing;
-  let comeBack = nothing;
+  const middlewareAnswers = yields ? new MiddlewareAnswers(res, before, isHandlers, () => leave()) : null;
+  let interception = interceptResponse(res, first, middlewareAnswers);
+  const uncoverSend = isSubstitute(res) ? coverSend(res) : nothing;
+  let endRedirect = nothing;
   let hasLeft = false;
   /** Moves the handler to a detached response. */
   const leave = (given?: Head) => {
@@ -85,11 +85,12 @@ export function bufferResponse<Res extends ServerResponse>(
     uncoverSend();
     interception.remove(false);
     const { req } = res;
-    const head = given ?? (interceptionBegan || bystander === null ? emptyHead : bystander.takeHead());
+    const head =
+      given ?? (interceptionBegan || middlewareAnswers === null ? emptyHead : middlewareAnswers.takeHead());
     const detached = detachedFrom(res, req, head);
     for (const [name, value] of own) Reflect.set(detached, name, value);
     helpers.res = detached;
-    comeBack = redirect(res, detached, isHandlers);
+    endRedirect = redirect(res, detached, isHandlers);
     interception = interceptResponse(detached, current ?? first);
     onLeave(detached);
   };
@@ -105,14 +106,14 @@ export function bufferResponse<Res extends ServerResponse>(
           current = answer;
           helpers.takeBack();
           interception.begin(answer);
-          bystander?.startRun();
+          middlewareAnswers?.startRun();
           restoreHead(helpers.res, before);
         });
       }
       hasRun = true;
       const bytesBefore = bytesOn(interception.socket());
       try {
-        const view = new Proxy(res, new RunView<Res>(() => current === answer, helpers, bystander));
+        const view = new Proxy(res, new RunView<Res>(() => current === answer, helpers, middlewareAnswers));
         if (lends) interception.lend(view);
         await handle(view);
       } catch (error) {
@@ -133,13 +134,13 @@ export function bufferResponse<Res extends ServerResponse>(
       else helpers.unwrap();
       uncoverSend();
       interception.remove(isAnswered);
-      comeBack();
+      endRedirect();
       // The response belongs to other code, whose answer may still be in progress.
       if (hasLeft) return;
       if (sent !== undefined && last?.isBody(sent.body)) restoreStatus(res, before);
       else restoreHead(res, before);
     },
-    noteStatus: (name, value) => bystander?.noteStatus(name, value),
+    noteStatus: (name, value) => middlewareAnswers?.noteStatus(name, value),
     leave,
   };
 }
@@ -183,12 +184,12 @@ export function revokedView<Res extends ServerResponse>(res: Res): Res {
 class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
   readonly #isLive: () => boolean;
   readonly #helpers: Helpers<Res>;
-  readonly #bystander: Bystander | null;
+  readonly #middlewareAnswers: MiddlewareAnswers | null;
 
-  constructor(isLive: () => boolean, helpers: Helpers<Res>, bystander: Bystander | null) {
+  constructor(isLive: () => boolean, helpers: Helpers<Res>, middlewareAnswers: MiddlewareAnswers | null) {
     this.#isLive = isLive;
     this.#helpers = helpers;
-    this.#bystander = bystander;
+    this.#middlewareAnswers = middlewareAnswers;
   }
 
   get(_target: Res, name: PropertyKey, view: unknown): unknown {
@@ -202,7 +203,7 @@ class RunView<Res extends ServerResponse> implements ProxyHandler<Res> {
   set(_target: Res, name: PropertyKey, value: unknown): boolean {
     if (!this.#isLive()) return true;
     if (typeof value === "function") this.#helpers.replace(name);
-    this.#bystander?.noteStatus(name, value);
+    this.#middlewareAnswers?.noteStatus(name, value);
     return Reflect.set(this.#helpers.res, name, value);
   }
 

@@ -4,7 +4,7 @@
  */
 import { ServerResponse } from "node:http";
 import { bufferedMethods } from "./buffered-methods.ts";
-import { hasNodesMethods, looksPristine, looksWatched, methodNames, putWatched } from "./method-table.ts";
+import { hasNodesMethods, looksUnmodified, looksWatched, methodNames, putWatched } from "./method-table.ts";
 
 export interface ResponseWatch {
   /** Makes the response report itself as ended. Returns false if other code has modified it. */
@@ -28,7 +28,7 @@ export interface ResponseWatch {
  */
 export function watchResponse(response: ServerResponse, onUse: () => void): ResponseWatch | null {
   const res = response as Watched;
-  if (!looksPristine(res) || !hasNodesMethods(Object.getPrototypeOf(res))) return null;
+  if (!looksUnmodified(res) || !hasNodesMethods(Object.getPrototypeOf(res))) return null;
   const watch = new Watch(res, onUse);
   if (putWatched(res, watchingMethods)) {
     res[watchKey] = watch;

@@ -19,13 +19,13 @@ export function readHead(res: ServerResponse): Head {
  * Whether the object is a stand-in for a response, as in unit tests. A framework may have given it the prototype of its own
  * responses, whose methods fail because the properties that Node's constructor sets are missing.
  */
-export function isStandIn(res: object): boolean {
+export function isSubstitute(res: object): boolean {
   return !("outputData" in res);
 }
 
 /** Header names as they were written. */
 function rawNames(res: ServerResponse): readonly string[] {
-  if (isStandIn(res)) return res.getHeaderNames();
+  if (isSubstitute(res)) return res.getHeaderNames();
   // Exists since Node 15, but not in the types of ServerResponse.
   const { getRawHeaderNames = res.getHeaderNames } = res as ServerResponse & {
     getRawHeaderNames?(): string[];
@@ -55,7 +55,7 @@ export function hasLines(
 export function restoreHead(res: ServerResponse, head: Head): void {
   if (res.headersSent) return;
   // Not the response's own methods, which may be buffered, or wrapped by middleware that counts calls.
-  const { removeHeader, setHeader } = isStandIn(res) ? res : OutgoingMessage.prototype;
+  const { removeHeader, setHeader } = isSubstitute(res) ? res : OutgoingMessage.prototype;
   for (const name of res.getHeaderNames()) removeHeader.call(res, name);
   for (const [name, value] of head.headers) setHeader.call(res, name, value);
   restoreStatus(res, head);

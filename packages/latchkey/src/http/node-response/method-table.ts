@@ -79,7 +79,7 @@ function hasAccessor(prototype: object, name: string): boolean {
 }
 
 /** Whether a response has Node's methods under all names that may be covered, its own or its prototype's. */
-export function looksPristine(response: object): boolean {
+export function looksUnmodified(response: object): boolean {
   const node = ServerResponse.prototype;
   return hasUsedFirst(response, node) && hasWatchedToo(response, node) && hasNodesRest(response);
 }

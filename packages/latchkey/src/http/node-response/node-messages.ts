@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { textOf } from "../fetch/fetch-messages.ts";
 import { framing, isFraming, type Reply } from "../protocol/capture.ts";
 import type { BodyReading, HeaderLines } from "../protocol/incoming.ts";
-import { hasLines, isStandIn, setFields } from "./head.ts";
+import { hasLines, isSubstitute, setFields } from "./head.ts";
 
 /**
  * The field lines of a header, from the raw headers, because `req.headers` joins repeated lines: `"a` and `b"` would become
@@ -183,7 +183,7 @@ function endWith(res: ServerResponse, { buffer, byteOffset, byteLength }: Uint8A
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
   // Node sends text in one write with the head, but bytes in a second one. Middleware that wraps `end` expects bytes, and
   // stand-ins for sockets, such as in Lambda's wrappers, take all text for UTF-8.
-  if (isStandIn(res)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
+  if (isSubstitute(res)) return void (res as ServerResponse).end(textOf(bytes) ?? bytes);
   const wrapped = res.end !== ServerResponse.prototype.end;
   if (wrapped || byteLength > oneWriteMaxBytes || !hasRealSocket(res)) res.end(bytes);
   else res.end(bytes.toString("latin1"), "latin1");

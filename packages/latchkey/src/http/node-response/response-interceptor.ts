@@ -11,8 +11,8 @@
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Bystander } from "../protocol/bystander.ts";
 import type { Reply } from "../protocol/capture.ts";
+import type { MiddlewareAnswers } from "../protocol/middleware-answers.ts";
 import type { BufferedAnswer } from "./buffered-answer.ts";
 import {
   bufferedMethods,
@@ -32,7 +32,7 @@ import {
   prototypeBeneath,
   uncoverPrototype,
 } from "./buffered-prototype.ts";
-import { hasNodesMethods, looksPristine, methodNames, putUsedFirst } from "./method-table.ts";
+import { hasNodesMethods, looksUnmodified, methodNames, putUsedFirst } from "./method-table.ts";
 
 export interface InstalledInterception {
   /** Makes this the current answer, and removes methods that an earlier run has put on the response. */
@@ -68,7 +68,7 @@ function withoutSocket(req: IncomingMessage): IncomingMessage {
 export function requireBufferable(res: ServerResponse): void {
   requireFree(res);
   // Nearly all responses are unmodified, which this check finds out quickly.
-  if (!looksPristine(res)) readOwnMethods(res);
+  if (!looksUnmodified(res)) readOwnMethods(res);
 }
 
 function requireFree(res: ServerResponse): void {
@@ -130,7 +130,7 @@ export function keepCovered(res: ServerResponse): void {
 export function interceptResponse(
   response: ServerResponse,
   first: BufferedAnswer,
-  bystander: Bystander | null = null,
+  middlewareAnswers: MiddlewareAnswers | null = null,
 ): InstalledInterception {
   requireFree(response);
   const { covered, defined } = readOwnMethods(response);
@@ -146,14 +146,14 @@ export function interceptResponse(
     shown: { _header, destroyed, finished, writable },
     covered,
     defined,
-    bystander,
+    middlewareAnswers,
     covering: res,
   };
   if (req !== undefined) Reflect.set(res, "req", withoutSocket(req));
   res[interceptionKey] = interception;
-  const keepsShape = covered.size === 0 && layFast(interception);
+  const keepsShape = covered.size === 0 && installFast(interception);
   interception.covering = coverPrototype(res, descriptors);
-  if (!keepsShape) layOwn(interception);
+  if (!keepsShape) installMethods(interception);
   const watcher = new Watcher(interception);
   const setCurrent = (answer: BufferedAnswer) => {
     interception.current = answer;
@@ -164,7 +164,7 @@ export function interceptResponse(
   const isKept = req !== undefined && Reflect.get(req, "res") === res;
   return {
     begin(answer) {
-      layOwn(interception);
+      installMethods(interception);
       setCurrent(answer);
     },
     lend(view) {
@@ -181,7 +181,7 @@ export function interceptResponse(
       noteWritten(res, real, interception.shown);
       Object.assign(res, real);
       if (req !== undefined) Reflect.set(res, "req", req);
-      if (!(keepsShape && isAnswered && removeFast(interception))) removeOwn(interception);
+      if (!(keepsShape && isAnswered && removeFast(interception))) removeMethods(interception);
       // Not deleted: V8 gives up the shape if any but the last property is deleted, and the response is still to be sent.
       res[interceptionKey] = undefined;
       uncoverPrototype(res);
@@ -190,7 +190,7 @@ export function interceptResponse(
 }
 
 /** Puts exactly the methods on the response itself that belong there, and removes others. */
-function layOwn({ res, covered, defined }: Interception): void {
+function installMethods({ res, covered, defined }: Interception): void {
   for (const name of ownNames) {
     const value: unknown = descriptors[name]?.value;
     if (defined.has(name)) Object.defineProperty(res, name, { value, writable: true, configurable: true });
@@ -199,7 +199,7 @@ function layOwn({ res, covered, defined }: Interception): void {
   }
 }
 
-function removeOwn({ res, covered, defined }: Interception): void {
+function removeMethods({ res, covered, defined }: Interception): void {
   // In reverse order: V8 can undo the property that was added last, and gives up the shape for any other.
   for (const name of ownNamesBack) {
     if (!Object.hasOwn(res, name)) continue;
@@ -211,10 +211,10 @@ function removeOwn({ res, covered, defined }: Interception): void {
 }
 
 /**
- * Like `layOwn`, for a response without own methods. Must run before the prototype is covered: in Node 22 each property that
- * is added afterwards costs more than the whole hold. False: use `layOwn`.
+ * Like `installMethods`, for a response without own methods. Must run before the prototype is covered: in Node 22 each property that
+ * is added afterwards costs more than the whole hold. False: use `installMethods`.
  */
-function layFast({ res }: Interception): boolean {
+function installFast({ res }: Interception): boolean {
   if (!hasNodesMethods(Object.getPrototypeOf(res)) || !putUsedFirst(res, bufferedMethods)) return false;
   for (const name of ["statusCode", "statusMessage"])
     if (!Object.hasOwn(res, name)) Reflect.set(res, name, res[name]);

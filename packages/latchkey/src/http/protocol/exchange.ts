@@ -8,7 +8,7 @@
 
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError, NotExecuted, StoreError } from "../../errors.ts";
-import { nullAttempt, standInSubmission } from "../../execution/keyless.ts";
+import { keylessSubmission, nullAttempt } from "../../execution/keyless.ts";
 import { scopeOf } from "../../execution/scope.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
@@ -146,7 +146,7 @@ async function runUnprotected<Tx, E extends Execution>(
   if (route.operation.execution === "lease") {
     return { kind: "pass", attempt: nullAttempt(runtime, route.operation), headers: [] };
   }
-  const { submission, forgetAtOnce } = standInSubmission(runtime, tenant, scopeOf(route.operation, ""));
+  const { submission, forgetAtOnce } = keylessSubmission(runtime, tenant, scopeOf(route.operation, ""));
   // Its answer is never replayed, so it has no expiry.
   const unmarked = { ...route, rules: { ...route.rules, expiresHeader: false } } as const;
   return perform(unmarked, submission, incoming, (context, report) => {

@@ -5,7 +5,7 @@
 
 import type { Execution } from "../../engine/classify.ts";
 import { isLatchkeyError } from "../../errors.ts";
-import { standInSubmission } from "../../execution/keyless.ts";
+import { keylessSubmission } from "../../execution/keyless.ts";
 import { scopeOf } from "../../execution/scope.ts";
 import type { Latchkey } from "../../latchkey.ts";
 import type { Answer } from "../../operations/answer.ts";
@@ -91,7 +91,7 @@ async function perform<Tx, E extends Execution>(
       case "replay":
         return sent(
           method,
-          outcomeOf(route, { ...result, answer: forEverybody(route, result.answer) }).reply,
+          outcomeOf(route, { ...result, answer: withoutPrivateHeaders(route, result.answer) }).reply,
         );
       default:
         return outcomeOf(route, result);
@@ -107,7 +107,7 @@ function keyless<Tx, E extends Execution>(
   { latchkey, operation }: Route<Tx, E>,
   { tenant, principal }: Extract<Received, { readonly kind: "keyless" }>,
 ): HttpSubmission {
-  return { ...standInSubmission(latchkey.runtime, tenant, scopeOf(operation, "")).submission, principal };
+  return { ...keylessSubmission(latchkey.runtime, tenant, scopeOf(operation, "")).submission, principal };
 }
 
 /** Without a key an answer is never replayed, so it has no expiry. */
@@ -116,7 +116,7 @@ function unmarked<Tx, E extends Execution>(route: Route<Tx, E>): Route<Tx, E> {
 }
 
 /** Removes headers that belong to the first caller: the record has every header that `run` returned. */
-export function forEverybody({ rules }: ReplyRules, answer: Answer): Answer {
+export function withoutPrivateHeaders({ rules }: ReplyRules, answer: Answer): Answer {
   const headers = answer.headers.filter(([name]) => rules.storedHeaders.has(name.toLowerCase()));
   return { ...answer, headers };
 }

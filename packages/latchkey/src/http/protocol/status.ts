@@ -20,7 +20,7 @@ import { type Answered, accepted, outcomeOf, problem, retryAfterStoreError, with
 import { identify } from "./receive.ts";
 import { statusOf } from "./record-status.ts";
 import type { ReplyRules } from "./route.ts";
-import { forEverybody } from "./serving.ts";
+import { withoutPrivateHeaders } from "./serving.ts";
 import { policyUnder } from "./status-rules.ts";
 
 /**
@@ -113,21 +113,21 @@ async function answerOf<Tx>(
       return problem(replyRules, "in-progress", {
         operationRef: status.recordId,
         retryAfterMs,
-        detail: goOn,
+        detail: continueDetail,
       });
     }
     case "decided": {
       // None of these decisions runs a handler.
-      const result = (await resultOf(runtime, status.decision, now)) as Told;
+      const result = (await resultOf(runtime, status.decision, now)) as StatusResult;
       if (result.kind !== "replay") return outcomeOf(replyRules, result);
-      return outcomeOf(replyRules, { ...result, answer: forEverybody(replyRules, result.answer) });
+      return outcomeOf(replyRules, { ...result, answer: withoutPrivateHeaders(replyRules, result.answer) });
     }
     default:
       return status satisfies never;
   }
 }
 
-type Told = Exclude<Result, { readonly kind: "executed" }>;
+type StatusResult = Exclude<Result, { readonly kind: "executed" }>;
 
-const goOn =
+const continueDetail =
   "The last attempt ended early. Its finished work is kept: send the same request again with its key to continue it.";

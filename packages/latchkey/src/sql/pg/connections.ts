@@ -181,7 +181,7 @@ export class Connection {
   }
 
   /** Waits as long as for the reply to a statement of Latchkey's own. Never rejects. */
-  outwait<T>(work: () => Promise<T>): Promise<Limited<T>> {
+  withinTimeout<T>(work: () => Promise<T>): Promise<Limited<T>> {
     const { clock, statementTimeoutMs } = this.#options;
     return withLimit(clock, statementTimeoutMs, work);
   }

@@ -85,7 +85,7 @@ export class PartedTransaction implements SentStatements {
   async close(waits: boolean): Promise<void> {
     const waiting = this.#statements.filter((one) => one.waits);
     if (waits && waiting.length > 0) {
-      await this.#start.connection.outwait(() => Promise.all(waiting.map((one) => one.queued())));
+      await this.#start.connection.withinTimeout(() => Promise.all(waiting.map((one) => one.queued())));
     }
     for (const one of this.#statements) one.close();
   }
@@ -126,7 +126,7 @@ export class PartedTransaction implements SentStatements {
     if (!mark.sent) return;
     const { connection, watch } = this.#start;
     // If this savepoint were not set, the name would still refer to that of the part before.
-    const marked = await connection.outwait(async () => {
+    const marked = await connection.withinTimeout(async () => {
       await mark.open();
       await statements.queued();
     });

@@ -50,7 +50,7 @@ class ConcurrencyLimit {
   readonly #waiting = new Set<() => void>();
   #inside = 0;
   /** How long finished transactions ran, as a moving average; null if none has finished. */
-  #stayMs: number | null = null;
+  #holdMs: number | null = null;
 
   /** @param limit called at every change, so the limit may vary over time */
   constructor(limit: () => number) {
@@ -63,7 +63,7 @@ class ConcurrencyLimit {
    * @throws {StoreError} `not_sent` after `timeoutMs` in line
    */
   async enter(clock: Clock, timeoutMs: number): Promise<() => void> {
-    if (this.#waiting.size > 0 || this.#inside >= this.#limit()) await this.#stand(clock, timeoutMs);
+    if (this.#waiting.size > 0 || this.#inside >= this.#limit()) await this.#waitForPlace(clock, timeoutMs);
     else this.#inside += 1;
     const enteredMs = clock.monotonicMs();
     let left = false;
@@ -71,8 +71,8 @@ class ConcurrencyLimit {
       if (left) return;
       left = true;
       this.#inside -= 1;
-      const stayMs = clock.monotonicMs() - enteredMs;
-      this.#stayMs = this.#stayMs === null ? stayMs : this.#stayMs + (stayMs - this.#stayMs) / 8;
+      const holdMs = clock.monotonicMs() - enteredMs;
+      this.#holdMs = this.#holdMs === null ? holdMs : this.#holdMs + (holdMs - this.#holdMs) / 8;
       this.admit();
     };
   }
@@ -88,10 +88,10 @@ class ConcurrencyLimit {
   /** Estimates how long the running and the waiting transactions take to finish; `waitedMs` or more if none has finished yet. */
   drainMs(waitedMs: number): number {
     const rounds = Math.ceil((this.#waiting.size + 1) / Math.max(1, this.#limit()));
-    return Math.min(drainMaxMs, Math.ceil(rounds * (this.#stayMs ?? waitedMs)));
+    return Math.min(drainMaxMs, Math.ceil(rounds * (this.#holdMs ?? waitedMs)));
   }
 
-  #stand(clock: Clock, timeoutMs: number): Promise<void> {
+  #waitForPlace(clock: Clock, timeoutMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const enter = () => {
         this.#waiting.delete(enter);

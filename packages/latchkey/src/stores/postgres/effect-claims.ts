@@ -107,7 +107,7 @@ function placeOf(row: SqlRow): ClaimedPlace {
   };
 }
 
-const frontEveryMs = 1_000;
+const startOverEveryMs = 1_000;
 
 /** A row that was claimed. */
 interface ClaimedPlace {
@@ -125,7 +125,7 @@ interface AggregateName {
 interface Place {
   readonly fromMs: number | null;
   /** When a claim last began at the front, by the monotonic clock. */
-  readonly frontAt: number;
+  readonly startedOverMs: number;
 }
 
 interface PlacedWant extends EffectWant {
@@ -163,8 +163,9 @@ class ClaimPlaces {
     const now = this.#clock.monotonicMs();
     return wants.map((want) => {
       const place = this.#places.get(want.effect);
-      const fromMs = place !== undefined && now - place.frontAt < frontEveryMs ? place.fromMs : null;
-      if (fromMs === null) this.#places.set(want.effect, { fromMs: null, frontAt: now });
+      const fromMs =
+        place !== undefined && now - place.startedOverMs < startOverEveryMs ? place.fromMs : null;
+      if (fromMs === null) this.#places.set(want.effect, { fromMs: null, startedOverMs: now });
       return { ...want, fromMs, after: this.#aggregates.get(want.effect) ?? null };
     });
   }

@@ -64,7 +64,7 @@ function rescuedOf(row: SqlRow): OutboxRescue {
 }
 
 const marginMs = 10_000;
-const frontEveryMs = 60_000;
+const startOverEveryMs = 60_000;
 
 /**
  * Where a rescue enters the index of claimed effects: at the oldest claim that the last one saw, for the reason given at
@@ -74,7 +74,7 @@ const frontEveryMs = 60_000;
 class RescuePlace {
   readonly #clock: Clock;
   #oldestMs: number | null = null;
-  #frontAt = 0;
+  #startedOverMs = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -83,8 +83,9 @@ class RescuePlace {
   /** By the store's clock; null: from the front. */
   fromMs(): number | null {
     const now = this.#clock.monotonicMs();
-    if (this.#oldestMs !== null && now - this.#frontAt < frontEveryMs) return this.#oldestMs - marginMs;
-    this.#frontAt = now;
+    if (this.#oldestMs !== null && now - this.#startedOverMs < startOverEveryMs)
+      return this.#oldestMs - marginMs;
+    this.#startedOverMs = now;
     return null;
   }
 

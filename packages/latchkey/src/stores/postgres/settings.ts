@@ -55,11 +55,11 @@ export class Settings {
   /** The number of the key's advisory lock, as text: no driver loses digits of it. */
   lockOf({ tenant, scope, key }: RecordKey): string | Promise<string> {
     const lock = (secret: string) => hashKeyForLock(secret, tenant, scope, key).toString();
-    const secret = this.#secret ?? this.#learnSecret();
+    const secret = this.#secret ?? this.#loadSecretOnce();
     return typeof secret === "string" ? lock(secret) : secret.then(lock);
   }
 
-  #learnSecret(): Promise<string> {
+  #loadSecretOnce(): Promise<string> {
     const learning = this.#readSecret().then(
       (secret) => {
         this.#secret = secret;

@@ -63,7 +63,7 @@ export type StorePort =
   | "listMessages"
   | "removeMessage"
   | "sendHint"
-  | "hearHint"
+  | "receiveHint"
   | "listenToHints"
   | "keepEarly"
   | "readEarly"

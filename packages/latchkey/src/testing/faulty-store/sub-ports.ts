@@ -79,7 +79,7 @@ export function faultyHints(inner: HintSupport, process: FaultyProcess): HintSup
     listen: (listener) =>
       process.call("listenToHints", null, () =>
         inner.listen((hint) => {
-          process.call("hearHint", null, async () => listener(hint)).catch(() => {});
+          process.call("receiveHint", null, async () => listener(hint)).catch(() => {});
         }),
       ),
   };

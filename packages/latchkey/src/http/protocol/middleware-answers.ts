@@ -10,7 +10,7 @@ import { methodNames } from "../node-response/method-table.ts";
 /** An answer below this status may be the handler's own, from a callback that has lost its async context. */
 export const errorStatusMin = 400;
 
-export class Bystander {
+export class MiddlewareAnswers {
   readonly #res: ServerResponse;
   readonly #before: Head;
   readonly #isHandlers: () => boolean;
@@ -86,7 +86,7 @@ export function detachedFrom<Res extends ServerResponse>(res: Res, req: Incoming
   return copy;
 }
 
-const redirected = [
+const redirectedMethods = [
   "appendHeader",
   "end",
   "flushHeaders",
@@ -102,7 +102,7 @@ const redirected = [
   "write",
   "writeHead",
 ] as const;
-const shownInstead = ["headersSent", "statusCode", "statusMessage", "writableEnded"] as const;
+const redirectedProperties = ["headersSent", "statusCode", "statusMessage", "writableEnded"] as const;
 
 /**
  * Redirects the handler's calls to the detached response. Helpers that middleware has put on a response lead to the response
@@ -116,34 +116,35 @@ export function redirect(
   isHandlers: () => boolean,
 ): () => void {
   const undo: (() => void)[] = [];
-  const lay = (name: string, laid: PropertyDescriptor) => {
+  const override = (name: string, descriptor: PropertyDescriptor) => {
     const own = Object.getOwnPropertyDescriptor(res, name);
     if (own?.configurable === false) return;
-    Object.defineProperty(res, name, { ...laid, configurable: true });
+    Object.defineProperty(res, name, { ...descriptor, configurable: true });
     undo.push(() => {
       const there = Object.getOwnPropertyDescriptor(res, name);
       // Other code may have replaced it.
-      if (there?.value !== laid.value || there?.get !== laid.get) return;
+      if (there?.value !== descriptor.value || there?.get !== descriptor.get) return;
       if (own === undefined) Reflect.deleteProperty(res, name);
       else Object.defineProperty(res, name, own);
     });
   };
-  for (const name of redirected) {
+  for (const name of redirectedMethods) {
     const original: unknown = Reflect.get(res, name);
     if (typeof original !== "function") continue;
     const value = function (this: ServerResponse, ...args: unknown[]): unknown {
       if (!isHandlers()) return Reflect.apply(original, this, args);
       return Reflect.apply(Reflect.get(detached, name), detached, args);
     };
-    lay(name, { value, writable: true });
+    override(name, { value, writable: true });
   }
-  for (const name of shownInstead) lay(name, shownOf(res, detached, name, isHandlers));
+  for (const name of redirectedProperties)
+    override(name, redirectedProperty(res, detached, name, isHandlers));
   return () => {
     for (const each of undo) each();
   };
 }
 
-function shownOf(
+function redirectedProperty(
   res: ServerResponse,
   detached: ServerResponse,
   name: string,
